@@ -1,0 +1,3 @@
+//! The `cygnet` command: runs compute jobs on the library and measures it.
+
+fn main() {}

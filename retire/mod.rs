@@ -1,0 +1,1 @@
+//! The memory of coroutines: stacks, records, the retire queue.

@@ -1,0 +1,75 @@
+//! A fence whose cost is paid by one side only.
+//!
+//! Two threads that each store a flag and then load the other's must not both miss. Usually both
+//! run `fence(SeqCst)` between the store and the load (about 20 cycles). Where one side runs
+//! millions of times more often than the other, the frequent side uses [`light`], which only keeps
+//! the compiler from reordering, and the rare side [`heavy`], which makes every running thread of
+//! the process execute a full barrier (`membarrier(2)`, `PRIVATE_EXPEDITED`).
+//!
+//! `heavy` costs 2 to 3 us for its caller and about as much for every thread it interrupts.
+//! Where the kernel refuses membarrier, [`available`] says so and callers must not rely on `light`.
+//! Under loom both are `fence(SeqCst)`: the model is the symmetric protocol.
+
+#[cfg(not(loom))]
+mod imp {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{Ordering, compiler_fence, fence};
+
+    // linux/membarrier.h
+    const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+    fn membarrier(command: libc::c_int) -> bool {
+        // SAFETY: the call takes two integers, touches no memory of ours, and an unknown command
+        // is an error return.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
+    }
+
+    /// Whether the kernel offers the barrier. Registers the process at the first call.
+    pub(crate) fn available() -> bool {
+        static AVAILABLE: OnceLock<bool> = OnceLock::new();
+        *AVAILABLE.get_or_init(|| {
+            // A sanitizer sees the accesses but not the system call, and an emulator may accept
+            // it without doing it: there the public deque alone is used.
+            if cfg!(cygnet_tsan) || std::env::var_os("CYGNET_NO_MEMBARRIER").is_some() {
+                return false;
+            }
+            membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+        })
+    }
+
+    /// The frequent side: orders nothing in hardware, keeps the compiler in line.
+    #[inline(always)]
+    pub(crate) fn light() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The rare side: a full barrier in every running thread of this process.
+    pub(crate) fn heavy() {
+        fence(Ordering::SeqCst);
+        let done = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+        // After a successful registration the command can only fail if a seccomp filter was
+        // installed later; going on would lose tasks.
+        assert!(done, "membarrier(PRIVATE_EXPEDITED) failed after it had been registered");
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(loom)]
+mod imp {
+    use loom::sync::atomic::{Ordering, fence};
+
+    pub(crate) fn available() -> bool {
+        true
+    }
+
+    pub(crate) fn light() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn heavy() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+pub(crate) use imp::{available, heavy, light};
