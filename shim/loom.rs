@@ -11,7 +11,7 @@ pub(crate) use loom::thread;
 pub(crate) mod atomic {
     //! Atomic types and fences, as loom models them.
     pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 

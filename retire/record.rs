@@ -1,0 +1,418 @@
+//! The task record: what everybody who can reach a task holds on to.
+//!
+//! # Split lives
+//!
+//! A record outlives its task. The captures live in it until the start; the outcome from the end of
+//! the closure until the handle takes it, or until it is clear that nobody will. The record itself
+//! goes when the last reference does. References are held by: the task itself from its spawn to its
+//! end (the *run* reference, which moves from queue to worker), its handle, every `Unparker`, and
+//! every stale entry of a public queue.
+//!
+//! # Who may touch what
+//!
+//! | field | written by | read by |
+//! | --- | --- | --- |
+//! | node, wait, join | see their modules | |
+//! | phase | spawner, then whoever claims it, then the home worker | anybody (relaxed: a hint) |
+//! | link | the one queue that the record is in | the same |
+//! | place | front index: spawner and thieves of its front; then home: coroutine | its waker |
+//! | payload | spawner; the claimant; after DONE the owner of the result | |
+
+use crate::retire::join::JoinWord;
+use crate::retire::tree::{NOBODY, Node, NodeKind};
+use crate::retire::wait::WaitWord;
+use crate::shim::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+use std::alloc::Layout;
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::mem::{ManuallyDrop, offset_of};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// What a panic carried.
+pub(crate) type Payload = Box<dyn Any + Send + 'static>;
+
+/// Why a task has no value.
+pub(crate) enum Failure {
+    Panicked(Payload),
+    /// Cancelled, or the runtime ended, before the closure was called.
+    NotStarted,
+}
+
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// Spawned, in its spawner's private front.
+    Created,
+    /// Spawned, in a public queue: to be claimed before it is started.
+    Ready,
+    Running,
+    /// Has yielded; in its home's run queue.
+    Suspended,
+    /// Waits.
+    Parked,
+    Finished,
+}
+
+impl Phase {
+    fn from_u8(value: u8) -> Phase {
+        match value {
+            0 => Phase::Created,
+            1 => Phase::Ready,
+            2 => Phase::Running,
+            3 => Phase::Suspended,
+            4 => Phase::Parked,
+            _ => Phase::Finished,
+        }
+    }
+
+    /// The edges of the life cycle.
+    fn may_become(self, next: Phase) -> bool {
+        use Phase::*;
+        matches!(
+            (self, next),
+            (Created, Ready | Running)
+                | (Ready, Running)
+                | (Running, Suspended | Parked | Finished)
+                | (Suspended | Parked, Running)
+        )
+    }
+}
+
+/// Properties of a task that are fixed at its spawn.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Traits {
+    /// Never leaves the worker that spawned it.
+    pub(crate) local: bool,
+    /// May change workers after its start.
+    pub(crate) migratable: bool,
+    /// The class of stack it asked for; 0 is the runtime's own.
+    pub(crate) stack_class: u8,
+}
+
+/// What most tasks never have.
+#[derive(Default)]
+pub(crate) struct Extras {
+    pub(crate) name: Option<Box<str>>,
+    /// The innermost binding of task-locals; owned by whoever runs the task.
+    pub(crate) locals: UnsafeCell<Option<Arc<dyn Any + Send + Sync>>>,
+}
+
+/// What a record can do with the closure and the outcome whose types it has forgotten.
+pub(crate) struct Operations {
+    /// Calls the closure and stores the outcome.
+    run: unsafe fn(NonNull<Record>),
+    /// Drops the closure uncalled and stores `NotStarted`.
+    abandon: unsafe fn(NonNull<Record>),
+    /// Drops the outcome; gives back the payload of a panic.
+    dispose: unsafe fn(NonNull<Record>) -> Option<Payload>,
+    outcome_offset: usize,
+    pub(crate) layout: Layout,
+}
+
+/// See the module's documentation.
+#[repr(C)]
+pub(crate) struct Record {
+    /// First, so that a node of kind Task is its record.
+    pub(crate) node: Node,
+    pub(crate) operations: &'static Operations,
+    references: AtomicU32,
+    pub(crate) wait: WaitWord,
+    pub(crate) join: JoinWord,
+    id: u64,
+    pub(crate) link: AtomicPtr<Record>,
+    pub(crate) place: AtomicUsize,
+    extras: AtomicPtr<Extras>,
+    pub(crate) spawned_at: &'static Location<'static>,
+    phase: AtomicU8,
+    pub(crate) traits: Traits,
+}
+
+/// A record with room for the closure or the outcome.
+#[repr(C)]
+struct Cell<F, T> {
+    record: Record,
+    payload: UnsafeCell<CellPayload<F, T>>,
+}
+
+union CellPayload<F, T> {
+    closure: ManuallyDrop<F>,
+    outcome: ManuallyDrop<Outcome<T>>,
+}
+
+impl<F: FnOnce() -> T, T> Cell<F, T> {
+    const OPERATIONS: Operations = Operations {
+        run: Self::run,
+        abandon: Self::abandon,
+        dispose: Self::dispose,
+        outcome_offset: offset_of!(Cell<F, T>, payload),
+        layout: Layout::new::<Cell<F, T>>(),
+    };
+
+    unsafe fn payload<'a>(record: NonNull<Record>) -> &'a UnsafeCell<CellPayload<F, T>> {
+        // SAFETY: the caller passes a record that `Record::new` made as a `Cell<F, T>`, alive.
+        unsafe { &record.cast::<Self>().as_ref().payload }
+    }
+
+    unsafe fn store(record: NonNull<Record>, outcome: Outcome<T>) {
+        // SAFETY: passed on to the caller; the closure has been moved out or dropped, so plain
+        // overwriting loses nothing, and nobody reads the outcome before DONE.
+        unsafe { (*Self::payload(record).get()).outcome = ManuallyDrop::new(outcome) };
+    }
+
+    unsafe fn run(record: NonNull<Record>) {
+        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
+        let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
+        let outcome = catch_unwind(AssertUnwindSafe(closure)).map_err(Failure::Panicked);
+        // SAFETY: the closure is gone; we still have the claim.
+        unsafe { Self::store(record, outcome) };
+    }
+
+    unsafe fn abandon(record: NonNull<Record>) {
+        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
+        let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
+        let failure = match quietly(|| drop(closure)) {
+            None => Failure::NotStarted,
+            Some(payload) => Failure::Panicked(payload),
+        };
+        // SAFETY: the closure is gone; we still have the claim.
+        unsafe { Self::store(record, Err(failure)) };
+    }
+
+    unsafe fn dispose(record: NonNull<Record>) -> Option<Payload> {
+        // SAFETY: the caller owns the outcome of a task that has ended, and gives it up.
+        let outcome = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).outcome) };
+        match outcome {
+            Err(Failure::Panicked(payload)) => Some(payload),
+            other => quietly(|| drop(other)),
+        }
+    }
+}
+
+/// Runs `f`, keeping its panic.
+pub(crate) fn quietly(f: impl FnOnce()) -> Option<Payload> {
+    catch_unwind(AssertUnwindSafe(f)).err()
+}
+
+/// Drops the payload of a panic, whose own destructor may panic, with a payload whose ...; the
+/// second one is leaked.
+pub(crate) fn drop_payload(payload: Payload) {
+    if let Some(second) = quietly(|| drop(payload)) {
+        std::mem::forget(second);
+    }
+}
+
+/// All that a new record is given.
+pub(crate) struct Birth {
+    pub(crate) parent: *const Node,
+    pub(crate) id: u64,
+    pub(crate) spawned_at: &'static Location<'static>,
+    pub(crate) traits: Traits,
+    pub(crate) extras: Option<Box<Extras>>,
+    /// The spawner has no handle: nobody will take the result.
+    pub(crate) detached: bool,
+}
+
+/// The layout of a record for `f`.
+pub(crate) const fn layout_of<F: FnOnce() -> T, T>() -> Layout {
+    Layout::new::<Cell<F, T>>()
+}
+
+impl Record {
+    /// Lays a record out in `memory`, with two references: the run reference and the handle's (one
+    /// if it is born detached).
+    ///
+    /// # Safety
+    /// `memory` is exclusively the caller's and fits `layout_of::<F, T>()`.
+    #[inline]
+    pub(crate) unsafe fn new<F: FnOnce() -> T, T>(
+        memory: NonNull<u8>,
+        f: F,
+        birth: Birth,
+    ) -> NonNull<Record> {
+        let record = Record {
+            node: Node::new(NodeKind::Task, birth.parent, NOBODY),
+            operations: const { &Cell::<F, T>::OPERATIONS },
+            references: AtomicU32::new(if birth.detached { 1 } else { 2 }),
+            wait: WaitWord::new(),
+            join: JoinWord::new(birth.detached),
+            id: birth.id,
+            link: AtomicPtr::new(ptr::null_mut()),
+            place: AtomicUsize::new(0),
+            extras: AtomicPtr::new(birth.extras.map_or(ptr::null_mut(), Box::into_raw)),
+            spawned_at: birth.spawned_at,
+            phase: AtomicU8::new(Phase::Created as u8),
+            traits: birth.traits,
+        };
+        let cell = memory.cast::<Cell<F, T>>();
+        let payload = UnsafeCell::new(CellPayload { closure: ManuallyDrop::new(f) });
+        // SAFETY: the memory is ours, large enough and aligned.
+        unsafe { cell.write(Cell { record, payload }) };
+        cell.cast()
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.extras().and_then(|e| e.name.as_deref())
+    }
+
+    pub(crate) fn extras(&self) -> Option<&Extras> {
+        let extras = self.extras.load(Ordering::Acquire);
+        // SAFETY: set once, to a box that lives until the record is freed.
+        unsafe { extras.as_ref() }
+    }
+
+    /// The extras, made at first use. For whoever runs the task.
+    pub(crate) fn extras_or_new(&self) -> &Extras {
+        if self.extras.load(Ordering::Relaxed).is_null() {
+            let fresh = Box::into_raw(Box::<Extras>::default());
+            self.extras.store(fresh, Ordering::Release);
+        }
+        self.extras().expect("made above")
+    }
+
+    #[inline]
+    pub(crate) fn phase(&self) -> Phase {
+        Phase::from_u8(self.phase.load(Ordering::Relaxed))
+    }
+
+    /// Takes an edge of the life cycle, for whoever has the task in hand.
+    #[inline]
+    pub(crate) fn set_phase(&self, next: Phase) {
+        debug_assert!(
+            self.phase().may_become(next),
+            "task {} cannot go from {:?} to {next:?}",
+            self.id,
+            self.phase()
+        );
+        self.phase.store(next as u8, Ordering::Relaxed);
+    }
+
+    /// Takes a task that lies in a public queue; false if another was faster.
+    pub(crate) fn claim(&self) -> bool {
+        let (from, to) = (Phase::Ready as u8, Phase::Running as u8);
+        self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    pub(crate) fn add_reference(&self) {
+        let before = self.references.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before >= 1, "a reference was made out of nothing");
+        if before > u32::MAX / 2 {
+            // As std's Arc: there is no sound way to go on.
+            std::process::abort();
+        }
+    }
+
+    /// Gives up `n` references; true if these were the last, and the caller frees the record.
+    #[inline]
+    pub(crate) fn release(&self, n: u32) -> bool {
+        // If all that are left are ours nobody else can make a new one: no locked instruction.
+        if self.references.load(Ordering::Acquire) == n {
+            return true;
+        }
+        let before = self.references.fetch_sub(n, Ordering::Release);
+        debug_assert!(before >= n, "a reference was released twice");
+        if before == n {
+            fence(Ordering::Acquire);
+            true
+        } else {
+            false
+        }
+    }
+
+    /// Calls the closure and stores the outcome. Never unwinds.
+    ///
+    /// # Safety
+    /// The caller has claimed the task, once.
+    #[inline]
+    pub(crate) unsafe fn run(this: NonNull<Record>) {
+        // SAFETY: passed on.
+        unsafe { (this.as_ref().operations.run)(this) }
+    }
+
+    /// Drops the closure uncalled.
+    ///
+    /// # Safety
+    /// As for `run`.
+    pub(crate) unsafe fn abandon(this: NonNull<Record>) {
+        // SAFETY: passed on.
+        unsafe { (this.as_ref().operations.abandon)(this) }
+    }
+
+    /// Drops the outcome; gives back the payload of a panic, also of one in its destructor.
+    ///
+    /// # Safety
+    /// The task has ended and the caller owns its outcome, which is gone afterwards.
+    pub(crate) unsafe fn dispose(this: NonNull<Record>) -> Option<Payload> {
+        // SAFETY: passed on.
+        unsafe { (this.as_ref().operations.dispose)(this) }
+    }
+
+    /// Moves the outcome out.
+    ///
+    /// # Safety
+    /// As for `dispose`, and `T` is the type that the record was made with.
+    #[inline]
+    pub(crate) unsafe fn take_outcome<T>(this: NonNull<Record>) -> Outcome<T> {
+        // SAFETY: the offset is that of the payload in this record's own layout, and the payload
+        // is a union whose fields start at offset 0 (each field of a union may be read through a
+        // pointer to its start); the outcome is there and read once.
+        unsafe {
+            let offset = this.as_ref().operations.outcome_offset;
+            this.cast::<u8>().add(offset).cast::<Outcome<T>>().read()
+        }
+    }
+
+    /// Ends the record's life; the memory is the caller's to free.
+    ///
+    /// # Safety
+    /// No reference is left, and the outcome is gone.
+    pub(crate) unsafe fn end(this: NonNull<Record>) -> Layout {
+        // SAFETY: alive until this call.
+        let record = unsafe { this.as_ref() };
+        let extras = record.extras.load(Ordering::Relaxed);
+        if !extras.is_null() {
+            // SAFETY: made by Box::into_raw, freed once, here.
+            let extras = unsafe { Box::from_raw(extras) };
+            // A binding of a task-local may be a user's type whose destructor panics.
+            if let Some(payload) = quietly(|| drop(extras)) {
+                drop_payload(payload);
+            }
+        }
+        record.operations.layout
+    }
+}
+
+// SAFETY: shared fields are atomic or immutable; the rest follows the table above.
+unsafe impl Sync for Record {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_with_a_one_word_capture_has_120_bytes() {
+        fn layout<F: FnOnce() -> u64>(_: &F) -> Layout {
+            layout_of::<F, u64>()
+        }
+        let word = 7u64;
+        assert_eq!(layout(&move || word), Layout::from_size_align(120, 8).unwrap());
+    }
+
+    #[test]
+    fn the_life_cycle_has_no_other_edges() {
+        use Phase::*;
+        let all = [Created, Ready, Running, Suspended, Parked, Finished];
+        let edges: usize =
+            all.iter().map(|a| all.iter().filter(|b| a.may_become(**b)).count()).sum();
+        assert_eq!(edges, 8);
+        assert!(all.iter().all(|p| !Finished.may_become(*p)));
+    }
+}

@@ -1,0 +1,181 @@
+//! Memory of records: per worker, by size, last in first out.
+//!
+//! Every chunk comes from the global allocator by itself, so any thread may free any chunk, and a
+//! pool is only a cache: it can be empty, be trimmed, or be missing (on foreign threads).
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+/// Sizes that are pooled. Common allocators add 8 bytes and round to 16, so these waste nothing.
+const SIZES: [usize; 4] = [120, 184, 248, 504];
+const ALIGN: usize = 8;
+/// Bytes that a pool keeps while its worker is busy, and when it goes to sleep.
+const BUSY_BYTES: usize = 16 << 20;
+const IDLE_BYTES: usize = 256 << 10;
+
+/// A chunk in a pool: a link in its first word.
+struct FreeChunk {
+    next: Option<NonNull<FreeChunk>>,
+}
+
+#[derive(Default)]
+struct FreeList {
+    head: Cell<Option<NonNull<FreeChunk>>>,
+    len: Cell<usize>,
+}
+
+/// The pool of one worker, used by its thread alone.
+#[derive(Default)]
+pub(crate) struct RecordPool {
+    lists: [FreeList; SIZES.len()],
+}
+
+const fn class_of(layout: Layout) -> Option<usize> {
+    if layout.align() > ALIGN {
+        return None;
+    }
+    let mut class = 0;
+    while class < SIZES.len() {
+        if layout.size() <= SIZES[class] {
+            return Some(class);
+        }
+        class += 1;
+    }
+    None
+}
+
+/// What is really asked of the allocator for `layout`.
+const fn rounded(layout: Layout) -> Layout {
+    match class_of(layout) {
+        // `SIZES` and `ALIGN` are a valid layout; the error arm is never taken.
+        Some(class) => match Layout::from_size_align(SIZES[class], ALIGN) {
+            Ok(rounded) => rounded,
+            Err(_) => layout,
+        },
+        None => layout,
+    }
+}
+
+/// Takes memory from the global allocator.
+#[cold]
+#[inline(never)]
+pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
+    let layout = rounded(layout);
+    // SAFETY: a record is never of size 0.
+    let memory = unsafe { alloc(layout) };
+    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// Gives memory back to the global allocator.
+///
+/// # Safety
+/// It came from `allocate` (or a pool) for the same layout and is not used any more.
+pub(crate) unsafe fn free(memory: NonNull<u8>, layout: Layout) {
+    // SAFETY: passed on; the same rounding as in `allocate`.
+    unsafe { dealloc(memory.as_ptr(), rounded(layout)) }
+}
+
+impl RecordPool {
+    #[inline]
+    pub(crate) fn take(&self, layout: Layout) -> NonNull<u8> {
+        if let Some(class) = class_of(layout) {
+            let list = &self.lists[class];
+            if let Some(chunk) = list.head.get() {
+                // SAFETY: chunks in the list are ours and hold a link.
+                list.head.set(unsafe { chunk.as_ref().next });
+                list.len.set(list.len.get() - 1);
+                return chunk.cast();
+            }
+        }
+        allocate(layout)
+    }
+
+    /// # Safety
+    /// As for `free`.
+    #[inline]
+    pub(crate) unsafe fn put(&self, memory: NonNull<u8>, layout: Layout) {
+        if let Some(class) = class_of(layout) {
+            let list = &self.lists[class];
+            if list.len.get() < BUSY_BYTES / SIZES[class] {
+                let chunk = memory.cast::<FreeChunk>();
+                // SAFETY: the memory is ours now, larger than a link and aligned for it.
+                unsafe { chunk.write(FreeChunk { next: list.head.get() }) };
+                list.head.set(Some(chunk));
+                list.len.set(list.len.get() + 1);
+                return;
+            }
+        }
+        // SAFETY: passed on.
+        unsafe { free(memory, layout) }
+    }
+
+    /// Gives back what a sleeping worker should not keep.
+    pub(crate) fn trim(&self) {
+        self.shrink_to(IDLE_BYTES);
+    }
+
+    fn shrink_to(&self, bytes: usize) {
+        for (class, list) in self.lists.iter().enumerate() {
+            while list.len.get() > bytes / SIZES[class] {
+                let chunk = list.head.get().expect("the length says that there is one");
+                // SAFETY: chunks in the list are ours and hold a link.
+                list.head.set(unsafe { chunk.as_ref().next });
+                list.len.set(list.len.get() - 1);
+                let layout = Layout::from_size_align(SIZES[class], ALIGN).expect("constants");
+                // SAFETY: unlinked just now; allocated with this layout.
+                unsafe { free(chunk.cast(), layout) };
+            }
+        }
+    }
+}
+
+impl Drop for RecordPool {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_that_was_put_back_is_taken_next() {
+        let pool = RecordPool::default();
+        let layout = Layout::from_size_align(100, 8).unwrap();
+        let first = pool.take(layout);
+        // SAFETY: taken above, for the same layout.
+        unsafe { pool.put(first, layout) };
+        assert_eq!(pool.take(Layout::from_size_align(120, 8).unwrap()), first);
+        // SAFETY: taken above; both layouts round to the same class.
+        unsafe { pool.put(first, layout) };
+    }
+
+    #[test]
+    fn odd_layouts_go_to_the_allocator() {
+        let pool = RecordPool::default();
+        for layout in [
+            Layout::from_size_align(64, 4096).unwrap(),
+            Layout::from_size_align(1 << 20, 8).unwrap(),
+        ] {
+            let memory = pool.take(layout);
+            assert_eq!(memory.as_ptr() as usize % layout.align(), 0);
+            // SAFETY: taken above, for the same layout.
+            unsafe { pool.put(memory, layout) };
+        }
+    }
+
+    #[test]
+    fn trimming_keeps_what_it_says() {
+        let pool = RecordPool::default();
+        let layout = Layout::from_size_align(120, 8).unwrap();
+        let chunks: Vec<_> = (0..10_000).map(|_| pool.take(layout)).collect();
+        for chunk in chunks {
+            // SAFETY: taken above, for the same layout.
+            unsafe { pool.put(chunk, layout) };
+        }
+        pool.trim();
+        assert_eq!(pool.lists[0].len.get(), IDLE_BYTES / 120);
+    }
+}

@@ -1,0 +1,238 @@
+//! The wait word: how one task or thread sleeps and how exactly one other party wakes it.
+//!
+//! # Protocol
+//!
+//! A waiter first makes itself known to what it waits for (a join word, a list), then publishes
+//! PARKED with one compare-and-swap, then leaves the processor. Whoever **clears PARKED** has woken
+//! it and must put it back into its home's queue (or unpark the thread); nobody else may. Since
+//! PARKED is one bit of one word, that is one party: a grant, an unpark, or a cancel.
+//!
+//! * A **grant** comes from the primitive, at most once for each registration, and finds the
+//!   waiter parked (clears PARKED) or not (sets NOTIFIED, which the waiter must collect before it
+//!   may leave the wait: until then the granter may still touch the record).
+//! * An **unpark** ends a wait of kind `Permit` and is kept as TOKEN otherwise.
+//! * A **cancel** sets CANCELLED for good; if the wait may be cut short it also clears PARKED
+//!   and leaves CUT, so that the waiter knows that no grant woke it and that it must take its
+//!   registration back. If the registration is gone already, a grant is under way, and the
+//!   waiter waits for it (shielded).
+//!
+//! No wake is lost: each of the three changes the same word as the waiter's publication, so one of
+//! the two sees the other. Orderings: publishing is `Release` (the waker reads the place where
+//! the waiter's context is), waking is `AcqRel` (what the waker did before is seen by the waiter,
+//! through the queue that carries it home).
+
+use crate::shim::atomic::{AtomicU32, Ordering};
+
+const PARKED: u32 = 1;
+const NOTIFIED: u32 = 2;
+const TOKEN: u32 = 4;
+const CANCELLED: u32 = 8;
+/// The wait under way may not be cut short.
+const SHIELD: u32 = 16;
+/// The wait under way ends with an unpark.
+const PERMIT: u32 = 32;
+/// A cancel cut the wait short.
+const CUT: u32 = 64;
+
+/// What ends a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WaitKind {
+    /// A grant or a cancel.
+    Grant,
+    /// An unpark or a cancel.
+    Permit,
+    /// A grant, and nothing else.
+    Structured,
+}
+
+/// What publishing a wait came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Publish {
+    /// The waiter must leave the processor now.
+    Parked,
+    /// The grant or the permit was there already and has been collected.
+    Ready,
+    /// The task is cancelled; nothing was published.
+    Cancelled,
+}
+
+/// What woke a waiter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Woken {
+    Granted,
+    Cut,
+}
+
+/// The wait word of a task record or a thread.
+pub(crate) struct WaitWord(AtomicU32);
+
+impl WaitWord {
+    pub(crate) fn new() -> Self {
+        WaitWord(AtomicU32::new(0))
+    }
+
+    /// Publishes a wait. For the waiter only.
+    #[inline]
+    pub(crate) fn publish(&self, kind: WaitKind) -> Publish {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let kept = word & (TOKEN | CANCELLED);
+            // Cancellation beats a ready value, which stays where it is.
+            if word & CANCELLED != 0 && kind != WaitKind::Structured {
+                return Publish::Cancelled;
+            }
+            let (new, answer) = match kind {
+                WaitKind::Permit if word & TOKEN != 0 => (kept & !TOKEN, Publish::Ready),
+                WaitKind::Permit => (kept | PARKED | PERMIT, Publish::Parked),
+                _ if word & NOTIFIED != 0 => (kept, Publish::Ready),
+                WaitKind::Grant => (kept | PARKED, Publish::Parked),
+                WaitKind::Structured => (kept | PARKED | SHIELD, Publish::Parked),
+            };
+            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return answer,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Delivers the grant; true if the caller must put the waiter back to work.
+    #[inline]
+    pub(crate) fn grant(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let new = if word & PARKED != 0 { word & !PARKED } else { word | NOTIFIED };
+            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return word & PARKED != 0,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Leaves a permit; true if the caller must put the waiter back to work.
+    #[inline]
+    pub(crate) fn unpark(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let wakes = word & (PARKED | PERMIT) == PARKED | PERMIT;
+            let new = if wakes { word & !PARKED } else { word | TOKEN };
+            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return wakes,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Marks the waiter cancelled; true if the caller must put it back to work.
+    pub(crate) fn cancel(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let cuts = word & (PARKED | SHIELD) == PARKED;
+            let new = if cuts { (word & !PARKED) | CANCELLED | CUT } else { word | CANCELLED };
+            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return cuts,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Cuts the present wait short without marking the waiter, for a runtime that ends; true if
+    /// the caller must put it back to work.
+    pub(crate) fn cut(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & (PARKED | SHIELD) == PARKED {
+            let new = (word & !PARKED) | CUT;
+            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// What ended the wait. For the waiter, once it runs again.
+    #[inline]
+    pub(crate) fn woken(&self) -> Woken {
+        let word = self.0.load(Ordering::Acquire);
+        debug_assert!(word & PARKED == 0, "a waiter runs that nobody has woken");
+        if word & CUT != 0 { Woken::Cut } else { Woken::Granted }
+    }
+
+    #[inline]
+    pub(crate) fn is_parked(&self) -> bool {
+        self.0.load(Ordering::Acquire) & PARKED != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & CANCELLED != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_wakes_a_parked_waiter_once() {
+        let w = WaitWord::new();
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
+        assert!(w.grant());
+        assert_eq!(w.woken(), Woken::Granted);
+    }
+
+    #[test]
+    fn a_grant_before_the_wait_is_collected_by_it() {
+        let w = WaitWord::new();
+        assert!(!w.grant());
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Ready);
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
+    }
+
+    #[test]
+    fn an_unpark_before_the_park_is_kept_and_does_not_add_up() {
+        let w = WaitWord::new();
+        assert!(!w.unpark());
+        assert!(!w.unpark());
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Ready);
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
+        assert!(w.unpark());
+    }
+
+    #[test]
+    fn an_unpark_does_not_end_another_kind_of_wait_but_is_kept() {
+        let w = WaitWord::new();
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
+        assert!(!w.unpark());
+        assert!(w.grant());
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Ready);
+    }
+
+    #[test]
+    fn a_cancel_cuts_a_wait_and_beats_a_ready_permit() {
+        let w = WaitWord::new();
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
+        assert!(w.cancel());
+        assert_eq!(w.woken(), Woken::Cut);
+        assert!(!w.unpark());
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Cancelled);
+    }
+
+    #[test]
+    fn a_cancel_does_not_cut_a_structured_wait() {
+        let w = WaitWord::new();
+        assert_eq!(w.publish(WaitKind::Structured), Publish::Parked);
+        assert!(!w.cancel());
+        assert!(w.grant());
+        assert_eq!(w.woken(), Woken::Granted);
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Cancelled);
+    }
+
+    #[test]
+    fn a_grant_that_comes_after_the_cut_is_collected_by_a_structured_wait() {
+        let w = WaitWord::new();
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
+        assert!(w.cancel());
+        assert!(!w.grant());
+        assert_eq!(w.publish(WaitKind::Structured), Publish::Ready);
+    }
+}
