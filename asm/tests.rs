@@ -262,8 +262,7 @@ fn straight_from_one_coroutine_to_the_next() {
     let data: *mut Ring = &mut ring;
     for (i, stack) in stacks.iter_mut().enumerate() {
         // SAFETY: an unused stack.
-        let context =
-            unsafe { prepare(stack.as_mut_ptr_range().end.cast(), station, data.cast()) };
+        let context = unsafe { prepare(stack.as_mut_ptr_range().end.cast(), station, data.cast()) };
         // SAFETY: the ring is alive and nobody runs.
         unsafe { (*data).contexts[i] = context };
     }
