@@ -1,11 +1,23 @@
-//! The memory of coroutines: stacks, records, the retire queue.
+//! The memory of coroutines and tasks: stacks and their guards, records and their words, and how
+//! all of it is given back.
+//!
+//! `STACKS.md` is the essay on stacks; each word's module begins with its protocol; `queue` says how
+//! records come home.
 
 mod alt_stack;
+pub(crate) mod context;
 mod guard;
+pub(crate) mod join;
 pub(crate) mod memory;
 pub(crate) mod overflow;
 pub(crate) mod pool;
+pub(crate) mod queue;
+pub(crate) mod record;
+pub(crate) mod record_pool;
 #[cfg(all(test, not(loom)))]
 mod rerun;
 mod slab;
 pub(crate) mod stack;
+pub(crate) mod thread_waiter;
+pub(crate) mod tree;
+pub(crate) mod wait;

@@ -245,7 +245,10 @@ mod tests {
             }
             assert_eq!(queue.as_ref().counters().backlog, 3);
             queue.as_ref().drain(&pool);
-            assert_eq!(queue.as_ref().counters(), RetireCounters { backlog: 0, drained: 3, overflowed: 0 });
+            assert_eq!(
+                queue.as_ref().counters(),
+                RetireCounters { backlog: 0, drained: 3, overflowed: 0 }
+            );
             RetireQueue::close(queue, &pool);
         }
     }

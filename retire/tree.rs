@@ -84,7 +84,11 @@ impl TreeWord {
     fn release_child(&self) -> Release {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before & COUNT != 0, "a child was released twice");
-        if before & WAITING != 0 && before & COUNT == 1 { Release::Last } else { Release::StillOpen }
+        if before & WAITING != 0 && before & COUNT == 1 {
+            Release::Last
+        } else {
+            Release::StillOpen
+        }
     }
 
     fn fold(&self, local: u32) {
