@@ -7,6 +7,7 @@
 mod alt_stack;
 pub(crate) mod context;
 mod guard;
+pub(crate) mod coroutine;
 pub(crate) mod join;
 pub(crate) mod memory;
 pub(crate) mod overflow;

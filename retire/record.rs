@@ -21,7 +21,7 @@
 use crate::retire::join::JoinWord;
 use crate::retire::tree::{NOBODY, Node, NodeKind};
 use crate::retire::wait::WaitWord;
-use crate::shim::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
 use std::alloc::Layout;
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -129,6 +129,8 @@ pub(crate) struct Record {
     extras: AtomicPtr<Extras>,
     pub(crate) spawned_at: &'static Location<'static>,
     phase: AtomicU8,
+    /// The outcome was dropped at the end of the closure, as nobody could take it any more.
+    pub(crate) disposed: AtomicBool,
     pub(crate) traits: Traits,
 }
 
@@ -246,6 +248,7 @@ impl Record {
             extras: AtomicPtr::new(birth.extras.map_or(ptr::null_mut(), Box::into_raw)),
             spawned_at: birth.spawned_at,
             phase: AtomicU8::new(Phase::Created as u8),
+            disposed: AtomicBool::new(false),
             traits: birth.traits,
         };
         let cell = memory.cast::<Cell<F, T>>();

@@ -1,0 +1,350 @@
+//! The private front of a worker: fresh tasks that it spawned and nobody else has taken yet.
+//!
+//! The owner pushes and pops with plain loads and stores; a thief pays for both.
+//!
+//! # Protocol
+//!
+//! A ring of slots between two indices that only grow: `head` (moved by whoever holds the lock) and
+//! `tail` (moved by the owner). The owner takes from the tail, a thief from the head; they can
+//! meet only at the last items. As in Cilk-5's THE protocol (Frigo, Leiserson, Randall, PLDI 1998)
+//! each side first announces what it takes and then looks at the other's index:
+//!
+//! * owner: lower `tail`, *fence*, read `head`; on conflict take the lock and look again;
+//! * thief, under the lock: raise `head`, *fence*, read `tail`; take back what was not there.
+//!
+//! The owner's fence keeps only the compiler in line, the thief's is `membarrier`
+//! ([`crate::shim::asymmetric`]). Of the two, at least one sees the other: no item is
+//! taken twice and none is lost. The lowering must come first, also when the owner only trims.
+//!
+//! [`Front::take`] removes an item from the middle (a parent that joins a child): it clears the slot,
+//! *fences*, and reads `head`; if a thief has claimed that index meanwhile, the lock is taken, and
+//! the item's `place` tells whether the thief saw the item (it then wrote [`PUBLIC`]) or the
+//! cleared slot.
+//!
+//! # Hunger
+//!
+//! `limit` is the index at which a push must do more than push: normally where the ring is full.
+//! Someone who wants work stores 0 there, so the owner's next push (or its loop) notices with the very
+//! compare that it needs anyway, and hands over. The check comes after the store of `tail`, so
+//! that a worker that goes to sleep (store 0, membarrier, look at every front) and a push cannot
+//! miss each other.
+//!
+//! Orderings: `tail` is stored with Release and read by thieves with Acquire: this hands over the
+//! record. Everything else is relaxed, between the fences or under the lock.
+
+use crate::retire::record::Record;
+use crate::shim::asymmetric::{heavy, light};
+use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::shim::{Mutex, MutexGuard};
+use crossbeam_utils::CachePadded;
+use std::ptr::{self, NonNull};
+use std::sync::PoisonError;
+
+/// `place` of a record that has left the front for a public queue or a thief.
+pub(crate) const PUBLIC: usize = usize::MAX;
+
+#[cfg(not(loom))]
+const INITIAL: usize = 256;
+#[cfg(loom)]
+const INITIAL: usize = 4;
+
+type Slot = AtomicPtr<Record>;
+
+/// What the owner writes, on its own cache lines.
+struct Owned {
+    tail: AtomicUsize,
+    limit: AtomicUsize,
+    /// The ring; replaced by the owner under the lock, read by thieves under the lock.
+    ring: AtomicPtr<Slot>,
+    mask: AtomicUsize,
+}
+
+/// See the module's documentation.
+pub(crate) struct Front {
+    owned: CachePadded<Owned>,
+    head: CachePadded<AtomicUsize>,
+    lock: Mutex<()>,
+}
+
+// SAFETY: the records in the ring are shared by design; the ring is replaced and freed only by the
+// owner under the lock, under which alone others read it.
+unsafe impl Sync for Front {}
+// SAFETY: as above.
+unsafe impl Send for Front {}
+
+fn new_ring(capacity: usize) -> *mut Slot {
+    let ring: Box<[Slot]> = (0..capacity).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+    Box::into_raw(ring).cast()
+}
+
+/// # Safety
+/// `ring` came from `new_ring(capacity)` and is not used any more.
+unsafe fn free_ring(ring: *mut Slot, capacity: usize) {
+    // SAFETY: passed on.
+    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(ring, capacity)) });
+}
+
+impl Front {
+    pub(crate) fn new() -> Front {
+        Front {
+            owned: CachePadded::new(Owned {
+                tail: AtomicUsize::new(0),
+                limit: AtomicUsize::new(INITIAL),
+                ring: AtomicPtr::new(new_ring(INITIAL)),
+                mask: AtomicUsize::new(INITIAL - 1),
+            }),
+            head: CachePadded::new(AtomicUsize::new(0)),
+            lock: Mutex::new(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The slot of an index, for the owner or under the lock.
+    #[inline]
+    fn slot(&self, index: usize) -> &Slot {
+        let ring = self.owned.ring.load(Ordering::Relaxed);
+        let mask = self.owned.mask.load(Ordering::Relaxed);
+        // SAFETY: the ring has mask + 1 slots, and the caller is the one who could replace it or
+        // holds the lock under which it is replaced.
+        unsafe { &*ring.add(index & mask) }
+    }
+
+    /// Adds an item; true if the owner must attend to the front ([`Front::attend`]).
+    ///
+    /// For the owner.
+    #[inline]
+    pub(crate) fn push(&self, record: NonNull<Record>) -> bool {
+        let tail = self.owned.tail.load(Ordering::Relaxed);
+        // SAFETY: the record is the caller's, and its place is the spawner's to write.
+        unsafe { record.as_ref() }.place.store(tail, Ordering::Relaxed);
+        self.slot(tail).store(record.as_ptr(), Ordering::Relaxed);
+        self.owned.tail.store(tail + 1, Ordering::Release);
+        light();
+        tail + 1 >= self.owned.limit.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody has asked for work, or the ring is full.
+    #[inline]
+    pub(crate) fn wants_attention(&self) -> bool {
+        self.owned.tail.load(Ordering::Relaxed) >= self.owned.limit.load(Ordering::Relaxed)
+    }
+
+    /// The newest item. For the owner.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<NonNull<Record>> {
+        loop {
+            let tail = self.owned.tail.load(Ordering::Relaxed);
+            if self.head.load(Ordering::Relaxed) >= tail {
+                return None;
+            }
+            let last = tail - 1;
+            self.owned.tail.store(last, Ordering::Relaxed);
+            light();
+            if self.head.load(Ordering::Relaxed) > last && !self.settle(last) {
+                return None;
+            }
+            if let Some(record) = NonNull::new(self.slot(last).load(Ordering::Relaxed)) {
+                return Some(record);
+            }
+            // A slot that `take` has cleared: go on below it.
+        }
+    }
+
+    /// The owner has lowered `tail` to `last` and met a thief: whose is the item? False: nobody's or
+    /// the thief's, and the front is empty.
+    #[cold]
+    #[inline(never)]
+    fn settle(&self, last: usize) -> bool {
+        let _lock = self.lock();
+        let head = self.head.load(Ordering::Relaxed);
+        if head > last {
+            self.owned.tail.store(head, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    /// Removes `record` wherever it lies, if it is still here. For the owner, who holds a reference.
+    #[inline]
+    pub(crate) fn take(&self, record: NonNull<Record>) -> bool {
+        // SAFETY: the caller holds a reference.
+        let place = &unsafe { record.as_ref() }.place;
+        let index = place.load(Ordering::Relaxed);
+        let tail = self.owned.tail.load(Ordering::Relaxed);
+        // The index may be anything: of another front, of a coroutine, of a life before. What counts
+        // is that the slot holds this record.
+        if index >= tail || index < self.head.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.slot(index).load(Ordering::Relaxed) != record.as_ptr() {
+            return false;
+        }
+        if index + 1 == tail {
+            self.owned.tail.store(index, Ordering::Relaxed);
+            light();
+            if self.head.load(Ordering::Relaxed) > index {
+                return self.settle(index);
+            }
+            return true;
+        }
+        self.slot(index).store(ptr::null_mut(), Ordering::Relaxed);
+        light();
+        if self.head.load(Ordering::Relaxed) > index {
+            let _lock = self.lock();
+            return place.load(Ordering::Relaxed) == index;
+        }
+        true
+    }
+
+    /// The newest item without taking it. For the owner; a thief may have it a moment later.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<NonNull<Record>> {
+        let tail = self.owned.tail.load(Ordering::Relaxed);
+        if self.head.load(Ordering::Relaxed) >= tail {
+            return None;
+        }
+        NonNull::new(self.slot(tail - 1).load(Ordering::Relaxed))
+    }
+
+    /// Makes room if the ring is full, and clears a request: true if there was one.
+    ///
+    /// For the owner.
+    pub(crate) fn attend(&self) -> bool {
+        let _lock = self.lock();
+        let tail = self.owned.tail.load(Ordering::Relaxed);
+        let head = self.head.load(Ordering::Relaxed);
+        let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
+        if tail - head >= capacity {
+            self.squeeze(head, tail, capacity);
+        }
+        let head = self.head.load(Ordering::Relaxed);
+        let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
+        // A swap: a request that comes just now must not be overwritten unseen.
+        self.owned.limit.swap(head + capacity, Ordering::Relaxed) == 0
+    }
+
+    /// Moves the items together, into a larger ring if they fill more than half. Under the lock.
+    fn squeeze(&self, head: usize, tail: usize, capacity: usize) {
+        let items: Vec<_> = (head..tail)
+            .filter_map(|i| NonNull::new(self.slot(i).load(Ordering::Relaxed)))
+            .collect();
+        if items.len() * 2 > capacity {
+            let old = self.owned.ring.load(Ordering::Relaxed);
+            self.owned.ring.store(new_ring(capacity * 2), Ordering::Relaxed);
+            self.owned.mask.store(capacity * 2 - 1, Ordering::Relaxed);
+            // SAFETY: replaced above; thieves read the ring only under the lock that we hold.
+            unsafe { free_ring(old, capacity) };
+        }
+        for (i, record) in items.iter().enumerate() {
+            self.slot(head + i).store(record.as_ptr(), Ordering::Relaxed);
+            // SAFETY: a record in the ring is alive, and its place is ours under the lock.
+            unsafe { record.as_ref() }.place.store(head + i, Ordering::Relaxed);
+        }
+        self.owned.tail.store(head + items.len(), Ordering::Release);
+    }
+
+    /// Gives back the memory of a ring that was once large. For the owner, when it is idle.
+    pub(crate) fn trim(&self) {
+        let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
+        if capacity <= INITIAL * 16 || !self.is_empty() {
+            return;
+        }
+        let _lock = self.lock();
+        let old = self.owned.ring.swap(new_ring(INITIAL), Ordering::Relaxed);
+        self.owned.mask.store(INITIAL - 1, Ordering::Relaxed);
+        let head = self.head.load(Ordering::Relaxed);
+        // A request (0) stays; one that comes just now makes the exchange fail.
+        let limit = self.owned.limit.load(Ordering::Relaxed);
+        if limit != 0 {
+            let full = head + INITIAL;
+            let _ = self.owned.limit.compare_exchange(
+                limit,
+                full,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+        // SAFETY: replaced above; thieves read the ring only under the lock that we hold.
+        unsafe { free_ring(old, capacity) };
+    }
+
+    /// An estimate of the number of items (cleared slots count).
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        let head = self.head.load(Ordering::Relaxed);
+        self.owned.tail.load(Ordering::Acquire).saturating_sub(head)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Asks the owner to hand over, or to wake someone, at its next push.
+    #[inline]
+    pub(crate) fn ask(&self) {
+        if self.owned.limit.load(Ordering::Relaxed) != 0 {
+            self.owned.limit.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes up to half of the items, the oldest first, and at most `most`. A front with fewer
+    /// than `least` items gives none.
+    ///
+    /// For the owner, who needs no barrier: it cannot race itself, and thieves are locked out.
+    pub(crate) fn hand_over(&self, least: usize, most: usize, mut to: impl FnMut(NonNull<Record>)) -> usize {
+        let _lock = self.lock();
+        let tail = self.owned.tail.load(Ordering::Relaxed);
+        let head = self.head.load(Ordering::Relaxed);
+        let len = tail.saturating_sub(head);
+        if len < least {
+            return 0;
+        }
+        let end = head + len.div_ceil(2).min(most);
+        self.head.store(end, Ordering::Relaxed);
+        self.deliver(head, end, &mut to)
+    }
+
+    /// Steals up to half of the items, the oldest first, and at most `most`.
+    ///
+    /// For thieves; costs a membarrier. Only where [`crate::shim::asymmetric::available`].
+    pub(crate) fn steal(&self, most: usize, mut to: impl FnMut(NonNull<Record>)) -> usize {
+        let _lock = self.lock();
+        let head = self.head.load(Ordering::Relaxed);
+        let tail = self.owned.tail.load(Ordering::Acquire);
+        if head >= tail {
+            return 0;
+        }
+        let wanted = head + (tail - head).div_ceil(2).min(most);
+        self.head.store(wanted, Ordering::Relaxed);
+        heavy();
+        let tail = self.owned.tail.load(Ordering::Acquire);
+        let end = wanted.min(tail).max(head);
+        self.head.store(end, Ordering::Relaxed);
+        self.deliver(head, end, &mut to)
+    }
+
+    fn deliver(&self, from: usize, end: usize, to: &mut impl FnMut(NonNull<Record>)) -> usize {
+        let mut count = 0;
+        for index in from..end {
+            if let Some(record) = NonNull::new(self.slot(index).load(Ordering::Relaxed)) {
+                // SAFETY: what was in the slot is ours now and alive.
+                unsafe { record.as_ref() }.place.store(PUBLIC, Ordering::Relaxed);
+                to(record);
+                count += 1;
+            }
+        }
+        count
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
+        // SAFETY: exclusively ours.
+        unsafe { free_ring(self.owned.ring.load(Ordering::Relaxed), capacity) };
+    }
+}

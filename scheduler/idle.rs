@@ -1,0 +1,270 @@
+//! Who sleeps, who searches, and how nobody sleeps through work.
+//!
+//! # States of a worker
+//!
+//! *active* (runs tasks) -> *searching* (looks at every queue; at most half of the workers) ->
+//! *sleeping*, or *napping* (sleeping with a timeout, see below) -> woken.
+//!
+//! # No wake is lost
+//!
+//! Work appears in four places. For each there is a pair "store, fence, load" on both sides, so that
+//! either the producer sees the sleeper or the sleeper sees the work:
+//!
+//! | where | producer | sleeper |
+//! | --- | --- | --- |
+//! | injector, public deques | push; fence; `sleepers > 0` and nobody searching: wake one | enter the list; fence; look |
+//! | inbox, cut request of one worker | push; fence; its state is ASLEEP: wake it | state = ASLEEP; fence; look |
+//! | a front | store tail; (light fence); load limit | ask every front; membarrier; look |
+//! | end of the runtime | flag; wake all | enter the list; fence; look |
+//!
+//! "Nobody searching" suffices, since a searcher that stops, with or without loot, first leaves the
+//! count, *fences*, and looks once more: if work is left it wakes the next one; so one is
+//! woken at a time and it wakes the next. A waker counts the woken one as searching on its behalf, so
+//! that a second producer does not wake another.
+//!
+//! # Naps
+//!
+//! A thief whose loot was gone within a microsecond or two does more harm than good: it takes cache
+//! lines from a worker that would have been done sooner alone. It naps, unasked by fronts, for a time
+//! that doubles up to a millisecond, as long as some worker goes on spawning; when a nap has passed
+//! without anybody spawning it goes to sleep in earnest. An idle runtime has no timer.
+//!
+//! The lists are behind a mutex: entering and leaving one costs a futex call anyway.
+
+use crate::shim::atomic::{AtomicU32, Ordering, fence};
+use crate::shim::{Mutex, MutexGuard, thread};
+use std::sync::{OnceLock, PoisonError};
+use std::time::Duration;
+
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+
+/// The sleeping place of one worker.
+pub(crate) struct Sleeper {
+    state: AtomicU32,
+    thread: OnceLock<thread::Thread>,
+}
+
+impl Sleeper {
+    pub(crate) fn new() -> Sleeper {
+        Sleeper { state: AtomicU32::new(AWAKE), thread: OnceLock::new() }
+    }
+
+    /// Introduces the worker's thread. Before it sleeps for the first time.
+    pub(crate) fn introduce(&self) {
+        let _ = self.thread.set(thread::current());
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == ASLEEP
+    }
+
+    fn rouse(&self) {
+        self.state.store(AWAKE, Ordering::Release);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Sleeps until roused. For the worker's thread, in state ASLEEP.
+    fn sleep(&self, timeout: Option<Duration>) {
+        match timeout {
+            None => {
+                while self.state.load(Ordering::Acquire) == ASLEEP {
+                    thread::park();
+                }
+            }
+            Some(timeout) => park_timeout(timeout),
+        }
+    }
+}
+
+#[cfg(not(loom))]
+fn park_timeout(timeout: Duration) {
+    thread::park_timeout(timeout);
+}
+
+#[cfg(loom)]
+fn park_timeout(_: Duration) {
+    thread::yield_now();
+}
+
+#[derive(Default)]
+struct Lists {
+    /// Woken by any work.
+    asleep: Vec<usize>,
+    /// Woken by the injector only, if nobody is asleep.
+    napping: Vec<usize>,
+    /// Taken off a list to search, already counted, and not up yet.
+    chosen: Vec<usize>,
+}
+
+impl Lists {
+    fn remove(&mut self, worker: usize) {
+        self.asleep.retain(|w| *w != worker);
+        self.napping.retain(|w| *w != worker);
+    }
+}
+
+/// Which workers sleep and search.
+pub(crate) struct Idle {
+    lists: Mutex<Lists>,
+    /// Lengths of the lists, for a look without the lock.
+    asleep: AtomicU32,
+    napping: AtomicU32,
+    searching: AtomicU32,
+}
+
+/// How a worker lies down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rest {
+    Sleep,
+    Nap(Duration),
+}
+
+/// What ended a rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Roused {
+    /// Chosen to search; already counted.
+    ToSearch,
+    /// For its own inbox, or the time is up, or it found something itself.
+    ForItself,
+}
+
+impl Idle {
+    pub(crate) fn new() -> Idle {
+        Idle {
+            lists: Mutex::new(Lists::default()),
+            asleep: AtomicU32::new(0),
+            napping: AtomicU32::new(0),
+            searching: AtomicU32::new(0),
+        }
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, lists: &Lists) {
+        self.asleep.store(lists.asleep.len() as u32, Ordering::Relaxed);
+        self.napping.store(lists.napping.len() as u32, Ordering::Relaxed);
+    }
+
+    /// Enters the searchers, unless half of `workers` search already.
+    pub(crate) fn start_searching(&self, workers: usize) -> bool {
+        if self.searching.load(Ordering::Relaxed) as usize * 2 >= workers {
+            return false;
+        }
+        self.searching.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Leaves the searchers. The caller then looks once more for work that is left, and passes what
+    /// it finds to [`Idle::wake_one`].
+    pub(crate) fn stop_searching(&self) {
+        self.searching.fetch_sub(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn searching(&self) -> u32 {
+        self.searching.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn anyone_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn resting(&self) -> usize {
+        (self.asleep.load(Ordering::Relaxed) + self.napping.load(Ordering::Relaxed)) as usize
+    }
+
+    /// Public work has appeared: somebody shall look for it. After the push.
+    ///
+    /// `nappers`: whether the work is worth waking one that naps.
+    pub(crate) fn notify(&self, sleepers: &impl Sleepers, nappers: bool) {
+        fence(Ordering::SeqCst);
+        self.wake_one(sleepers, nappers);
+    }
+
+    /// Wakes one worker to search, if nobody searches.
+    pub(crate) fn wake_one(&self, sleepers: &impl Sleepers, nappers: bool) {
+        let resting = self.asleep.load(Ordering::Relaxed)
+            + if nappers { self.napping.load(Ordering::Relaxed) } else { 0 };
+        if resting == 0 || self.searching.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        // Counted on behalf of the one to be woken, before it is chosen.
+        if self.searching.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let mut lists = self.lists();
+        let chosen = match lists.asleep.pop() {
+            None if nappers => lists.napping.pop(),
+            chosen => chosen,
+        };
+        lists.chosen.extend(chosen);
+        self.publish(&lists);
+        drop(lists);
+        match chosen {
+            Some(worker) => sleepers.sleeper(worker).rouse(),
+            // They have got up by themselves meanwhile, and look at everything before they lie
+            // down again; but what was pushed since they looked must not be missed.
+            None => self.stop_searching(),
+        }
+    }
+
+    /// Something has been put where only `worker` looks. After the push.
+    pub(crate) fn notify_worker(&self, sleepers: &impl Sleepers, worker: usize) {
+        fence(Ordering::SeqCst);
+        if !sleepers.sleeper(worker).is_asleep() {
+            return;
+        }
+        let mut lists = self.lists();
+        lists.remove(worker);
+        self.publish(&lists);
+        drop(lists);
+        // It may have been chosen by `wake_one` meanwhile: roused twice is roused.
+        sleepers.sleeper(worker).rouse();
+    }
+
+    /// Lies down until roused, unless `look` finds something after the announcement.
+    pub(crate) fn rest(
+        &self,
+        sleepers: &impl Sleepers,
+        worker: usize,
+        rest: Rest,
+        look: impl FnOnce() -> bool,
+    ) -> Roused {
+        let me = sleepers.sleeper(worker);
+        me.state.store(ASLEEP, Ordering::Relaxed);
+        {
+            let mut lists = self.lists();
+            match rest {
+                Rest::Sleep => lists.asleep.push(worker),
+                Rest::Nap(_) => lists.napping.push(worker),
+            }
+            self.publish(&lists);
+        }
+        fence(Ordering::SeqCst);
+        if !look() {
+            me.sleep(match rest {
+                Rest::Sleep => None,
+                Rest::Nap(time) => Some(time),
+            });
+        }
+        let mut lists = self.lists();
+        lists.remove(worker);
+        let before = lists.chosen.len();
+        lists.chosen.retain(|w| *w != worker);
+        let chosen = lists.chosen.len() < before;
+        self.publish(&lists);
+        drop(lists);
+        me.state.store(AWAKE, Ordering::Relaxed);
+        if chosen { Roused::ToSearch } else { Roused::ForItself }
+    }
+}
+
+/// Finds the sleeping place of a worker by its index.
+pub(crate) trait Sleepers {
+    fn sleeper(&self, worker: usize) -> &Sleeper;
+}

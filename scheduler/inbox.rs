@@ -1,0 +1,72 @@
+//! The inbox of a worker: tasks of its own that others have woken.
+//!
+//! A lock-free stack that many push to and the owner empties at once, turned round so that it is
+//! first in first out. A record is in here only between the moment somebody cleared its PARKED bit
+//! and the moment its home takes it, so its link is free and it is alive. The owner takes all with one
+//! swap, so no element can come back under a pusher's compare (no ABA).
+//!
+//! Waking the worker is the pusher's business, and only of the one that found the inbox empty: it
+//! pushes, *fences*, and looks whether the worker sleeps; the worker announces its sleep, *fences*,
+//! and looks into the inbox (see idle.rs). A pusher that found something there leaves it to the one
+//! before, who has not looked yet or has woken the worker.
+//!
+//! Orderings: a push is Release and the emptying Acquire; they hand over the record and what
+//! its waker did.
+
+use crate::retire::record::Record;
+use crate::shim::atomic::{AtomicPtr, Ordering};
+use std::ptr::{self, NonNull};
+
+pub(crate) struct Inbox {
+    head: AtomicPtr<Record>,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Inbox {
+        Inbox { head: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Puts a record in; true if the inbox was empty and the caller must see to the worker's waking.
+    pub(crate) fn push(&self, record: NonNull<Record>) -> bool {
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the caller has cleared PARKED: the task is in its hand.
+            unsafe { record.as_ref() }.link.store(head, Ordering::Relaxed);
+            match self.head.compare_exchange_weak(
+                head,
+                record.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return head.is_null(),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes all, the oldest first. For the owner.
+    pub(crate) fn take_all(&self, mut to: impl FnMut(NonNull<Record>)) {
+        if self.is_empty() {
+            return;
+        }
+        let mut list = self.head.swap(ptr::null_mut(), Ordering::Acquire);
+        let mut turned: *mut Record = ptr::null_mut();
+        while let Some(record) = NonNull::new(list) {
+            // SAFETY: records in the list are alive and ours since the swap.
+            let link = unsafe { &record.as_ref().link };
+            list = link.load(Ordering::Relaxed);
+            link.store(turned, Ordering::Relaxed);
+            turned = record.as_ptr();
+        }
+        while let Some(record) = NonNull::new(turned) {
+            // SAFETY: as above.
+            turned = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
+            to(record);
+        }
+    }
+}

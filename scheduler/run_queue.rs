@@ -1,0 +1,70 @@
+//! A queue of one worker's own tasks: intrusive, first in first out, owner only, no atomics that
+//! matter (the link is an atomic because the inbox uses the same word; all accesses are relaxed).
+
+use crate::retire::record::Record;
+use crate::shim::atomic::Ordering;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+pub(crate) struct RunQueue {
+    head: Cell<*mut Record>,
+    tail: Cell<*mut Record>,
+    len: Cell<usize>,
+}
+
+impl RunQueue {
+    pub(crate) fn new() -> RunQueue {
+        RunQueue { head: Cell::new(ptr::null_mut()), tail: Cell::new(ptr::null_mut()), len: Cell::new(0) }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.get().is_null()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    /// Appends a record that is in no queue.
+    #[inline]
+    pub(crate) fn push(&self, record: NonNull<Record>) {
+        // SAFETY: the caller has the task in hand, so the record is alive and its link unused.
+        unsafe { record.as_ref() }.link.store(ptr::null_mut(), Ordering::Relaxed);
+        match NonNull::new(self.tail.get()) {
+            // SAFETY: records in the queue are alive, and their links are ours.
+            Some(tail) => unsafe { tail.as_ref() }.link.store(record.as_ptr(), Ordering::Relaxed),
+            None => self.head.set(record.as_ptr()),
+        }
+        self.tail.set(record.as_ptr());
+        self.len.set(self.len.get() + 1);
+    }
+
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<NonNull<Record>> {
+        let head = NonNull::new(self.head.get())?;
+        // SAFETY: records in the queue are alive, and their links are ours.
+        let next = unsafe { head.as_ref() }.link.load(Ordering::Relaxed);
+        self.head.set(next);
+        if next.is_null() {
+            self.tail.set(ptr::null_mut());
+        }
+        self.len.set(self.len.get() - 1);
+        Some(head)
+    }
+
+    /// Removes a record from the middle, at a cost that grows with the queue; false if it is not
+    /// here.
+    pub(crate) fn remove(&self, record: NonNull<Record>) -> bool {
+        let mut found = false;
+        for _ in 0..self.len.get() {
+            let Some(first) = self.pop() else { break };
+            if first == record {
+                found = true;
+            } else {
+                self.push(first);
+            }
+        }
+        found
+    }
+}
