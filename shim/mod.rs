@@ -4,7 +4,7 @@
 //! Protocol code imports these names from here and never from `std`, so that the very same source
 //! runs on three faces:
 //!
-//! * `std` (default): plain re-exports; [`point`](point) is empty and disappears.
+//! * `std` (default): plain re-exports; [`point`] is empty and disappears.
 //! * `loom` (`--cfg loom`): the types of the loom model checker, which tries every interleaving
 //!   that the memory model allows.
 //! * simulation (feature `sim`): the types of `std`, but clock, randomness and switch points are
@@ -25,3 +25,6 @@ mod face;
 pub(crate) mod asymmetric;
 
 pub(crate) use face::*;
+
+#[cfg(all(test, loom))]
+mod models;

@@ -1,0 +1,161 @@
+# shellcheck shell=bash
+# What the scripts of this directory share. Source it; it moves to the top of the checkout.
+#
+# A check has two halves: the run that must pass, and its negative control, a planted fault that the
+# same tool, with the same build, must report. Without the second half a tool that is switched off
+# looks like a tool that finds nothing.
+
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck disable=SC2034 # for the scripts that source this file
+CHECKOUT=$PWD
+
+# The rustup toolchain goes before a distribution's rustc, which some of the scripts install.
+if [[ -x ${CARGO_HOME:-${HOME:-/root}/.cargo}/bin/cargo ]]; then
+    PATH=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH
+fi
+
+# A check says itself how it compiles; what the caller's shell has set must not leak in.
+unset RUSTC RUSTDOC RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_TARGET \
+    CARGO_BUILD_RUSTFLAGS CYGNET_PLANT
+export CARGO_NET_RETRY=${CARGO_NET_RETRY:-5} CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+
+note() { printf '%s: %s\n' "${CHECK:-ci}" "$*"; }
+
+fail() {
+    printf '%s: FAILED: %s\n' "${CHECK:-ci}" "$*" >&2
+    exit 1
+}
+
+# Runs a command as root.
+as_root() {
+    if [[ $(id -u) == 0 ]]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo -n "$@"
+    else
+        fail "'$*' needs root"
+    fi
+}
+
+# apt-get, with patience: its own lock option covers dpkg's lock, not the one of the package lists,
+# and mirrors have bad minutes.
+patient_apt() {
+    local try
+    for try in 1 2 3 4 5 6; do
+        if as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
+            -o Acquire::Retries=3 "$@" >"$LOGS/apt.log" 2>&1 </dev/null; then
+            return 0
+        fi
+        note "apt-get $1: try $try failed: $(grep -m1 '^E:' "$LOGS/apt.log" || tail -n 1 "$LOGS/apt.log")"
+        sleep $((try * 5))
+    done
+    sed 's/^/    | /' "$LOGS/apt.log" >&2
+    return 1
+}
+
+installed() {
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed* ]]
+}
+
+# Installs those of the named Debian packages that are missing; costs nothing when none is.
+# `name:arm64` asks for the package of another architecture.
+need_packages() {
+    local package architecture missing=()
+    for package in "$@"; do
+        installed "$package" || missing+=("$package")
+    done
+    if ((${#missing[@]} == 0)); then
+        return 0
+    fi
+    note "installing ${missing[*]}"
+    for package in "${missing[@]}"; do
+        architecture=${package#*:}
+        if [[ $package == *:* ]] && ! dpkg --print-foreign-architectures | grep -qx "$architecture"; then
+            as_root dpkg --add-architecture "$architecture"
+        fi
+    done
+    # The lists that are there may do; what is really missing, the installation says.
+    patient_apt update || note "apt-get update failed, trying with the lists that are there"
+    patient_apt install -y --no-install-recommends "${missing[@]}" || fail "cannot install ${missing[*]}"
+}
+
+# Without it the sanitizers' reports have addresses for names, and suppressions match nothing.
+need_symbolizer() { command -v llvm-symbolizer >/dev/null || need_packages llvm; }
+
+# Points cargo at Debian's compiler, which has what rustup's lacks here: the standard library of
+# another architecture, and the source of its own. Call it after need_packages.
+use_debian_rustc() {
+    local have want
+    export RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc
+    have=$("$RUSTC" --version | cut -d ' ' -f 2)
+    want=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+    if [[ $(printf '%s\n' "$want" "$have" | sort -V | head -n 1) != "$want" ]]; then
+        fail "Debian's rustc is $have, and the library needs $want"
+    fi
+    note "$("$RUSTC" --version)"
+}
+
+# limited MINUTES COMMAND...: what hangs fails.
+limited() {
+    local minutes=$1 status=0
+    shift
+    timeout --kill-after=30 "${minutes}m" "$@" </dev/null || status=$?
+    if ((status == 124 || status == 137)); then
+        note "FAILED: no end after $minutes minutes: $*" >&2
+    fi
+    return "$status"
+}
+
+# The negative control.
+#
+# must_fail NAME MINUTES PATTERN... -- COMMAND...: runs COMMAND with CYGNET_PLANT=NAME, which wakes
+# the planted fault of that name (tests/planted.rs). It must end with an error AND its output must
+# match each of the extended regular expressions: the report of the very tool, and the place. The
+# output is kept from the log, whose readers look for failed tests.
+must_fail() {
+    local name=$1 minutes=$2 status=0 pattern patterns=() log
+    shift 2
+    while [[ $1 != -- ]]; do
+        patterns+=("$1")
+        shift
+    done
+    shift
+    log=$LOGS/planted-$name.log
+    CYGNET_PLANT=$name timeout --kill-after=30 "${minutes}m" "$@" >"$log" 2>&1 </dev/null || status=$?
+    if ((status == 124 || status == 137)); then
+        planted_failure "$log" "the planted fault '$name' did not end within $minutes minutes"
+    fi
+    if ((status == 0)); then
+        planted_failure "$log" "the planted fault '$name' was NOT reported: the run passed"
+    fi
+    for pattern in "${patterns[@]}"; do
+        grep -Eq -- "$pattern" "$log" ||
+            planted_failure "$log" "the planted fault '$name' ended with status $status, but without '$pattern'"
+    done
+    note "negative control: the planted fault '$name' was reported (status $status):"
+    grep -Em1 -- "${patterns[0]}" "$log" | sed 's/^[= ]*/    | /'
+}
+
+planted_failure() {
+    tail -n 60 "$1" | sed 's/^/    | /' >&2
+    fail "$2"
+}
+
+# run_tests MINUTES COMMAND...: runs COMMAND, shows its output, and insists that at least one test
+# was executed, so that a filter that matches nothing does not pass for a check.
+run_tests() {
+    local minutes=$1 status=0 log=$LOGS/tests.log passed
+    shift
+    limited "$minutes" "$@" 2>&1 | tee "$log" || status=$?
+    if ((status != 0)); then
+        fail "status $status from: $*"
+    fi
+    passed=$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1/p' "$log" | awk '{ n += $1 } END { print n + 0 }')
+    ((passed > 0)) || fail "no test was executed by: $*"
+    note "$passed tests passed"
+}
+
+LOGS=$(mktemp -d "${TMPDIR:-/tmp}/cygnet-ci.XXXXXX")
+trap 'rm -rf "$LOGS"' EXIT
