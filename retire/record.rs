@@ -304,6 +304,11 @@ impl Record {
         self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Gives a claim back before the task is started, so that it can be queued in public.
+    pub(crate) fn unclaim(&self) {
+        self.phase.store(Phase::Ready as u8, Ordering::Release);
+    }
+
     pub(crate) fn add_reference(&self) {
         let before = self.references.fetch_add(1, Ordering::Relaxed);
         debug_assert!(before >= 1, "a reference was made out of nothing");

@@ -210,6 +210,11 @@ impl Node {
         self.word.close(local)
     }
 
+    /// Closes a node that has no home (a root), also if it has no child now: a late one is undone.
+    pub(crate) fn close_for_good(&self) -> bool {
+        self.word.close(0)
+    }
+
     /// Whether a child is known to be unfinished. Exact on the home worker between suspensions.
     pub(crate) fn has_children(&self) -> bool {
         self.local.get() != 0 || !self.word.untouched()

@@ -199,16 +199,6 @@ impl Front {
         true
     }
 
-    /// The newest item without taking it. For the owner; a thief may have it a moment later.
-    #[inline]
-    pub(crate) fn peek(&self) -> Option<NonNull<Record>> {
-        let tail = self.owned.tail.load(Ordering::Relaxed);
-        if self.head.load(Ordering::Relaxed) >= tail {
-            return None;
-        }
-        NonNull::new(self.slot(tail - 1).load(Ordering::Relaxed))
-    }
-
     /// Makes room if the ring is full, and clears a request: true if there was one.
     ///
     /// For the owner.

@@ -120,6 +120,8 @@ pub(crate) struct Idle {
 pub(crate) enum Rest {
     Sleep,
     Nap(Duration),
+    /// Wakes for its own inbox only.
+    Held,
 }
 
 /// What ended a rest.
@@ -242,13 +244,14 @@ impl Idle {
             match rest {
                 Rest::Sleep => lists.asleep.push(worker),
                 Rest::Nap(_) => lists.napping.push(worker),
+                Rest::Held => {}
             }
             self.publish(&lists);
         }
         fence(Ordering::SeqCst);
         if !look() {
             me.sleep(match rest {
-                Rest::Sleep => None,
+                Rest::Sleep | Rest::Held => None,
                 Rest::Nap(time) => Some(time),
             });
         }

@@ -1,1 +1,22 @@
-//! Workers.
+//! Workers: how tasks wait, wake, travel and end.
+//!
+//! `README.md` is the map of the protocols. `worker` is what a thread owns; `run` its loop and its
+//! switches; `front`, `run_queue`, `inbox` and `item` its queues; `search` and `idle` what it does
+//! when they are empty; `wait`, `hold` and `complete` how a task sleeps and ends.
+
+pub(crate) mod complete;
+mod front;
+mod hold;
+mod idle;
+mod inbox;
+mod item;
+pub(crate) mod no_suspend;
+pub(crate) mod run;
+mod run_queue;
+pub(crate) mod scope;
+mod search;
+pub(crate) mod shared;
+pub(crate) mod spawn;
+pub(crate) mod thread;
+pub(crate) mod wait;
+pub(crate) mod worker;

@@ -1,0 +1,219 @@
+//! How a task ends: its node is closed, its result is shown or dropped, its parent is released.
+//!
+//! All of it is one loop: when the end of a task ends its parent too, the parent is the next round.
+//! A chain of a million tasks that wait for each other's end takes no stack.
+//!
+//! Order: the task's own children have ended; its result is visible (DONE) or dropped; its waiter is
+//! woken; its run reference is released; then the parent's count. So everything that a task owned is
+//! gone, or in the hands of its handle, before its parent can be seen to have ended.
+
+use crate::retire::join::{Finished, Waiter};
+use crate::retire::record::{Payload, Phase, Record, drop_payload, quietly};
+use crate::retire::record_pool;
+use crate::retire::thread_waiter::ThreadWaiter;
+use crate::retire::tree::{NOBODY, Node, NodeKind, Release};
+use crate::scheduler::no_suspend::no_suspend;
+use crate::scheduler::scope::ScopeFrame;
+use crate::scheduler::shared::Root;
+use crate::scheduler::wait::resume;
+use crate::scheduler::worker::Worker;
+use crate::retire::queue::RetireQueue;
+use crate::shim::atomic::Ordering;
+use std::ptr::{self, NonNull};
+
+/// Completes a task whose closure has ended; if it has children left the last of them does.
+///
+/// # Safety
+/// The run reference is the caller's, and is given up.
+pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: alive by the run reference.
+    if unsafe { record.as_ref() }.node.close() {
+        // SAFETY: passed on; no child is left.
+        unsafe { ended(worker, record) };
+    }
+}
+
+/// The end of a task without children, and of all that wait for nothing else.
+unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
+    loop {
+        // SAFETY: alive by the run reference.
+        let task = unsafe { record.as_ref() };
+        task.set_phase(Phase::Finished);
+        let parent = task.node.parent;
+        task.place.store(worker.retired.as_ptr().expose_provenance(), Ordering::Relaxed);
+        match task.join.finish() {
+            Finished::Unclaimed => {}
+            Finished::Detached => {
+                // Still counted in the parent, which thus may take what a destructor spawns.
+                let outer = worker.node.replace(parent);
+                // SAFETY: the handle is gone, so the outcome is ours.
+                no_suspend(|| unsafe { dispose(record) });
+                worker.node.set(outer);
+            }
+            Finished::Waiter(waiter) => wake(waiter),
+        }
+        // SAFETY: our run reference, given up; the record is not used below.
+        unsafe { release_run(worker, record, 1) };
+        match release_parent(worker.number(), parent) {
+            Some(next) => record = next,
+            None => return,
+        }
+    }
+}
+
+/// Uncounts a child of `parent`; a task that thereby ends is given back.
+pub(crate) fn release_parent(number: u32, parent: *const Node) -> Option<NonNull<Record>> {
+    // SAFETY: a node with an unfinished child is alive, and the caller's child is.
+    let node = unsafe { &*parent };
+    let kind = node.kind;
+    // The frame of a scope may be gone once its last child is uncounted; its owner is not: it waits
+    // for the grant below.
+    let owner = match kind {
+        // SAFETY: a node of kind Scope is the start of its frame.
+        NodeKind::Scope => Some(unsafe { (*parent.cast::<ScopeFrame>()).owner() }),
+        _ => None,
+    };
+    if node.release_child(number) == Release::StillOpen {
+        return None;
+    }
+    match kind {
+        NodeKind::Task => NonNull::new(parent.cast_mut().cast()),
+        NodeKind::Scope => {
+            wake(Waiter::Task(owner.expect("read above").as_ptr()));
+            None
+        }
+        NodeKind::Root => {
+            // SAFETY: a node of kind Root is the start of its root, which the runtime keeps.
+            unsafe { (*parent.cast::<Root>()).end() };
+            None
+        }
+    }
+}
+
+/// Delivers the grant to one whose registration has been taken out.
+pub(crate) fn wake(waiter: Waiter) {
+    match waiter {
+        Waiter::Task(record) => {
+            // SAFETY: a registered task may not leave its wait before this grant has arrived.
+            if unsafe { (*record).wait.grant() } {
+                resume(record);
+            }
+        }
+        Waiter::Thread(thread) => ThreadWaiter::grant(thread),
+        Waiter::Waker(waker) => {
+            // Foreign code on our stack.
+            if let Some(payload) = quietly(|| no_suspend(|| waker.wake())) {
+                drop_payload(payload);
+            }
+        }
+    }
+}
+
+/// Drops the outcome of a task; a panic that nobody will see goes to its scope or to the hook.
+///
+/// # Safety
+/// The outcome is the caller's, and is gone afterwards.
+pub(crate) unsafe fn dispose(record: NonNull<Record>) {
+    // SAFETY: the caller holds a reference.
+    let task = unsafe { record.as_ref() };
+    if task.disposed.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: passed on; `disposed` makes it once.
+    if let Some(payload) = unsafe { Record::dispose(record) } {
+        surface(task, payload);
+    }
+}
+
+fn surface(task: &Record, payload: Payload) {
+    let parent = task.node.parent;
+    // SAFETY: the parent of a task that has not been released, or of one in a scope whose handle is
+    // still there, is alive. For others see `dispose_by_handle`.
+    let in_scope = unsafe { (*parent).kind } == NodeKind::Scope;
+    let rest = if in_scope {
+        // SAFETY: as above; a node of kind Scope is the start of its frame.
+        unsafe { (*parent.cast::<ScopeFrame>()).keep(payload) }
+    } else {
+        Some(payload)
+    };
+    let Some(payload) = rest else { return };
+    match Worker::current() {
+        Some(worker) => worker.shared().unobserved(payload, task),
+        None => drop_payload(payload),
+    }
+}
+
+/// Drops the outcome of a task that ended earlier, for the handle that is dropped. Its parent may be
+/// gone, unless it is a scope, which its handles cannot outlive.
+///
+/// # Safety
+/// As for `dispose`.
+pub(crate) unsafe fn dispose_by_handle(record: NonNull<Record>, in_scope: bool) {
+    if in_scope {
+        // SAFETY: passed on.
+        unsafe { dispose(record) };
+        return;
+    }
+    // SAFETY: passed on.
+    if let Some(payload) = unsafe { Record::dispose(record) } {
+        match Worker::current() {
+            // SAFETY: the caller holds a reference.
+            Some(worker) => worker.shared().unobserved(payload, unsafe { record.as_ref() }),
+            None => drop_payload(payload),
+        }
+    }
+}
+
+/// Releases `n` references of which one is the run reference, on the worker where the task ended and
+/// with its place set to that worker's queue.
+///
+/// # Safety
+/// The references are the caller's.
+#[inline]
+pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u32) {
+    // SAFETY: alive by the reference.
+    if unsafe { record.as_ref() }.release(n) {
+        // SAFETY: no reference is left; the outcome was taken or dropped by the last handle.
+        let layout = unsafe { Record::end(record) };
+        // SAFETY: the memory of an ended record.
+        unsafe { worker.records.put(record.cast(), layout) };
+    } else {
+        // SAFETY: the queue is this worker's own.
+        unsafe { worker.retired.as_ref().take_custody() };
+    }
+}
+
+/// Releases `n` references from anywhere.
+///
+/// # Safety
+/// The references are the caller's, and the outcome is gone if these are the last.
+pub(crate) unsafe fn release(record: NonNull<Record>, n: u32) {
+    // SAFETY: alive by the references.
+    let task = unsafe { record.as_ref() };
+    if !task.release(n) {
+        return;
+    }
+    let custodian = task.place.load(Ordering::Relaxed);
+    // SAFETY: no reference is left.
+    let layout = unsafe { Record::end(record) };
+    let custodian: *mut RetireQueue = ptr::with_exposed_provenance_mut(custodian);
+    let worker = Worker::current();
+    match (NonNull::new(custodian), worker) {
+        (Some(queue), Some(worker)) if queue == worker.retired => {
+            // SAFETY: this worker owns the queue.
+            unsafe { queue.as_ref().returned_at_home() };
+            // SAFETY: the memory of an ended record.
+            unsafe { worker.records.put(record.cast(), layout) };
+        }
+        // SAFETY: the task ended in this queue's custody, and has not come back before.
+        (Some(queue), _) => unsafe { RetireQueue::retire(queue, record.cast(), layout) },
+        // Never ran, never queued.
+        // SAFETY: the memory of an ended record.
+        (None, _) => unsafe { record_pool::free(record.cast(), layout) },
+    }
+}
+
+/// The number to count by on the present thread.
+pub(crate) fn present_number() -> u32 {
+    Worker::current().map_or(NOBODY, Worker::number)
+}

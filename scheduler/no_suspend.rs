@@ -1,0 +1,64 @@
+//! Sections in which a task must not be suspended.
+
+use std::cell::Cell;
+
+thread_local! {
+    /// How many such sections this thread is in. A task inside one never leaves its thread, so the
+    /// count need not travel with tasks.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+struct Section;
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// Calls `f`, and turns every suspension of the calling task below it into a panic.
+///
+/// For code that must not lose its thread half-way: callbacks of an interface that keeps per-thread
+/// state for their extent (scoped thread-locals, interpreter locks), initialisers of thread-locals.
+/// Calls that do not have to wait (a join of a task that has ended, an unpark) are allowed. Sections
+/// nest.
+///
+/// Works on any thread. Does not suspend. Costs an increment and a decrement.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// rt.block_on(|| {
+///     let caught = std::panic::catch_unwind(|| cygnet::no_suspend(|| cygnet::yield_now()));
+///     assert!(caught.is_err());
+///     assert!(cygnet::yield_now().is_ok());
+/// });
+/// ```
+///
+/// # Panics
+/// As `f` does. A call below it that would suspend panics.
+pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
+    DEPTH.set(DEPTH.get() + 1);
+    let _section = Section;
+    f()
+}
+
+/// Panics if the caller is in a section that forbids suspension.
+#[inline]
+#[track_caller]
+pub(crate) fn assert_may_suspend() {
+    if DEPTH.get() > 0 {
+        refuse();
+    }
+}
+
+#[cold]
+#[track_caller]
+fn refuse() -> ! {
+    panic!("cygnet: a task would be suspended inside no_suspend")
+}
+
+/// Whether the caller is in a section that forbids suspension.
+#[inline]
+pub(crate) fn is_forbidden() -> bool {
+    DEPTH.get() > 0
+}

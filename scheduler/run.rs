@@ -1,0 +1,408 @@
+//! How a worker runs tasks: the loop, and the switches between coroutines.
+//!
+//! The loop runs on coroutine stacks. It takes a fresh task and calls it; a task that never waits
+//! costs neither a switch nor a stack. When a task waits, its coroutine, with the loop frame at the
+//! bottom, is set aside, and the worker goes on with a ready coroutine or with a new loop on another
+//! stack. A loop that finds a ready coroutine gives up its own stack and leaves for it. The main
+//! coroutine (the thread's own stack) is where a worker goes when it has nothing else.
+//!
+//! Order of service: ready coroutines, the front and the deque (last in first out), local tasks, the
+//! injector; each 61st decision turns the order round, so that nothing waits for ever behind endless
+//! local spawns or endless yields.
+
+use crate::retire::coroutine::Coroutine;
+use crate::retire::record::{Phase, Record};
+use crate::retire::stack::StackClass;
+use crate::retire::tree::NOBODY;
+use crate::scheduler::complete::{complete, dispose, release};
+use crate::scheduler::item::{Item, Runnable};
+use crate::scheduler::worker::{Strand, Worker};
+use crate::shim::atomic::Ordering;
+use crate::shim::point;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+
+/// Items that an owner hands over at once, and a thief takes at once.
+pub(crate) const BATCH: usize = 64;
+
+impl Worker {
+    /// Sets the running coroutine aside and runs others until somebody makes `task`, which runs on
+    /// it, ready again. The caller has seen to that, and has stored the coroutine in `place`.
+    ///
+    /// Returns the worker that the task then runs on (another one only if it may migrate).
+    pub(crate) fn suspend<'a>(&self, task: NonNull<Record>) -> &'a Worker {
+        point();
+        let me = self.strand();
+        me.task.set(task.as_ptr());
+        let next = self.pick();
+        let node = self.node.get();
+        if !ptr::eq(next, me) {
+            self.counters().switches.add(1);
+            self.current.set(next);
+            // SAFETY: `me` runs; `next` is suspended, new, or the main coroutine, in this worker's
+            // hand alone, and lives until it has run to its end.
+            unsafe { me.context.switch(&(*next).context) };
+        }
+        let worker = Worker::current().expect("a task runs on a worker");
+        worker.node.set(node);
+        worker
+    }
+
+    /// The coroutine to run next. May be the one that is being suspended.
+    fn pick(&self) -> *const Strand {
+        self.collect();
+        if self.tick() {
+            self.housekeeping();
+            // The turn of fresh tasks, before those that yield all the time.
+            if !self.ready.is_empty() && self.has_fresh() {
+                if let Some(strand) = self.new_strand(self.class, ptr::null()) {
+                    return strand;
+                }
+            }
+        }
+        if let Some(strand) = self.next_ready() {
+            return strand;
+        }
+        if self.has_fresh() {
+            if let Some(strand) = self.new_strand(self.class, ptr::null()) {
+                return strand;
+            }
+        }
+        self.main.get()
+    }
+
+    /// The coroutine of the next ready task.
+    #[inline]
+    fn next_ready(&self) -> Option<*const Strand> {
+        let record = self.ready.pop()?;
+        // SAFETY: a ready task has not ended.
+        let record = unsafe { record.as_ref() };
+        record.set_phase(Phase::Running);
+        Some(ptr::with_exposed_provenance(record.place.load(Ordering::Relaxed)))
+    }
+
+    /// Whether a fresh task is at hand, without looking at other workers.
+    pub(crate) fn has_fresh(&self) -> bool {
+        !self.remote.front.is_empty()
+            || !self.deque.is_empty()
+            || !self.local.is_empty()
+            || !self.shared().injector.is_empty()
+            || !self.dedicated.get().is_null()
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.remote.inbox.is_empty()
+    }
+
+    /// Whether others have sent something that has not been taken in.
+    pub(crate) fn has_ready_besides_queue(&self) -> bool {
+        !self.remote.inbox.is_empty() || self.remote.cut.load(Ordering::Relaxed)
+    }
+
+    /// Takes in what others have sent: woken tasks, and the order to cut waits short.
+    #[inline]
+    pub(crate) fn collect(&self) {
+        if !self.remote.inbox.is_empty() {
+            self.remote.inbox.take_all(|record| self.make_ready(record));
+        }
+        if self.remote.cut.load(Ordering::Relaxed) {
+            self.cut_waits();
+        }
+    }
+
+    /// Queues a task of this worker whose PARKED bit has been cleared. On its thread.
+    pub(crate) fn make_ready(&self, record: NonNull<Record>) {
+        // SAFETY: a task that waited has not ended.
+        let task = unsafe { record.as_ref() };
+        let place = ptr::with_exposed_provenance::<Strand>(task.place.load(Ordering::Relaxed));
+        if task.traits.migratable && !ptr::eq(place, self.current.get()) {
+            // Its context is saved: only the running coroutine's is not.
+            // SAFETY: the coroutine of a suspended task is alive.
+            self.disown(unsafe { &*place });
+            self.deque.push(Item::started(record));
+            self.shared().idle.notify(self.shared(), false);
+        } else {
+            self.ready.push(record);
+        }
+    }
+
+    #[cold]
+    fn cut_waits(&self) {
+        if !self.remote.cut.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let mut woken = Vec::new();
+        self.for_each_strand(|strand| {
+            if ptr::eq(strand, self.current.get()) {
+                return; // not suspended; it finds out at its next wait
+            }
+            // SAFETY: the task of a suspended coroutine has not ended.
+            if let Some(task) = unsafe { strand.task.get().as_ref() } {
+                if task.phase() == Phase::Parked && task.wait.cut() {
+                    woken.push(NonNull::from(task));
+                }
+            }
+        });
+        for record in woken {
+            self.make_ready(record);
+        }
+    }
+
+    /// A new coroutine; none if there is no stack to be had.
+    fn new_strand(&self, class: StackClass, first: *const Record) -> Option<*const Strand> {
+        let taken = self.stacks.borrow_mut().take(class, &self.shared().stacks);
+        match taken {
+            Ok(stack) => {
+                // SAFETY: the stack is ours and unused.
+                let strand = unsafe { Coroutine::create(stack, ptr::from_ref(self), first, enter) };
+                // SAFETY: made above.
+                self.adopt(unsafe { strand.as_ref() });
+                self.exhausted.set(false);
+                Some(strand.as_ptr())
+            }
+            Err(_) => {
+                self.exhausted.set(true);
+                None
+            }
+        }
+    }
+
+    /// From the main coroutine: runs until there is nothing left to do without searching. False if
+    /// there was nothing.
+    pub(crate) fn run_until_idle(&self) -> bool {
+        let next = self.pick();
+        if ptr::eq(next, self.main.get()) {
+            return false;
+        }
+        self.current.set(next);
+        // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
+        unsafe { self.main().context.switch(&(*next).context) };
+        true
+    }
+
+    /// What is due from time to time.
+    pub(crate) fn housekeeping(&self) {
+        // SAFETY: the queue lives as long as the worker.
+        let retired = unsafe { self.retired.as_ref() };
+        if !retired.is_empty() {
+            // SAFETY: we are the owner.
+            unsafe { retired.drain(&self.records) };
+        }
+    }
+
+    /// Hands tasks over if somebody has asked.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn attend(&self) {
+        if !self.remote.front.attend() {
+            return;
+        }
+        let shared = self.shared();
+        // A single item is most likely joined by its spawner in a moment; who wants it all the same
+        // takes it by force after a while.
+        let given = self.remote.front.hand_over(2, BATCH, |record| self.publish(record));
+        if given == 0 {
+            shared.idle.wake_one(shared, false);
+        } else {
+            shared.idle.notify(shared, false);
+        }
+    }
+
+    /// Puts a fresh task that has left a front into the public deque.
+    pub(crate) fn publish(&self, record: NonNull<Record>) {
+        // SAFETY: the run reference is in our hand.
+        unsafe { record.as_ref() }.set_phase(Phase::Ready);
+        self.deque.push(Item::fresh(record));
+    }
+
+    /// The loop: runs fresh tasks until a coroutine is ready or there is nothing.
+    fn run_loop(&self) {
+        loop {
+            self.collect();
+            if !self.ready.is_empty() {
+                if !self.tick() {
+                    return;
+                }
+                self.housekeeping();
+            }
+            if self.remote.front.wants_attention() {
+                self.attend();
+            }
+            let Some(record) = self.next_fresh() else { return };
+            // SAFETY: we hold the run reference.
+            let traits = unsafe { record.as_ref() }.traits;
+            if traits.stack_class != 0 || traits.migratable {
+                self.dedicated.set(record.as_ptr());
+                return;
+            }
+            start(self, record);
+        }
+    }
+
+    /// A fresh task, claimed.
+    fn next_fresh(&self) -> Option<NonNull<Record>> {
+        if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
+            return Some(record);
+        }
+        if self.tick() {
+            self.housekeeping();
+            let last_first = self.next_local().or_else(|| self.next_injected());
+            if last_first.is_some() {
+                return last_first;
+            }
+        }
+        self.remote
+            .front
+            .pop()
+            .or_else(|| self.next_public())
+            .or_else(|| self.next_local())
+            .or_else(|| self.next_injected())
+    }
+
+    fn next_public(&self) -> Option<NonNull<Record>> {
+        while let Some(item) = self.deque.pop() {
+            if let Some(record) = self.open(item) {
+                return Some(record);
+            }
+        }
+        None
+    }
+
+    /// A fresh task out of an item. A started one is made ready here; a stale one is released.
+    fn open(&self, item: Item) -> Option<NonNull<Record>> {
+        match item.open() {
+            Runnable::Fresh(record) => {
+                // SAFETY: the item holds a reference.
+                if unsafe { record.as_ref() }.claim() {
+                    return Some(record);
+                }
+                // SAFETY: the item's reference, given up.
+                unsafe { release(record, 1) };
+            }
+            Runnable::Started(record) => {
+                // SAFETY: a started task has not ended, and its coroutine is suspended.
+                let task = unsafe { record.as_ref() };
+                let place = task.place.load(Ordering::Relaxed);
+                // SAFETY: as above; the item makes it ours.
+                self.adopt(unsafe { &*ptr::with_exposed_provenance::<Strand>(place) });
+                self.ready.push(record);
+            }
+        }
+        None
+    }
+
+    fn next_local(&self) -> Option<NonNull<Record>> {
+        while let Some(record) = self.local.pop() {
+            // SAFETY: the queue holds a reference.
+            if unsafe { record.as_ref() }.claim() {
+                return Some(record);
+            }
+            // SAFETY: a joiner has claimed it and left the queue's reference.
+            unsafe { release(record, 1) };
+        }
+        None
+    }
+
+    fn next_injected(&self) -> Option<NonNull<Record>> {
+        use crossbeam_deque::Steal;
+        let injector = &self.shared().injector;
+        while !injector.is_empty() {
+            match injector.steal_batch_with_limit_and_pop(&self.deque, 16) {
+                Steal::Success(item) => {
+                    if let Some(record) = self.open(item) {
+                        return Some(record);
+                    }
+                }
+                Steal::Retry => std::hint::spin_loop(),
+                Steal::Empty => break,
+            }
+        }
+        None
+    }
+
+    /// Ends the running coroutine and leaves for the next one.
+    fn retire_strand(&self) -> ! {
+        let me = self.strand();
+        self.disown(me);
+        let next = self.pick_after_end();
+        self.current.set(next);
+        let stack = me.take_stack().expect("a coroutine of the pool has a stack");
+        // We still stand on it. The pool is ours, and nobody takes from it before the switch.
+        self.stacks.borrow_mut().put(stack);
+        // SAFETY: nothing on this stack is used again: `enter` has no locals left; `next` is in our
+        // hand alone.
+        unsafe { me.context.leave(&(*next).context) }
+    }
+
+    fn pick_after_end(&self) -> *const Strand {
+        if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
+            // SAFETY: we hold the run reference.
+            let class = match unsafe { record.as_ref() }.traits.stack_class {
+                0 => self.class,
+                class => StackClass::from_byte(class),
+            };
+            match self.new_strand(class, record.as_ptr()) {
+                Some(strand) => return strand,
+                None => self.dedicated.set(record.as_ptr()),
+            }
+        }
+        if let Some(strand) = self.next_ready() { strand } else { self.main.get() }
+    }
+}
+
+/// Where every coroutine of a worker begins.
+unsafe extern "C" fn enter(data: *mut u8, message: usize) {
+    let strand: *const Strand = data.cast();
+    // SAFETY: `data` is the coroutine that has just begun; it lives until it retires.
+    let strand_ref = unsafe { &*strand };
+    // SAFETY: this is the first thing it does.
+    unsafe { strand_ref.context.arrive(message) };
+    // A task's own panic does not come here; this would be a bug of the scheduler, and there is no
+    // frame below to unwind into.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let worker = Worker::current().expect("coroutines run on workers");
+        match NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut()) {
+            // It may change workers meanwhile, and leaves no loop behind.
+            Some(first) => start(worker, first),
+            None => worker.run_loop(),
+        }
+    }));
+    if result.is_err() {
+        std::process::abort();
+    }
+    Worker::current().expect("coroutines run on workers").retire_strand()
+}
+
+/// Runs a claimed task on the present stack, to its end, and completes it.
+pub(crate) fn start(worker: &Worker, record: NonNull<Record>) {
+    run_in_place(worker, record);
+    // SAFETY: the task has just ended here; its run reference is in our hand.
+    unsafe { complete(Worker::current().expect("tasks run on workers"), record) };
+}
+
+/// Runs a claimed task on the present stack without completing it.
+#[inline]
+pub(crate) fn run_in_place(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    if task.phase() != Phase::Running {
+        task.set_phase(Phase::Running);
+    }
+    task.node.set_home(if task.traits.migratable { NOBODY } else { worker.number() });
+    let outer = worker.node.replace(&raw const task.node);
+    worker.counters().tasks.add(1);
+    if task.wait.is_cancelled() || worker.shared().is_closing() {
+        // SAFETY: claimed by the caller.
+        unsafe { Record::abandon(record) };
+    } else {
+        // SAFETY: claimed by the caller.
+        unsafe { Record::run(record) };
+    }
+    if task.join.is_detached() {
+        // As long as the task is still the current one: its result's destructor may use it.
+        // SAFETY: the handle is gone, so the outcome is ours.
+        unsafe { dispose(record) };
+    }
+    let worker = Worker::current().expect("tasks run on workers");
+    worker.node.set(outer);
+}

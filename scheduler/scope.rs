@@ -1,0 +1,52 @@
+//! A scope that is open on a task's stack: a node whose children may borrow from that frame.
+
+use crate::retire::record::{Payload, Record};
+use crate::retire::tree::{Node, NodeKind};
+use crate::scheduler::worker::Worker;
+use crate::shim::Mutex;
+use std::ptr::NonNull;
+use std::sync::PoisonError;
+
+/// See the module's documentation. Lives in the frame of the call that opened it, which does not
+/// return before the last child has ended.
+#[repr(C)]
+pub(crate) struct ScopeFrame {
+    /// First, so that a node of kind Scope is its frame.
+    pub(crate) node: Node,
+    owner: NonNull<Record>,
+    /// The first panic of a child whose handle is gone.
+    panic: Mutex<Option<Payload>>,
+}
+
+impl ScopeFrame {
+    /// A scope of the task that runs on `worker`, which is `owner`.
+    pub(crate) fn new(worker: &Worker, owner: NonNull<Record>) -> ScopeFrame {
+        // SAFETY: the running task is alive.
+        let home = unsafe { owner.as_ref() }.node.home();
+        ScopeFrame {
+            node: Node::new(NodeKind::Scope, worker.node.get(), home),
+            owner,
+            panic: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn owner(&self) -> NonNull<Record> {
+        self.owner
+    }
+
+    /// Keeps the first panic; gives a later one back.
+    pub(crate) fn keep(&self, payload: Payload) -> Option<Payload> {
+        let mut kept = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        match *kept {
+            None => {
+                *kept = Some(payload);
+                None
+            }
+            Some(_) => Some(payload),
+        }
+    }
+
+    pub(crate) fn take_panic(&self) -> Option<Payload> {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}

@@ -1,0 +1,252 @@
+//! What a worker does when it has nothing: search, back off, sleep.
+//!
+//! A searcher looks into the injector and the public deques of the others in random order. If one has
+//! work only in its private front, it asks; an owner that spawns answers at its next push. No answer
+//! within a few microseconds means a long computation, and the searcher takes by force: a membarrier,
+//! which costs both sides 2 us, so it must be worth it.
+//!
+//! See idle.rs for who may search and how nobody sleeps through work.
+
+use crate::retire::tree::WorkerNumber;
+use crate::scheduler::idle::{Rest, Roused};
+use crate::scheduler::run::BATCH;
+use crate::scheduler::worker::{Remote, Worker};
+use crate::shim::asymmetric::heavy;
+use crate::shim::spin_loop;
+use crate::shim::thread;
+use crate::shim::time::{Duration, Instant, now};
+use crossbeam_deque::Steal;
+use std::sync::atomic::Ordering;
+
+/// How long a searcher waits for an answer before it takes by force.
+const PATIENCE: Duration = Duration::from_micros(3);
+/// How long it searches before it lets others have the processor at each turn, and at all.
+const POLITE: Duration = Duration::from_micros(2);
+const SEARCH: Duration = Duration::from_micros(20);
+/// Loot that lasts less was not worth stealing.
+const SHORT: Duration = Duration::from_micros(4);
+const FIRST_NAP: Duration = Duration::from_micros(50);
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+
+/// What a worker remembers from one search to the next.
+pub(crate) struct Searcher {
+    /// When the last loot was taken.
+    loot: Option<Instant>,
+    /// The next nap, if the last loot was short.
+    nap: Duration,
+    /// Tasks spawned by all workers when the last nap began.
+    spawned: u64,
+    /// Already counted as searching, by the one that woke us.
+    counted: bool,
+}
+
+impl Searcher {
+    pub(crate) fn new() -> Searcher {
+        Searcher { loot: None, nap: Duration::ZERO, spawned: u64::MAX, counted: false }
+    }
+
+    /// Finds work for `worker`, which has none, or sleeps until there may be some.
+    pub(crate) fn search_or_sleep(&mut self, worker: &Worker) {
+        self.judge_loot();
+        if self.nap.is_zero() && self.search(worker) {
+            return;
+        }
+        self.settle_count(worker);
+        self.rest(worker);
+    }
+
+    fn judge_loot(&mut self) {
+        let Some(taken) = self.loot.take() else { return };
+        if taken.elapsed() < SHORT {
+            self.nap = (self.nap * 2).clamp(FIRST_NAP, LONGEST_NAP);
+        } else {
+            self.nap = Duration::ZERO;
+        }
+    }
+
+    /// True if there is something to run now.
+    fn search(&mut self, worker: &Worker) -> bool {
+        let shared = worker.shared();
+        if !self.counted && !shared.idle.start_searching(shared.workers()) {
+            return worker.has_ready();
+        }
+        self.counted = true;
+        let start = now();
+        let mut asked: Option<(usize, Instant)> = None;
+        let mut found = false;
+        loop {
+            if worker.has_ready() || worker.has_fresh() {
+                found = true;
+                break;
+            }
+            if self.steal_public(worker) {
+                found = true;
+                break;
+            }
+            let time = now();
+            match asked {
+                Some((victim, since)) if time - since >= PATIENCE => {
+                    asked = None;
+                    if self.take_by_force(worker, victim) {
+                        found = true;
+                        break;
+                    }
+                }
+                Some(_) => {}
+                None => {
+                    asked = self.ask(worker).map(|victim| (victim, time));
+                    if asked.is_none() && (time - start >= SEARCH || shared.workers() == 1) {
+                        break;
+                    }
+                }
+            }
+            if shared.is_stopping() || time - start >= SEARCH * 4 {
+                break;
+            }
+            if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
+        }
+        if found {
+            self.settle_count(worker);
+        }
+        found
+    }
+
+    /// Leaves the searchers, if counted, and sees to it that somebody looks for what is left.
+    fn settle_count(&mut self, worker: &Worker) {
+        if !std::mem::replace(&mut self.counted, false) {
+            return;
+        }
+        let shared = worker.shared();
+        shared.idle.stop_searching();
+        if shared.idle.resting() == 0 {
+            return;
+        }
+        // The fronts that have used up their request must ask the next sleeper.
+        if shared.idle.anyone_asleep() {
+            others(worker).for_each(|remote| remote.front.ask());
+        }
+        let left = !shared.injector.is_empty()
+            || shared.remotes().any(|r| !r.stealer.is_empty() || r.front.len() > 1);
+        if left {
+            shared.idle.wake_one(shared, false);
+        }
+    }
+
+    fn steal_public(&mut self, worker: &Worker) -> bool {
+        let shared = worker.shared();
+        let count = shared.workers();
+        let start = worker.random() as usize % count;
+        for i in 0..count {
+            let remote = shared.remote((start + i) % count);
+            if remote.index == worker.remote.index {
+                continue;
+            }
+            while !remote.stealer.is_empty() {
+                match remote.stealer.steal_batch_with_limit(&worker.deque, BATCH / 2) {
+                    Steal::Success(()) => {
+                        self.looted(worker);
+                        return true;
+                    }
+                    Steal::Retry => break,
+                    Steal::Empty => break,
+                }
+            }
+        }
+        false
+    }
+
+    /// Asks the first worker with something in its front.
+    fn ask(&self, worker: &Worker) -> Option<usize> {
+        let shared = worker.shared();
+        if !shared.fronts {
+            return None;
+        }
+        let count = shared.workers();
+        let start = worker.random() as usize % count;
+        let victim = (0..count)
+            .map(|i| shared.remote((start + i) % count))
+            .find(|remote| remote.index != worker.remote.index && !remote.front.is_empty())?;
+        victim.front.ask();
+        Some(victim.index)
+    }
+
+    fn take_by_force(&mut self, worker: &Worker, victim: usize) -> bool {
+        let remote = worker.shared().remote(victim);
+        if remote.front.is_empty() {
+            return false;
+        }
+        let taken = remote.front.steal(BATCH / 2, |record| worker.publish(record));
+        worker.counters().rescues.add(1);
+        if taken > 0 {
+            self.looted(worker);
+        }
+        taken > 0
+    }
+
+    fn looted(&mut self, worker: &Worker) {
+        worker.counters().steals.add(1);
+        self.loot = Some(now());
+    }
+
+    fn rest(&mut self, worker: &Worker) {
+        let shared = worker.shared();
+        let spawned: u64 = others(worker).map(|r| r.counters.spawned.get()).sum();
+        // A nap in which nobody has spawned anything is followed by sleep in earnest.
+        let rest = if !self.nap.is_zero() && spawned != self.spawned {
+            Rest::Nap(self.nap)
+        } else {
+            self.nap = Duration::ZERO;
+            Rest::Sleep
+        };
+        self.spawned = spawned;
+        if rest == Rest::Sleep {
+            tidy(worker);
+        }
+        worker.counters().sleeps.add(1);
+        let roused = shared.idle.rest(shared, worker.remote.index, rest, || {
+            if worker.has_ready()
+                || worker.has_fresh() && !worker.exhausted.get()
+                || worker.remote.cut.load(Ordering::Relaxed)
+                || shared.is_stopping()
+            {
+                return true;
+            }
+            if shared.workers() == 1 || rest != Rest::Sleep {
+                return false;
+            }
+            if shared.fronts {
+                others(worker).for_each(|remote| remote.front.ask());
+                // What they push from now on they notice the request with.
+                heavy();
+            }
+            others(worker).any(|r| !r.stealer.is_empty() || !r.front.is_empty())
+        });
+        self.counted |= roused == Roused::ToSearch;
+        if let Rest::Nap(time) = rest {
+            // One more look; short loot makes the next nap longer.
+            self.nap = Duration::ZERO;
+            self.search(worker);
+            self.settle_count(worker);
+            self.nap = if self.loot.is_some() { time } else { (time * 2).min(LONGEST_NAP) };
+        }
+    }
+}
+
+/// The others' remote parts.
+fn others(worker: &Worker) -> impl Iterator<Item = &Remote> {
+    let me: WorkerNumber = worker.number();
+    worker.shared().remotes().filter(move |remote| remote.number != me)
+}
+
+/// Gives back what a sleeping worker should not hold on to.
+fn tidy(worker: &Worker) {
+    worker.housekeeping();
+    worker.records.trim();
+    worker.remote.front.trim();
+    let shared = worker.shared();
+    while worker.stacks.borrow_mut().trim(&shared.stacks) {
+        if worker.has_ready() || worker.has_fresh() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What the workers of one runtime share.
+
+use crate::retire::memory::StackMemory;
+use crate::retire::record::{Payload, Record, drop_payload, quietly};
+use crate::retire::stack::StackClass;
+use crate::retire::tree::{Node, NodeKind, Release};
+use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
+use crate::scheduler::item::Item;
+use crate::scheduler::no_suspend::no_suspend;
+use crate::scheduler::worker::{Remote, Worker};
+use crate::shim::asymmetric;
+use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::{Arc, Condvar, Mutex};
+use crossbeam_deque::Injector;
+use std::ptr::{self, NonNull};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// What a runtime is built with.
+pub(crate) struct Config {
+    pub(crate) workers: usize,
+    pub(crate) stack_class: StackClass,
+    pub(crate) stack_size: usize,
+    pub(crate) max_stacks: Option<usize>,
+    pub(crate) on_panic: Option<OnPanic>,
+}
+
+/// Told of panics whose handle is gone: the payload, and the task's id and name.
+pub(crate) type OnPanic = Box<dyn Fn(&Payload, u64, Option<&str>) + Send + Sync>;
+
+/// The root of a runtime's tree.
+#[repr(C)]
+pub(crate) struct Root {
+    /// First, so that a node of kind Root is its root.
+    pub(crate) node: Node,
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Root {
+    fn new() -> Root {
+        Root {
+            node: Node::new(NodeKind::Root, ptr::null(), 0),
+            ended: Mutex::new(false),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// No task is left and none will come.
+    pub(crate) fn end(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the end; false if `patience` ran out first.
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ended, _) = self
+            .changed
+            .wait_timeout_while(ended, patience, |ended| !*ended)
+            .unwrap_or_else(PoisonError::into_inner);
+        *ended
+    }
+}
+
+/// A worker in its place. Others see only its `remote` part.
+pub(crate) struct Seat(Box<Worker>);
+
+// SAFETY: a seat gives out the `remote` part, which is Sync, and a raw pointer for the one thread
+// that becomes the worker.
+unsafe impl Sync for Seat {}
+// SAFETY: nothing in a worker is tied to the thread that built it.
+unsafe impl Send for Seat {}
+
+/// See the module's documentation.
+pub(crate) struct Shared {
+    pub(crate) root: Root,
+    pub(crate) injector: Injector<Item>,
+    pub(crate) idle: Idle,
+    pub(crate) stacks: StackMemory,
+    pub(crate) config: Config,
+    /// The front may be used: the kernel offers the barrier.
+    pub(crate) fronts: bool,
+    /// The runtime ends: waits are cut short and fresh tasks are not started.
+    closing: AtomicBool,
+    /// Nothing is left to run: workers leave.
+    stopping: AtomicBool,
+    /// A worker cannot get a stack while others keep some warm.
+    pub(crate) pressure: AtomicBool,
+    /// Spawns from outside, for the numbers of workers' own see their counters.
+    pub(crate) injected: AtomicU64,
+    seats: Vec<Seat>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config) -> Arc<Shared> {
+        let mut shared = Shared {
+            root: Root::new(),
+            injector: Injector::new(),
+            idle: Idle::new(),
+            stacks: StackMemory::new(config.max_stacks),
+            fronts: asymmetric::available() && config.workers > 0,
+            closing: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            pressure: AtomicBool::new(false),
+            injected: AtomicU64::new(0),
+            seats: Vec::new(),
+            config,
+        };
+        let class = shared.config.stack_class;
+        shared.seats =
+            (0..shared.config.workers).map(|i| Seat(Box::new(Worker::new(i, class)))).collect();
+        Arc::new(shared)
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.seats.len()
+    }
+
+    pub(crate) fn remote(&self, worker: usize) -> &Remote {
+        &self.seats[worker].0.remote
+    }
+
+    pub(crate) fn remotes(&self) -> impl Iterator<Item = &Remote> {
+        self.seats.iter().map(|seat| &seat.0.remote)
+    }
+
+    /// The whole worker, for the thread that is to be it.
+    pub(crate) fn seat(&self, worker: usize) -> *const Worker {
+        ptr::from_ref(&*self.seats[worker].0)
+    }
+
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Puts a fresh task where any worker finds it, and sees to it that one looks.
+    pub(crate) fn inject(&self, record: NonNull<Record>) {
+        self.injected.fetch_add(1, Ordering::Relaxed);
+        self.injector.push(Item::fresh(record));
+        self.idle.notify(self, true);
+    }
+
+    /// Counts a task that a foreign thread spawns; false if the runtime takes none any more.
+    ///
+    /// `close` sets the flag before it closes the node; an addition that comes after the closing in
+    /// the order of the word sees the flag, one that comes before is waited for.
+    pub(crate) fn admit(&self) -> bool {
+        if self.is_closing() {
+            return false;
+        }
+        self.root.node.add_child(crate::retire::tree::NOBODY);
+        if self.is_closing() {
+            self.dismiss();
+            return false;
+        }
+        true
+    }
+
+    /// Uncounts a task that was admitted and not spawned.
+    fn dismiss(&self) {
+        if self.root.node.release_child(crate::retire::tree::NOBODY) == Release::Last {
+            self.root.end();
+        }
+    }
+
+    /// Begins the end: no new tasks, waits are cut short.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        if self.root.node.close_for_good() {
+            self.root.end();
+        }
+        for (index, remote) in self.remotes().enumerate() {
+            remote.cut.store(true, Ordering::Release);
+            self.idle.notify_worker(self, index);
+        }
+    }
+
+    /// Sends the workers home. No task is left.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        for index in 0..self.workers() {
+            self.idle.notify_worker(self, index);
+        }
+    }
+
+    /// A panic whose handle is gone.
+    pub(crate) fn unobserved(&self, payload: Payload, task: &Record) {
+        if let Some(hook) = &self.config.on_panic {
+            // A user's function: it may panic, and must not suspend where it is called.
+            let failed = quietly(|| no_suspend(|| hook(&payload, task.id(), task.name())));
+            if let Some(second) = failed {
+                drop_payload(second);
+            }
+        }
+        drop_payload(payload);
+    }
+}
+
+impl Sleepers for Shared {
+    fn sleeper(&self, worker: usize) -> &Sleeper {
+        &self.remote(worker).sleeper
+    }
+}

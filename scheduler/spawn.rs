@@ -1,0 +1,121 @@
+//! Spawning: a record is made and put into a queue.
+
+use crate::retire::record::{Birth, Extras, Record, Traits, layout_of};
+use crate::retire::record_pool;
+use crate::retire::stack::StackClass;
+use crate::retire::tree::Node;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::{Worker, fetch_ids};
+use std::panic::Location;
+use std::ptr::NonNull;
+
+/// What a spawn says besides the closure.
+pub(crate) struct Terms {
+    pub(crate) spawned_at: &'static Location<'static>,
+    pub(crate) traits: Traits,
+    pub(crate) extras: Option<Box<Extras>>,
+    pub(crate) detached: bool,
+}
+
+/// The stack that captures and results of these sizes ask for, at least: they pass over it by value,
+/// in debug builds several times. `None` if the usual one has room enough.
+const fn stack_for_payload<F, T>() -> Option<usize> {
+    let payload = size_of::<F>() + size_of::<T>();
+    // An eighth of the smallest default stack in use.
+    if payload <= 4 << 10 { None } else { Some(payload * 8 + (64 << 10)) }
+}
+
+/// Adjusts the class of stack to what captures and result need.
+fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
+    let Some(size) = stack_for_payload::<F, T>() else { return };
+    let chosen = match terms.traits.stack_class {
+        0 => usual,
+        class => StackClass::from_byte(class),
+    };
+    if chosen.size() < size
+        && let Ok(class) = StackClass::for_size(size)
+    {
+        terms.traits.stack_class = class.to_byte();
+    }
+}
+
+impl Worker {
+    /// Spawns a child of `parent` on this worker.
+    ///
+    /// # Safety
+    /// What `f` borrows outlives the child: the parent does not end before it, and the caller keeps
+    /// the borrows until the parent has ended.
+    #[inline]
+    pub(crate) unsafe fn spawn<F: FnOnce() -> T, T>(
+        &self,
+        parent: *const Node,
+        f: F,
+        mut terms: Terms,
+    ) -> NonNull<Record> {
+        fit::<F, T>(&mut terms, self.class);
+        let memory = self.records.take(const { layout_of::<F, T>() });
+        let traits = terms.traits;
+        let birth = Birth {
+            parent,
+            id: self.next_id(),
+            spawned_at: terms.spawned_at,
+            traits,
+            extras: terms.extras,
+            detached: terms.detached,
+        };
+        // SAFETY: the memory was taken for this layout.
+        let record = unsafe { Record::new(memory, f, birth) };
+        // SAFETY: the parent is the running task's node or one that the caller holds open.
+        unsafe { &*parent }.add_child(self.number());
+        self.counters().spawned.add(1);
+        if traits.local {
+            self.queue_local(record);
+        } else if self.shared().fronts {
+            if self.remote.front.push(record) {
+                self.attend();
+            }
+        } else {
+            self.publish(record);
+            let shared = self.shared();
+            shared.idle.notify(shared, false);
+        }
+        record
+    }
+
+    #[cold]
+    fn queue_local(&self, record: NonNull<Record>) {
+        // SAFETY: made by the caller, known to nobody yet.
+        unsafe { record.as_ref() }.set_phase(crate::retire::record::Phase::Ready);
+        self.local.push(record);
+    }
+}
+
+impl Shared {
+    /// Spawns a child of the root from any thread. The caller has been admitted.
+    ///
+    /// # Safety
+    /// What `f` borrows outlives the task.
+    pub(crate) unsafe fn spawn_root<F: FnOnce() -> T, T>(
+        &self,
+        f: F,
+        mut terms: Terms,
+    ) -> NonNull<Record> {
+        fit::<F, T>(&mut terms, self.config.stack_class);
+        let memory = record_pool::allocate(layout_of::<F, T>());
+        let birth = Birth {
+            parent: &raw const self.root.node,
+            id: fetch_ids(1),
+            spawned_at: terms.spawned_at,
+            traits: terms.traits,
+            extras: terms.extras,
+            detached: terms.detached,
+        };
+        // SAFETY: the memory was taken for this layout.
+        let record = unsafe { Record::new(memory, f, birth) };
+        // SAFETY: made above.
+        unsafe { record.as_ref() }.set_phase(crate::retire::record::Phase::Ready);
+        self.inject(record);
+        record
+    }
+}
+

@@ -1,0 +1,81 @@
+//! The thread of a worker, from its start to its end.
+
+use crate::asm;
+use crate::retire::coroutine::Coroutine;
+use crate::retire::overflow::{AltStack, Description};
+use crate::scheduler::search::Searcher;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::Worker;
+use crate::shim::Arc;
+use std::ptr;
+
+/// Hooks and settings of a worker's thread.
+pub(crate) struct ThreadConfig {
+    pub(crate) on_start: Option<std::sync::Arc<dyn Fn() + Send + Sync>>,
+    pub(crate) on_stop: Option<std::sync::Arc<dyn Fn() + Send + Sync>>,
+    pub(crate) overflow_report: bool,
+}
+
+/// The body of a worker's thread: becomes worker `index`, and returns when the runtime has ended.
+pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
+    // SAFETY: `shared` outlives the call, and this thread alone becomes this worker.
+    let worker = unsafe { &*shared.seat(index) };
+    worker.shared.set(Arc::as_ptr(shared));
+    worker.remote.sleeper.introduce();
+    // Without one a fault in a guard still ends the process, only with less to read.
+    let _alternate = if config.overflow_report { AltStack::install().ok() } else { None };
+    let main = Coroutine::of_thread(ptr::from_ref(worker));
+    worker.main.set(&raw const main);
+    worker.current.set(&raw const main);
+    asm::set_thread_word(ptr::from_ref(worker).cast_mut().cast());
+    call(config.on_start.as_deref());
+    let mut searcher = Searcher::new();
+    loop {
+        while worker.run_until_idle() {}
+        if shared.is_stopping() && worker.live() == 0 {
+            break;
+        }
+        searcher.search_or_sleep(worker);
+    }
+    call(config.on_stop.as_deref());
+    worker.housekeeping();
+    worker.stacks.borrow_mut().drain(&shared.stacks);
+    asm::set_thread_word(ptr::null_mut());
+    worker.main.set(ptr::null());
+    worker.current.set(ptr::null());
+}
+
+/// A user's hook: a panic in it has been reported by the panic hook and goes no further.
+fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
+    let Some(hook) = hook else { return };
+    if let Some(payload) = crate::retire::record::quietly(hook) {
+        crate::retire::record::drop_payload(payload);
+    }
+}
+
+/// Whose guard an address belongs to. Runs in a signal handler on the faulting thread.
+pub(crate) fn describe(address: usize) -> Option<Description> {
+    let worker = Worker::current()?;
+    let strand = worker.current.get();
+    // SAFETY: null or the coroutine that runs on this thread.
+    let strand = unsafe { strand.as_ref() }?;
+    let guard = strand.guard()?;
+    if !guard.contains(&address) {
+        return None;
+    }
+    let stack_size = strand.class().map_or(0, |class| class.size());
+    let (name, id) = match worker.task() {
+        // SAFETY: the running task is alive, and the process ends with this report.
+        Some(task) => unsafe { (task.as_ref().name(), task.as_ref().id()) },
+        None => (None, 0),
+    };
+    let name = name.unwrap_or("");
+    Some(Description {
+        kind: "task",
+        name: name.as_ptr(),
+        name_len: name.len(),
+        id,
+        stack_size,
+        guard,
+    })
+}

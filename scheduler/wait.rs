@@ -1,0 +1,231 @@
+//! The waits of a task: on the end of another, on a permit, on the children of a scope; and yielding.
+//!
+//! Every wait goes through the wait word (see `retire/wait.rs`, which has the protocol). Here are
+//! the two ends of it that need the scheduler: leaving the worker to others, and coming back.
+
+use crate::retire::join::{JoinWord, Waiter};
+use crate::retire::record::{Phase, Record};
+use crate::retire::thread_waiter::ThreadWaiter;
+use crate::retire::wait::{Publish, WaitKind, Woken};
+use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
+use crate::scheduler::scope::ScopeFrame;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::{hold, run};
+use crate::shim::Arc;
+use crate::shim::atomic::Ordering;
+use std::ptr::{self, NonNull};
+
+/// The calling task is cancelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cut;
+
+/// Puts a task whose PARKED bit the caller has cleared back to work, at its home.
+pub(crate) fn resume(record: *const Record) {
+    let record = NonNull::new(record.cast_mut()).expect("a waiter is not null");
+    // SAFETY: a task that waits has not ended.
+    let place = unsafe { record.as_ref() }.place.load(Ordering::Relaxed);
+    // SAFETY: the coroutine of a waiting task is alive, and stays where it is until it is queued.
+    let home = unsafe { (*ptr::with_exposed_provenance::<Strand>(place)).worker.get() };
+    // SAFETY: a worker lives as long as one of its tasks has not ended.
+    let home = unsafe { &*home };
+    match Worker::current() {
+        Some(worker) if ptr::eq(worker, home) => worker.make_ready(record),
+        Some(worker) if worker.shared.get() == home.shared.get() => send(worker.shared(), home, record),
+        _ => {
+            let shared = home.shared.get();
+            // Once the record is in the inbox the task may run, end, and its runtime with it; hold on
+            // to what the rest of the call uses.
+            // SAFETY: the pointer came from an Arc that the worker's thread holds.
+            let shared = unsafe {
+                Arc::increment_strong_count(shared);
+                Arc::from_raw(shared)
+            };
+            send(&shared, home, record);
+        }
+    }
+}
+
+fn send(shared: &Shared, home: &Worker, record: NonNull<Record>) {
+    let index = home.remote.index;
+    if home.remote.inbox.push(record) {
+        shared.idle.notify_worker(shared, index);
+    }
+}
+
+impl Worker {
+    /// Publishes a wait of `task`, which runs here, and sleeps if need be. `Err` if it is cancelled
+    /// (or the runtime ends) and the kind allows that to count: then nothing was published, or the
+    /// wait was cut short.
+    fn wait<'a>(&self, task: NonNull<Record>, kind: WaitKind) -> (Result<(), Cut>, &'a Worker) {
+        // SAFETY: the running task.
+        let me = unsafe { task.as_ref() };
+        let here = Worker::current().expect("tasks run on workers");
+        if kind != WaitKind::Structured && self.shared().is_closing() {
+            return (Err(Cut), here);
+        }
+        let panicking = std::thread::panicking();
+        if panicking && kind != WaitKind::Structured {
+            // Others must not run on this thread in the middle of an unwinding.
+            return (Err(Cut), here);
+        }
+        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.set_phase(Phase::Parked);
+        let published = me.wait.publish(kind);
+        if published != Publish::Parked {
+            me.set_phase(Phase::Running);
+            return (if published == Publish::Ready { Ok(()) } else { Err(Cut) }, here);
+        }
+        self.counters().parks.add(1);
+        let worker = if panicking { hold::hold(self, task) } else { self.suspend(task) };
+        let result = if me.wait.woken() == Woken::Granted { Ok(()) } else { Err(Cut) };
+        (result, worker)
+    }
+
+    /// Waits for a permit.
+    pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Cut> {
+        assert_may_suspend();
+        let (result, worker) = self.wait(task, WaitKind::Permit);
+        if result.is_err() {
+            worker.give_way(task);
+        }
+        result
+    }
+
+    /// Waits until a join word is done.
+    pub(crate) fn await_end(
+        &self,
+        task: NonNull<Record>,
+        join: &JoinWord,
+        kind: WaitKind,
+    ) -> Result<(), Cut> {
+        // SAFETY: the running task.
+        let me = unsafe { task.as_ref() };
+        if kind != WaitKind::Structured && (me.wait.is_cancelled() || self.shared().is_closing()) {
+            self.give_way(task);
+            return Err(Cut);
+        }
+        if join.is_done() {
+            return Ok(());
+        }
+        assert_may_suspend();
+        if join.register(Waiter::Task(task.as_ptr())).is_err() {
+            return Ok(());
+        }
+        let (result, worker) = self.wait(task, kind);
+        if result.is_ok() {
+            return Ok(());
+        }
+        if join.take_back() {
+            worker.give_way(task);
+            return Err(Cut);
+        }
+        // The end came first and its grant is under way.
+        let (result, _) = worker.wait(task, WaitKind::Structured);
+        debug_assert!(result.is_ok(), "a structured wait was cut short");
+        Ok(())
+    }
+
+    /// Closes a scope and waits for its last child.
+    pub(crate) fn await_children(&self, frame: &ScopeFrame) {
+        let task = frame.owner();
+        let mut worker = self;
+        // Its newest children may still lie on top of the front: call them.
+        while worker.strand().has_room() && !worker.tick() {
+            let Some(child) = worker.remote.front.pop() else { break };
+            // SAFETY: just taken out, with its run reference.
+            let task = unsafe { child.as_ref() };
+            let ours = ptr::eq(task.node.parent, &raw const frame.node);
+            if !ours || task.traits.stack_class != 0 || task.traits.migratable {
+                if worker.remote.front.push(child) {
+                    worker.attend();
+                }
+                break;
+            }
+            worker.counters().in_place.add(1);
+            run::start(worker, child);
+            worker = Worker::current().expect("tasks run on workers");
+        }
+        if frame.node.close() {
+            return;
+        }
+        let (result, _) = worker.wait(task, WaitKind::Structured);
+        debug_assert!(result.is_ok(), "a structured wait was cut short");
+    }
+
+    /// Lets the others run once.
+    pub(crate) fn yield_now(&self, task: NonNull<Record>) -> Result<(), Cut> {
+        if !std::thread::panicking() {
+            assert_may_suspend();
+            self.give_way(task);
+        }
+        // SAFETY: the running task.
+        let cancelled = unsafe { task.as_ref() }.wait.is_cancelled();
+        let worker = Worker::current().expect("tasks run on workers");
+        if cancelled || worker.shared().is_closing() { Err(Cut) } else { Ok(()) }
+    }
+
+    /// Puts the running task behind those that are ready, if that is allowed here. Also what a
+    /// cancelled wait does, so that a task that goes on calling waits cannot hold its worker.
+    fn give_way(&self, task: NonNull<Record>) {
+        if std::thread::panicking() || is_forbidden() {
+            return;
+        }
+        // SAFETY: the running task.
+        let me = unsafe { task.as_ref() };
+        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.set_phase(Phase::Suspended);
+        self.ready.push(task);
+        self.suspend(task);
+    }
+
+    /// Takes a fresh task out of wherever it lies to be run in place, if it is one of those that may
+    /// be: a child of the running node, on a stack with room.
+    #[inline]
+    pub(crate) fn claim_in_place(&self, record: NonNull<Record>) -> bool {
+        // SAFETY: the caller holds the handle.
+        let task = unsafe { record.as_ref() };
+        if !ptr::eq(task.node.parent, self.node.get())
+            || task.traits.stack_class != 0
+            || task.traits.migratable
+            || !self.strand().has_room()
+        {
+            return false;
+        }
+        // Those who are ready have their turn, also if this task goes on for ever with joins.
+        if self.tick() && self.has_ready() && !is_forbidden() {
+            return false;
+        }
+        if self.remote.front.take(record) {
+            return true;
+        }
+        // In a public queue, whose entry goes stale and keeps its reference.
+        if task.phase() == Phase::Ready && task.claim() {
+            task.add_reference();
+            return true;
+        }
+        false
+    }
+}
+
+/// Waits for the end of a task from wherever the caller is: a task, or a plain thread.
+pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), Cut> {
+    if let Some(worker) = Worker::current()
+        && let Some(task) = worker.task()
+    {
+        return worker.await_end(task, join, kind);
+    }
+    let waiter = ThreadWaiter::current();
+    if join.register(Waiter::Thread(Arc::as_ptr(&waiter))).is_ok() {
+        waiter.wait();
+    }
+    Ok(())
+}
+
+/// Marks a task cancelled and cuts its wait short.
+pub(crate) fn cancel(task: &Record) {
+    task.node.word().set_cancelled();
+    if task.wait.cancel() {
+        resume(task);
+    }
+}

@@ -1,0 +1,308 @@
+//! A worker: what one thread of the pool owns, and the part of it that others may touch.
+//!
+//! The owner's part consists of plain cells; it is reached only through [`Worker::current`], on the
+//! worker's own thread. The rest is [`Remote`].
+
+use crate::asm;
+use crate::retire::coroutine::Coroutine;
+use crate::retire::pool::StackPool;
+use crate::retire::queue::RetireQueue;
+use crate::retire::record::Record;
+use crate::retire::record_pool::RecordPool;
+use crate::retire::stack::StackClass;
+use crate::retire::tree::{Node, NodeKind, WorkerNumber};
+use crate::scheduler::front::Front;
+use crate::scheduler::idle::Sleeper;
+use crate::scheduler::inbox::Inbox;
+use crate::scheduler::item::Item;
+use crate::scheduler::run_queue::RunQueue;
+use crate::scheduler::scope::ScopeFrame;
+use crate::scheduler::shared::Shared;
+use crate::shim;
+use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crossbeam_deque::{Stealer, Worker as Deque};
+use crossbeam_utils::CachePadded;
+use std::cell::{Cell, RefCell};
+use std::ptr::{self, NonNull};
+
+/// A coroutine of a worker.
+pub(crate) type Strand = Coroutine<Worker>;
+
+/// Warm stacks that a sleeping worker keeps.
+const WARM_STACKS: usize = 64;
+/// Ids are fetched from the global counter in blocks.
+const ID_BLOCK: u64 = 1024;
+
+/// A number that one thread writes and anybody reads.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// For the one thread that writes it.
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a worker counts.
+#[derive(Default)]
+pub(crate) struct Counters {
+    /// Tasks started (in place ones too).
+    pub(crate) tasks: Counter,
+    pub(crate) in_place: Counter,
+    pub(crate) spawned: Counter,
+    pub(crate) steals: Counter,
+    pub(crate) parks: Counter,
+    pub(crate) switches: Counter,
+    pub(crate) sleeps: Counter,
+    pub(crate) rescues: Counter,
+}
+
+/// The part of a worker that others may touch.
+pub(crate) struct Remote {
+    pub(crate) front: Front,
+    pub(crate) inbox: CachePadded<Inbox>,
+    pub(crate) stealer: Stealer<Item>,
+    pub(crate) sleeper: Sleeper,
+    /// The waits of all its coroutines are to be cut short.
+    pub(crate) cut: AtomicBool,
+    /// Started, unfinished coroutines.
+    pub(crate) live: AtomicU32,
+    pub(crate) counters: CachePadded<Counters>,
+    pub(crate) number: WorkerNumber,
+    pub(crate) index: usize,
+}
+
+/// See the module's documentation.
+pub(crate) struct Worker {
+    pub(crate) remote: Remote,
+    /// Set by the worker's thread, which keeps it alive.
+    pub(crate) shared: Cell<*const Shared>,
+    /// The coroutine that runs.
+    pub(crate) current: Cell<*const Strand>,
+    /// The innermost node of the task that runs; null between tasks.
+    pub(crate) node: Cell<*const Node>,
+    pub(crate) main: Cell<*const Strand>,
+    pub(crate) ready: RunQueue,
+    /// Fresh tasks that nobody may steal.
+    pub(crate) local: RunQueue,
+    pub(crate) deque: Deque<Item>,
+    pub(crate) stacks: RefCell<StackPool>,
+    pub(crate) records: RecordPool,
+    pub(crate) retired: NonNull<RetireQueue>,
+    /// All coroutines but main, a ring without a head.
+    pub(crate) strands: Cell<*const Strand>,
+    /// A task that needs a stack of its own and waits for the loop to leave its.
+    pub(crate) dedicated: Cell<*const Record>,
+    pub(crate) class: StackClass,
+    /// No stack could be had; cleared when one came free.
+    pub(crate) exhausted: Cell<bool>,
+    tick: Cell<u32>,
+    ids: Cell<(u64, u64)>,
+    random: Cell<u64>,
+}
+
+impl Worker {
+    pub(crate) fn new(index: usize, class: StackClass) -> Worker {
+        static NUMBERS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+        let deque = Deque::new_lifo();
+        Worker {
+            remote: Remote {
+                front: Front::new(),
+                inbox: CachePadded::new(Inbox::new()),
+                stealer: deque.stealer(),
+                sleeper: Sleeper::new(),
+                cut: AtomicBool::new(false),
+                live: AtomicU32::new(0),
+                counters: CachePadded::new(Counters::default()),
+                // After four billion workers numbers come again; a live one by then has not ended.
+                number: NUMBERS.fetch_add(1, Ordering::Relaxed).max(1),
+                index,
+            },
+            shared: Cell::new(ptr::null()),
+            current: Cell::new(ptr::null()),
+            node: Cell::new(ptr::null()),
+            main: Cell::new(ptr::null()),
+            ready: RunQueue::new(),
+            local: RunQueue::new(),
+            deque,
+            stacks: RefCell::new(StackPool::new(WARM_STACKS)),
+            records: RecordPool::default(),
+            retired: RetireQueue::new(),
+            strands: Cell::new(ptr::null()),
+            dedicated: Cell::new(ptr::null()),
+            class,
+            exhausted: Cell::new(false),
+            tick: Cell::new(0),
+            ids: Cell::new((0, 0)),
+            random: Cell::new(shim::entropy() | 1),
+        }
+    }
+
+    /// The worker that the calling thread is.
+    ///
+    /// The reference is good as long as the caller stays on this thread: a task that may change
+    /// threads asks anew after each suspension.
+    #[inline(always)]
+    pub(crate) fn current<'a>() -> Option<&'a Worker> {
+        // SAFETY: the word is null or was set by the worker's thread, which clears it before the
+        // worker goes.
+        unsafe { asm::thread_word().cast::<Worker>().as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn number(&self) -> WorkerNumber {
+        self.remote.number
+    }
+
+    #[inline]
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: set at the start of the thread, which holds a count until its end.
+        unsafe { &*self.shared.get() }
+    }
+
+    #[inline]
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.remote.counters
+    }
+
+    #[inline]
+    pub(crate) fn strand(&self) -> &Strand {
+        // SAFETY: set whenever a coroutine is switched to, which lives while it runs.
+        unsafe { &*self.current.get() }
+    }
+
+    #[inline]
+    pub(crate) fn main(&self) -> &Strand {
+        // SAFETY: the main coroutine lives as long as the worker's thread.
+        unsafe { &*self.main.get() }
+    }
+
+    /// The task that runs; none on the loop itself.
+    #[inline]
+    pub(crate) fn task(&self) -> Option<NonNull<Record>> {
+        task_of(self.node.get())
+    }
+
+    /// Counts scheduling decisions; true once in a while, when those who come last are served first.
+    #[inline]
+    pub(crate) fn tick(&self) -> bool {
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        tick.is_multiple_of(61)
+    }
+
+    #[inline]
+    pub(crate) fn next_id(&self) -> u64 {
+        let (next, end) = self.ids.get();
+        if next == end {
+            let start = fetch_ids(ID_BLOCK);
+            self.ids.set((start + 1, start + ID_BLOCK));
+            return start;
+        }
+        self.ids.set((next + 1, end));
+        next
+    }
+
+    /// A number for choices that need no quality (xorshift64*, Vigna 2016).
+    pub(crate) fn random(&self) -> u64 {
+        let mut x = self.random.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random.set(x);
+        x.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// Enters a coroutine into the worker's ring.
+    pub(crate) fn adopt(&self, strand: &Strand) {
+        strand.worker.set(ptr::from_ref(self));
+        let strand_ptr = ptr::from_ref(strand);
+        // SAFETY: coroutines in the ring are alive.
+        match unsafe { self.strands.get().as_ref() } {
+            None => {
+                strand.next.set(strand_ptr);
+                strand.previous.set(strand_ptr);
+            }
+            Some(first) => {
+                let last = first.previous.get();
+                strand.next.set(first);
+                strand.previous.set(last);
+                first.previous.set(strand_ptr);
+                // SAFETY: coroutines in the ring are alive.
+                unsafe { &*last }.next.set(strand_ptr);
+            }
+        }
+        self.strands.set(strand_ptr);
+        let live = &self.remote.live;
+        live.store(live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Takes a coroutine out of the ring.
+    pub(crate) fn disown(&self, strand: &Strand) {
+        let (next, previous) = (strand.next.get(), strand.previous.get());
+        if ptr::eq(next, strand) {
+            self.strands.set(ptr::null());
+        } else {
+            // SAFETY: coroutines in the ring are alive.
+            unsafe { &*next }.previous.set(previous);
+            // SAFETY: as above.
+            unsafe { &*previous }.next.set(next);
+            if ptr::eq(self.strands.get(), strand) {
+                self.strands.set(next);
+            }
+        }
+        let live = &self.remote.live;
+        live.store(live.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+    }
+
+    /// Calls `f` for each coroutine in the ring, which `f` must not change.
+    pub(crate) fn for_each_strand(&self, mut f: impl FnMut(&Strand)) {
+        let first = self.strands.get();
+        let mut at = first;
+        // SAFETY: coroutines in the ring are alive.
+        while let Some(strand) = unsafe { at.as_ref() } {
+            f(strand);
+            at = strand.next.get();
+            if at == first {
+                break;
+            }
+        }
+    }
+
+    pub(crate) fn live(&self) -> u32 {
+        self.remote.live.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // SAFETY: the worker's thread has ended or never begun: this is the owner now, once.
+        unsafe { RetireQueue::close(self.retired, &self.records) };
+    }
+}
+
+/// The task that a node belongs to; none for a root.
+#[inline]
+pub(crate) fn task_of(node: *const Node) -> Option<NonNull<Record>> {
+    // SAFETY: nodes that are reachable here are alive: the running task's own, or the parent of
+    // an unfinished one.
+    let node_ref = unsafe { node.as_ref() }?;
+    match node_ref.kind {
+        NodeKind::Task => NonNull::new(node.cast_mut().cast()),
+        // SAFETY: a node of kind Scope is the start of its frame.
+        NodeKind::Scope => Some(unsafe { (*node.cast::<ScopeFrame>()).owner() }),
+        NodeKind::Root => None,
+    }
+}
+
+/// Takes `n` ids from the process's counter.
+pub(crate) fn fetch_ids(n: u64) -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(n, Ordering::Relaxed)
+}
