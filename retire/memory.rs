@@ -163,6 +163,12 @@ impl Ledger {
         if !guarded && memory.guard == GuardKind::Protection {
             if self.splits >= memory.max_splits {
                 slab.put_bare(stack.base());
+                // Guards of idle slabs can go. Their number falls each time, so this comes to an end.
+                let before = self.splits;
+                self.release_idle();
+                if self.splits < before {
+                    return self.take(memory, class);
+                }
                 return Err(StackExhausted::MapCount);
             }
             self.splits += 1;
