@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
-use std::{array, fs};
+use std::{array, fs, ptr};
 
 use crate::shim::{Mutex, MutexGuard};
 
@@ -163,6 +163,12 @@ impl Ledger {
         if !guarded && memory.guard == GuardKind::Protection {
             if self.splits >= memory.max_splits {
                 slab.put_bare(stack.base());
+                // Guards of idle slabs can go. Their number falls each time, so this comes to an end.
+                let before = self.splits;
+                self.release_idle();
+                if self.splits < before {
+                    return self.take(memory, class);
+                }
                 return Err(StackExhausted::MapCount);
             }
             self.splits += 1;
@@ -211,12 +217,12 @@ impl Ledger {
     }
 
     fn put(&mut self, stacks: Vec<Stack>, surplus: &mut Vec<Slab>) {
-        self.live -= stacks.len();
         for stack in stacks {
             let shelf = &mut self.shelves[stack.class().index()];
             if shelf.put(&stack, Slab::put) && shelf.idle > IDLE_SLABS {
                 surplus.extend(shelf.remove(stack.slab()));
             }
+            self.live -= 1;
         }
         self.forget_splits(surplus);
     }
@@ -269,26 +275,29 @@ fn refusal(errno: i32) -> StackExhausted {
     }
 }
 
-/// The kernel says ENOMEM to everything; but an inaccessible page needs no memory, so it is refused
-/// only when the mappings (or the very last page of address space) have run out.
+/// The kernel says ENOMEM to everything. But inaccessible pages need no memory, so splitting a few
+/// of them fails only when the mappings (or the very last pages of address space) have run out.
 fn another_mapping_fits() -> bool {
+    let page = page_size();
     // SAFETY: an anonymous mapping at an address of the kernel's choice replaces nothing.
-    let page = unsafe {
+    let pages = unsafe {
         libc::mmap(
-            std::ptr::null_mut(),
-            page_size(),
+            ptr::null_mut(),
+            3 * page,
             libc::PROT_NONE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
             0,
         )
     };
-    if page == libc::MAP_FAILED {
+    if pages == libc::MAP_FAILED {
         return false;
     }
-    // SAFETY: the page was mapped above, and nobody else knows it.
-    unsafe { libc::munmap(page, page_size()) };
-    true
+    // SAFETY: the middle one of the pages mapped above, which nobody else knows.
+    let split = unsafe { libc::mprotect(pages.wrapping_byte_add(page), page, libc::PROT_READ) };
+    // SAFETY: as above, all three.
+    unsafe { libc::munmap(pages, 3 * page) };
+    split == 0
 }
 
 /// How many stacks may split a mapping. Each costs two mappings, and a sixteenth is left to the
@@ -301,3 +310,7 @@ fn max_splits() -> usize {
         .unwrap_or(KERNEL_DEFAULT);
     (allowed - allowed / 16) / 2
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "memory_tests.rs"]
+mod tests;

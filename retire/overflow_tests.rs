@@ -85,7 +85,7 @@ fn act(role: &str) {
         "without info" => set(libc::SIGSEGV, without_info as *const () as usize, 0),
         "mask" => set(libc::SIGSEGV, tell_mask as *const () as usize, 0),
         "mask, nodefer" => set(libc::SIGSEGV, tell_mask as *const () as usize, libc::SA_NODEFER),
-        "default" | "sent" => set(libc::SIGSEGV, libc::SIG_DFL, 0),
+        "default" | "sent" | "all gone" => set(libc::SIGSEGV, libc::SIG_DFL, 0),
         "ignored" | "sent, ignored" => set(libc::SIGSEGV, libc::SIG_IGN, 0),
         _ => {}
     }

@@ -75,7 +75,7 @@ impl StackPool {
     /// Does not allocate if the stack came from this pool.
     #[inline]
     pub(crate) fn put(&mut self, mut stack: Stack) {
-        stack.shallow = false;
+        stack.set_shallow(false);
         self.warm[stack.class().index()].stacks.push(stack);
     }
 
@@ -138,9 +138,10 @@ impl Stack {
     /// Makes all but the top of a stack without frames non-resident. It is not asked first whether
     /// there is anything to discard: the question (`mincore`) costs as much as the answer.
     fn discard_depth(&mut self) {
-        if std::mem::replace(&mut self.shallow, true) {
+        if self.is_shallow() {
             return;
         }
+        self.set_shallow(true);
         let kept = KEPT_TOP.next_multiple_of(page_size());
         let Some(len) = self.class().usable().checked_sub(kept).filter(|&len| len > 0) else {
             return;
@@ -148,5 +149,187 @@ impl Stack {
         // SAFETY: the stack is warm, so it holds no frame; the range is a whole number of pages
         // from its bottom, inside it.
         unsafe { discard(self.bottom(), len) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const CLASS: StackClass = StackClass::DEFAULT;
+
+    fn address(stack: &Stack) -> *mut u8 {
+        stack.bottom()
+    }
+
+    /// Fetches `count` stacks and puts them all; returns their bottoms in that order.
+    fn fill(pool: &mut StackPool, memory: &StackMemory, count: usize) -> Vec<*mut u8> {
+        let stacks: Vec<_> = (0..count).map(|_| pool.take(CLASS, memory).unwrap()).collect();
+        let bottoms = stacks.iter().map(address).collect();
+        stacks.into_iter().for_each(|stack| pool.put(stack));
+        bottoms
+    }
+
+    fn trim_all(pool: &mut StackPool, memory: &StackMemory) -> usize {
+        let mut calls = 1;
+        while pool.trim(memory) {
+            calls += 1;
+            assert!(calls < 1_000);
+        }
+        calls
+    }
+
+    fn is_zero(at: *mut u8) -> bool {
+        // SAFETY: tests ask about memory of warm stacks.
+        unsafe { at.read() == 0 }
+    }
+
+    fn mark(at: *mut u8) {
+        // SAFETY: as above; nothing lives there.
+        unsafe { at.write(1) };
+    }
+
+    #[test]
+    fn the_stack_put_last_is_taken_first() {
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(8);
+        let bottoms = fill(&mut pool, &memory, 5);
+        for &bottom in bottoms.iter().rev() {
+            let stack = pool.take(CLASS, &memory).unwrap();
+            assert_eq!(address(&stack), bottom);
+        }
+        assert_eq!(pool.warm(), 0);
+    }
+
+    #[test]
+    fn classes_do_not_mix() {
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(8);
+        fill(&mut pool, &memory, 1);
+        let large = StackClass::for_size(1 << 20).unwrap();
+        let stack = pool.take(large, &memory).unwrap();
+        assert_eq!(stack.class(), large);
+        assert_eq!(pool.warm(), 1);
+        pool.put(stack);
+        pool.drain(&memory);
+    }
+
+    #[test]
+    fn putting_a_stack_touches_nothing_on_it() {
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(0);
+        let stack = pool.take(CLASS, &memory).unwrap();
+        let (bottom, last) = (stack.bottom(), stack.limit_top().wrapping_sub(1));
+        mark(bottom);
+        mark(last);
+        pool.put(stack);
+        assert!(!is_zero(bottom) && !is_zero(last));
+        pool.drain(&memory);
+    }
+
+    #[test]
+    fn putting_what_the_pool_has_fetched_never_grows_the_list() {
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(2);
+        let index = CLASS.index();
+        for count in [1, 7, 300, 40] {
+            let stacks: Vec<_> = (0..count).map(|_| pool.take(CLASS, &memory).unwrap()).collect();
+            // A few stay out over a trim.
+            let capacity = pool.warm[index].stacks.capacity();
+            let mut stacks = stacks.into_iter();
+            stacks.by_ref().take(count / 2).for_each(|stack| pool.put(stack));
+            assert_eq!(pool.warm[index].stacks.capacity(), capacity);
+            trim_all(&mut pool, &memory);
+            let capacity = pool.warm[index].stacks.capacity();
+            stacks.for_each(|stack| pool.put(stack));
+            assert_eq!(pool.warm[index].stacks.capacity(), capacity);
+            trim_all(&mut pool, &memory);
+        }
+        pool.drain(&memory);
+        assert_eq!(memory.counters().live, 0);
+    }
+
+    #[test]
+    fn a_trim_keeps_the_bound_of_those_used_last() {
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(3);
+        let bottoms = fill(&mut pool, &memory, 10);
+        assert_eq!(trim_all(&mut pool, &memory), 1);
+        assert_eq!((pool.warm(), memory.counters().live), (3, 3));
+        for &bottom in bottoms.iter().rev().take(3) {
+            assert_eq!(address(&pool.take(CLASS, &memory).unwrap()), bottom);
+        }
+    }
+
+    #[test]
+    fn a_long_trim_comes_in_batches_between_which_the_last_used_stay() {
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(3);
+        let bottoms = fill(&mut pool, &memory, 2 * BATCH + 10);
+        assert!(pool.trim(&memory));
+        let stack = pool.take(CLASS, &memory).unwrap();
+        assert_eq!(address(&stack), bottoms[bottoms.len() - 1]);
+        pool.put(stack);
+        assert_eq!(trim_all(&mut pool, &memory), 2);
+        let stack = pool.take(CLASS, &memory).unwrap();
+        assert_eq!(address(&stack), bottoms[bottoms.len() - 1]);
+        pool.put(stack);
+        pool.drain(&memory);
+        assert_eq!(memory.counters().live, 0);
+    }
+
+    #[test]
+    fn a_trim_takes_the_depth_of_all_but_the_last_used_and_leaves_their_tops() {
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(KEPT_WHOLE + 2);
+        let stacks: Vec<_> =
+            (0..KEPT_WHOLE + 2).map(|_| pool.take(CLASS, &memory).unwrap()).collect();
+        let ends: Vec<_> = stacks
+            .iter()
+            .map(|stack| (stack.bottom(), stack.limit_top().wrapping_sub(KEPT_TOP)))
+            .collect();
+        for &(bottom, kept) in &ends {
+            mark(bottom);
+            mark(kept);
+        }
+        stacks.into_iter().for_each(|stack| pool.put(stack));
+        trim_all(&mut pool, &memory);
+        for (index, &(bottom, kept)) in ends.iter().enumerate() {
+            assert_eq!(is_zero(bottom), index < 2, "stack {index}");
+            assert!(!is_zero(kept), "stack {index}");
+        }
+        // What nobody has used since is not looked at again.
+        mark(ends[0].0);
+        trim_all(&mut pool, &memory);
+        assert!(!is_zero(ends[0].0));
+        pool.drain(&memory);
+    }
+
+    #[test]
+    fn large_stacks_stay_warm_by_address_space_and_not_by_number() {
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(8);
+        let larger = StackClass::from_index(CLASS.index() + 2);
+        let huge = StackClass::from_index(CLASS.index() + 8);
+        for class in [larger, huge] {
+            let stacks: Vec<_> = (0..5).map(|_| pool.take(class, &memory).unwrap()).collect();
+            stacks.into_iter().for_each(|stack| pool.put(stack));
+        }
+        trim_all(&mut pool, &memory);
+        assert_eq!(pool.warm[larger.index()].stacks.len(), 2);
+        assert_eq!(pool.warm[huge.index()].stacks.len(), 0);
+        pool.drain(&memory);
+    }
+
+    #[test]
+    fn a_failed_take_says_why_and_leaves_the_pool_as_it_was() {
+        let memory = StackMemory::new(Some(1));
+        let mut pool = StackPool::new(8);
+        let stack = pool.take(CLASS, &memory).unwrap();
+        let reason = pool.take(CLASS, &memory).unwrap_err();
+        assert_eq!(reason, StackExhausted::Limit { max_stacks: 1 });
+        pool.put(stack);
+        let stack = pool.take(CLASS, &memory).unwrap();
+        memory.give_back([stack]);
     }
 }

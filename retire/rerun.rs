@@ -2,6 +2,7 @@
 //! end it by a signal. Such a test runs the test binary again for itself alone.
 
 use std::env;
+use std::ffi::OsString;
 use std::process::{Command, Output};
 
 const ROLE: &str = "CYGNET_TEST_ROLE";
@@ -13,7 +14,15 @@ pub(crate) fn role() -> Option<String> {
 
 /// Runs the test `name` (its full path without the crate) again, in a role.
 pub(crate) fn rerun(name: &str, role: &str) -> Output {
-    Command::new(env::current_exe().unwrap())
+    let binary = env::current_exe().unwrap();
+    // The tests of another architecture run in an emulator, which the child needs as well.
+    let arch = env::consts::ARCH.to_ascii_uppercase();
+    let runner = env::var(format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER"));
+    let mut words: Vec<OsString> =
+        runner.iter().flat_map(|runner| runner.split_whitespace()).map(OsString::from).collect();
+    words.push(binary.into());
+    Command::new(&words[0])
+        .args(&words[1..])
         .args(["--exact", name, "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(ROLE, role)
         .output()

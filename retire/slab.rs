@@ -47,7 +47,7 @@ impl Slab {
         let slots = (bytes / class.stride()) as u32;
         let words = slots.div_ceil(64) as usize;
         let mut free = vec![u64::MAX; words].into_boxed_slice();
-        if slots % 64 != 0 {
+        if !slots.is_multiple_of(64) {
             free[words - 1] = (1 << (slots % 64)) - 1;
         }
         let guarded = vec![0; words].into_boxed_slice();
@@ -91,7 +91,7 @@ impl Slab {
         let offset = (base as usize).wrapping_sub(self.start() as usize);
         let slot = offset / self.class.stride();
         assert!(
-            slot < self.slots as usize && offset % self.class.stride() == 0,
+            slot < self.slots as usize && offset.is_multiple_of(self.class.stride()),
             "a stack was given back to memory it was not cut from"
         );
         let (word, mask) = (slot / 64, 1 << (slot % 64));
@@ -129,10 +129,10 @@ impl Drop for Slab {
     fn drop(&mut self) {
         if !self.is_idle() {
             mem::forget(self.map.take());
-            return;
+        } else {
+            #[cfg(cygnet_asan)]
+            super::stack::unpoison(self.start(), self.bytes());
         }
-        #[cfg(cygnet_asan)]
-        super::stack::unpoison(self.start(), self.bytes());
     }
 }
 
@@ -149,23 +149,24 @@ mod tests {
         let class = StackClass::DEFAULT;
         let mut slab = Slab::map(class).unwrap();
         let start = slab.start();
-        for slot in 0..SLAB / class.stride() {
+        let last = SLAB / class.stride() - 1;
+        for slot in 0..=last {
             let (base, guarded) = slab.take().unwrap();
             assert_eq!(base.as_ptr(), start.wrapping_add(slot * class.stride()));
             assert!(!guarded);
         }
         assert!(slab.is_full());
         assert!(slab.take().is_none());
-        for slot in [700, 3, 64] {
+        for slot in [last, 3, 64] {
             slab.put(start.wrapping_add(slot * class.stride()));
         }
-        for slot in [3, 64, 700] {
+        for slot in [3, 64, last] {
             let (base, guarded) = slab.take().unwrap();
             assert_eq!(base.as_ptr(), start.wrapping_add(slot * class.stride()));
             assert!(guarded);
         }
         // Leave nothing behind: a slab with stacks in use is leaked.
-        for slot in 0..SLAB / class.stride() {
+        for slot in 0..=last {
             slab.put(start.wrapping_add(slot * class.stride()));
         }
         assert!(slab.is_idle());

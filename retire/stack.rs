@@ -88,12 +88,14 @@ const COLOURS: usize = 16;
 pub(crate) struct Stack {
     /// Start of the guard.
     base: NonNull<u8>,
-    /// Number of the slab within its class.
-    slab: u32,
-    class: StackClass,
-    /// Only the top pages may be resident.
-    pub(super) shallow: bool,
+    /// Number of the slab within its class, the class, and whether it is shallow. One word and not
+    /// three fields: two words travel in registers, and a pool reads them as it has written them
+    /// (a wide load after narrow stores waits for the cache).
+    tag: u64,
 }
+
+const CLASS_SHIFT: u32 = 32;
+const SHALLOW: u64 = 1 << 40;
 
 // SAFETY: a stack is a range of memory that belongs to whoever holds the handle; neither the memory
 // nor the bookkeeping behind it is tied to a thread.
@@ -103,7 +105,7 @@ unsafe impl Sync for Stack {}
 
 impl Stack {
     pub(super) fn new(base: NonNull<u8>, slab: u32, class: StackClass) -> Stack {
-        Stack { base, slab, class, shallow: true }
+        Stack { base, tag: u64::from(slab) | u64::from(class.0) << CLASS_SHIFT | SHALLOW }
     }
 
     /// Start of the guard, which is the start of the stride.
@@ -114,7 +116,18 @@ impl Stack {
 
     #[inline]
     pub(super) fn slab(&self) -> u32 {
-        self.slab
+        self.tag as u32
+    }
+
+    /// Whether only the top pages can be resident.
+    pub(super) fn is_shallow(&self) -> bool {
+        self.tag & SHALLOW != 0
+    }
+
+    /// Somebody has run on it, or has stopped to.
+    #[inline]
+    pub(super) fn set_shallow(&mut self, shallow: bool) {
+        self.tag = if shallow { self.tag | SHALLOW } else { self.tag & !SHALLOW };
     }
 
     /// The lowest address that may be used.
@@ -128,14 +141,14 @@ impl Stack {
     /// Without this the tops of all stacks would compete for the same few cache sets.
     #[inline]
     pub(crate) fn top(&self) -> *mut u8 {
-        let colour = (self.base.as_ptr() as usize >> self.class.0) % COLOURS;
+        let colour = (self.base.as_ptr() as usize >> self.class().0) % COLOURS;
         self.limit_top().wrapping_sub(colour * COLOUR_STEP)
     }
 
     /// The end of the stack.
     #[inline]
     pub(crate) fn limit_top(&self) -> *mut u8 {
-        self.base().wrapping_add(self.class.stride())
+        self.base().wrapping_add(self.class().stride())
     }
 
     /// The addresses of the guard.
@@ -146,13 +159,13 @@ impl Stack {
     /// Forgets the frames of the stack's earlier life.
     #[cfg(cygnet_asan)]
     pub(super) fn unpoison(&self) {
-        unpoison(self.bottom(), self.class.usable());
+        unpoison(self.bottom(), self.class().usable());
     }
 
     /// The size class.
     #[inline]
     pub(crate) fn class(&self) -> StackClass {
-        self.class
+        StackClass((self.tag >> CLASS_SHIFT) as u8)
     }
 }
 

@@ -1,0 +1,361 @@
+//! What stack memory promises: bounds, guards, and that what is given back is really gone.
+
+use std::fs;
+use std::time::Instant;
+
+use super::super::guard::tests::faults;
+use super::super::pool::StackPool;
+use super::super::rerun::alone;
+use super::*;
+
+const CLASS: StackClass = StackClass::DEFAULT;
+const MIB: usize = 1 << 20;
+
+/// As a first frame would.
+fn touch(stack: &Stack) {
+    // SAFETY: below the top of a stack that the test owns, and on its first page.
+    unsafe { stack.top().wrapping_sub(16).write(1) };
+}
+
+fn take_many(memory: &StackMemory, count: usize) -> Vec<Stack> {
+    (0..count).map(|_| memory.take(CLASS).unwrap()).collect()
+}
+
+/// Resident bytes of this process.
+fn resident() -> usize {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * page_size()
+}
+
+/// Bytes of page tables of this process.
+fn page_tables() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmPTE:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+}
+
+fn mappings() -> usize {
+    fs::read_to_string("/proc/self/maps").unwrap().lines().count()
+}
+
+#[test]
+fn a_stack_is_usable_from_its_bottom_to_its_end_and_guarded_below() {
+    let memory = StackMemory::new(None);
+    for index in [0, CLASS.index(), CLASS.index() + 4, StackClass::COUNT - 1] {
+        let class = StackClass::from_index(index);
+        let stacks = [memory.take(class).unwrap(), memory.take(class).unwrap()];
+        for stack in &stacks {
+            assert!(faults(stack.guard().start as *mut u8));
+            assert!(faults(stack.bottom().wrapping_sub(page_size())));
+            assert!(!faults(stack.bottom()));
+            assert!(!faults(stack.limit_top().wrapping_sub(page_size())));
+            assert_eq!(stack.limit_top() as usize - stack.bottom() as usize, class.usable());
+        }
+        memory.give_back(stacks);
+    }
+    assert_eq!(memory.counters().live, 0);
+}
+
+#[test]
+fn a_stack_that_comes_again_has_its_guard_and_none_of_its_contents() {
+    for guard in [GuardKind::of_this_kernel(), GuardKind::Protection] {
+        let memory = StackMemory::with_guard(None, guard, usize::MAX);
+        let stack = memory.take(CLASS).unwrap();
+        let (guard, bottom) = (stack.guard().start as *mut u8, stack.bottom());
+        // SAFETY: the test owns the stack.
+        unsafe { bottom.write(7) };
+        memory.give_back([stack]);
+        let again = memory.take(CLASS).unwrap();
+        assert_eq!(again.bottom(), bottom);
+        assert!(faults(guard));
+        // SAFETY: as above.
+        assert_eq!(unsafe { bottom.read() }, 0);
+        memory.give_back([again]);
+    }
+}
+
+#[test]
+fn the_limit_counts_stacks_of_every_class_until_they_are_given_back() {
+    let memory = StackMemory::new(Some(2));
+    let large = StackClass::for_size(MIB).unwrap();
+    let first = memory.take(CLASS).unwrap();
+    let second = memory.take(large).unwrap();
+    assert_eq!(memory.take(CLASS).unwrap_err(), StackExhausted::Limit { max_stacks: 2 });
+    memory.give_back([second]);
+    let third = memory.take(CLASS).unwrap();
+    memory.give_back([first, third]);
+    let counters = memory.counters();
+    assert_eq!((counters.live, counters.high_water), (0, 2));
+}
+
+#[test]
+fn slabs_that_fall_idle_are_unmapped_but_for_one() {
+    let memory = StackMemory::new(None);
+    let stacks = take_many(&memory, 3_000);
+    let counters = memory.counters();
+    assert_eq!(counters.slabs, 3_000_usize.div_ceil(64 * MIB / CLASS.stride()));
+    assert_eq!(counters.mapped, counters.slabs * 64 * MIB);
+    memory.give_back(stacks);
+    assert_eq!(memory.counters().slabs, 1);
+}
+
+#[test]
+fn few_stacks_gather_in_few_slabs() {
+    let memory = StackMemory::new(None);
+    let mut stacks = take_many(&memory, 5_000);
+    // One stack in three stays, so that no slab falls idle.
+    let mut index = 0;
+    let (stay, go): (Vec<_>, Vec<_>) = stacks.drain(..).partition(|_| {
+        index += 1;
+        index % 3 == 0
+    });
+    memory.give_back(go);
+    // The next thousand fill the first slabs, and those who leave empty the last.
+    let next = take_many(&memory, 1_000);
+    memory.give_back(stay);
+    assert!(memory.counters().slabs < 5_000_usize.div_ceil(64 * MIB / CLASS.stride()));
+    memory.give_back(next);
+}
+
+#[test]
+fn a_stack_that_is_still_in_use_outlives_the_memory_it_was_cut_from() {
+    let memory = StackMemory::new(None);
+    let stack = memory.take(CLASS).unwrap();
+    drop(memory);
+    touch(&stack);
+    assert!(faults(stack.guard().start as *mut u8));
+}
+
+#[test]
+fn guards_that_split_mappings_stop_before_the_program_runs_out_of_them() {
+    let memory = StackMemory::with_guard(None, GuardKind::Protection, 5);
+    let stacks = take_many(&memory, 5);
+    assert_eq!(memory.take(CLASS).unwrap_err(), StackExhausted::MapCount);
+    assert_eq!(memory.counters().live, 5);
+    // A slot that has its guard costs no further mapping.
+    memory.give_back(stacks);
+    memory.give_back(take_many(&memory, 5));
+    // And guards go with their slab: another class may have them.
+    let large = StackClass::for_size(MIB).unwrap();
+    memory.give_back([memory.take(large).unwrap()]);
+    assert_eq!(memory.counters().slabs, 1);
+}
+
+#[test]
+#[should_panic(expected = "memory it was not cut from")]
+fn a_stack_of_one_runtime_cannot_be_given_back_to_another() {
+    let mine = StackMemory::new(None);
+    StackMemory::new(None).give_back([mine.take(CLASS).unwrap()]);
+}
+
+#[test]
+fn threads_take_and_give_back_side_by_side() {
+    let memory = StackMemory::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for round in 1..50 {
+                    let stacks = take_many(&memory, round * 10 % 97 + 1);
+                    stacks.iter().for_each(touch);
+                    memory.give_back(stacks);
+                }
+            });
+        }
+    });
+    let counters = memory.counters();
+    assert_eq!((counters.live, counters.slabs), (0, 1));
+}
+
+#[test]
+fn markers_take_no_mapping() {
+    if GuardKind::of_this_kernel() != GuardKind::Marker {
+        return;
+    }
+    alone("retire::memory::tests::markers_take_no_mapping", || {
+        let memory = StackMemory::new(None);
+        let before = mappings();
+        let stacks = take_many(&memory, 100_000);
+        // Neighbouring slabs merge or do not, as the kernel pleases.
+        assert!(mappings() <= before + memory.counters().slabs);
+        memory.give_back(stacks);
+    });
+}
+
+#[test]
+#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "the sanitizer needs mappings of its own")]
+fn when_the_kernel_has_no_mapping_left_the_reason_says_so() {
+    alone("retire::memory::tests::when_the_kernel_has_no_mapping_left_the_reason_says_so", || {
+        // Room for what comes after: vectors and messages must not need a mapping.
+        let mut stacks = Vec::with_capacity(1_000_000);
+        let memory = StackMemory::with_guard(None, GuardKind::Protection, usize::MAX);
+        let reason = loop {
+            match memory.take(CLASS) {
+                Ok(stack) if stacks.len() < stacks.capacity() => stacks.push(stack),
+                // A machine whose limit was raised: nothing to see.
+                Ok(_) => return,
+                Err(reason) => break reason,
+            }
+        };
+        assert_eq!(reason, StackExhausted::MapCount);
+        assert_eq!(memory.counters().live, stacks.len());
+        memory.give_back(stacks);
+        memory.give_back([memory.take(CLASS).unwrap()]);
+    });
+}
+
+#[test]
+#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "the sanitizer takes all address space")]
+fn when_address_space_is_short_slabs_become_smaller_and_the_reason_says_so_in_the_end() {
+    const NAME: &str = "retire::memory::tests::\
+        when_address_space_is_short_slabs_become_smaller_and_the_reason_says_so_in_the_end";
+    alone(NAME, || {
+        let statm = fs::read_to_string("/proc/self/statm").unwrap();
+        let used = statm.split(' ').next().unwrap().parse::<usize>().unwrap() * page_size();
+        let most = (used + 100 * MIB + MIB / 3) as libc::rlim_t;
+        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+        // SAFETY: the limit outlives the call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+        if memmap2::MmapOptions::new().len(200 * MIB).no_reserve_swap().map_anon().is_ok() {
+            // An emulator, which accepts the limit and forgets it.
+            return;
+        }
+
+        let memory = StackMemory::new(None);
+        let mut stacks = Vec::new();
+        let reason = loop {
+            match memory.take(CLASS) {
+                Ok(stack) if stacks.len() < 10_000 => stacks.push(stack),
+                Ok(_) => panic!("the limit does not hold"),
+                Err(reason) => break reason,
+            }
+        };
+        assert_eq!(reason, StackExhausted::Memory { errno: libc::ENOMEM });
+        // More than the one large slab that fits.
+        assert!(stacks.len() > 64 * MIB / CLASS.stride());
+        assert!(stacks.len() * CLASS.stride() <= 101 * MIB);
+
+        // What one class does not need any more, another may have.
+        memory.give_back(stacks);
+        let large = StackClass::for_size(64 * MIB).unwrap();
+        memory.give_back([memory.take(large).unwrap()]);
+    });
+}
+
+#[test]
+#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "the sanitizer's shadow counts as resident")]
+fn after_a_trim_a_hundred_thousand_touched_stacks_are_no_longer_resident() {
+    const NAME: &str = "retire::memory::tests::\
+        after_a_trim_a_hundred_thousand_touched_stacks_are_no_longer_resident";
+    const COUNT: usize = if cfg!(debug_assertions) { 20_000 } else { 100_000 };
+    const BOUND: usize = 64;
+    alone(NAME, || {
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(BOUND);
+        let mut cycle = || {
+            let (resident_before, tables_before) = (resident(), page_tables());
+            let stacks: Vec<_> = (0..COUNT).map(|_| pool.take(CLASS, &memory).unwrap()).collect();
+            stacks.iter().for_each(touch);
+            assert!(resident() > resident_before + COUNT * page_size() / 2);
+            stacks.into_iter().for_each(|stack| pool.put(stack));
+            let mut calls = 0;
+            while pool.trim(&memory) {
+                calls += 1;
+                assert!(calls < COUNT);
+            }
+            assert_eq!((pool.warm(), memory.counters().live), (BOUND, BOUND));
+            let tables = page_tables().saturating_sub(tables_before);
+            (resident().saturating_sub(resident_before), tables)
+        };
+        // The first time, the allocator grows; an emulator, which has no markers, keeps books of its
+        // own on each split mapping.
+        let lax = COUNT * page_size() / 4;
+        let strict = if memory.guard == GuardKind::Marker { 4 * MIB } else { lax };
+        let (first, tables) = cycle();
+        assert!(first < lax, "{first} bytes stay resident");
+        assert!(tables < COUNT * CLASS.stride() / 512 / 2, "{tables} bytes of page tables stay");
+        let (second, _) = cycle();
+        assert!(second < strict, "{second} more bytes stay resident the second time");
+        pool.drain(&memory);
+        assert!(memory.counters().slabs <= 1);
+    });
+}
+
+/// Prints the figures of STACKS.md:
+/// `cargo test --release --lib -- --ignored stack_figures --nocapture`
+#[test]
+#[ignore = "a measurement, with up to 5 GiB resident"]
+fn stack_figures() {
+    alone("retire::memory::tests::stack_figures", || {
+        let per = |since: Instant, count: usize| since.elapsed().as_nanos() as f64 / count as f64;
+        println!("guards: {:?}", GuardKind::of_this_kernel());
+
+        let start = Instant::now();
+        let slabs: Vec<_> = (0..100).map(|_| Slab::map(CLASS).unwrap()).collect();
+        println!("map a slab: {:.0} ns", per(start, 100));
+        let start = Instant::now();
+        drop(slabs);
+        println!("unmap an untouched one: {:.0} ns", per(start, 100));
+
+        for guard in [GuardKind::of_this_kernel(), GuardKind::Protection] {
+            let memory = StackMemory::with_guard(None, guard, usize::MAX);
+            let mut stacks = Vec::with_capacity(20_000);
+            let start = Instant::now();
+            stacks.extend((0..20_000).map(|_| memory.take(CLASS).unwrap()));
+            println!("take a fresh stack, {guard:?}: {:.0} ns", per(start, 20_000));
+            memory.give_back(stacks);
+        }
+
+        let memory = StackMemory::new(None);
+        let mut pool = StackPool::new(64);
+        let first = pool.take(CLASS, &memory).unwrap();
+        pool.put(first);
+        let start = Instant::now();
+        for _ in 0..10_000_000 {
+            let stack = pool.take(std::hint::black_box(CLASS), &memory).unwrap();
+            pool.put(std::hint::black_box(stack));
+        }
+        println!("take a warm stack and put it: {:.2} ns", per(start, 10_000_000));
+
+        for count in [100_000, 1_000_000] {
+            println!("{count} stacks:");
+            let (resident_before, tables_before) = (resident(), page_tables());
+            let maps_before = mappings();
+            let mut stacks = Vec::with_capacity(count);
+            let start = Instant::now();
+            stacks.extend((0..count).map(|_| pool.take(CLASS, &memory).unwrap()));
+            println!("  take: {:.0} ns each", per(start, count));
+            let start = Instant::now();
+            stacks.iter().for_each(touch);
+            println!("  touch once: {:.0} ns each", per(start, count));
+            let tables = page_tables() - tables_before;
+            println!(
+                "  resident: {} bytes each, page tables {} bytes each, mappings {:+}",
+                (resident() - resident_before) / count,
+                tables / count,
+                mappings() as isize - maps_before as isize,
+            );
+            let start = Instant::now();
+            stacks.into_iter().for_each(|stack| pool.put(stack));
+            println!("  put: {:.1} ns each", per(start, count));
+            let (start, mut longest, mut calls, mut more) = (Instant::now(), 0, 0, true);
+            while more {
+                let call = Instant::now();
+                more = pool.trim(&memory);
+                longest = longest.max(call.elapsed().as_micros());
+                calls += 1;
+            }
+            println!(
+                "  trim: {} ms in {calls} calls, the longest {longest} us",
+                start.elapsed().as_millis()
+            );
+            println!(
+                "  resident: {} KiB before, {} after; page tables: {} KiB before, {} after",
+                resident_before >> 10,
+                resident() >> 10,
+                tables_before >> 10,
+                page_tables() >> 10,
+            );
+        }
+        pool.drain(&memory);
+    });
+}
