@@ -46,6 +46,16 @@ impl StackClass {
         StackClass(stride.ilog2() as u8)
     }
 
+    /// A number other than 0 that stands for the class.
+    pub(crate) const fn to_byte(self) -> u8 {
+        self.0
+    }
+
+    /// The class that a number from [`StackClass::to_byte`] stands for.
+    pub(crate) const fn from_byte(byte: u8) -> StackClass {
+        StackClass(byte)
+    }
+
     pub(super) const fn from_index(index: usize) -> StackClass {
         StackClass(StackClass::FIRST.0 + index as u8)
     }

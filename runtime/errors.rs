@@ -1,0 +1,205 @@
+//! The errors a user meets. Each says what was wrong and, where there is one, which knob helps.
+
+use crate::retire::record::{Failure, Payload};
+use crate::retire::stack::StackSizeError;
+use std::any::Any;
+use std::fmt;
+use std::io;
+
+/// The calling task is cancelled, or its runtime ends.
+///
+/// Every call that can suspend returns it instead of waiting (and, once the task is cancelled, instead
+/// of a value that is ready: the value stays where it is). Pass it on with `?`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Cancelled {}
+
+impl Cancelled {
+    pub(crate) fn new() -> Cancelled {
+        Cancelled {}
+    }
+}
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the task is cancelled")
+    }
+}
+
+impl std::error::Error for Cancelled {}
+
+/// Why a task gave no value.
+#[non_exhaustive]
+pub enum JoinError {
+    /// Its closure panicked; this is what the panic carried.
+    Panicked(Box<dyn Any + Send + 'static>),
+    /// It was cancelled, or its runtime ended, before its closure was called.
+    NotStarted,
+    /// The waiting task was cancelled while it waited. The other task is cancelled with the handle.
+    Cancelled(Cancelled),
+    /// A task cannot wait for its own end.
+    OwnEnd,
+}
+
+impl JoinError {
+    /// What the panic carried, if it was one.
+    ///
+    /// # Errors
+    /// The error itself, if it was not.
+    pub fn into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
+        match self {
+            JoinError::Panicked(payload) => Ok(payload),
+            other => Err(other),
+        }
+    }
+
+    /// Whether the task's closure panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self, JoinError::Panicked(_))
+    }
+
+    /// Whether the task that waited was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, JoinError::Cancelled(_))
+    }
+}
+
+impl From<Failure> for JoinError {
+    fn from(failure: Failure) -> JoinError {
+        match failure {
+            Failure::Panicked(payload) => JoinError::Panicked(payload),
+            Failure::NotStarted => JoinError::NotStarted,
+        }
+    }
+}
+
+impl From<Cancelled> for JoinError {
+    fn from(cancelled: Cancelled) -> JoinError {
+        JoinError::Cancelled(cancelled)
+    }
+}
+
+/// The text of a panic, if it carried one.
+pub(crate) fn panic_text(payload: &Payload) -> &str {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(a payload that is not text)")
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Panicked(payload) => {
+                f.debug_tuple("Panicked").field(&panic_text(payload)).finish()
+            }
+            JoinError::NotStarted => f.write_str("NotStarted"),
+            JoinError::Cancelled(c) => f.debug_tuple("Cancelled").field(c).finish(),
+            JoinError::OwnEnd => f.write_str("OwnEnd"),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Panicked(payload) => write!(f, "the task panicked: {}", panic_text(payload)),
+            JoinError::NotStarted => {
+                f.write_str("the task was cancelled, or its runtime ended, before it started")
+            }
+            JoinError::Cancelled(_) => f.write_str("the waiting task was cancelled"),
+            JoinError::OwnEnd => f.write_str("a task cannot wait for its own end"),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// The runtime has ended (or is ending) and takes no tasks. Holds what was to be run.
+pub struct SpawnError<F>(
+    /// The closure that was not spawned.
+    pub F,
+);
+
+impl<F> fmt::Debug for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SpawnError(..)")
+    }
+}
+
+impl<F> fmt::Display for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the runtime has ended and takes no tasks")
+    }
+}
+
+impl<F> std::error::Error for SpawnError<F> {}
+
+/// Why a runtime could not be built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// `Builder::workers(0)`, or more than [`Builder::MAX_WORKERS`](crate::Builder::MAX_WORKERS).
+    Workers {
+        /// The number asked for.
+        asked: usize,
+    },
+    /// The stack size is out of bounds; the text says what they are.
+    StackSize(String),
+    /// `Builder::max_stacks` is smaller than the number of workers, so that some could never run.
+    MaxStacks {
+        /// The bound asked for.
+        asked: usize,
+        /// The number of workers.
+        workers: usize,
+    },
+    /// The system refused a thread.
+    Thread(io::Error),
+    /// The handler for the report of overflows could not be installed.
+    OverflowReport(io::Error),
+    /// `Builder::pin_workers` needs the feature `pin`, and a system that tells its cores.
+    Pinning,
+}
+
+impl From<StackSizeError> for BuildError {
+    fn from(error: StackSizeError) -> BuildError {
+        BuildError::StackSize(error.to_string())
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Workers { asked } => write!(
+                f,
+                "a runtime has 1 to {} workers, not {asked} (Builder::workers)",
+                crate::Builder::MAX_WORKERS
+            ),
+            BuildError::StackSize(text) => write!(f, "{text} (Builder::stack_size)"),
+            BuildError::MaxStacks { asked, workers } => write!(
+                f,
+                "{workers} workers need at least as many stacks, not {asked} (Builder::max_stacks)"
+            ),
+            BuildError::Thread(error) => write!(f, "a worker's thread cannot be started: {error}"),
+            BuildError::OverflowReport(error) => write!(
+                f,
+                "the handler for stack overflows cannot be installed: {error} \
+                 (Builder::overflow_report turns it off)"
+            ),
+            BuildError::Pinning => f.write_str(
+                "workers cannot be pinned: build cygnet with the feature `pin`, on a system that \
+                 tells its cores (Builder::pin_workers)",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Thread(error) | BuildError::OverflowReport(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What a user touches.
+
+mod blocking;
+mod builder;
+mod errors;
+mod handle;
+mod local;
+mod metrics;
+mod scope;
+mod spawn;
+mod suspend;
+mod task;
+
+pub use blocking::{blocking, spawn_blocking};
+pub use builder::{Builder, PanicReport, Runtime};
+pub use errors::{BuildError, Cancelled, JoinError, SpawnError};
+pub use handle::Handle;
+pub use local::TaskLocal;
+pub use metrics::{Metrics, WorkerMetrics};
+pub use scope::{Scope, ScopedTask, scope};
+pub use spawn::{
+    LocalTask, TaskBuilder, spawn, spawn_local, spawn_migratable, spawn_unscoped, task,
+};
+pub use suspend::{
+    Unparker, YieldTo, checkpoint, current_id, is_cancelled, park, unparker, yield_now, yield_to,
+};
+pub use task::{Task, TaskId};
+
+pub use crate::scheduler::no_suspend::no_suspend;
+
+use crate::retire::record::Record;
+use crate::scheduler::worker::Worker;
+use std::ptr::NonNull;
+
+/// The worker and the task that the caller runs on and in.
+///
+/// # Panics
+/// Outside a task.
+#[inline]
+#[track_caller]
+pub(crate) fn here<'a>(what: &str) -> (&'a Worker, NonNull<Record>) {
+    match Worker::current().and_then(|w| Some((w, w.task()?))) {
+        Some(here) => here,
+        None => outside(what),
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn outside(what: &str) -> ! {
+    panic!(
+        "cygnet: {what} was called outside a task; call it inside Runtime::block_on or inside a \
+         spawned task"
+    )
+}

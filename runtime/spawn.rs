@@ -1,0 +1,265 @@
+//! The ways to start a task.
+
+use crate::retire::record::{Extras, Record, Traits};
+use crate::retire::stack::StackClass;
+use crate::runtime::errors::BuildError;
+use crate::runtime::here;
+use crate::runtime::local;
+use crate::runtime::task::{Claim, Task, TaskId};
+use crate::runtime::errors::JoinError;
+use crate::scheduler::spawn::Terms;
+use crate::scheduler::worker::Worker;
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::ptr::NonNull;
+
+/// The terms of a spawn from inside a task: a child inherits its parent's task-locals.
+pub(crate) fn terms(
+    parent: NonNull<Record>,
+    at: &'static Location<'static>,
+    traits: Traits,
+    name: Option<Box<str>>,
+) -> Terms {
+    // SAFETY: the running task.
+    let locals = local::inherit(unsafe { parent.as_ref() });
+    let extras = if name.is_some() || locals.is_some() {
+        Some(Box::new(Extras { name, locals: UnsafeCell::new(locals) }))
+    } else {
+        None
+    };
+    Terms { spawned_at: at, traits, extras, detached: false }
+}
+
+/// Spawns a child of the running node.
+///
+/// # Safety
+/// What `f` and `T` borrow outlives the child.
+#[inline]
+unsafe fn spawn_child<F: FnOnce() -> T, T>(
+    worker: &Worker,
+    terms: Terms,
+    f: F,
+) -> Claim<T> {
+    // SAFETY: passed on; the running node is open.
+    let record = unsafe { worker.spawn(worker.node.get(), f, terms) };
+    // SAFETY: the handle's reference is ours.
+    unsafe { Claim::new(record) }
+}
+
+/// Spawns a child of the calling task (or of the scope that is open in it).
+///
+/// The child may be started by any worker; once started it stays there until its end, so its code
+/// never sees another thread: `Rc`, thread-locals and guards of std's locks on its stack are fine.
+/// The parent ends after it. See [the contract](crate#the-thread-rule).
+///
+/// Does not suspend. Costs some 50 instructions without a locked one, and no stack before the child
+/// starts.
+///
+/// ```
+/// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// # rt.block_on(|| {
+/// let child = cygnet::spawn(|| 6 * 7);
+/// assert_eq!(child.join().unwrap(), 42);
+/// # });
+/// ```
+///
+/// # Panics
+/// Outside a task (use [`Runtime::spawn`](crate::Runtime::spawn) or [`Handle::spawn`](crate::Handle::spawn)
+/// there), or with some 134 million unfinished siblings.
+#[inline]
+#[track_caller]
+pub fn spawn<F, T>(f: F) -> Task<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (worker, parent) = here("spawn");
+    let terms = terms(parent, Location::caller(), Traits::default(), None);
+    // SAFETY: 'static.
+    Task::new(unsafe { spawn_child(worker, terms, f) })
+}
+
+/// Spawns a task that belongs to the runtime and not to the caller: it is not cancelled with the
+/// caller, which does not wait for it.
+///
+/// # Panics
+/// Outside a task.
+#[track_caller]
+pub fn spawn_unscoped<F, T>(f: F) -> Task<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    task().spawn_unscoped(f)
+}
+
+/// Spawns a child that never leaves this worker, neither before nor after its start. It need not be
+/// `Send`.
+///
+/// # Panics
+/// Outside a task.
+#[track_caller]
+pub fn spawn_local<F, T>(f: F) -> LocalTask<T>
+where
+    F: FnOnce() -> T + 'static,
+    T: 'static,
+{
+    let (worker, parent) = here("spawn_local");
+    let traits = Traits { local: true, ..Traits::default() };
+    let terms = terms(parent, Location::caller(), traits, None);
+    // SAFETY: 'static; it stays on this worker, as does its handle.
+    let claim = unsafe { spawn_child(worker, terms, f) };
+    LocalTask { task: Task::new(claim), here: PhantomData }
+}
+
+/// Spawns a child that may change workers (threads) at each suspension.
+///
+/// It starts on a stack of its own and costs more to start and to wake than an ordinary task.
+///
+/// # Safety
+/// Nothing that the task holds over a suspension may be tied to a thread: neither values that are not
+/// `Send` (guards of std's locks, `Rc`) nor references into thread-locals, including what a compiler
+/// may keep of a thread-local's address across a call that suspends.
+///
+/// # Panics
+/// Outside a task, and while the thread is panicking.
+#[track_caller]
+pub unsafe fn spawn_migratable<F, T>(f: F) -> Task<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (worker, parent) = here("spawn_migratable");
+    assert!(
+        !std::thread::panicking(),
+        "cygnet: spawn_migratable was called while the thread is panicking"
+    );
+    let traits = Traits { migratable: true, ..Traits::default() };
+    let terms = terms(parent, Location::caller(), traits, None);
+    // SAFETY: 'static; the rest is the caller's promise.
+    Task::new(unsafe { spawn_child(worker, terms, f) })
+}
+
+/// The handle of a task that stays on its worker. Like [`Task`], but neither `Send` nor a result that
+/// need be.
+#[must_use = "dropping a LocalTask cancels it; call join or detach"]
+pub struct LocalTask<T> {
+    task: Task<T>,
+    here: PhantomData<*const ()>,
+}
+
+impl<T> LocalTask<T> {
+    /// See [`Task::join`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn join(self) -> Result<T, JoinError> {
+        self.task.join()
+    }
+
+    /// See [`Task::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// See [`Task::detach`].
+    pub fn detach(self) {
+        self.task.detach();
+    }
+
+    /// See [`Task::id`].
+    pub fn id(&self) -> TaskId {
+        self.task.id()
+    }
+}
+
+impl<T> std::fmt::Debug for LocalTask<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.task.fmt(f)
+    }
+}
+
+/// A task to be spawned, with a name or a stack of its own size.
+///
+/// ```
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let deep = cygnet::task().name("parser").stack_size(1 << 20).unwrap().spawn(|| "done");
+/// assert_eq!(deep.name(), Some("parser"));
+/// assert_eq!(deep.join().unwrap(), "done");
+/// # });
+/// ```
+#[derive(Default)]
+#[must_use = "nothing runs before spawn"]
+pub struct TaskBuilder {
+    name: Option<Box<str>>,
+    traits: Traits,
+}
+
+impl std::fmt::Debug for TaskBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Begins a task with a name or a stack size of its own.
+pub fn task() -> TaskBuilder {
+    TaskBuilder::default()
+}
+
+impl TaskBuilder {
+    /// Names the task, for reports.
+    pub fn name(mut self, name: impl Into<String>) -> TaskBuilder {
+        self.name = Some(name.into().into_boxed_str());
+        self
+    }
+
+    /// Asks for a stack of at least `bytes`.
+    ///
+    /// # Errors
+    /// [`BuildError::StackSize`] if that is out of bounds.
+    pub fn stack_size(mut self, bytes: usize) -> Result<TaskBuilder, BuildError> {
+        self.traits.stack_class = StackClass::for_size(bytes)?.to_byte();
+        Ok(self)
+    }
+
+    /// See [`spawn`].
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn spawn<F, T>(self, f: F) -> Task<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (worker, parent) = here("TaskBuilder::spawn");
+        let terms = terms(parent, Location::caller(), self.traits, self.name);
+        // SAFETY: 'static.
+        Task::new(unsafe { spawn_child(worker, terms, f) })
+    }
+
+    /// See [`spawn_unscoped`].
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn spawn_unscoped<F, T>(self, f: F) -> Task<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (worker, parent) = here("spawn_unscoped");
+        let terms = terms(parent, Location::caller(), self.traits, self.name);
+        let root = &raw const worker.shared().root.node;
+        // SAFETY: 'static; the root is open as long as this task, a descendant of it, has not ended.
+        let record = unsafe { worker.spawn(root, f, terms) };
+        // SAFETY: the handle's reference is ours.
+        Task::new(unsafe { Claim::new(record) })
+    }
+
+    pub(crate) fn into_parts(self) -> (Traits, Option<Box<str>>) {
+        (self.traits, self.name)
+    }
+}

@@ -1,0 +1,200 @@
+//! What a task can do to itself and others: give way, park, be unparked, ask whether it is cancelled.
+
+use crate::retire::record::{Phase, Record};
+use crate::runtime::errors::Cancelled;
+use crate::runtime::here;
+use crate::runtime::task::{Task, TaskId, same};
+use crate::scheduler::complete::release;
+use crate::scheduler::wait::resume;
+use crate::scheduler::worker::Worker;
+use std::fmt;
+use std::ptr::NonNull;
+
+/// Lets other ready tasks of this worker run, and comes back.
+///
+/// Suspends (not while the thread is panicking). A few nanoseconds for each task that runs between.
+///
+/// # Errors
+/// [`Cancelled`] if the task is cancelled, after the others have run.
+///
+/// # Panics
+/// Outside a task, and inside [`no_suspend`](crate::no_suspend).
+#[inline]
+#[track_caller]
+pub fn yield_now() -> Result<(), Cancelled> {
+    let (worker, task) = here("yield_now");
+    worker.yield_now(task).map_err(|_| Cancelled::new())
+}
+
+/// What became of a [`yield_to`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum YieldTo {
+    /// The task was ready or fresh on this worker; it has run before the caller came back.
+    Ran,
+    /// It waits for something; the caller has yielded to others instead.
+    Parked,
+    /// It has ended already; likewise.
+    Finished,
+    /// It is the caller itself; likewise.
+    Itself,
+    /// It runs, or is queued, on another worker; likewise.
+    Elsewhere,
+}
+
+/// Lets a certain task run next, if it can run on this worker; otherwise like [`yield_now`].
+///
+/// Suspends. Costs a look through the worker's queue of ready tasks.
+///
+/// # Errors
+/// As [`yield_now`].
+///
+/// # Panics
+/// As [`yield_now`].
+#[track_caller]
+pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
+    let (worker, task) = here("yield_to");
+    let record = other.record();
+    let answer = if same(record, task) {
+        YieldTo::Itself
+    } else if other.is_finished() {
+        YieldTo::Finished
+    } else {
+        match record.phase() {
+            Phase::Suspended | Phase::Parked if worker.bring_forward(other.pointer()) => YieldTo::Ran,
+            Phase::Parked => YieldTo::Parked,
+            Phase::Created | Phase::Ready if worker.start_next(other.pointer()) => YieldTo::Ran,
+            _ => YieldTo::Elsewhere,
+        }
+    };
+    worker.yield_now(task).map(|()| answer).map_err(|_| Cancelled::new())
+}
+
+/// A point in a long computation where others may run and a cancellation is seen.
+///
+/// Suspends only if another task of this worker is ready. Costs a few loads otherwise.
+///
+/// # Errors
+/// [`Cancelled`] if the task is cancelled.
+///
+/// # Panics
+/// Outside a task.
+#[inline]
+#[track_caller]
+pub fn checkpoint() -> Result<(), Cancelled> {
+    let (worker, task) = here("checkpoint");
+    if worker.remote.front.wants_attention() {
+        worker.attend();
+    }
+    if worker.has_ready() && !crate::scheduler::no_suspend::is_forbidden() {
+        return worker.yield_now(task).map_err(|_| Cancelled::new());
+    }
+    if is_cancelled() { Err(Cancelled::new()) } else { Ok(()) }
+}
+
+/// Whether the calling task is cancelled or its runtime ends. False outside a task.
+#[inline]
+pub fn is_cancelled() -> bool {
+    match Worker::current().and_then(|w| Some((w, w.task()?))) {
+        // SAFETY: the running task.
+        Some((worker, task)) => {
+            unsafe { task.as_ref() }.wait.is_cancelled() || worker.shared().is_closing()
+        }
+        None => false,
+    }
+}
+
+/// The identity of the calling task; none outside one.
+pub fn current_id() -> Option<TaskId> {
+    let task = Worker::current()?.task()?;
+    // SAFETY: the running task.
+    Some(TaskId(unsafe { task.as_ref() }.id()))
+}
+
+/// Waits until an [`Unparker`] of this task is used. One that was used before is remembered (once).
+///
+/// Suspends.
+///
+/// ```
+/// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// # rt.block_on(|| {
+/// let me = cygnet::unparker();
+/// std::thread::spawn(move || me.unpark());
+/// cygnet::park().unwrap();
+/// # });
+/// ```
+///
+/// # Errors
+/// [`Cancelled`] if the task is cancelled; also while the thread is panicking, when nothing may
+/// suspend.
+///
+/// # Panics
+/// Outside a task, and inside [`no_suspend`](crate::no_suspend).
+#[track_caller]
+pub fn park() -> Result<(), Cancelled> {
+    let (worker, task) = here("park");
+    worker.park(task).map_err(|_| Cancelled::new())
+}
+
+/// Wakes one task from [`park`], from any thread, also after the task's end (when it does nothing).
+pub struct Unparker {
+    record: NonNull<Record>,
+}
+
+// SAFETY: a reference to a record that is shared by design; gives out nothing of the task's types.
+unsafe impl Send for Unparker {}
+// SAFETY: as above.
+unsafe impl Sync for Unparker {}
+
+/// An [`Unparker`] of the calling task.
+///
+/// # Panics
+/// Outside a task.
+#[track_caller]
+pub fn unparker() -> Unparker {
+    let (_, record) = here("unparker");
+    // SAFETY: the running task.
+    unsafe { record.as_ref() }.add_reference();
+    Unparker { record }
+}
+
+impl Unparker {
+    fn record(&self) -> &Record {
+        // SAFETY: we hold a reference.
+        unsafe { self.record.as_ref() }
+    }
+
+    /// Ends the task's [`park`], or makes its next one return at once.
+    ///
+    /// Does not suspend. Costs one locked instruction, more if the task's worker must be woken.
+    pub fn unpark(&self) {
+        if self.record().wait.unpark() {
+            resume(self.record.as_ptr());
+        }
+    }
+
+    /// The identity of the task.
+    pub fn id(&self) -> TaskId {
+        TaskId(self.record().id())
+    }
+}
+
+impl Clone for Unparker {
+    fn clone(&self) -> Unparker {
+        self.record().add_reference();
+        Unparker { record: self.record }
+    }
+}
+
+impl Drop for Unparker {
+    fn drop(&mut self) {
+        // SAFETY: our reference; it is the last only if the handle has disposed of the outcome.
+        unsafe { release(self.record, 1) };
+    }
+}
+
+impl fmt::Debug for Unparker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Unparker").field(&self.id().0).finish()
+    }
+}

@@ -1,0 +1,277 @@
+//! The handle of a task.
+
+use crate::retire::join::Waiter;
+use crate::retire::record::Record;
+use crate::retire::wait::WaitKind;
+use crate::runtime::errors::{Cancelled, JoinError};
+use crate::scheduler::complete::{dispose_by_handle, release};
+use crate::scheduler::run::run_in_place;
+use crate::scheduler::wait::{await_end_anywhere, cancel};
+use crate::scheduler::worker::Worker;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::pin::Pin;
+use std::ptr::{self, NonNull};
+use std::task::{Context, Poll};
+
+/// The identity of a task: no two tasks of a process have the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct TaskId(pub(crate) u64);
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What every kind of handle is: one reference, and the claim to the outcome.
+pub(crate) struct Claim<T> {
+    record: NonNull<Record>,
+    outcome: PhantomData<T>,
+}
+
+// SAFETY: the record is shared by design; through the claim the outcome moves to another thread,
+// which `T: Send` allows.
+unsafe impl<T: Send> Send for Claim<T> {}
+// SAFETY: a shared claim gives out nothing of `T`.
+unsafe impl<T: Send> Sync for Claim<T> {}
+
+impl<T> Claim<T> {
+    /// # Safety
+    /// The handle's reference is the caller's, and `T` the type of the outcome.
+    pub(crate) unsafe fn new(record: NonNull<Record>) -> Claim<T> {
+        Claim { record, outcome: PhantomData }
+    }
+
+    pub(crate) fn record(&self) -> &Record {
+        // SAFETY: the claim holds a reference.
+        unsafe { self.record.as_ref() }
+    }
+
+    pub(crate) fn pointer(&self) -> NonNull<Record> {
+        self.record
+    }
+
+    /// Waits for the end and takes the outcome. A wait that is not structured gives the claim back
+    /// if it is cut short.
+    pub(crate) fn join(self, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
+        if let Some(worker) = Worker::current()
+            && !worker.node.get().is_null()
+            && worker.claim_in_place(self.record)
+        {
+            return Ok(self.run_here(worker, kind));
+        }
+        self.await_and_take(kind)
+    }
+
+    fn await_and_take(self, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
+        match await_end_anywhere(&self.record().join, kind) {
+            // SAFETY: the task has ended, and the claim is ours.
+            Ok(()) => Ok(unsafe { self.take() }),
+            Err(_) => Err(self),
+        }
+    }
+
+    /// Runs a task that the caller has claimed on the present stack.
+    fn run_here(self, worker: &Worker, kind: WaitKind) -> Result<T, JoinError> {
+        worker.counters().in_place.add(1);
+        run_in_place(worker, self.record);
+        let worker = Worker::current().expect("tasks run on workers");
+        let record = self.record();
+        if !record.node.close() {
+            // Children are left; the last of them completes the task.
+            let kind = if kind == WaitKind::Structured { kind } else { WaitKind::Grant };
+            return match self.await_and_take(kind) {
+                Ok(outcome) => outcome,
+                Err(claim) => {
+                    claim.abandon();
+                    Err(JoinError::Cancelled(Cancelled::new()))
+                }
+            };
+        }
+        record.set_phase(crate::retire::record::Phase::Finished);
+        record.join.finish_unshared();
+        let parent = record.node.parent;
+        // SAFETY: the outcome was stored by the run above, and nobody else can take it.
+        let outcome = unsafe { Record::take_outcome::<T>(self.record) };
+        record.place.store(worker.retired.as_ptr().expose_provenance(), std::sync::atomic::Ordering::Relaxed);
+        let pointer = ManuallyDrop::new(self).record;
+        // SAFETY: the run reference and the handle's are both ours; the task ended on this worker.
+        unsafe { crate::scheduler::complete::release_run(worker, pointer, 2) };
+        let left = crate::scheduler::complete::release_parent(worker.number(), parent);
+        debug_assert!(left.is_none(), "the parent runs, it cannot have ended");
+        outcome.map_err(JoinError::from)
+    }
+
+    /// Takes the outcome of a task that has ended.
+    ///
+    /// # Safety
+    /// The join word is done.
+    unsafe fn take(self) -> Result<T, JoinError> {
+        let record = ManuallyDrop::new(self).record;
+        // SAFETY: done, and the claim was the only one.
+        let outcome = unsafe { Record::take_outcome::<T>(record) };
+        // SAFETY: the handle's reference.
+        unsafe { release(record, 1) };
+        outcome.map_err(JoinError::from)
+    }
+
+    /// Lets go of the outcome. `in_scope`: the parent is a scope that the handle cannot outlive.
+    pub(crate) fn let_go(self, in_scope: bool) {
+        let record = ManuallyDrop::new(self).record;
+        // SAFETY: the handle's reference.
+        if !unsafe { record.as_ref() }.join.detach() {
+            // SAFETY: done, and the claim was the only one.
+            unsafe { dispose_by_handle(record, in_scope) };
+        }
+        // SAFETY: as above.
+        unsafe { release(record, 1) };
+    }
+
+    /// Cancels the task and lets go of the outcome.
+    pub(crate) fn abandon(self) {
+        if !self.record().join.is_done() {
+            cancel(self.record());
+        }
+        self.let_go(false);
+    }
+
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> bool {
+        let join = &self.record().join;
+        join.is_done() || join.register(Waiter::Waker(Box::new(cx.waker().clone()))).is_err()
+    }
+}
+
+/// The handle of a spawned task.
+///
+/// Dropping it cancels the task: one that has not started never will, one that has is told so by its
+/// next wait. [`Task::detach`] lets go of it without that; its parent still ends after it.
+///
+/// A `Task` is a future, for use in any executor.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let sum = rt.block_on(|| {
+///     let a = cygnet::spawn(|| (1..=10u64).sum::<u64>());
+///     let b = cygnet::spawn(|| (11..=20u64).sum::<u64>());
+///     a.join().unwrap() + b.join().unwrap()
+/// });
+/// assert_eq!(sum, 210);
+/// ```
+#[must_use = "dropping a Task cancels it; call join or detach"]
+pub struct Task<T> {
+    claim: Option<Claim<T>>,
+}
+
+impl<T> Task<T> {
+    pub(crate) fn new(claim: Claim<T>) -> Task<T> {
+        Task { claim: Some(claim) }
+    }
+
+    fn claim(&self) -> &Claim<T> {
+        self.claim.as_ref().expect("present until the task is joined, detached or dropped")
+    }
+
+    pub(crate) fn record(&self) -> &Record {
+        self.claim().record()
+    }
+
+    pub(crate) fn pointer(&self) -> NonNull<Record> {
+        self.claim().pointer()
+    }
+
+    /// Waits for the task's end and returns its value.
+    ///
+    /// Suspends the calling task; blocks a plain thread. A child that nobody has started yet is called
+    /// right here if the stack has room, at the cost of some 50 instructions.
+    ///
+    /// # Errors
+    /// [`JoinError::Panicked`] with the payload if the closure panicked; `NotStarted` if the runtime
+    /// ended before the start; `Cancelled` if the *calling* task is cancelled (the handle is then
+    /// dropped, and with it the task is cancelled); `OwnEnd` if a task joins itself.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend), if it would have to wait.
+    pub fn join(mut self) -> Result<T, JoinError> {
+        let claim = self.claim.take().expect("present until the task is joined");
+        if let Some(worker) = Worker::current()
+            && worker.task() == Some(claim.pointer())
+        {
+            claim.let_go(false);
+            return Err(JoinError::OwnEnd);
+        }
+        match claim.join(WaitKind::Grant) {
+            Ok(outcome) => outcome,
+            Err(claim) => {
+                claim.abandon();
+                Err(JoinError::Cancelled(Cancelled::new()))
+            }
+        }
+    }
+
+    /// Whether the task, with all its children, has ended. One load.
+    pub fn is_finished(&self) -> bool {
+        self.record().join.is_done()
+    }
+
+    /// Lets go of the handle. The task goes on, and its parent still ends after it. A panic in it is
+    /// given to [`Builder::on_panic`](crate::Builder::on_panic).
+    pub fn detach(mut self) {
+        if let Some(claim) = self.claim.take() {
+            claim.let_go(false);
+        }
+    }
+
+    /// The task's identity.
+    pub fn id(&self) -> TaskId {
+        TaskId(self.record().id())
+    }
+
+    /// The name it was given, if any.
+    pub fn name(&self) -> Option<&str> {
+        self.record().name()
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            claim.abandon();
+        }
+    }
+}
+
+impl<T> Unpin for Task<T> {}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, JoinError>;
+
+    /// # Panics
+    /// If polled after it was ready.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let done = self.claim.as_ref().expect("cygnet: a Task was polled after its end").poll(cx);
+        if !done {
+            return Poll::Pending;
+        }
+        let claim = self.claim.take().expect("checked above");
+        // SAFETY: `poll` has found the join word done.
+        Poll::Ready(unsafe { claim.take() })
+    }
+}
+
+impl<T> fmt::Debug for Task<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("id", &self.record().id())
+            .field("name", &self.name())
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
+
+/// Whether two records are the same.
+pub(crate) fn same(a: &Record, b: NonNull<Record>) -> bool {
+    ptr::eq(a, b.as_ptr())
+}
