@@ -179,6 +179,7 @@ fn messages_pass_both_ways() {
 }
 
 #[test]
+#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "switches without telling the sanitizer")]
 fn a_first_frame_fits_below_any_top() {
     unsafe extern "C" fn entry(data: *mut u8, message: usize) {
         let at_entry = stack_pointer();
@@ -238,6 +239,7 @@ fn many_switches_between_several_stacks() {
 }
 
 #[test]
+#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "switches without telling the sanitizer")]
 fn straight_from_one_coroutine_to_the_next() {
     // A ring: each passes control on to its neighbour, the last one back to the start.
     struct Ring {
@@ -382,6 +384,7 @@ fn values(side: usize) -> [usize; 11] {
 }
 
 #[test]
+#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "switches without telling the sanitizer")]
 fn callee_saved_registers_survive() {
     let mut other = Coroutine::new(|this, _| {
         for round in 0.. {
