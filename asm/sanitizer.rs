@@ -82,9 +82,14 @@ pub(crate) mod thread {
     /// A switch announced so is a synchronisation: what the coroutine left does before it
     /// happens before what the other one does after it.
     ///
+    /// Always inlined, and the function it is inlined into must be the one that switches: each
+    /// instrumented function notes its entry and its exit on the call stack of the current fiber, so
+    /// one that is left on another fiber than it was entered on takes from a stranger's.
+    ///
     /// # Safety
     ///
     /// `fiber` exists, runs nowhere, and the next thing this thread does is that switch.
+    #[inline(always)]
     pub(crate) unsafe fn switch_to(fiber: *mut c_void) {
         // SAFETY: the caller's promise; flag 0 asks for the synchronisation.
         unsafe { external::__tsan_switch_to_fiber(fiber, 0) };

@@ -249,8 +249,11 @@ fn a_profiler_can_unwind_from_anywhere() {
 /// Single steps.
 #[cfg(target_arch = "x86_64")]
 mod steps {
-    use super::*;
+    use std::arch::asm;
     use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::asm::tests::registers::{switch_with_registers, values};
 
     /// At most this many instructions of the routines are looked at.
     const LIMIT: usize = 256;
