@@ -9,5 +9,8 @@ compile_error!("cygnet needs 64-bit pointers: stacks are cut from large address 
 
 mod asm;
 mod retire;
+mod runtime;
 mod scheduler;
 mod shim;
+
+pub use runtime::*;

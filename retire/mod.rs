@@ -6,8 +6,8 @@
 
 mod alt_stack;
 pub(crate) mod context;
-mod guard;
 pub(crate) mod coroutine;
+mod guard;
 pub(crate) mod join;
 pub(crate) mod memory;
 pub(crate) mod overflow;

@@ -21,7 +21,9 @@
 use crate::retire::join::JoinWord;
 use crate::retire::tree::{NOBODY, Node, NodeKind};
 use crate::retire::wait::WaitWord;
-use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+use crate::shim::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence,
+};
 use std::alloc::Layout;
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -307,6 +309,11 @@ impl Record {
     /// Gives a claim back before the task is started, so that it can be queued in public.
     pub(crate) fn unclaim(&self) {
         self.phase.store(Phase::Ready as u8, Ordering::Release);
+    }
+
+    /// Makes a claimed task private to the claimant again: stale entries elsewhere stay stale.
+    pub(crate) fn unclaim_privately(&self) {
+        self.phase.store(Phase::Created as u8, Ordering::Release);
     }
 
     pub(crate) fn add_reference(&self) {

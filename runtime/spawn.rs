@@ -3,10 +3,10 @@
 use crate::retire::record::{Extras, Record, Traits};
 use crate::retire::stack::StackClass;
 use crate::runtime::errors::BuildError;
+use crate::runtime::errors::JoinError;
 use crate::runtime::here;
 use crate::runtime::local;
 use crate::runtime::task::{Claim, Task, TaskId};
-use crate::runtime::errors::JoinError;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
 use std::cell::UnsafeCell;
@@ -36,11 +36,7 @@ pub(crate) fn terms(
 /// # Safety
 /// What `f` and `T` borrow outlives the child.
 #[inline]
-unsafe fn spawn_child<F: FnOnce() -> T, T>(
-    worker: &Worker,
-    terms: Terms,
-    f: F,
-) -> Claim<T> {
+unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) -> Claim<T> {
     // SAFETY: passed on; the running node is open.
     let record = unsafe { worker.spawn(worker.node.get(), f, terms) };
     // SAFETY: the handle's reference is ours.

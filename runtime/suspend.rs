@@ -61,7 +61,9 @@ pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
         YieldTo::Finished
     } else {
         match record.phase() {
-            Phase::Suspended | Phase::Parked if worker.bring_forward(other.pointer()) => YieldTo::Ran,
+            Phase::Suspended | Phase::Parked if worker.bring_forward(other.pointer()) => {
+                YieldTo::Ran
+            }
             Phase::Parked => YieldTo::Parked,
             Phase::Created | Phase::Ready if worker.start_next(other.pointer()) => YieldTo::Ran,
             _ => YieldTo::Elsewhere,

@@ -96,7 +96,10 @@ impl<T> Claim<T> {
         let parent = record.node.parent;
         // SAFETY: the outcome was stored by the run above, and nobody else can take it.
         let outcome = unsafe { Record::take_outcome::<T>(self.record) };
-        record.place.store(worker.retired.as_ptr().expose_provenance(), std::sync::atomic::Ordering::Relaxed);
+        record.place.store(
+            worker.retired.as_ptr().expose_provenance(),
+            std::sync::atomic::Ordering::Relaxed,
+        );
         let pointer = ManuallyDrop::new(self).record;
         // SAFETY: the run reference and the handle's are both ours; the task ended on this worker.
         unsafe { crate::scheduler::complete::release_run(worker, pointer, 2) };

@@ -8,6 +8,7 @@
 //! gone, or in the hands of its handle, before its parent can be seen to have ended.
 
 use crate::retire::join::{Finished, Waiter};
+use crate::retire::queue::RetireQueue;
 use crate::retire::record::{Payload, Phase, Record, drop_payload, quietly};
 use crate::retire::record_pool;
 use crate::retire::thread_waiter::ThreadWaiter;
@@ -17,7 +18,6 @@ use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Root;
 use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
-use crate::retire::queue::RetireQueue;
 use crate::shim::atomic::Ordering;
 use std::ptr::{self, NonNull};
 

@@ -285,7 +285,12 @@ impl Front {
     /// than `least` items gives none.
     ///
     /// For the owner, who needs no barrier: it cannot race itself, and thieves are locked out.
-    pub(crate) fn hand_over(&self, least: usize, most: usize, mut to: impl FnMut(NonNull<Record>)) -> usize {
+    pub(crate) fn hand_over(
+        &self,
+        least: usize,
+        most: usize,
+        mut to: impl FnMut(NonNull<Record>),
+    ) -> usize {
         let _lock = self.lock();
         let tail = self.owned.tail.load(Ordering::Relaxed);
         let head = self.head.load(Ordering::Relaxed);

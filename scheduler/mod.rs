@@ -4,6 +4,7 @@
 //! switches; `front`, `run_queue`, `inbox` and `item` its queues; `search` and `idle` what it does
 //! when they are empty; `wait`, `hold` and `complete` how a task sleeps and ends.
 
+pub(crate) mod blocking;
 pub(crate) mod complete;
 mod front;
 mod hold;

@@ -167,6 +167,45 @@ impl Worker {
         }
     }
 
+    /// Moves a ready task of this worker before the others; false if it is not ready here.
+    pub(crate) fn bring_forward(&self, record: NonNull<Record>) -> bool {
+        self.collect();
+        let found = self.ready.remove(record);
+        if found {
+            self.ready.push_front(record);
+        }
+        found
+    }
+
+    /// Makes a fresh task the next one to run here; false if it is not to be had, or no stack is.
+    pub(crate) fn start_next(&self, record: NonNull<Record>) -> bool {
+        // SAFETY: the caller holds the handle.
+        let task = unsafe { record.as_ref() };
+        let class = match task.traits.stack_class {
+            0 => self.class,
+            class => StackClass::from_byte(class),
+        };
+        if !self.remote.front.take(record) {
+            if task.phase() != Phase::Ready || !task.claim() {
+                return false;
+            }
+            // The queue's entry goes stale and keeps its reference.
+            task.add_reference();
+            task.unclaim_privately();
+        }
+        let Some(strand) = self.new_strand(class, record.as_ptr()) else {
+            // Back into the front: it is ours.
+            task.unclaim_privately();
+            if self.remote.front.push(record) {
+                self.attend();
+            }
+            return false;
+        };
+        task.place.store(strand.expose_provenance(), Ordering::Relaxed);
+        self.ready.push_front(record);
+        true
+    }
+
     /// From the main coroutine: runs until there is nothing left to do without searching. False if
     /// there was nothing.
     pub(crate) fn run_until_idle(&self) -> bool {

@@ -14,16 +14,16 @@ pub(crate) struct RunQueue {
 
 impl RunQueue {
     pub(crate) fn new() -> RunQueue {
-        RunQueue { head: Cell::new(ptr::null_mut()), tail: Cell::new(ptr::null_mut()), len: Cell::new(0) }
+        RunQueue {
+            head: Cell::new(ptr::null_mut()),
+            tail: Cell::new(ptr::null_mut()),
+            len: Cell::new(0),
+        }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head.get().is_null()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len.get()
     }
 
     /// Appends a record that is in no queue.
@@ -37,6 +37,17 @@ impl RunQueue {
             None => self.head.set(record.as_ptr()),
         }
         self.tail.set(record.as_ptr());
+        self.len.set(self.len.get() + 1);
+    }
+
+    /// Puts a record that is in no queue before all others.
+    pub(crate) fn push_front(&self, record: NonNull<Record>) {
+        // SAFETY: as for `push`.
+        unsafe { record.as_ref() }.link.store(self.head.get(), Ordering::Relaxed);
+        self.head.set(record.as_ptr());
+        if self.tail.get().is_null() {
+            self.tail.set(record.as_ptr());
+        }
         self.len.set(self.len.get() + 1);
     }
 

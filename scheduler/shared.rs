@@ -4,6 +4,7 @@ use crate::retire::memory::StackMemory;
 use crate::retire::record::{Payload, Record, drop_payload, quietly};
 use crate::retire::stack::StackClass;
 use crate::retire::tree::{Node, NodeKind, Release};
+use crate::scheduler::blocking::BlockingPool;
 use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
 use crate::scheduler::item::Item;
 use crate::scheduler::no_suspend::no_suspend;
@@ -78,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) injector: Injector<Item>,
     pub(crate) idle: Idle,
     pub(crate) stacks: StackMemory,
+    pub(crate) blocking: BlockingPool,
     pub(crate) config: Config,
     /// The front may be used: the kernel offers the barrier.
     pub(crate) fronts: bool,
@@ -99,6 +101,7 @@ impl Shared {
             injector: Injector::new(),
             idle: Idle::new(),
             stacks: StackMemory::new(config.max_stacks),
+            blocking: BlockingPool::new(),
             fronts: asymmetric::available() && config.workers > 0,
             closing: AtomicBool::new(false),
             stopping: AtomicBool::new(false),

@@ -31,7 +31,9 @@ pub(crate) fn resume(record: *const Record) {
     let home = unsafe { &*home };
     match Worker::current() {
         Some(worker) if ptr::eq(worker, home) => worker.make_ready(record),
-        Some(worker) if worker.shared.get() == home.shared.get() => send(worker.shared(), home, record),
+        Some(worker) if worker.shared.get() == home.shared.get() => {
+            send(worker.shared(), home, record)
+        }
         _ => {
             let shared = home.shared.get();
             // Once the record is in the inbox the task may run, end, and its runtime with it; hold on

@@ -1,0 +1,393 @@
+//! Building a runtime, and its end.
+
+use crate::retire::overflow::{self, Reporter};
+use crate::retire::record::Payload;
+use crate::retire::stack::{DEFAULT_SIZE, StackClass};
+use crate::runtime::errors::{BuildError, JoinError, SpawnError, panic_text};
+use crate::runtime::handle::Handle;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::task::{Task, TaskId};
+use crate::scheduler::shared::{Config, OnPanic, Shared};
+use crate::scheduler::thread::{self, ThreadConfig};
+use crate::scheduler::worker::Worker;
+use std::fmt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+type Hook = Arc<dyn Fn() + Send + Sync>;
+
+/// What [`Builder::on_panic`] is told of a panic that nobody joined.
+pub struct PanicReport<'a> {
+    payload: &'a Payload,
+    id: u64,
+    name: Option<&'a str>,
+}
+
+impl PanicReport<'_> {
+    /// The panic's text, if it carried one.
+    pub fn message(&self) -> &str {
+        panic_text(self.payload)
+    }
+
+    /// What the panic carried.
+    pub fn payload(&self) -> &(dyn std::any::Any + Send) {
+        &**self.payload
+    }
+
+    /// The task.
+    pub fn task(&self) -> TaskId {
+        TaskId(self.id)
+    }
+
+    /// The task's name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.name
+    }
+}
+
+impl fmt::Debug for PanicReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PanicReport")
+            .field("task", &self.id)
+            .field("name", &self.name)
+            .field("message", &self.message())
+            .finish()
+    }
+}
+
+/// Settings of a runtime to be built.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder()
+///     .workers(2)
+///     .stack_size(128 << 10)
+///     .thread_name("compute")
+///     .build()
+///     .unwrap();
+/// assert_eq!(rt.block_on(|| 6 * 7), 42);
+/// ```
+#[must_use = "nothing is built before build"]
+pub struct Builder {
+    workers: Option<usize>,
+    stack_size: usize,
+    max_stacks: Option<usize>,
+    thread_name: String,
+    pin_workers: bool,
+    overflow_report: bool,
+    on_start: Option<Hook>,
+    on_stop: Option<Hook>,
+    on_panic: Option<OnPanic>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("workers", &self.workers)
+            .field("stack_size", &self.stack_size)
+            .field("max_stacks", &self.max_stacks)
+            .field("thread_name", &self.thread_name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// The most workers that a runtime may have.
+    pub const MAX_WORKERS: usize = 4096;
+
+    /// One worker for each core that the process may use, 64 KiB stacks, no bound on their number,
+    /// overflows reported.
+    pub fn new() -> Builder {
+        Builder {
+            workers: None,
+            stack_size: DEFAULT_SIZE,
+            max_stacks: None,
+            thread_name: "cygnet".to_owned(),
+            pin_workers: false,
+            overflow_report: true,
+            on_start: None,
+            on_stop: None,
+            on_panic: None,
+        }
+    }
+
+    /// The number of workers, each a thread. 1 to [`Builder::MAX_WORKERS`].
+    pub fn workers(mut self, workers: usize) -> Builder {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// Bytes of a task's stack, its guard included where that is small: 16 KiB to 1 GiB, rounded up
+    /// to a power of two. Only what a task touches takes memory.
+    pub fn stack_size(mut self, bytes: usize) -> Builder {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// The most stacks that may exist at a time. When they are all in use, fresh tasks wait.
+    pub fn max_stacks(mut self, stacks: usize) -> Builder {
+        self.max_stacks = Some(stacks);
+        self
+    }
+
+    /// The name of the workers' threads; each gets its number behind it.
+    pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
+        self.thread_name = name.into();
+        self
+    }
+
+    /// Pins each worker to a core of its own, as far as there are so many. Needs the feature `pin`.
+    pub fn pin_workers(mut self, pin: bool) -> Builder {
+        self.pin_workers = pin;
+        self
+    }
+
+    /// Whether a stack overflow is reported (by a handler for SIGSEGV and SIGBUS) before the process
+    /// ends. On by default; for hosts that own these signals it can be turned off.
+    pub fn overflow_report(mut self, report: bool) -> Builder {
+        self.overflow_report = report;
+        self
+    }
+
+    /// Called on each worker's thread before its first task.
+    pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
+        self.on_start = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called on each worker's thread after its last task.
+    pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
+        self.on_stop = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called for each panic of a task whose handle is gone, on the worker where the task ended (on
+    /// one where its handle was dropped, if that came later). It must not suspend.
+    pub fn on_panic(mut self, hook: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Builder {
+        self.on_panic = Some(Box::new(move |payload, id, name| {
+            hook(&PanicReport { payload, id, name });
+        }));
+        self
+    }
+
+    /// Starts the runtime.
+    ///
+    /// # Errors
+    /// Says which setting is out of bounds or what the system refused; what had been started has
+    /// ended by then.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        let workers = self.workers.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, usize::from).min(Self::MAX_WORKERS)
+        });
+        if !(1..=Self::MAX_WORKERS).contains(&workers) {
+            return Err(BuildError::Workers { asked: workers });
+        }
+        if let Some(asked) = self.max_stacks
+            && asked < workers
+        {
+            return Err(BuildError::MaxStacks { asked, workers });
+        }
+        let stack_class = StackClass::for_size(self.stack_size)?;
+        let cores = if self.pin_workers { Some(cores()?) } else { None };
+        let reporter = if self.overflow_report {
+            Some(overflow::install(thread::describe).map_err(BuildError::OverflowReport)?)
+        } else {
+            None
+        };
+        let shared = Shared::new(Config {
+            workers,
+            stack_class,
+            stack_size: self.stack_size,
+            max_stacks: self.max_stacks,
+            on_panic: self.on_panic,
+        });
+        let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers), reporter };
+        for index in 0..workers {
+            let shared = Arc::clone(&runtime.shared);
+            let config = ThreadConfig {
+                on_start: self.on_start.clone(),
+                on_stop: self.on_stop.clone(),
+                overflow_report: self.overflow_report,
+            };
+            let core = cores.as_ref().map(|cores| cores[index % cores.len()]);
+            let started = std::thread::Builder::new()
+                .name(format!("{}-{index}", self.thread_name))
+                .spawn(move || {
+                    if let Some(core) = core {
+                        pin(core);
+                    }
+                    thread::main(&shared, index, &config);
+                });
+            match started {
+                Ok(thread) => runtime.threads.push(thread),
+                // The drop of `runtime` ends those that run.
+                Err(error) => return Err(BuildError::Thread(error)),
+            }
+        }
+        Ok(runtime)
+    }
+}
+
+#[cfg(feature = "pin")]
+fn cores() -> Result<Vec<core_affinity::CoreId>, BuildError> {
+    core_affinity::get_core_ids().filter(|cores| !cores.is_empty()).ok_or(BuildError::Pinning)
+}
+
+#[cfg(feature = "pin")]
+fn pin(core: core_affinity::CoreId) {
+    // A refusal leaves the worker where the system puts it.
+    let _ = core_affinity::set_for_current(core);
+}
+
+#[cfg(not(feature = "pin"))]
+fn cores() -> Result<Vec<()>, BuildError> {
+    Err(BuildError::Pinning)
+}
+
+#[cfg(not(feature = "pin"))]
+fn pin((): ()) {}
+
+/// A pool of workers that run tasks.
+///
+/// Dropping it cancels what still runs, waits for its end without limit (and says on stderr after ten
+/// seconds that it does), and ends the threads. It must not be dropped by one of its own tasks.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    reporter: Option<Reporter>,
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// A runtime with the settings of [`Builder::new`].
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn new() -> Result<Runtime, BuildError> {
+        Builder::new().build()
+    }
+
+    /// Settings to build a runtime with.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// A handle to spawn tasks with, for other threads. It does not keep the runtime going.
+    pub fn handle(&self) -> Handle {
+        Handle::new(Arc::clone(&self.shared))
+    }
+
+    /// The number of workers.
+    pub fn workers(&self) -> usize {
+        self.shared.workers()
+    }
+
+    /// What the workers have counted so far.
+    pub fn metrics(&self) -> Metrics {
+        Metrics::read(&self.shared)
+    }
+
+    /// Runs `f` as a task and waits for its end. It may borrow from the caller, who waits in any case:
+    /// a plain thread blocks, a task (of this or another runtime) is suspended.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let words = vec!["a", "b"];
+    /// assert_eq!(rt.block_on(|| words.concat()), "ab");
+    /// ```
+    ///
+    /// # Panics
+    /// With the panic of `f`; inside [`no_suspend`](crate::no_suspend), if called by a task.
+    pub fn block_on<F, T>(&self, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        self.handle_ref().block_on(f)
+    }
+
+    /// As [`Runtime::block_on`], with the panic of `f` as a value.
+    ///
+    /// # Errors
+    /// [`JoinError::Panicked`], or `NotStarted` if the runtime is ending.
+    pub fn try_block_on<F, T>(&self, f: F) -> Result<T, JoinError>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        self.handle_ref().try_block_on(f)
+    }
+
+    /// Spawns a task from outside.
+    ///
+    /// # Panics
+    /// Never: a runtime that can be named has not ended.
+    pub fn spawn<F, T>(&self, f: F) -> Task<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.handle_ref().spawn(f) {
+            Ok(task) => task,
+            Err(SpawnError(_)) => unreachable!("a runtime ends when it is dropped"),
+        }
+    }
+
+    fn handle_ref(&self) -> Handle {
+        self.handle()
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if let Some(worker) = Worker::current()
+            && std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared))
+        {
+            self.refuse();
+            return;
+        }
+        self.shared.close();
+        let mut seconds = 10;
+        while !self.shared.root.wait(Duration::from_secs(seconds)) {
+            seconds = 60;
+            eprintln!(
+                "cygnet: a runtime is being dropped and waits for its tasks: {}",
+                Metrics::read(&self.shared).unfinished()
+            );
+        }
+        self.shared.stop();
+        for thread in self.threads.drain(..) {
+            // A worker's thread does not unwind: its hooks' panics are caught.
+            let _ = thread.join();
+        }
+        self.reporter.take();
+    }
+}
+
+impl Runtime {
+    /// A task that drops its own runtime would wait for itself.
+    fn refuse(&mut self) {
+        let sentence = "cygnet: a runtime was dropped by one of its own tasks, which would wait for \
+                        itself for ever; drop it outside, or keep a Handle there instead";
+        // The threads go on; nothing of theirs may be freed.
+        self.threads.drain(..).for_each(drop);
+        std::mem::forget(self.reporter.take());
+        std::mem::forget(Arc::clone(&self.shared));
+        if std::thread::panicking() {
+            eprintln!("{sentence}");
+        } else {
+            panic!("{sentence}");
+        }
+    }
+}

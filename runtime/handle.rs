@@ -1,0 +1,184 @@
+//! A way to a runtime for those who do not own it.
+
+use crate::retire::record::Traits;
+use crate::retire::wait::WaitKind;
+use crate::runtime::errors::{JoinError, SpawnError};
+use crate::runtime::metrics::Metrics;
+use crate::runtime::spawn::{TaskBuilder, terms};
+use crate::runtime::task::{Claim, Task};
+use crate::scheduler::no_suspend::assert_may_suspend;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::spawn::Terms;
+use crate::scheduler::worker::Worker;
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::panic::{Location, resume_unwind};
+use std::sync::Arc;
+
+/// Spawns tasks on a runtime from anywhere. Does not keep it going: when the runtime is dropped its
+/// tasks end, and spawning returns an error.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("workers", &self.shared.workers()).finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Handle {
+        Handle { shared }
+    }
+
+    /// The runtime that the calling thread is a worker of.
+    ///
+    /// # Panics
+    /// On any other thread.
+    #[track_caller]
+    pub fn current() -> Handle {
+        match Handle::try_current() {
+            Some(handle) => handle,
+            None => panic!(
+                "cygnet: Handle::current was called outside a runtime; pass a Handle in, or call it \
+                 inside Runtime::block_on or a task"
+            ),
+        }
+    }
+
+    /// The runtime that the calling thread is a worker of, if it is.
+    pub fn try_current() -> Option<Handle> {
+        let shared = Worker::current()?.shared.get();
+        // SAFETY: the pointer came from an Arc that the worker's thread holds.
+        let shared = unsafe {
+            Arc::increment_strong_count(shared);
+            Arc::from_raw(shared)
+        };
+        Some(Handle { shared })
+    }
+
+    /// Spawns a task that belongs to the runtime, from any thread.
+    ///
+    /// Does not suspend. On a foreign thread it costs an allocation, a handful of locked
+    /// instructions, and a system call if a worker must be woken.
+    ///
+    /// # Errors
+    /// [`SpawnError`] with `f`, if the runtime has ended or is ending.
+    #[track_caller]
+    pub fn spawn<F, T>(&self, f: F) -> Result<Task<T>, SpawnError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(TaskBuilder::default(), f)
+    }
+
+    /// As [`Handle::spawn`], with a name or a stack of its own size.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn spawn_with<F, T>(&self, task: TaskBuilder, f: F) -> Result<Task<T>, SpawnError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (traits, name) = task.into_parts();
+        let extras = name.map(|name| {
+            Box::new(crate::retire::record::Extras {
+                name: Some(name),
+                locals: UnsafeCell::new(None),
+            })
+        });
+        let terms = Terms { spawned_at: Location::caller(), traits, extras, detached: false };
+        // SAFETY: 'static.
+        unsafe { self.spawn_root(f, terms) }.map(Task::new)
+    }
+
+    /// # Safety
+    /// What `f` borrows outlives the task.
+    unsafe fn spawn_root<F, T>(&self, f: F, terms: Terms) -> Result<Claim<T>, SpawnError<F>>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        if !self.shared.admit() {
+            return Err(SpawnError(f));
+        }
+        // SAFETY: passed on; admitted above.
+        let record = unsafe { self.shared.spawn_root(f, terms) };
+        // SAFETY: the handle's reference is ours.
+        Ok(unsafe { Claim::new(record) })
+    }
+
+    /// See [`Runtime::block_on`](crate::Runtime::block_on).
+    ///
+    /// # Panics
+    /// With the panic of `f`; if the runtime has ended or is ending.
+    #[track_caller]
+    pub fn block_on<F, T>(&self, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        match self.try_block_on(f) {
+            Ok(value) => value,
+            Err(JoinError::Panicked(payload)) => resume_unwind(payload),
+            Err(_) => panic!("cygnet: block_on was called on a runtime that has ended"),
+        }
+    }
+
+    /// See [`Runtime::try_block_on`](crate::Runtime::try_block_on).
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn try_block_on<F, T>(&self, f: F) -> Result<T, JoinError>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let at = Location::caller();
+        let inside = Worker::current().and_then(|w| Some((w, w.task()?)));
+        let claim = match inside {
+            // Within this runtime: a child of the calling task, which is likely to be run in place.
+            Some((worker, task))
+                if std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared)) =>
+            {
+                assert_may_suspend();
+                let terms = terms(task, at, Traits::default(), None);
+                // SAFETY: the structured wait below outlasts the child.
+                let record = unsafe { worker.spawn(worker.node.get(), f, terms) };
+                // SAFETY: the handle's reference is ours.
+                unsafe { Claim::new(record) }
+            }
+            _ => {
+                if inside.is_some() {
+                    assert_may_suspend();
+                }
+                let terms = Terms {
+                    spawned_at: at,
+                    traits: Traits::default(),
+                    extras: None,
+                    detached: false,
+                };
+                // SAFETY: the structured wait below outlasts the task.
+                match unsafe { self.spawn_root(f, terms) } {
+                    Ok(claim) => claim,
+                    Err(SpawnError(_)) => return Err(JoinError::NotStarted),
+                }
+            }
+        };
+        match claim.join(WaitKind::Structured) {
+            Ok(outcome) => outcome,
+            Err(_) => unreachable!("a structured wait is not cut short"),
+        }
+    }
+
+    /// What the workers have counted so far.
+    pub fn metrics(&self) -> Metrics {
+        Metrics::read(&self.shared)
+    }
+}

@@ -1,0 +1,157 @@
+//! Scopes: tasks that borrow from the frame that waits for them.
+
+use crate::retire::record::{Traits, drop_payload};
+use crate::retire::wait::WaitKind;
+use crate::runtime::errors::{Cancelled, JoinError};
+use crate::runtime::here;
+use crate::runtime::spawn::terms;
+use crate::runtime::task::{Claim, TaskId};
+use crate::scheduler::scope::ScopeFrame;
+use crate::scheduler::wait::cancel;
+use crate::scheduler::worker::Worker;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+
+/// An open scope, in which tasks can be spawned that borrow from outside of it. See [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    frame: ScopeFrame,
+    // Invariant in both, as std's.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scope { .. }")
+    }
+}
+
+/// Opens a scope: tasks spawned in it may borrow what lives outside, as it does not return before
+/// all of them have ended. As `std::thread::scope`, with tasks.
+///
+/// Tasks spawned with [`spawn`](crate::spawn) inside belong to the scope too.
+///
+/// Suspends at its end if tasks are left. That wait is not cut short by a cancellation.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let mut numbers = [3, 1, 2];
+/// rt.block_on(|| {
+///     let (left, right) = numbers.split_at_mut(1);
+///     cygnet::scope(|s| {
+///         s.spawn(|| left[0] *= 10);
+///         s.spawn(|| right.iter_mut().for_each(|n| *n *= 100));
+///     });
+/// });
+/// assert_eq!(numbers, [30, 100, 200]);
+/// ```
+///
+/// # Panics
+/// With the panic of `f`; else with the first panic of a task that was not joined; in both cases after
+/// all tasks have ended. Outside a task.
+#[track_caller]
+pub fn scope<'env, F, R>(f: F) -> R
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
+    let (worker, task) = here("scope");
+    let scope =
+        Scope { frame: ScopeFrame::new(worker, task), scope: PhantomData, env: PhantomData };
+    let outer = worker.node.replace(&raw const scope.frame.node);
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    let worker = Worker::current().expect("tasks run on workers");
+    worker.await_children(&scope.frame);
+    let worker = Worker::current().expect("tasks run on workers");
+    worker.node.set(outer);
+    let panic = scope.frame.take_panic();
+    match (result, panic) {
+        (Ok(value), None) => value,
+        (Ok(value), Some(payload)) => {
+            drop(value);
+            resume_unwind(payload)
+        }
+        (Err(payload), second) => {
+            second.map(drop_payload);
+            resume_unwind(payload)
+        }
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Spawns a task that may borrow what outlives the scope.
+    ///
+    /// May be called by the scope's task and by tasks in the scope. The handle may be dropped: the
+    /// scope owns the task.
+    ///
+    /// # Panics
+    /// Outside a task.
+    #[track_caller]
+    pub fn spawn<F, T>(&'scope self, f: F) -> ScopedTask<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let (worker, task) = here("Scope::spawn");
+        let terms = terms(task, Location::caller(), Traits::default(), None);
+        // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor does
+        // 'scope end, before the frame's last child has ended. The frame is open: only its
+        // own task closes it, after `f`, and a child that calls this is counted in it.
+        let record = unsafe { worker.spawn(&raw const self.frame.node, f, terms) };
+        // SAFETY: the handle's reference is ours.
+        ScopedTask { claim: Some(unsafe { Claim::new(record) }), scope: PhantomData }
+    }
+}
+
+/// The handle of a task in a scope. Dropping it does nothing: the scope waits for the task.
+pub struct ScopedTask<'scope, T> {
+    claim: Option<Claim<T>>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<T> ScopedTask<'_, T> {
+    /// Waits for the task's end and returns its value. See [`Task::join`](crate::Task::join).
+    ///
+    /// # Errors
+    /// As there; if the calling task is cancelled, the joined one is cancelled too, and the scope still
+    /// waits for it.
+    pub fn join(mut self) -> Result<T, JoinError> {
+        let claim = self.claim.take().expect("present until the task is joined");
+        if Worker::current().is_some_and(|w| w.task() == Some(claim.pointer())) {
+            claim.let_go(true);
+            return Err(JoinError::OwnEnd);
+        }
+        match claim.join(WaitKind::Grant) {
+            Ok(outcome) => outcome,
+            Err(claim) => {
+                cancel(claim.record());
+                claim.let_go(true);
+                Err(JoinError::Cancelled(Cancelled::new()))
+            }
+        }
+    }
+
+    /// Whether the task, with all its children, has ended.
+    pub fn is_finished(&self) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.record().join.is_done())
+    }
+
+    /// The task's identity.
+    pub fn id(&self) -> TaskId {
+        TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
+    }
+}
+
+impl<T> Drop for ScopedTask<'_, T> {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            claim.let_go(true);
+        }
+    }
+}
+
+impl<T> fmt::Debug for ScopedTask<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedTask").field("finished", &self.is_finished()).finish()
+    }
+}
