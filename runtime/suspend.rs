@@ -98,8 +98,8 @@ pub fn checkpoint() -> Result<(), Cancelled> {
 #[inline]
 pub fn is_cancelled() -> bool {
     match Worker::current().and_then(|w| Some((w, w.task()?))) {
-        // SAFETY: the running task.
         Some((worker, task)) => {
+            // SAFETY: the running task.
             unsafe { task.as_ref() }.wait.is_cancelled() || worker.shared().is_closing()
         }
         None => false,

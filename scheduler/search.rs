@@ -53,6 +53,12 @@ impl Searcher {
         }
         self.settle_count(worker);
         self.rest(worker);
+        // Woken to search: do that now. Running anything while counted as a searcher would keep
+        // every other worker asleep.
+        if self.counted {
+            self.search(worker);
+            self.settle_count(worker);
+        }
     }
 
     fn judge_loot(&mut self) {
@@ -141,15 +147,13 @@ impl Searcher {
             if remote.index == worker.remote.index {
                 continue;
             }
-            while !remote.stealer.is_empty() {
-                match remote.stealer.steal_batch_with_limit(&worker.deque, BATCH / 2) {
-                    Steal::Success(()) => {
-                        self.looted(worker);
-                        return true;
-                    }
-                    Steal::Retry => break,
-                    Steal::Empty => break,
-                }
+            // Retry means that another thief is at it: move on to the next victim.
+            if !remote.stealer.is_empty()
+                && let Steal::Success(()) =
+                    remote.stealer.steal_batch_with_limit(&worker.deque, BATCH / 2)
+            {
+                self.looted(worker);
+                return true;
             }
         }
         false
