@@ -1,0 +1,151 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Compute jobs on coroutines.
+#[derive(Debug, Parser)]
+#[command(name = "cygnet", version)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The first word of a command line.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a compute job
+    Run {
+        /// Which job.
+        #[command(subcommand)]
+        job: Job,
+    },
+}
+
+/// The jobs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Job {
+    /// SHA-256 of every regular file below the paths, one coroutine a file
+    ///
+    /// Prints, sorted by path, what `find -H PATH... -type f -print0 | LC_ALL=C sort -z | xargs -0
+    /// sha256sum` prints. A symbolic link is followed if it is given as a PATH, not if it is met
+    /// below one. A PATH that is neither a directory nor a regular file (a pipe, a device) is
+    /// read like a file, and `-` is the standard input. A file that is reached twice is printed
+    /// twice. What cannot be read is reported on the standard error, and the exit status is 1.
+    Hash(HashArgs),
+    /// Draw the Mandelbrot set, one coroutine a row
+    Mandelbrot(MandelbrotArgs),
+    /// Count the ways to place N queens on an N by N board, none attacking another
+    Nqueens(NqueensArgs),
+    /// Count the words of all regular files below the paths
+    ///
+    /// A word is a run of letters and digits (Unicode), taken in lower case. Which files are read
+    /// is decided as in `run hash`. Words that occur equally often are listed by their bytes.
+    Wordcount(WordcountArgs),
+}
+
+/// What every job understands.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Common {
+    /// Number of worker threads [default: one per core]
+    #[arg(long, value_name = "N", value_parser = worker_count)]
+    pub(crate) workers: Option<usize>,
+    /// Run the job again with one worker, check that the result is the same, and print the ratio
+    ///
+    /// The second run finds files in the page cache that the first may have had to read from disk:
+    /// for a fair ratio, run the command twice.
+    #[arg(long)]
+    pub(crate) compare_serial: bool,
+    /// Print one JSON object, with the result and the figures
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress bar and no closing line
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Arguments of `run hash`.
+#[derive(Args, Debug)]
+pub(crate) struct HashArgs {
+    /// Files and directories
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// What every job understands.
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `run mandelbrot`.
+#[derive(Args, Debug)]
+pub(crate) struct MandelbrotArgs {
+    /// Width and height of the picture in pixels
+    #[arg(long, value_name = "N", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=32_768))]
+    pub(crate) size: u32,
+    /// Where the picture goes (PNG); an existing file is replaced once the new one is complete
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Steps after which a point counts as a member of the set
+    #[arg(long, value_name = "M", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub(crate) iterations: u32,
+    /// What every job understands.
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `run nqueens`.
+#[derive(Args, Debug)]
+pub(crate) struct NqueensArgs {
+    /// Size of the board (27 is the largest whose answer is known)
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=27))]
+    pub(crate) n: u32,
+    /// What every job understands.
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `run wordcount`.
+#[derive(Args, Debug)]
+pub(crate) struct WordcountArgs {
+    /// Files and directories
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// How many of the most frequent words to list
+    #[arg(long, value_name = "K", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// What every job understands.
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Reads the argument of `--workers`.
+fn worker_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("a job needs at least one worker".into()),
+        Ok(count) => Ok(count),
+        Err(error) => Err(format!("not a number of workers: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn zero_workers_are_refused_with_a_sentence() {
+        let error = Cli::try_parse_from(["cygnet", "run", "nqueens", "4", "--workers", "0"])
+            .expect_err("zero workers")
+            .to_string();
+        assert!(error.contains("at least one worker"), "{error}");
+    }
+}

@@ -1,0 +1,288 @@
+//! `run wordcount`: the most frequent words of all files below the paths.
+//!
+//! The input is divided into leaves of about [`PIECE`] bytes: many small files, or a piece of a
+//! large one. A binary tree of tasks counts the leaves and merges the tables on the way up, so
+//! merging is as parallel as counting. Which words there are depends on the input alone, and not on
+//! who counted them or in which order.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::settled;
+use super::words::{Tally, first_cut, last_cut};
+use crate::cli::WordcountArgs;
+use crate::files::{self, Failure, Gate, Walk};
+use crate::progress::Progress;
+use crate::report::{self, Outcome};
+
+/// How much of a file is read at once.
+const PIECE: u64 = 1 << 20;
+
+/// How far beyond the end of its piece a task looks for a place to cut.
+const OVERLAP: u64 = 64 << 10;
+
+/// How many files a leaf takes at most: empty ones cost time too.
+const FILES_PER_LEAF: usize = 256;
+
+thread_local! {
+    /// Each worker's buffer, borrowed only while a task reads and counts without suspending.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs the job and prints what comes out.
+pub(crate) fn run(args: &WordcountArgs) -> anyhow::Result<ExitCode> {
+    super::check_repeatable(&args.paths, &args.common)?;
+    let progress = Progress::new(!args.common.quiet, "pieces");
+    let report = report::measure("wordcount", &args.common, &progress, || {
+        count(&args.paths, args.top, &progress)
+    })?;
+    report.publish(&args.common)
+}
+
+/// Part of the input.
+#[derive(Debug)]
+struct Piece<'a> {
+    path: &'a Path,
+    /// Which bytes, or all of a file whose length is not known before it is read.
+    range: Option<(u64, u64)>,
+}
+
+/// What one leaf or a subtree found out.
+#[derive(Default)]
+struct Found {
+    tally: Tally,
+    bytes: u64,
+    failures: Vec<Failure>,
+}
+
+/// What counting found out.
+#[derive(PartialEq, Serialize)]
+struct Words {
+    files: u64,
+    bytes: u64,
+    words: u64,
+    distinct: u64,
+    top: Vec<Frequency>,
+    failures: Vec<Failure>,
+}
+
+/// A word and how often it occurs.
+#[derive(PartialEq, Serialize)]
+struct Frequency {
+    word: String,
+    count: u64,
+}
+
+/// Counts everything below `paths`; runs as the root task.
+fn count(paths: &[PathBuf], top: usize, progress: &Progress) -> Words {
+    let gate = Gate::default();
+    let mut files = Vec::new();
+    let mut failures = Vec::new();
+    for found in Walk::new(paths, &gate) {
+        match found {
+            Ok(path) => files.push(path),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    // Neighbours in the tree then share directories, and often words.
+    files.sort_by(|a, b| a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes()));
+    let leaves = divide(&files);
+    progress.expect(leaves.iter().map(|leaf| leaf.len() as u64).sum());
+    let found = count_leaves(&leaves, &gate, progress);
+    failures.extend(found.failures);
+    failures.sort();
+    // Each piece of a file that cannot be read says so.
+    failures.dedup();
+    let unread: HashSet<&Path> = failures.iter().map(|failure| &*failure.path).collect();
+    let read = files.iter().filter(|path| !unread.contains(path.as_path())).count();
+    Words {
+        files: read as u64,
+        bytes: found.bytes,
+        words: found.tally.total(),
+        distinct: found.tally.distinct(),
+        top: found
+            .tally
+            .top(top)
+            .into_iter()
+            .map(|(word, count)| Frequency { word: word.to_owned(), count })
+            .collect(),
+        failures,
+    }
+}
+
+/// Divides the files into leaves.
+fn divide(files: &[PathBuf]) -> Vec<Vec<Piece<'_>>> {
+    let mut leaves = Vec::new();
+    let mut leaf = Vec::new();
+    let mut room = PIECE;
+    for path in files {
+        for piece in pieces(path) {
+            // What is not known may be long.
+            let size = piece.range.map_or(PIECE, |(from, to)| to - from);
+            if !leaf.is_empty() && (size > room || leaf.len() == FILES_PER_LEAF) {
+                leaves.push(std::mem::take(&mut leaf));
+                room = PIECE;
+            }
+            room = room.saturating_sub(size);
+            leaf.push(piece);
+        }
+    }
+    leaves.push(leaf);
+    leaves
+}
+
+/// Divides one file.
+fn pieces(path: &Path) -> impl Iterator<Item = Piece<'_>> {
+    // Whoever reads it finds out again what is wrong with it, and says so.
+    let size = match fs::metadata(path) {
+        Ok(about) if about.is_file() && !files::is_standard_input(path) => about.len(),
+        _ => 0,
+    };
+    // The files of /proc have a size of zero and are not empty.
+    let whole = (size == 0).then_some(Piece { path, range: None });
+    let parts = (0..size.div_ceil(PIECE)).map(move |i| {
+        let range = (i * PIECE, size.min((i + 1) * PIECE));
+        Piece { path, range: Some(range) }
+    });
+    whole.into_iter().chain(parts)
+}
+
+/// Counts some leaves, one half in a task of its own.
+fn count_leaves(leaves: &[Vec<Piece<'_>>], gate: &Gate, progress: &Progress) -> Found {
+    match leaves {
+        [] => Found::default(),
+        [leaf] => {
+            let mut found = Found::default();
+            for piece in leaf {
+                found.read(piece, gate);
+                progress.step();
+            }
+            found
+        }
+        _ => cygnet::scope(|s| {
+            let (left, right) = leaves.split_at(leaves.len() / 2);
+            let right = s.spawn(move || count_leaves(right, gate, progress));
+            let left = count_leaves(left, gate, progress);
+            left.merged(settled(right.join()))
+        }),
+    }
+}
+
+impl Found {
+    /// Counts one piece.
+    fn read(&mut self, piece: &Piece<'_>, gate: &Gate) {
+        let read = match piece.range {
+            Some((from, to)) => gate.pass(|| self.read_range(&File::open(piece.path)?, from, to)),
+            None if files::is_standard_input(piece.path) => self.read_stream(io::stdin().lock()),
+            None => gate.pass(|| self.read_stream(File::open(piece.path)?)),
+        };
+        if let Err(error) = read {
+            self.failures.push(Failure::new(piece.path.to_owned(), &error));
+        }
+    }
+
+    /// Counts the words between the cut that belongs to `from` and the one that belongs to `to`.
+    ///
+    /// The reader of the next piece finds the same cut at `to`, from the same bytes, so that each
+    /// word is counted once.
+    fn read_range(&mut self, file: &File, from: u64, to: u64) -> io::Result<()> {
+        BUFFER.with_borrow_mut(|buffer| {
+            buffer.resize((PIECE + OVERLAP) as usize, 0);
+            let length = read_at(file, buffer, from)?;
+            let text = &buffer[..length];
+            let cut = |place: u64| {
+                let start = ((place - from) as usize).min(text.len());
+                let end = (start + OVERLAP as usize).min(text.len());
+                start + if place == 0 { 0 } else { first_cut(&text[start..end], OVERLAP as usize) }
+            };
+            let (start, end) = (cut(from), if to - from < PIECE { text.len() } else { cut(to) });
+            // A cut may lie up to the whole overlap beyond the place that it belongs to.
+            self.tally.read(&text[start.min(end)..end]);
+            self.bytes += (to - from).min(length as u64);
+            Ok(())
+        })
+    }
+
+    /// Counts all that comes.
+    fn read_stream(&mut self, mut stream: impl Read) -> io::Result<()> {
+        BUFFER.with_borrow_mut(|buffer| {
+            buffer.resize((PIECE + OVERLAP) as usize, 0);
+            let mut held = 0;
+            loop {
+                match stream.read(&mut buffer[held..]) {
+                    Ok(0) => {
+                        self.tally.read(&buffer[..held]);
+                        return Ok(());
+                    }
+                    Ok(count) => {
+                        held += count;
+                        self.bytes += count as u64;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+                if held == buffer.len() {
+                    let cut = last_cut(buffer);
+                    self.tally.read(&buffer[..cut]);
+                    buffer.copy_within(cut.., 0);
+                    held -= cut;
+                }
+            }
+        })
+    }
+
+    fn merged(mut self, other: Self) -> Self {
+        self.failures.extend(other.failures);
+        Self {
+            tally: self.tally.merged(other.tally),
+            bytes: self.bytes + other.bytes,
+            failures: self.failures,
+        }
+    }
+}
+
+/// Fills the buffer from the place on, as far as the file goes.
+fn read_at(file: &File, buffer: &mut [u8], from: u64) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read_at(&mut buffer[length..], from + length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+impl Outcome for Words {
+    fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        for Frequency { word, count } in &self.top {
+            writeln!(out, "{count:>10} {word}")?;
+        }
+        writeln!(out, "{:>10} words in all, {} of them different", self.words, self.distinct)
+    }
+
+    fn summary(&self) -> Cow<'_, str> {
+        let mut summary = report::counted(self.files, "file");
+        summary.push_str(", ");
+        summary.push_str(&report::human_bytes(self.bytes));
+        if !self.failures.is_empty() {
+            summary.push_str(&format!(", {} unreadable", self.failures.len()));
+        }
+        summary.into()
+    }
+
+    fn failures(&self) -> &[Failure] {
+        &self.failures
+    }
+}

@@ -1,0 +1,153 @@
+//! File names, as each reader wants them.
+//!
+//! A name is a string of bytes. Three readers want three forms of it: the checking side of
+//! `sha256sum` (a backslash escape for what would break a line), a person at a terminal (a word
+//! that a shell would read back), and JSON (text, and the exact bytes where text cannot hold them).
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// Writes one line of a check-sum list exactly as GNU `sha256sum` does.
+///
+/// A backslash, line feed or carriage return in the name is written as `\\`, `\n` or `\r`, and the
+/// line then starts with a backslash to say so.
+pub(crate) fn write_checksum_line(
+    out: &mut dyn Write,
+    digest: &str,
+    name: &Path,
+) -> io::Result<()> {
+    let bytes = name.as_os_str().as_bytes();
+    let escaped = bytes.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
+    if escaped {
+        out.write_all(b"\\")?;
+    }
+    write!(out, "{digest}  ")?;
+    if escaped {
+        for byte in bytes {
+            match byte {
+                b'\\' => out.write_all(b"\\\\")?,
+                b'\n' => out.write_all(b"\\n")?,
+                b'\r' => out.write_all(b"\\r")?,
+                byte => out.write_all(&[*byte])?,
+            }
+        }
+    } else {
+        out.write_all(bytes)?;
+    }
+    out.write_all(b"\n")
+}
+
+/// The name for a message: as it is if it is plain text, else as a `$'...'` word that a shell reads
+/// back to the very same bytes. A name can thus never forge a line of its own or reach the terminal
+/// as a control sequence.
+pub(crate) fn for_message(name: &Path) -> Cow<'_, str> {
+    match name.to_str() {
+        Some("") => Cow::Borrowed("''"),
+        Some(text) if !text.chars().any(char::is_control) => Cow::Borrowed(text),
+        _ => Cow::Owned(quoted(name.as_os_str().as_bytes())),
+    }
+}
+
+/// The bytes as a `$'...'` word.
+fn quoted(bytes: &[u8]) -> String {
+    let mut word = String::from("$'");
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '\n' => word.push_str("\\n"),
+                '\r' => word.push_str("\\r"),
+                '\t' => word.push_str("\\t"),
+                '\\' => word.push_str("\\\\"),
+                '\'' => word.push_str("\\'"),
+                letter if letter.is_control() => {
+                    push_octal(&mut word, letter.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                letter => word.push(letter),
+            }
+        }
+        push_octal(&mut word, chunk.invalid());
+    }
+    word.push('\'');
+    word
+}
+
+/// Appends each byte as a backslash and three octal digits.
+fn push_octal(word: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        write!(word, "\\{byte:03o}").expect("writing to a string cannot fail");
+    }
+}
+
+/// Lower-case hexadecimal digits of the bytes.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+/// A name in JSON: `path` always, and `path_hex` only if the name is not UTF-8.
+///
+/// `path` then has U+FFFD where text cannot hold the bytes, and `path_hex` has all bytes of the
+/// name, two hexadecimal digits each.
+#[derive(Serialize)]
+pub(crate) struct JsonName<'a> {
+    path: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+}
+
+impl<'a> JsonName<'a> {
+    /// The JSON form of `name`.
+    pub(crate) fn new(name: &'a Path) -> Self {
+        let path_hex = name.to_str().is_none().then(|| hex(name.as_os_str().as_bytes()));
+        Self { path: name.to_string_lossy(), path_hex }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    fn line(name: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_checksum_line(&mut out, "d1", Path::new(OsStr::from_bytes(name))).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_plain_name_is_written_as_it_is() {
+        assert_eq!(line(b" a\tb\xff"), b"d1   a\tb\xff\n");
+    }
+
+    #[test]
+    fn what_would_break_a_line_is_escaped_and_announced() {
+        assert_eq!(line(b"a\nb\rc\\d"), b"\\d1  a\\nb\\rc\\\\d\n");
+    }
+
+    #[test]
+    fn a_message_keeps_plain_names_and_quotes_the_others() {
+        let form = |name: &[u8]| for_message(Path::new(OsStr::from_bytes(name))).into_owned();
+        assert_eq!(form("plain näme".as_bytes()), "plain näme");
+        assert_eq!(form(b""), "''");
+        assert_eq!(form(b"a\nb'c\x1b\xff1"), r"$'a\nb\'c\033\3771'");
+    }
+
+    #[test]
+    fn json_has_the_bytes_of_a_name_that_is_not_text() {
+        let json = |name: &[u8]| {
+            serde_json::to_string(&JsonName::new(Path::new(OsStr::from_bytes(name)))).unwrap()
+        };
+        assert_eq!(json(b"a\nb"), r#"{"path":"a\nb"}"#);
+        assert_eq!(json(b"a\xff"), "{\"path\":\"a\u{fffd}\",\"path_hex\":\"61ff\"}");
+    }
+}

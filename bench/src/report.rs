@@ -1,0 +1,221 @@
+//! Running a job with a clock beside it, and telling what came out.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use cygnet::Runtime;
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::files::Failure;
+use crate::progress::Progress;
+
+/// What a job found out.
+///
+/// Serialised, it is the part of the JSON object that belongs to the job.
+pub(crate) trait Outcome: PartialEq + Send + Serialize {
+    /// The result as text, for the standard output.
+    fn write_text(&self, out: &mut dyn Write) -> io::Result<()>;
+
+    /// The beginning of the closing line.
+    fn summary(&self) -> Cow<'_, str>;
+
+    /// What could not be read; any failure makes the exit status 1.
+    fn failures(&self) -> &[Failure] {
+        &[]
+    }
+}
+
+/// What one run cost.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figures {
+    workers: usize,
+    tasks: u64,
+    steals: u64,
+    parks: u64,
+    wall_seconds: f64,
+    cpu_seconds: f64,
+}
+
+/// A job's outcome and cost, and its cost with one worker if that was asked for.
+#[derive(Serialize)]
+pub(crate) struct Report<'a, T> {
+    job: &'a str,
+    /// What the job found out.
+    #[serde(flatten)]
+    pub(crate) outcome: T,
+    figures: Figures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serial: Option<Figures>,
+    /// Wall time with one worker divided by wall time with all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ratio: Option<f64>,
+}
+
+/// Runs `work` on a runtime as the options want it, and again on one worker if they say so.
+///
+/// # Errors
+///
+/// A runtime that cannot be built; results of the two runs that differ.
+pub(crate) fn measure<'a, T: Outcome>(
+    job: &'a str,
+    options: &Common,
+    progress: &Progress,
+    work: impl Fn() -> T + Sync,
+) -> anyhow::Result<Report<'a, T>> {
+    let run = |workers| {
+        progress.restart();
+        run(workers, &work)
+    };
+    let (outcome, figures) = run(options.workers)?;
+    let mut report = Report { job, outcome, figures, serial: None, ratio: None };
+    if options.compare_serial {
+        let (outcome, serial) = run(Some(1))?;
+        if outcome != report.outcome {
+            bail!("the run with one worker came to another result: did the input change?");
+        }
+        report.ratio = Some(serial.wall_seconds / report.figures.wall_seconds);
+        report.serial = Some(serial);
+    }
+    progress.clear();
+    Ok(report)
+}
+
+/// Runs `work` once, on a runtime of its own.
+fn run<T: Send>(
+    workers: Option<usize>,
+    work: &(impl Fn() -> T + Sync),
+) -> anyhow::Result<(T, Figures)> {
+    let mut builder = Runtime::builder();
+    if let Some(workers) = workers {
+        builder = builder.workers(workers);
+    }
+    let runtime = builder.build().context("cannot start the workers")?;
+    let (began, used_before) = (Instant::now(), cpu_time());
+    let outcome = runtime.block_on(work);
+    let (wall, used) = (began.elapsed(), cpu_time().saturating_sub(used_before));
+    let metrics = runtime.metrics();
+    let figures = Figures {
+        workers: runtime.workers(),
+        tasks: metrics.tasks(),
+        steals: metrics.steals(),
+        parks: metrics.workers.iter().map(|worker| worker.parks).sum(),
+        wall_seconds: wall.as_secs_f64(),
+        cpu_seconds: used.as_secs_f64(),
+    };
+    Ok((outcome, figures))
+}
+
+impl<T: Outcome> Report<'_, T> {
+    /// Prints everything where it belongs: failures, result, closing line.
+    ///
+    /// # Errors
+    ///
+    /// A standard output that cannot be written.
+    pub(crate) fn publish(&self, options: &Common) -> anyhow::Result<ExitCode> {
+        // Failures come first, so that a reader who closes the pipe early does not silence them.
+        for failure in self.outcome.failures() {
+            tell(&failure.message());
+        }
+        self.print(options.json).context("cannot write to the standard output")?;
+        if !options.quiet {
+            tell(&self.closing_line());
+        }
+        let clean = self.outcome.failures().is_empty();
+        Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Prints the result.
+    fn print(&self, json: bool) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        if json {
+            serde_json::to_writer(&mut out, self)?;
+            out.write_all(b"\n")?;
+        } else {
+            self.outcome.write_text(&mut out)?;
+        }
+        out.flush()
+    }
+
+    /// The closing line.
+    fn closing_line(&self) -> String {
+        let Figures { workers, tasks, steals, wall_seconds, cpu_seconds, .. } = self.figures;
+        let mut line = format!(
+            "cygnet: {}; {}, {} on {}; wall {wall_seconds:.3} s, CPU {cpu_seconds:.3} s",
+            self.outcome.summary(),
+            counted(tasks, "task"),
+            counted(steals, "steal"),
+            counted(workers as u64, "worker"),
+        );
+        if let (Some(serial), Some(ratio)) = (&self.serial, self.ratio) {
+            let Figures { wall_seconds, cpu_seconds, .. } = serial;
+            write!(
+                line,
+                "; one worker: wall {wall_seconds:.3} s, CPU {cpu_seconds:.3} s, \
+                 {ratio:.2} times as long"
+            )
+            .expect("writing to a string cannot fail");
+        }
+        line
+    }
+}
+
+/// Prints a line on the standard error. If even that cannot be written, there is nobody to tell.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A number and the noun it counts.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A number of bytes for a person.
+pub(crate) fn human_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return counted(bytes, "byte");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 would be printed as 1024.0.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// The processor time that all threads of the process have used.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec that lives across the call and is borrowed for nothing
+    // else; the kernel writes it and keeps no copy of the pointer.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    assert_eq!(status, 0, "Linux has a clock of the process's processor time");
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_told_in_the_unit_that_fits() {
+        let told = [1, 1023, 1024, 1_048_575, 1_048_576, u64::MAX].map(human_bytes);
+        assert_eq!(told, ["1 byte", "1023 bytes", "1.0 KiB", "1.0 MiB", "1.0 MiB", "16384.0 PiB"]);
+    }
+
+    #[test]
+    fn processor_time_passes_while_computing() {
+        let before = cpu_time();
+        let bound = Instant::now() + Duration::from_secs(60);
+        while cpu_time() <= before {
+            assert!(Instant::now() < bound, "a minute of computing took no processor time");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What the tests of the command share.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+/// A command line of `cygnet`.
+pub fn cygnet(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cygnet"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+/// Runs a command line of `cygnet` to its end.
+pub fn run(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    cygnet(args).output().expect("the binary runs")
+}
+
+/// Runs a command with bytes on its standard input.
+pub fn feed(command: &mut Command, input: &[u8]) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    thread::scope(|s| {
+        s.spawn(move || stdin.write_all(input).expect("the input is read"));
+        child.wait_with_output().expect("the child ends")
+    })
+}
+
+/// The standard output as JSON.
+#[track_caller]
+pub fn json(output: &Output) -> Value {
+    let text = str::from_utf8(&output.stdout).expect("JSON is UTF-8");
+    assert_eq!(text.lines().count(), 1, "one object on one line: {text}");
+    serde_json::from_str(text).expect("the output parses")
+}
+
+/// The standard error as text.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A directory that is removed when the test ends.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// An empty directory; `name` tells the tests of all files apart.
+    pub fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("cygnet-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of something in it.
+    pub fn at(&self, name: impl AsRef<[u8]>) -> PathBuf {
+        self.0.join(OsStr::from_bytes(name.as_ref()))
+    }
+
+    /// Writes a file in it, making the directories on the way.
+    pub fn write(&self, name: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().expect("it is below the directory")).expect("made");
+        fs::write(&path, content).expect("written");
+        path
+    }
+
+    /// The names of what lies directly in it, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(&self.0)
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
