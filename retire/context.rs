@@ -155,8 +155,8 @@ impl Context {
     }
 
     /// Forgets a flow that has ended (or never began). For another flow.
+    #[cfg(cygnet_tsan)]
     pub(crate) fn end(&self) {
-        #[cfg(cygnet_tsan)]
         if !self.adopted {
             // SAFETY: the flow is not running and never will.
             unsafe { asm::sanitizer::thread::destroy(self.fiber.get()) };

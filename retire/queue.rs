@@ -25,7 +25,7 @@
 
 use crate::retire::record::Record;
 use crate::retire::record_pool::{self, RecordPool};
-use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -52,7 +52,7 @@ fn closed() -> *mut Dead {
 struct Owner {
     /// Records that left with references and have not come back, less those that others freed.
     out: Cell<usize>,
-    drained: Cell<u64>,
+    drained: AtomicU64,
 }
 
 /// Counters of one queue.
@@ -179,7 +179,9 @@ impl RetireQueue {
         let count = put_all(list, pool);
         self.backlog.fetch_sub(count, Ordering::Relaxed);
         self.owner.out.set(self.owner.out.get() - count);
-        self.owner.drained.set(self.owner.drained.get() + count as u64);
+        // One writer; others read it for the metrics.
+        let drained = self.owner.drained.load(Ordering::Relaxed) + count as u64;
+        self.owner.drained.store(drained, Ordering::Relaxed);
     }
 
     /// Closes the queue.
@@ -200,13 +202,12 @@ impl RetireQueue {
         }
     }
 
-    /// # Safety
-    /// For the owner.
-    pub(crate) unsafe fn counters(&self) -> RetireCounters {
+    /// A look at the counters.
+    pub(crate) fn counters(&self) -> RetireCounters {
         RetireCounters {
             backlog: self.backlog.load(Ordering::Relaxed),
-            drained: self.owner.drained.get(),
-            overflowed: self.overflowed.load(Ordering::Relaxed),
+            drained: self.owner.drained.load(Ordering::Relaxed),
+            overflowed: self.overflowed.load(Ordering::Relaxed) % OVERFLOW_CLOSED,
         }
     }
 }

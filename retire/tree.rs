@@ -68,6 +68,7 @@ impl TreeWord {
         self.0.fetch_or(CANCELLED, Ordering::AcqRel) & CANCELLED == 0
     }
 
+    #[cfg(test)]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire) & CANCELLED != 0
     }
@@ -91,7 +92,12 @@ impl TreeWord {
         }
     }
 
+    /// Moves the home's share into the word. Where others have released as many as the home has
+    /// counted, this only brings the two shares back to where they began.
+    #[cold]
     fn fold(&self, local: u32) {
+        let before = self.0.load(Ordering::Relaxed) & COUNT;
+        assert!(before <= BIAS, "cygnet: a task or scope has more than {FOLD} unfinished children");
         self.0.fetch_add(local, Ordering::Relaxed);
     }
 
@@ -164,12 +170,8 @@ impl Node {
         if worker != NOBODY && self.home() == worker {
             let local = self.local.get().wrapping_add(1);
             if local == FOLD {
-                self.word.fold(local);
-                self.local.set(0);
-                assert!(
-                    self.word.0.load(Ordering::Relaxed) & COUNT < COUNT - FOLD,
-                    "cygnet: a task or scope has more than {FOLD} unfinished children"
-                );
+                self.word.fold(FOLD - 1);
+                self.local.set(1);
             } else {
                 self.local.set(local);
             }
@@ -216,6 +218,7 @@ impl Node {
     }
 
     /// Whether a child is known to be unfinished. Exact on the home worker between suspensions.
+    #[cfg(test)]
     pub(crate) fn has_children(&self) -> bool {
         self.local.get() != 0 || !self.word.untouched()
     }
@@ -284,8 +287,18 @@ mod tests {
         let n = node();
         n.local.set(FOLD - 1);
         n.add_child(7);
-        assert_eq!(n.local.get(), 0);
+        assert_eq!(n.local.get(), 1);
         assert!(n.has_children());
+    }
+
+    #[test]
+    #[should_panic(expected = "unfinished children")]
+    fn a_second_fold_without_releases_is_an_error_and_not_a_wrap() {
+        let n = node();
+        for _ in 0..2 {
+            n.local.set(FOLD - 1);
+            n.add_child(7);
+        }
     }
 
     #[test]

@@ -203,7 +203,6 @@ impl Builder {
         let shared = Shared::new(Config {
             workers,
             stack_class,
-            stack_size: self.stack_size,
             max_stacks: self.max_stacks,
             on_panic: self.on_panic,
         });

@@ -1,7 +1,7 @@
 //! What the workers count.
 
 use crate::scheduler::shared::Shared;
-use crate::scheduler::worker::Counters;
+use crate::scheduler::worker::Remote;
 use crate::shim::atomic::Ordering;
 
 /// What one worker has counted since its start.
@@ -26,10 +26,19 @@ pub struct WorkerMetrics {
     pub rescues: u64,
     /// Started, unfinished coroutines at this moment.
     pub coroutines: u64,
+    /// Dead records on their way home at this moment (the retire queue's backlog, bounded).
+    pub retiring: u64,
+    /// Dead records that have come home so far.
+    pub retired: u64,
+    /// Dead records that found the retire queue full and were freed where they died.
+    pub retire_overflows: u64,
 }
 
 impl WorkerMetrics {
-    fn read(counters: &Counters, coroutines: u32) -> WorkerMetrics {
+    fn read(remote: &Remote) -> WorkerMetrics {
+        let counters = &remote.counters;
+        // SAFETY: the queue lives at least as long as the worker that it belongs to.
+        let retire = unsafe { remote.retired.as_ref() }.counters();
         WorkerMetrics {
             tasks: counters.tasks.get(),
             in_place: counters.in_place.get(),
@@ -39,7 +48,10 @@ impl WorkerMetrics {
             switches: counters.switches.get(),
             sleeps: counters.sleeps.get(),
             rescues: counters.rescues.get(),
-            coroutines: coroutines.into(),
+            coroutines: remote.live.load(Ordering::Relaxed).into(),
+            retiring: retire.backlog as u64,
+            retired: retire.drained,
+            retire_overflows: retire.overflowed as u64,
         }
     }
 }
@@ -62,10 +74,7 @@ impl Metrics {
     pub(crate) fn read(shared: &Shared) -> Metrics {
         let stacks = shared.stacks.counters();
         Metrics {
-            workers: shared
-                .remotes()
-                .map(|r| WorkerMetrics::read(&r.counters, r.live.load(Ordering::Relaxed)))
-                .collect(),
+            workers: shared.remotes().map(WorkerMetrics::read).collect(),
             injected: shared.injected.load(Ordering::Relaxed),
             stacks: stacks.live,
             stacks_high_water: stacks.high_water,

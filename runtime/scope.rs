@@ -72,7 +72,9 @@ where
             resume_unwind(payload)
         }
         (Err(payload), second) => {
-            second.map(drop_payload);
+            if let Some(second) = second {
+                drop_payload(second);
+            }
             resume_unwind(payload)
         }
     }

@@ -97,7 +97,7 @@ impl<T> Claim<T> {
         // SAFETY: the outcome was stored by the run above, and nobody else can take it.
         let outcome = unsafe { Record::take_outcome::<T>(self.record) };
         record.place.store(
-            worker.retired.as_ptr().expose_provenance(),
+            worker.retired().as_ptr().expose_provenance(),
             std::sync::atomic::Ordering::Relaxed,
         );
         let pointer = ManuallyDrop::new(self).record;

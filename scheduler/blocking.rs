@@ -40,7 +40,7 @@ impl<'a> Job<'a> {
     pub(crate) fn run(&self) {
         // SAFETY: one thread runs a job, and its owner looks only after the end.
         let closure = unsafe { (*self.closure.get()).take() };
-        let panic = closure.and_then(|f| quietly(f));
+        let panic = closure.and_then(quietly);
         // SAFETY: as above.
         unsafe { *self.panic.get() = panic };
     }

@@ -12,7 +12,7 @@ use crate::retire::queue::RetireQueue;
 use crate::retire::record::{Payload, Phase, Record, drop_payload, quietly};
 use crate::retire::record_pool;
 use crate::retire::thread_waiter::ThreadWaiter;
-use crate::retire::tree::{NOBODY, Node, NodeKind, Release};
+use crate::retire::tree::{Node, NodeKind, Release};
 use crate::scheduler::no_suspend::no_suspend;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Root;
@@ -40,7 +40,7 @@ unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
         let task = unsafe { record.as_ref() };
         task.set_phase(Phase::Finished);
         let parent = task.node.parent;
-        task.place.store(worker.retired.as_ptr().expose_provenance(), Ordering::Relaxed);
+        task.place.store(worker.retired().as_ptr().expose_provenance(), Ordering::Relaxed);
         match task.join.finish() {
             Finished::Unclaimed => {}
             Finished::Detached => {
@@ -179,7 +179,7 @@ pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u3
         unsafe { worker.records.put(record.cast(), layout) };
     } else {
         // SAFETY: the queue is this worker's own.
-        unsafe { worker.retired.as_ref().take_custody() };
+        unsafe { worker.retired().as_ref().take_custody() };
     }
 }
 
@@ -199,7 +199,7 @@ pub(crate) unsafe fn release(record: NonNull<Record>, n: u32) {
     let custodian: *mut RetireQueue = ptr::with_exposed_provenance_mut(custodian);
     let worker = Worker::current();
     match (NonNull::new(custodian), worker) {
-        (Some(queue), Some(worker)) if queue == worker.retired => {
+        (Some(queue), Some(worker)) if queue == worker.retired() => {
             // SAFETY: this worker owns the queue.
             unsafe { queue.as_ref().returned_at_home() };
             // SAFETY: the memory of an ended record.
@@ -211,9 +211,4 @@ pub(crate) unsafe fn release(record: NonNull<Record>, n: u32) {
         // SAFETY: the memory of an ended record.
         (None, _) => unsafe { record_pool::free(record.cast(), layout) },
     }
-}
-
-/// The number to count by on the present thread.
-pub(crate) fn present_number() -> u32 {
-    Worker::current().map_or(NOBODY, Worker::number)
 }

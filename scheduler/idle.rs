@@ -168,10 +168,6 @@ impl Idle {
         fence(Ordering::SeqCst);
     }
 
-    pub(crate) fn searching(&self) -> u32 {
-        self.searching.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn anyone_asleep(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) > 0
     }

@@ -44,6 +44,7 @@ impl Worker {
             unsafe { me.context.switch(&(*next).context) };
         }
         let worker = Worker::current().expect("a task runs on a worker");
+        worker.bury();
         worker.node.set(node);
         worker
     }
@@ -54,19 +55,20 @@ impl Worker {
         if self.tick() {
             self.housekeeping();
             // The turn of fresh tasks, before those that yield all the time.
-            if !self.ready.is_empty() && self.has_fresh() {
-                if let Some(strand) = self.new_strand(self.class, ptr::null()) {
-                    return strand;
-                }
+            if !self.ready.is_empty()
+                && self.has_fresh()
+                && let Some(strand) = self.new_strand(self.class, ptr::null())
+            {
+                return strand;
             }
         }
         if let Some(strand) = self.next_ready() {
             return strand;
         }
-        if self.has_fresh() {
-            if let Some(strand) = self.new_strand(self.class, ptr::null()) {
-                return strand;
-            }
+        if self.has_fresh()
+            && let Some(strand) = self.new_strand(self.class, ptr::null())
+        {
+            return strand;
         }
         self.main.get()
     }
@@ -137,10 +139,11 @@ impl Worker {
                 return; // not suspended; it finds out at its next wait
             }
             // SAFETY: the task of a suspended coroutine has not ended.
-            if let Some(task) = unsafe { strand.task.get().as_ref() } {
-                if task.phase() == Phase::Parked && task.wait.cut() {
-                    woken.push(NonNull::from(task));
-                }
+            if let Some(task) = unsafe { strand.task.get().as_ref() }
+                && task.phase() == Phase::Parked
+                && task.wait.cut()
+            {
+                woken.push(NonNull::from(task));
             }
         });
         for record in woken {
@@ -216,13 +219,14 @@ impl Worker {
         self.current.set(next);
         // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
         unsafe { self.main().context.switch(&(*next).context) };
+        self.bury();
         true
     }
 
     /// What is due from time to time.
     pub(crate) fn housekeeping(&self) {
         // SAFETY: the queue lives as long as the worker.
-        let retired = unsafe { self.retired.as_ref() };
+        let retired = unsafe { self.retired().as_ref() };
         if !retired.is_empty() {
             // SAFETY: we are the owner.
             unsafe { retired.drain(&self.records) };
@@ -366,11 +370,24 @@ impl Worker {
         let next = self.pick_after_end();
         self.current.set(next);
         let stack = me.take_stack().expect("a coroutine of the pool has a stack");
+        #[cfg(cygnet_tsan)]
+        self.departed.set(me);
         // We still stand on it. The pool is ours, and nobody takes from it before the switch.
         self.stacks.borrow_mut().put(stack);
         // SAFETY: nothing on this stack is used again: `enter` has no locals left; `next` is in our
         // hand alone.
         unsafe { me.context.leave(&(*next).context) }
+    }
+
+    /// Forgets the coroutine that has ended and left for the present one: it could not do so itself,
+    /// standing on what was to be forgotten. Only a sanitizer keeps anything of it.
+    #[inline(always)]
+    fn bury(&self) {
+        #[cfg(cygnet_tsan)]
+        // SAFETY: its stack lies in our pool, from which nothing has been taken since.
+        if let Some(strand) = unsafe { self.departed.replace(ptr::null()).as_ref() } {
+            strand.context.end();
+        }
     }
 
     fn pick_after_end(&self) -> *const Strand {
@@ -400,6 +417,7 @@ unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     // frame below to unwind into.
     let result = catch_unwind(AssertUnwindSafe(|| {
         let worker = Worker::current().expect("coroutines run on workers");
+        worker.bury();
         match NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut()) {
             // It may change workers meanwhile, and leaves no loop behind.
             Some(first) => start(worker, first),

@@ -21,7 +21,6 @@ use std::time::Duration;
 pub(crate) struct Config {
     pub(crate) workers: usize,
     pub(crate) stack_class: StackClass,
-    pub(crate) stack_size: usize,
     pub(crate) max_stacks: Option<usize>,
     pub(crate) on_panic: Option<OnPanic>,
 }

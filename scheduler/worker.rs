@@ -74,6 +74,8 @@ pub(crate) struct Remote {
     /// Started, unfinished coroutines.
     pub(crate) live: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
+    /// Shared by design; the worker closes it.
+    pub(crate) retired: NonNull<RetireQueue>,
     pub(crate) number: WorkerNumber,
     pub(crate) index: usize,
 }
@@ -94,12 +96,14 @@ pub(crate) struct Worker {
     pub(crate) deque: Deque<Item>,
     pub(crate) stacks: RefCell<StackPool>,
     pub(crate) records: RecordPool,
-    pub(crate) retired: NonNull<RetireQueue>,
     /// All coroutines but main, a ring without a head.
     pub(crate) strands: Cell<*const Strand>,
     /// A task that needs a stack of its own and waits for the loop to leave its.
     pub(crate) dedicated: Cell<*const Record>,
     pub(crate) class: StackClass,
+    /// The coroutine that has just ended, for the sanitizer.
+    #[cfg(cygnet_tsan)]
+    pub(crate) departed: Cell<*const Strand>,
     /// No stack could be had; cleared when one came free.
     pub(crate) exhausted: Cell<bool>,
     tick: Cell<u32>,
@@ -120,6 +124,7 @@ impl Worker {
                 cut: AtomicBool::new(false),
                 live: AtomicU32::new(0),
                 counters: CachePadded::new(Counters::default()),
+                retired: RetireQueue::new(),
                 // After four billion workers numbers come again; a live one by then has not ended.
                 number: NUMBERS.fetch_add(1, Ordering::Relaxed).max(1),
                 index,
@@ -133,10 +138,11 @@ impl Worker {
             deque,
             stacks: RefCell::new(StackPool::new(WARM_STACKS)),
             records: RecordPool::default(),
-            retired: RetireQueue::new(),
             strands: Cell::new(ptr::null()),
             dedicated: Cell::new(ptr::null()),
             class,
+            #[cfg(cygnet_tsan)]
+            departed: Cell::new(ptr::null()),
             exhausted: Cell::new(false),
             tick: Cell::new(0),
             ids: Cell::new((0, 0)),
@@ -169,6 +175,11 @@ impl Worker {
     #[inline]
     pub(crate) fn counters(&self) -> &Counters {
         &self.remote.counters
+    }
+
+    #[inline]
+    pub(crate) fn retired(&self) -> NonNull<RetireQueue> {
+        self.remote.retired
     }
 
     #[inline]
@@ -283,7 +294,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         // SAFETY: the worker's thread has ended or never begun: this is the owner now, once.
-        unsafe { RetireQueue::close(self.retired, &self.records) };
+        unsafe { RetireQueue::close(self.remote.retired, &self.records) };
     }
 }
 

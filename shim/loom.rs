@@ -3,7 +3,6 @@
 //! loom has no clock and no threads of its own names; models drive the protocols below the
 //! scheduler, which need neither.
 
-pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::hint::spin_loop;
 pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use loom::thread;

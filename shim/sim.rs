@@ -3,7 +3,6 @@
 //!
 //! On threads without a controller everything behaves as on the `std` face.
 
-pub(crate) use std::cell::UnsafeCell;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;

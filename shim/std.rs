@@ -1,6 +1,5 @@
 //! The face that programs run on: what `std` and the operating system offer.
 
-pub(crate) use std::cell::UnsafeCell;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;

@@ -72,6 +72,7 @@ fn migratable() {
     let rt = Runtime::builder().workers(4).build().unwrap();
     rt.block_on(|| {
         let ts: Vec<_> = (0..100)
+            // SAFETY: it holds nothing over its suspensions.
             .map(|_| unsafe {
                 spawn_migratable(|| {
                     for _ in 0..100 {
