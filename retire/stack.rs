@@ -183,7 +183,7 @@ impl Stack {
 #[cfg(cygnet_asan)]
 pub(super) fn unpoison(at: *mut u8, len: usize) {
     // SAFETY: whoever calls this owns the memory, and no frame lives there.
-    unsafe { crate::asm::sanitizer::unpoison(at, len) };
+    unsafe { crate::asm::sanitizer::address::unpoison(at, len) };
 }
 
 /// A stack size out of bounds.
