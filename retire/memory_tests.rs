@@ -166,6 +166,7 @@ fn threads_take_and_give_back_side_by_side() {
     assert_eq!((counters.live, counters.slabs), (0, 1));
 }
 
+#[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer: its shadow takes mappings of its own")]
 #[test]
 fn markers_take_no_mapping() {
     if GuardKind::of_this_kernel() != GuardKind::Marker {

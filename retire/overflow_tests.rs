@@ -159,6 +159,7 @@ in_children! {
 }
 
 in_children! {
+    #[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
     fn the_handler_before_runs_under_the_mask_it_asked_for(child) {
         assert_eq!(child("mask").status.code(), Some(51));
         assert_eq!(child("mask, nodefer").status.code(), Some(50));
@@ -197,6 +198,7 @@ in_children! {
 
 in_children! {
     #[cfg_attr(cygnet_asan, ignore = "the sanitizer has a report of its own")]
+    #[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
     fn a_thread_that_overflows_its_own_stack_is_still_reported_by_std(child) {
         let output = child("own thread");
         assert_eq!(output.status.signal(), Some(libc::SIGABRT));

@@ -335,7 +335,8 @@ impl Record {
         let before = self.references.fetch_sub(n, Ordering::Release);
         debug_assert!(before >= n, "a reference was released twice");
         if before == n {
-            fence(Ordering::Acquire);
+            // On the very word, not by a fence: what the others did to the record happens before.
+            let _ = self.references.load(Ordering::Acquire);
             true
         } else {
             false

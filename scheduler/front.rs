@@ -12,8 +12,8 @@
 //! * owner: lower `tail`, *fence*, read `head`; on conflict take the lock and look again;
 //! * thief, under the lock: raise `head`, *fence*, read `tail`; take back what was not there.
 //!
-//! The owner's fence keeps only the compiler in line, the thief's is `membarrier`
-//! ([`crate::shim::asymmetric`]). Of the two, at least one sees the other: no item is
+//! The owner's fence keeps only the compiler in line, the thief's is `membarrier`, where the kernel
+//! offers it ([`crate::shim::asymmetric`]). Of the two, at least one sees the other: no item is
 //! taken twice and none is lost. The lowering must come first, also when the owner only trims.
 //!
 //! [`Front::take`] removes an item from the middle (a parent that joins a child): it clears the slot,
@@ -305,7 +305,7 @@ impl Front {
 
     /// Steals up to half of the items, the oldest first, and at most `most`.
     ///
-    /// For thieves; costs a membarrier. Only where [`crate::shim::asymmetric::available`].
+    /// For thieves; costs a membarrier.
     pub(crate) fn steal(&self, most: usize, mut to: impl FnMut(NonNull<Record>)) -> usize {
         let _lock = self.lock();
         let head = self.head.load(Ordering::Relaxed);

@@ -121,8 +121,13 @@ impl Worker {
             // Its context is saved: only the running coroutine's is not.
             // SAFETY: the coroutine of a suspended task is alive.
             self.disown(unsafe { &*place });
-            self.deque.push(Item::started(record));
-            self.shared().idle.notify(self.shared(), false);
+            let shared = self.shared();
+            if self.deque.len() < BATCH {
+                self.deque.push(Item::started(record));
+            } else {
+                shared.injector.push(Item::started(record));
+            }
+            shared.idle.notify(shared, false);
         } else {
             self.ready.push(record);
         }
@@ -243,8 +248,11 @@ impl Worker {
         let shared = self.shared();
         // A single item is most likely joined by its spawner in a moment; who wants it all the same
         // takes it by force after a while.
-        let given = self.remote.front.hand_over(2, BATCH, |record| self.publish(record));
-        if given == 0 {
+        // A full public deque needs no more; and its growth would cost kilobytes of the stack that we
+        // happen to stand on.
+        let room = BATCH.saturating_sub(self.deque.len());
+        let given = self.remote.front.hand_over(2, room, |record| self.publish(record));
+        if given == 0 && room > 0 {
             shared.idle.wake_one(shared, false);
         } else {
             shared.idle.notify(shared, false);

@@ -162,9 +162,6 @@ impl Searcher {
     /// Asks the first worker with something in its front.
     fn ask(&self, worker: &Worker) -> Option<usize> {
         let shared = worker.shared();
-        if !shared.fronts {
-            return None;
-        }
         let count = shared.workers();
         let start = worker.random() as usize % count;
         let victim = (0..count)
@@ -218,11 +215,9 @@ impl Searcher {
             if shared.workers() == 1 || rest != Rest::Sleep {
                 return false;
             }
-            if shared.fronts {
-                others(worker).for_each(|remote| remote.front.ask());
-                // What they push from now on they notice the request with.
-                heavy();
-            }
+            others(worker).for_each(|remote| remote.front.ask());
+            // What they push from now on they notice the request with.
+            heavy();
             others(worker).any(|r| !r.stealer.is_empty() || !r.front.is_empty())
         });
         self.counted |= roused == Roused::ToSearch;

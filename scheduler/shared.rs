@@ -80,8 +80,6 @@ pub(crate) struct Shared {
     pub(crate) stacks: StackMemory,
     pub(crate) blocking: BlockingPool,
     pub(crate) config: Config,
-    /// The front may be used: the kernel offers the barrier.
-    pub(crate) fronts: bool,
     /// The runtime ends: waits are cut short and fresh tasks are not started.
     closing: AtomicBool,
     /// Nothing is left to run: workers leave.
@@ -95,13 +93,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(config: Config) -> Arc<Shared> {
+        asymmetric::prepare();
         let mut shared = Shared {
             root: Root::new(),
             injector: Injector::new(),
             idle: Idle::new(),
             stacks: StackMemory::new(config.max_stacks),
             blocking: BlockingPool::new(),
-            fronts: asymmetric::available() && config.workers > 0,
             closing: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             pressure: AtomicBool::new(false),

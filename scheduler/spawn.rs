@@ -70,14 +70,8 @@ impl Worker {
         self.counters().spawned.add(1);
         if traits.local {
             self.queue_local(record);
-        } else if self.shared().fronts {
-            if self.remote.front.push(record) {
-                self.attend();
-            }
-        } else {
-            self.publish(record);
-            let shared = self.shared();
-            shared.idle.notify(shared, false);
+        } else if self.remote.front.push(record) {
+            self.attend();
         }
         record
     }

@@ -6,18 +6,21 @@
 //! the compiler from reordering, and the rare side [`heavy`], which makes every running thread of
 //! the process execute a full barrier (`membarrier(2)`, `PRIVATE_EXPEDITED`).
 //!
-//! `heavy` costs 2 to 3 us for its caller and about as much for every thread it interrupts.
-//! Where the kernel refuses membarrier, [`available`] says so and callers must not rely on `light`.
-//! Under loom both are `fence(SeqCst)`: the model is the symmetric protocol.
+//! `heavy` costs 2 to 3 us for its caller and about as much for every thread it interrupts. Where
+//! the kernel refuses membarrier, both sides run the full fence: [`prepare`] finds out, once, before
+//! the first use. Under loom both are `fence(SeqCst)` too: the model is the symmetric protocol.
 
 #[cfg(not(loom))]
 mod imp {
-    use std::sync::OnceLock;
-    use std::sync::atomic::{Ordering, compiler_fence, fence};
+    use std::sync::Once;
+    use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
     // linux/membarrier.h
     const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+    /// Both sides pay: true until the kernel has agreed to the barrier.
+    static SYMMETRIC: AtomicBool = AtomicBool::new(true);
 
     fn membarrier(command: libc::c_int) -> bool {
         // SAFETY: the call takes two integers, touches no memory of ours, and an unknown command
@@ -25,28 +28,33 @@ mod imp {
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
     }
 
-    /// Whether the kernel offers the barrier. Registers the process at the first call.
-    pub(crate) fn available() -> bool {
-        static AVAILABLE: OnceLock<bool> = OnceLock::new();
-        *AVAILABLE.get_or_init(|| {
-            // A sanitizer sees the accesses but not the system call, and an emulator may accept
-            // it without doing it: there the public deque alone is used.
-            if cfg!(cygnet_tsan) || std::env::var_os("CYGNET_NO_MEMBARRIER").is_some() {
-                return false;
-            }
-            membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
-        })
+    /// Asks the kernel for the barrier. To be called before the threads that use the fences start.
+    pub(crate) fn prepare() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            let refused = std::env::var_os("CYGNET_NO_MEMBARRIER").is_some()
+                || !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+            SYMMETRIC.store(refused, Ordering::Release);
+        });
     }
 
-    /// The frequent side: orders nothing in hardware, keeps the compiler in line.
+    /// The frequent side.
     #[inline(always)]
     pub(crate) fn light() {
-        compiler_fence(Ordering::SeqCst);
+        if SYMMETRIC.load(Ordering::Relaxed) {
+            fence(Ordering::SeqCst);
+        } else {
+            // Orders nothing in hardware, keeps the compiler in line.
+            compiler_fence(Ordering::SeqCst);
+        }
     }
 
     /// The rare side: a full barrier in every running thread of this process.
     pub(crate) fn heavy() {
         fence(Ordering::SeqCst);
+        if SYMMETRIC.load(Ordering::Relaxed) {
+            return;
+        }
         let done = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
         // After a successful registration the command can only fail if a seccomp filter was
         // installed later; going on would lose tasks.
@@ -59,9 +67,7 @@ mod imp {
 mod imp {
     use loom::sync::atomic::{Ordering, fence};
 
-    pub(crate) fn available() -> bool {
-        true
-    }
+    pub(crate) fn prepare() {}
 
     pub(crate) fn light() {
         fence(Ordering::SeqCst);
@@ -72,4 +78,4 @@ mod imp {
     }
 }
 
-pub(crate) use imp::{available, heavy, light};
+pub(crate) use imp::{heavy, light, prepare};
