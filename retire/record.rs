@@ -19,6 +19,7 @@
 //! | payload | spawner; the claimant; after DONE the owner of the result | |
 
 use crate::retire::join::JoinWord;
+use crate::retire::record_pool::class_of;
 use crate::retire::tree::{NOBODY, Node, NodeKind};
 use crate::retire::wait::WaitWord;
 use crate::shim::atomic::{
@@ -114,6 +115,8 @@ pub(crate) struct Operations {
     dispose: unsafe fn(NonNull<Record>) -> Option<Payload>,
     outcome_offset: usize,
     pub(crate) layout: Layout,
+    /// The layout's class in the pool.
+    pub(crate) class: Option<usize>,
 }
 
 /// See the module's documentation.
@@ -155,6 +158,7 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
         dispose: Self::dispose,
         outcome_offset: offset_of!(Cell<F, T>, payload),
         layout: Layout::new::<Cell<F, T>>(),
+        class: class_of(Layout::new::<Cell<F, T>>()),
     };
 
     unsafe fn payload<'a>(record: NonNull<Record>) -> &'a UnsafeCell<CellPayload<F, T>> {
@@ -207,6 +211,18 @@ pub(crate) fn quietly(f: impl FnOnce()) -> Option<Payload> {
 pub(crate) fn drop_payload(payload: Payload) {
     if let Some(second) = quietly(|| drop(payload)) {
         std::mem::forget(second);
+    }
+}
+
+/// Drops the extras of a record that has ended.
+#[cold]
+#[inline(never)]
+fn drop_extras(extras: *mut Extras) {
+    // SAFETY: made by Box::into_raw, freed once, at the record's end.
+    let extras = unsafe { Box::from_raw(extras) };
+    // A binding of a task-local may be a user's type whose destructor panics.
+    if let Some(payload) = quietly(|| drop(extras)) {
+        drop_payload(payload);
     }
 }
 
@@ -390,19 +406,15 @@ impl Record {
     ///
     /// # Safety
     /// No reference is left, and the outcome is gone.
-    pub(crate) unsafe fn end(this: NonNull<Record>) -> Layout {
+    #[inline]
+    pub(crate) unsafe fn end(this: NonNull<Record>) -> &'static Operations {
         // SAFETY: alive until this call.
         let record = unsafe { this.as_ref() };
         let extras = record.extras.load(Ordering::Relaxed);
         if !extras.is_null() {
-            // SAFETY: made by Box::into_raw, freed once, here.
-            let extras = unsafe { Box::from_raw(extras) };
-            // A binding of a task-local may be a user's type whose destructor panics.
-            if let Some(payload) = quietly(|| drop(extras)) {
-                drop_payload(payload);
-            }
+            drop_extras(extras);
         }
-        record.operations.layout
+        record.operations
     }
 }
 

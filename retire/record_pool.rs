@@ -31,7 +31,8 @@ pub(crate) struct RecordPool {
     lists: [FreeList; SIZES.len()],
 }
 
-const fn class_of(layout: Layout) -> Option<usize> {
+/// The class of a layout; none if it is not pooled.
+pub(crate) const fn class_of(layout: Layout) -> Option<usize> {
     if layout.align() > ALIGN {
         return None;
     }
@@ -95,7 +96,22 @@ impl RecordPool {
     /// As for `free`.
     #[inline]
     pub(crate) unsafe fn put(&self, memory: NonNull<u8>, layout: Layout) {
-        if let Some(class) = class_of(layout) {
+        // SAFETY: passed on.
+        unsafe { self.put_classed(memory, layout, class_of(layout)) }
+    }
+
+    /// As `put`, with the class known.
+    ///
+    /// # Safety
+    /// As for `free`; `class` is the layout's.
+    #[inline]
+    pub(crate) unsafe fn put_classed(
+        &self,
+        memory: NonNull<u8>,
+        layout: Layout,
+        class: Option<usize>,
+    ) {
+        if let Some(class) = class {
             let list = &self.lists[class];
             if list.len.get() < BUSY_BYTES / SIZES[class] {
                 let chunk = memory.cast::<FreeChunk>();

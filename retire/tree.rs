@@ -102,6 +102,7 @@ impl TreeWord {
     }
 
     /// Whether the atomic share says that nobody but the home has counted anything.
+    #[inline]
     fn untouched(&self) -> bool {
         self.0.load(Ordering::Acquire) & COUNT == BIAS
     }
@@ -178,6 +179,16 @@ impl Node {
         } else {
             self.word.add_child();
         }
+    }
+
+    /// Uncounts a child that ended on `worker`, if that is the node's home.
+    #[inline]
+    pub(crate) fn release_at_home(&self, worker: WorkerNumber) -> bool {
+        if self.home() != worker {
+            return false;
+        }
+        self.local.set(self.local.get().wrapping_sub(1));
+        true
     }
 
     /// Uncounts a child that ended on `worker` (NOBODY: on a foreign thread).

@@ -5,7 +5,7 @@ use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
 use crate::runtime::spawn::terms;
-use crate::runtime::task::{Claim, TaskId};
+use crate::runtime::task::{Claim, TaskId, is_running_task};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::wait::cancel;
 use crate::scheduler::worker::Worker;
@@ -119,12 +119,12 @@ impl<T> ScopedTask<'_, T> {
     /// waits for it.
     pub fn join(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
-        if Worker::current().is_some_and(|w| w.task() == Some(claim.pointer())) {
-            claim.let_go(true);
-            return Err(JoinError::OwnEnd);
-        }
         match claim.join(WaitKind::Grant) {
             Ok(outcome) => outcome,
+            Err(claim) if is_running_task(claim.pointer()) => {
+                claim.let_go(true);
+                Err(JoinError::OwnEnd)
+            }
             Err(claim) => {
                 cancel(claim.record());
                 claim.let_go(true);

@@ -1,7 +1,7 @@
 //! The handle of a task.
 
 use crate::retire::join::Waiter;
-use crate::retire::record::Record;
+use crate::retire::record::{Phase, Record};
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::scheduler::complete::{dispose_by_handle, release};
@@ -56,9 +56,10 @@ impl<T> Claim<T> {
 
     /// Waits for the end and takes the outcome. A wait that is not structured gives the claim back
     /// if it is cut short.
+    #[inline]
     pub(crate) fn join(self, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
+        // Between tasks there is no node, and no record has such a parent.
         if let Some(worker) = Worker::current()
-            && !worker.node.get().is_null()
             && worker.claim_in_place(self.record)
         {
             return Ok(self.run_here(worker, kind));
@@ -66,7 +67,22 @@ impl<T> Claim<T> {
         self.await_and_take(kind)
     }
 
+    /// The end of a join that was cut short.
+    #[cold]
+    fn not_joined(self) -> Result<T, JoinError> {
+        if is_running_task(self.record) {
+            self.let_go(false);
+            return Err(JoinError::OwnEnd);
+        }
+        self.abandon();
+        Err(JoinError::Cancelled(Cancelled::new()))
+    }
+
+    #[inline(never)]
     fn await_and_take(self, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
+        if is_running_task(self.record) {
+            return Err(self);
+        }
         match await_end_anywhere(&self.record().join, kind) {
             // SAFETY: the task has ended, and the claim is ours.
             Ok(()) => Ok(unsafe { self.take() }),
@@ -91,7 +107,7 @@ impl<T> Claim<T> {
                 }
             };
         }
-        record.set_phase(crate::retire::record::Phase::Finished);
+        record.set_phase(Phase::Finished);
         record.join.finish_unshared();
         let parent = record.node.parent;
         // SAFETY: the outcome was stored by the run above, and nobody else can take it.
@@ -199,18 +215,9 @@ impl<T> Task<T> {
     /// Inside [`no_suspend`](crate::no_suspend), if it would have to wait.
     pub fn join(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
-        if let Some(worker) = Worker::current()
-            && worker.task() == Some(claim.pointer())
-        {
-            claim.let_go(false);
-            return Err(JoinError::OwnEnd);
-        }
         match claim.join(WaitKind::Grant) {
             Ok(outcome) => outcome,
-            Err(claim) => {
-                claim.abandon();
-                Err(JoinError::Cancelled(Cancelled::new()))
-            }
+            Err(claim) => claim.not_joined(),
         }
     }
 
@@ -272,6 +279,11 @@ impl<T> fmt::Debug for Task<T> {
             .field("finished", &self.is_finished())
             .finish()
     }
+}
+
+/// Whether a task is the calling one.
+pub(crate) fn is_running_task(record: NonNull<Record>) -> bool {
+    Worker::current().and_then(Worker::task) == Some(record)
 }
 
 /// Whether two records are the same.

@@ -61,8 +61,18 @@ unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
     }
 }
 
-/// Uncounts a child of `parent`; a task that thereby ends is given back.
+/// Uncounts a child of `parent` that ended at home.
+#[inline]
 pub(crate) fn release_parent(number: u32, parent: *const Node) -> Option<NonNull<Record>> {
+    // SAFETY: a node with an unfinished child is alive, and the caller's child is.
+    if unsafe { &*parent }.release_at_home(number) {
+        return None;
+    }
+    release_parent_elsewhere(number, parent)
+}
+
+/// Uncounts a child of `parent`; a task that thereby ends is given back.
+fn release_parent_elsewhere(number: u32, parent: *const Node) -> Option<NonNull<Record>> {
     // SAFETY: a node with an unfinished child is alive, and the caller's child is.
     let node = unsafe { &*parent };
     let kind = node.kind;
@@ -174,9 +184,11 @@ pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u3
     // SAFETY: alive by the reference.
     if unsafe { record.as_ref() }.release(n) {
         // SAFETY: no reference is left; the outcome was taken or dropped by the last handle.
-        let layout = unsafe { Record::end(record) };
+        let operations = unsafe { Record::end(record) };
         // SAFETY: the memory of an ended record.
-        unsafe { worker.records.put(record.cast(), layout) };
+        unsafe {
+            worker.records.put_classed(record.cast(), operations.layout, operations.class);
+        }
     } else {
         // SAFETY: the queue is this worker's own.
         unsafe { worker.retired().as_ref().take_custody() };
@@ -195,7 +207,7 @@ pub(crate) unsafe fn release(record: NonNull<Record>, n: u32) {
     }
     let custodian = task.place.load(Ordering::Relaxed);
     // SAFETY: no reference is left.
-    let layout = unsafe { Record::end(record) };
+    let layout = unsafe { Record::end(record) }.layout;
     let custodian: *mut RetireQueue = ptr::with_exposed_provenance_mut(custodian);
     let worker = Worker::current();
     match (NonNull::new(custodian), worker) {

@@ -30,6 +30,8 @@ pub(crate) type Strand = Coroutine<Worker>;
 
 /// Warm stacks that a sleeping worker keeps.
 const WARM_STACKS: usize = 64;
+/// Scheduling decisions between two that serve those first who come last.
+const PERIOD: u32 = 60;
 /// Ids are fetched from the global counter in blocks.
 const ID_BLOCK: u64 = 1024;
 
@@ -144,7 +146,7 @@ impl Worker {
             #[cfg(cygnet_tsan)]
             departed: Cell::new(ptr::null()),
             exhausted: Cell::new(false),
-            tick: Cell::new(0),
+            tick: Cell::new(PERIOD),
             ids: Cell::new((0, 0)),
             random: Cell::new(shim::entropy() | 1),
         }
@@ -203,9 +205,13 @@ impl Worker {
     /// Counts scheduling decisions; true once in a while, when those who come last are served first.
     #[inline]
     pub(crate) fn tick(&self) -> bool {
-        let tick = self.tick.get().wrapping_add(1);
-        self.tick.set(tick);
-        tick.is_multiple_of(61)
+        let left = self.tick.get();
+        if left == 0 {
+            self.tick.set(PERIOD);
+            return true;
+        }
+        self.tick.set(left - 1);
+        false
     }
 
     #[inline]
