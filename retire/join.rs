@@ -75,6 +75,7 @@ pub(crate) enum Finished {
 pub(crate) struct JoinWord(AtomicUsize);
 
 impl JoinWord {
+    #[inline]
     pub(crate) fn new(detached: bool) -> Self {
         JoinWord(AtomicUsize::new(if detached { DETACHED } else { EMPTY }))
     }

@@ -276,6 +276,7 @@ impl Record {
         cell.cast()
     }
 
+    #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -284,6 +285,7 @@ impl Record {
         self.extras().and_then(|e| e.name.as_deref())
     }
 
+    #[inline]
     pub(crate) fn extras(&self) -> Option<&Extras> {
         let extras = self.extras.load(Ordering::Acquire);
         // SAFETY: set once, to a box that lives until the record is freed.
@@ -395,10 +397,18 @@ impl Record {
     pub(crate) unsafe fn take_outcome<T>(this: NonNull<Record>) -> Outcome<T> {
         // SAFETY: the offset is that of the payload in this record's own layout, and the payload
         // is a union whose fields start at offset 0 (each field of a union may be read through a
-        // pointer to its start); the outcome is there and read once.
-        unsafe {
+        // pointer to its start); the outcome is there.
+        let outcome = unsafe {
             let offset = this.as_ref().operations.outcome_offset;
-            this.cast::<u8>().add(offset).cast::<Outcome<T>>().read()
+            &*this.cast::<u8>().add(offset).cast::<Outcome<T>>().as_ptr()
+        };
+        // By its parts: a copy of the whole would load at once what was stored in pieces, and wait
+        // for it.
+        match outcome {
+            // SAFETY: read once, by contract.
+            Ok(value) => Ok(unsafe { ptr::read(value) }),
+            // SAFETY: as above.
+            Err(failure) => Err(unsafe { ptr::read(failure) }),
         }
     }
 

@@ -13,6 +13,16 @@ const ALIGN: usize = 8;
 /// Bytes that a pool keeps while its worker is busy, and when it goes to sleep.
 const BUSY_BYTES: usize = 16 << 20;
 const IDLE_BYTES: usize = 256 << 10;
+/// The same as `BUSY_BYTES`, in chunks of each size.
+const BUSY: [usize; SIZES.len()] = {
+    let mut chunks = [0; SIZES.len()];
+    let mut class = 0;
+    while class < SIZES.len() {
+        chunks[class] = BUSY_BYTES / SIZES[class];
+        class += 1;
+    }
+    chunks
+};
 
 /// A chunk in a pool: a link in its first word.
 struct FreeChunk {
@@ -113,7 +123,7 @@ impl RecordPool {
     ) {
         if let Some(class) = class {
             let list = &self.lists[class];
-            if list.len.get() < BUSY_BYTES / SIZES[class] {
+            if list.len.get() < BUSY[class] {
                 let chunk = memory.cast::<FreeChunk>();
                 // SAFETY: the memory is ours now, larger than a link and aligned for it.
                 unsafe { chunk.write(FreeChunk { next: list.head.get() }) };

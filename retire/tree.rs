@@ -59,6 +59,7 @@ pub(crate) enum Release {
 pub(crate) struct TreeWord(AtomicU32);
 
 impl TreeWord {
+    #[inline]
     pub(crate) fn open() -> Self {
         TreeWord(AtomicU32::new(BIAS))
     }
@@ -139,6 +140,7 @@ unsafe impl Sync for Node {}
 unsafe impl Send for Node {}
 
 impl Node {
+    #[inline]
     pub(crate) fn new(kind: NodeKind, parent: *const Node, home: WorkerNumber) -> Self {
         Node {
             word: TreeWord::open(),
@@ -154,10 +156,12 @@ impl Node {
     }
 
     /// Gives the node its home. For the worker that starts the task.
+    #[inline]
     pub(crate) fn set_home(&self, worker: WorkerNumber) {
         self.home.store(worker, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn home(&self) -> WorkerNumber {
         self.home.load(Ordering::Relaxed)
     }

@@ -67,6 +67,7 @@ pub(crate) enum Woken {
 pub(crate) struct WaitWord(AtomicU32);
 
 impl WaitWord {
+    #[inline]
     pub(crate) fn new() -> Self {
         WaitWord(AtomicU32::new(0))
     }
