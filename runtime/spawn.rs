@@ -15,6 +15,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 
 /// The terms of a spawn from inside a task: a child inherits its parent's task-locals.
+#[inline]
 pub(crate) fn terms(
     parent: NonNull<Record>,
     at: &'static Location<'static>,
@@ -23,12 +24,14 @@ pub(crate) fn terms(
 ) -> Terms {
     // SAFETY: the running task.
     let locals = local::inherit(unsafe { parent.as_ref() });
-    let extras = if name.is_some() || locals.is_some() {
-        Some(Box::new(Extras { name, locals: UnsafeCell::new(locals) }))
-    } else {
-        None
-    };
+    let extras = if name.is_some() || locals.is_some() { boxed(name, locals) } else { None };
     Terms { spawned_at: at, traits, extras, detached: false }
+}
+
+#[cold]
+#[inline(never)]
+fn boxed(name: Option<Box<str>>, locals: local::Chain) -> Option<Box<Extras>> {
+    Some(Box::new(Extras { name, locals: UnsafeCell::new(locals) }))
 }
 
 /// Spawns a child of the running node.

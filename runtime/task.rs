@@ -189,6 +189,15 @@ impl<T> Task<T> {
         Task { claim: Some(claim) }
     }
 
+    /// The claim, without the handle's destructor.
+    #[inline]
+    fn into_claim(self) -> Claim<T> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: read once, out of a handle that is neither dropped nor used again.
+        let claim = unsafe { ptr::read(&this.claim) };
+        claim.expect("present until the task is joined, detached or dropped")
+    }
+
     fn claim(&self) -> &Claim<T> {
         self.claim.as_ref().expect("present until the task is joined, detached or dropped")
     }
@@ -213,9 +222,8 @@ impl<T> Task<T> {
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), if it would have to wait.
-    pub fn join(mut self) -> Result<T, JoinError> {
-        let claim = self.claim.take().expect("present until the task is joined");
-        match claim.join(WaitKind::Grant) {
+    pub fn join(self) -> Result<T, JoinError> {
+        match self.into_claim().join(WaitKind::Grant) {
             Ok(outcome) => outcome,
             Err(claim) => claim.not_joined(),
         }
