@@ -92,6 +92,11 @@ impl Worker {
             || !self.dedicated.get().is_null()
     }
 
+    /// Whether there are fresh tasks that come last.
+    pub(crate) fn has_neglected(&self) -> bool {
+        !self.local.is_empty() || !self.shared().injector.is_empty()
+    }
+
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty() || !self.remote.inbox.is_empty()
     }
@@ -297,7 +302,7 @@ impl Worker {
         }
         if self.tick() {
             self.housekeeping();
-            let last_first = self.next_local().or_else(|| self.next_injected());
+            let last_first = self.next_neglected();
             if last_first.is_some() {
                 return last_first;
             }
@@ -308,6 +313,24 @@ impl Worker {
             .or_else(|| self.next_public())
             .or_else(|| self.next_local())
             .or_else(|| self.next_injected())
+    }
+
+    /// A fresh task of those that the usual order may never reach: each kind has its turn.
+    fn next_neglected(&self) -> Option<NonNull<Record>> {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        (0..3).find_map(|i| match turn.wrapping_add(i) % 3 {
+            0 => self.next_local(),
+            1 => self.next_injected(),
+            _ => self.next_oldest(),
+        })
+    }
+
+    /// The oldest task of the front, which is otherwise served last in first out.
+    fn next_oldest(&self) -> Option<NonNull<Record>> {
+        let mut oldest = None;
+        self.remote.front.hand_over(1, 1, |record| oldest = Some(record));
+        oldest
     }
 
     fn next_public(&self) -> Option<NonNull<Record>> {

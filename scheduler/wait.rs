@@ -195,7 +195,7 @@ impl Worker {
             return false;
         }
         // Those who are ready have their turn, also if this task goes on for ever with joins.
-        if self.tick() && self.has_ready() && !is_forbidden() {
+        if self.tick() && (self.has_ready() || self.has_neglected()) && !is_forbidden() {
             return false;
         }
         if self.remote.front.take(record) {

@@ -109,6 +109,8 @@ pub(crate) struct Worker {
     /// No stack could be had; cleared when one came free.
     pub(crate) exhausted: Cell<bool>,
     tick: Cell<u32>,
+    /// Whose turn it is among those who come last.
+    pub(crate) turn: Cell<u32>,
     ids: Cell<(u64, u64)>,
     random: Cell<u64>,
 }
@@ -147,6 +149,7 @@ impl Worker {
             departed: Cell::new(ptr::null()),
             exhausted: Cell::new(false),
             tick: Cell::new(PERIOD),
+            turn: Cell::new(0),
             ids: Cell::new((0, 0)),
             random: Cell::new(shim::entropy() | 1),
         }
