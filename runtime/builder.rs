@@ -18,6 +18,18 @@ use std::time::Duration;
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
 /// What [`Builder::on_panic`] is told of a panic that nobody joined.
+///
+/// ```
+/// let (said, heard) = std::sync::mpsc::channel();
+/// let said = std::sync::Mutex::new(said);
+/// let rt = cygnet::Runtime::builder()
+///     .workers(1)
+///     .on_panic(move |report| said.lock().unwrap().send(report.message().to_owned()).unwrap())
+///     .build()
+///     .unwrap();
+/// rt.block_on(|| cygnet::spawn(|| panic!("lost")).detach());
+/// assert_eq!(heard.recv().unwrap(), "lost");
+/// ```
 pub struct PanicReport<'a> {
     payload: &'a Payload,
     id: u64,
@@ -25,17 +37,17 @@ pub struct PanicReport<'a> {
 }
 
 impl PanicReport<'_> {
-    /// The panic's text, if it carried one.
+    /// The panic's text; a sentence in brackets if it carried something else.
     pub fn message(&self) -> &str {
         panic_text(self.payload)
     }
 
-    /// What the panic carried.
+    /// What the panic carried, to be downcast.
     pub fn payload(&self) -> &(dyn std::any::Any + Send) {
         &**self.payload
     }
 
-    /// The task.
+    /// The identity of the task.
     pub fn task(&self) -> TaskId {
         TaskId(self.id)
     }
@@ -56,7 +68,7 @@ impl fmt::Debug for PanicReport<'_> {
     }
 }
 
-/// Settings of a runtime to be built.
+/// Settings of a runtime to be built. Nothing is checked before [`Builder::build`].
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder()
@@ -101,8 +113,8 @@ impl Builder {
     /// The most workers that a runtime may have.
     pub const MAX_WORKERS: usize = 4096;
 
-    /// One worker for each core that the process may use, 64 KiB stacks, no bound on their number,
-    /// overflows reported.
+    /// One worker for each core that the process may use, stacks of 64 KiB, no bound on their number,
+    /// workers not pinned, overflows reported, no hooks.
     pub fn new() -> Builder {
         Builder {
             workers: None,
@@ -123,26 +135,30 @@ impl Builder {
         self
     }
 
-    /// Bytes of a task's stack, its guard included where that is small: 16 KiB to 1 GiB, rounded up
-    /// to a power of two. Only what a task touches takes memory.
+    /// Bytes of a task's stack: 16 KiB to 1 GiB, rounded up to a power of two. On x86_64 its guard of 4 KiB
+    /// is part of them. Only the pages that a task touches take memory.
+    ///
+    /// For single tasks see [`TaskBuilder::stack_size`](crate::TaskBuilder::stack_size).
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
         self
     }
 
-    /// The most stacks that may exist at a time. When they are all in use, fresh tasks wait.
+    /// The most stacks that may exist at a time, those that workers keep warm included; at least one for
+    /// each worker. While none is to be had, fresh tasks stay queued.
     pub fn max_stacks(mut self, stacks: usize) -> Builder {
         self.max_stacks = Some(stacks);
         self
     }
 
-    /// The name of the workers' threads; each gets its number behind it.
+    /// The name of the workers' threads; each gets `-` and its number behind it. (Linux shows 15 bytes.)
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
     }
 
-    /// Pins each worker to a core of its own, as far as there are so many. Needs the feature `pin`.
+    /// Pins each worker to a core of its own, as far as there are so many. Needs the feature `pin`,
+    /// without which `build` fails if this is set.
     pub fn pin_workers(mut self, pin: bool) -> Builder {
         self.pin_workers = pin;
         self
@@ -150,25 +166,34 @@ impl Builder {
 
     /// Whether a stack overflow is reported (by a handler for SIGSEGV and SIGBUS) before the process
     /// ends. On by default; for hosts that own these signals it can be turned off.
+    ///
+    /// The report names the task, the size of its stack and the knob. Every other fault goes to the handler
+    /// that was there before. With or without it, an overflow meets the guard and never other memory.
     pub fn overflow_report(mut self, report: bool) -> Builder {
         self.overflow_report = report;
         self
     }
 
-    /// Called on each worker's thread before its first task.
+    /// Called on each worker's thread before its first task, outside any task. A panic in it is
+    /// caught and goes no further.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.on_start = Some(Arc::new(hook));
         self
     }
 
-    /// Called on each worker's thread after its last task.
+    /// Called on each worker's thread after its last task, outside any task. A panic in it is caught and
+    /// goes no further.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.on_stop = Some(Arc::new(hook));
         self
     }
 
-    /// Called for each panic of a task whose handle is gone, on the worker where the task ended (on
-    /// one where its handle was dropped, if that came later). It must not suspend.
+    /// Called for each panic that nobody can take any more: the task's handle was detached or dropped.
+    /// Panics of tasks in a [`scope`](crate::scope()) go to the scope instead.
+    ///
+    /// Runs on the worker where the task ended, or where a worker drops the handle of a task that had
+    /// ended; a handle dropped on a plain thread drops the panic with it, unreported. The hook must not
+    /// suspend; a panic in it is caught. Without a hook there is what std's panic hook has printed.
     pub fn on_panic(mut self, hook: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Builder {
         self.on_panic = Some(Box::new(move |payload, id, name| {
             hook(&PanicReport { payload, id, name });
@@ -176,11 +201,16 @@ impl Builder {
         self
     }
 
-    /// Starts the runtime.
+    /// Starts the runtime: one thread for each worker. Stacks are not taken before there are tasks.
     ///
     /// # Errors
-    /// Says which setting is out of bounds or what the system refused; what had been started has
-    /// ended by then.
+    /// [`BuildError`] says which setting is out of bounds or what the system refused; what had been
+    /// started has ended by then.
+    ///
+    /// ```
+    /// let error = cygnet::Runtime::builder().workers(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "a runtime has 1 to 4096 workers, not 0 (Builder::workers)");
+    /// ```
     pub fn build(self) -> Result<Runtime, BuildError> {
         let workers = self.workers.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, usize::from).min(Self::MAX_WORKERS)
@@ -254,8 +284,24 @@ fn pin((): ()) {}
 
 /// A pool of workers that run tasks.
 ///
-/// Dropping it cancels what still runs, waits for its end without limit (and says on stderr after ten
-/// seconds that it does), and ends the threads. It must not be dropped by one of its own tasks.
+/// # Dropping it
+///
+/// Takes no more tasks, drops those that have not started, makes every wait of the others return
+/// [`Cancelled`](crate::Cancelled) (structured ones go on), waits for their end without limit, and ends the threads. After ten
+/// seconds, and each minute from then on, it says on stderr that it waits. The calling thread is blocked.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let waiting = rt.spawn(|| cygnet::park());
+/// while rt.metrics().workers.iter().all(|worker| worker.parks == 0) {
+///     std::thread::yield_now();
+/// }
+/// drop(rt);
+/// assert!(waiting.join().unwrap().is_err());
+/// ```
+///
+/// One of its own tasks must not drop it, as it would wait for itself: that panics (while unwinding, prints
+/// the sentence instead), and the runtime goes on and is leaked. A runtime that is forgotten goes on too.
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -269,7 +315,7 @@ impl fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    /// A runtime with the settings of [`Builder::new`].
+    /// A runtime with the settings of [`Builder::new`]: one worker for each core.
     ///
     /// # Errors
     /// As [`Builder::build`].
@@ -292,13 +338,16 @@ impl Runtime {
         self.shared.workers()
     }
 
-    /// What the workers have counted so far.
+    /// What the workers have counted so far. Takes a lock for the count of stacks.
     pub fn metrics(&self) -> Metrics {
         Metrics::read(&self.shared)
     }
 
     /// Runs `f` as a task and waits for its end. It may borrow from the caller, who waits in any case:
-    /// a plain thread blocks, a task (of this or another runtime) is suspended.
+    /// a plain thread blocks, a task (of this or another runtime) is suspended, or runs `f` in place.
+    ///
+    /// Suspends (structured). From a plain thread it costs an allocation, a wake of a worker and a wake
+    /// back; from a task of the same runtime what [`spawn`](crate::spawn()) and [`Task::join`] cost.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -307,7 +356,8 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// With the panic of `f`; inside [`no_suspend`](crate::no_suspend), if called by a task.
+    /// With the panic of `f`; inside [`no_suspend`](crate::no_suspend), if called by a task; if the runtime
+    /// is ending (which a task of it can see).
     pub fn block_on<F, T>(&self, f: F) -> T
     where
         F: FnOnce() -> T + Send,
@@ -318,8 +368,17 @@ impl Runtime {
 
     /// As [`Runtime::block_on`], with the panic of `f` as a value.
     ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let error = rt.try_block_on(|| -> () { panic!("no luck") }).unwrap_err();
+    /// assert_eq!(error.to_string(), "the task panicked: no luck");
+    /// ```
+    ///
     /// # Errors
-    /// [`JoinError::Panicked`], or `NotStarted` if the runtime is ending.
+    /// [`JoinError::Panicked`], or [`JoinError::NotStarted`] if the runtime is ending.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend), if called by a task.
     pub fn try_block_on<F, T>(&self, f: F) -> Result<T, JoinError>
     where
         F: FnOnce() -> T + Send,
@@ -328,7 +387,14 @@ impl Runtime {
         self.handle_ref().try_block_on(f)
     }
 
-    /// Spawns a task from outside.
+    /// Spawns a task from outside: a child of the runtime's root. See [`Handle::spawn`] for its cost. Does
+    /// not suspend.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let task = rt.spawn(|| 6 * 7);
+    /// assert_eq!(task.join().unwrap(), 42); // a plain thread blocks
+    /// ```
     ///
     /// # Panics
     /// Never: a runtime that can be named has not ended.

@@ -6,10 +6,24 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 
-/// The calling task is cancelled, or its runtime ends.
+/// The calling task is cancelled, or its runtime ends, or its thread is unwinding.
 ///
-/// Every call that can suspend returns it instead of waiting (and, once the task is cancelled, instead
-/// of a value that is ready: the value stays where it is). Pass it on with `?`.
+/// Every call that can suspend, unless its wait is structured, returns it instead of waiting, and once the
+/// task is cancelled also instead of what is ready (a permit stays where it is). Pass it on with `?`. A task
+/// that goes on calling waits is made to give way at each.
+///
+/// ```
+/// fn work() -> Result<u32, cygnet::Cancelled> {
+///     let mut sum = 0;
+///     for i in 0..4 {
+///         sum += i;
+///         cygnet::checkpoint()?;
+///     }
+///     Ok(sum)
+/// }
+/// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// assert_eq!(rt.block_on(work), Ok(6));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Cancelled {}
@@ -29,13 +43,24 @@ impl fmt::Display for Cancelled {
 impl std::error::Error for Cancelled {}
 
 /// Why a task gave no value.
+///
+/// ```
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let error = cygnet::spawn(|| -> u32 { panic!("out of range") }).join().unwrap_err();
+/// assert!(error.is_panic());
+/// let payload = error.into_panic().unwrap();
+/// assert_eq!(payload.downcast_ref(), Some(&"out of range"));
+/// # });
+/// ```
 #[non_exhaustive]
 pub enum JoinError {
     /// Its closure panicked; this is what the panic carried.
     Panicked(Box<dyn Any + Send + 'static>),
     /// It was cancelled, or its runtime ended, before its closure was called.
     NotStarted,
-    /// The waiting task was cancelled while it waited. The other task is cancelled with the handle.
+    /// The waiting task is cancelled, or its runtime ends, or its thread is unwinding. Its handle is gone,
+    /// and with it the other task is cancelled; the value of one that had ended is dropped.
     Cancelled(Cancelled),
     /// A task cannot wait for its own end.
     OwnEnd,
@@ -117,6 +142,14 @@ impl fmt::Display for JoinError {
 impl std::error::Error for JoinError {}
 
 /// The runtime has ended (or is ending) and takes no tasks. Holds what was to be run.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// let handle = rt.handle();
+/// drop(rt);
+/// let cygnet::SpawnError(f) = handle.spawn(|| 42).unwrap_err();
+/// assert_eq!(f(), 42);
+/// ```
 pub struct SpawnError<F>(
     /// The closure that was not spawned.
     pub F,
@@ -136,7 +169,7 @@ impl<F> fmt::Display for SpawnError<F> {
 
 impl<F> std::error::Error for SpawnError<F> {}
 
-/// Why a runtime could not be built.
+/// Why a runtime could not be built, or a task be given the stack it asks for. Its text names the knob.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {

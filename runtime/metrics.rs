@@ -57,6 +57,16 @@ impl WorkerMetrics {
 }
 
 /// What a runtime has counted. The numbers of a running runtime are of slightly different moments.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// rt.block_on(|| {
+///     for _ in 0..10 {
+///         cygnet::spawn(|| ()).join().unwrap();
+///     }
+/// });
+/// assert_eq!(rt.metrics().tasks(), 11); // the root of block_on is one
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
