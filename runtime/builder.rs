@@ -293,11 +293,11 @@ fn pin((): ()) {}
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
 /// let waiting = rt.spawn(|| cygnet::park());
-/// while rt.metrics().workers.iter().all(|worker| worker.parks == 0) {
-///     std::thread::yield_now();
-/// }
 /// drop(rt);
-/// assert!(waiting.join().unwrap().is_err());
+/// match waiting.join() {
+///     Ok(waited) => assert_eq!(waited.unwrap_err().to_string(), "the task is cancelled"),
+///     Err(error) => assert!(matches!(error, cygnet::JoinError::NotStarted)),
+/// }
 /// ```
 ///
 /// One of its own tasks must not drop it, as it would wait for itself: that panics (while unwinding, prints

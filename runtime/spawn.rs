@@ -52,8 +52,9 @@ unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) 
 /// never sees another thread: `Rc`, thread-locals and guards of std's locks on its stack are fine.
 /// The parent ends after it. See [the contract](crate#the-thread-rule).
 ///
-/// Does not suspend. Costs some 50 instructions without a locked one, and no stack before the child
-/// starts.
+/// Does not suspend. Costs a record from the worker's pool, no locked instruction, and no stack before
+/// the child starts; more if another worker has asked for work. Captures and results that take more than 4
+/// KiB in sum give the task a larger stack.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -79,8 +80,17 @@ where
     Task::new(unsafe { spawn_child(worker, terms, f) })
 }
 
-/// Spawns a task that belongs to the runtime and not to the caller: it is not cancelled with the
-/// caller, which does not wait for it.
+/// Spawns a task that belongs to the runtime and not to the caller, who may end before it. It inherits
+/// the caller's task-locals. Its handle is like any other: dropping it cancels, so detach it to let it run.
+///
+/// Does not suspend. Costs as [`spawn`] and two locked instructions; a join never runs it in place.
+///
+/// ```
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// let (done, end) = std::sync::mpsc::channel();
+/// rt.block_on(|| cygnet::spawn_unscoped(move || done.send("later").unwrap()).detach());
+/// assert_eq!(end.recv().unwrap(), "later");
+/// ```
 ///
 /// # Panics
 /// Outside a task.
@@ -93,8 +103,20 @@ where
     task().spawn_unscoped(f)
 }
 
-/// Spawns a child that never leaves this worker, neither before nor after its start. It need not be
-/// `Send`.
+/// Spawns a child that never leaves this worker, neither before nor after its start. Neither it nor its
+/// result need be `Send`.
+///
+/// Does not suspend. Costs as [`spawn`]. Local tasks start first in first out, after other fresh ones.
+///
+/// ```
+/// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// # rt.block_on(|| {
+/// let count = std::rc::Rc::new(std::cell::Cell::new(0));
+/// let counter = count.clone();
+/// cygnet::spawn_local(move || counter.set(counter.get() + 1)).join().unwrap();
+/// assert_eq!(count.get(), 1);
+/// # });
+/// ```
 ///
 /// # Panics
 /// Outside a task.
@@ -114,7 +136,26 @@ where
 
 /// Spawns a child that may change workers (threads) at each suspension.
 ///
-/// It starts on a stack of its own and costs more to start and to wake than an ordinary task.
+/// Started or not, any worker may take it when it is ready, so one that waits often is balanced better than
+/// a pinned one. A yield leaves it where it is.
+///
+/// Does not suspend. The spawn costs as [`spawn`]. The task always takes a coroutine of its own, is never run
+/// in place by a join, and each wake passes through a public queue.
+///
+/// ```
+/// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// # rt.block_on(|| {
+/// // SAFETY: holds one integer over the suspension.
+/// let task = unsafe {
+///     cygnet::spawn_migratable(|| {
+///         let n = 41;
+///         cygnet::yield_now().unwrap();
+///         n + 1
+///     })
+/// };
+/// assert_eq!(task.join().unwrap(), 42);
+/// # });
+/// ```
 ///
 /// # Safety
 /// Nothing that the task holds over a suspension may be tied to a thread: neither values that are not
@@ -140,8 +181,8 @@ where
     Task::new(unsafe { spawn_child(worker, terms, f) })
 }
 
-/// The handle of a task that stays on its worker. Like [`Task`], but neither `Send` nor a result that
-/// need be.
+/// The handle of a task that stays on its worker. Like [`Task`], but neither is it `Send` nor need its
+/// result be; nor is it a future. See [`spawn_local`] for an example.
 #[must_use = "dropping a LocalTask cancels it; call join or detach"]
 pub struct LocalTask<T> {
     task: Task<T>,
@@ -152,6 +193,9 @@ impl<T> LocalTask<T> {
     /// See [`Task::join`].
     ///
     /// # Errors
+    /// As there.
+    ///
+    /// # Panics
     /// As there.
     pub fn join(self) -> Result<T, JoinError> {
         self.task.join()
@@ -202,22 +246,28 @@ impl std::fmt::Debug for TaskBuilder {
     }
 }
 
-/// Begins a task with a name or a stack size of its own.
+/// Begins a task with a name or a stack size of its own. See [`TaskBuilder`] for an example.
 pub fn task() -> TaskBuilder {
     TaskBuilder::default()
 }
 
 impl TaskBuilder {
-    /// Names the task, for reports.
+    /// Names the task, for reports (of a stack overflow, of a panic). Costs an allocation at the spawn.
     pub fn name(mut self, name: impl Into<String>) -> TaskBuilder {
         self.name = Some(name.into().into_boxed_str());
         self
     }
 
-    /// Asks for a stack of at least `bytes`.
+    /// Asks for a stack of at least `bytes`, 16 KiB to 1 GiB, rounded up to a power of two. Only the pages that
+    /// the task touches take memory. Such a task is never run in place by a join.
     ///
     /// # Errors
     /// [`BuildError::StackSize`] if that is out of bounds.
+    ///
+    /// ```
+    /// let error = cygnet::task().stack_size(100).unwrap_err();
+    /// assert!(error.to_string().contains("stack_size"));
+    /// ```
     pub fn stack_size(mut self, bytes: usize) -> Result<TaskBuilder, BuildError> {
         self.traits.stack_class = StackClass::for_size(bytes)?.to_byte();
         Ok(self)
