@@ -1,8 +1,8 @@
 //! A multi-threaded, work-stealing scheduler of stackful coroutines for compute jobs.
 //!
-//! A *task* is a closure with a result. It runs on a *coroutine*, a stack of its own size that can be
-//! left and continued, so ordinary blocking-style code may wait anywhere, in any depth of calls, and
-//! its *worker* (a thread of the pool) goes on with other tasks meanwhile. Tasks form a tree: a
+//! A *task* is a closure with a result. It runs on a *coroutine*, a stack of its own size that can
+//! be left and continued, so ordinary blocking-style code may wait anywhere, in any depth of calls,
+//! and its *worker* (a thread of the pool) goes on with other tasks meanwhile. Tasks form a tree: a
 //! parent ends after its children.
 //!
 //! ```
@@ -43,57 +43,58 @@
 //!
 //! # The thread rule
 //!
-//! A task that has not started may be stolen by any worker. One that has started stays on the worker
-//! where it did, its *home*, until it ends. As with a thread, its code never sees another thread. So
-//! [`spawn()`] is safe and asks `Send` only of the closure and of the result; an `Rc`, a reference into a
-//! thread-local or a guard of a std lock may live on the coroutine's stack, over suspensions too.
+//! A task that has not started may be stolen by any worker. One that has started stays on the
+//! worker where it did, its *home*, until it ends. As with a thread, its code never sees another
+//! thread. So [`spawn()`] is safe and asks `Send` only of the closure and of the result; an `Rc`, a
+//! reference into a thread-local or a guard of a std lock may live on the coroutine's stack, over
+//! suspensions too.
 //!
 //! ```compile_fail,E0277
 //! let shared = std::rc::Rc::new(1);
 //! cygnet::spawn(move || *shared); // would take the Rc along to whoever steals the task
 //! ```
 //!
-//! What pinning cannot restore is that a thread does one thing at a time. While a task is suspended,
-//! others run on its thread, and they see the thread's state as it left it. Code must therefore not
-//! suspend
+//! What pinning cannot restore is that a thread does one thing at a time. While a task is
+//! suspended, others run on its thread, and they see the thread's state as it left it. Code must
+//! therefore not suspend
 //!
 //! * inside the initialiser of a `thread_local!`, which another task would begin a second time;
-//! * inside a callback of an interface that keeps per-thread state for the callback's extent and relies
-//!   on extents being nested: scoped thread-locals, an interpreter's lock guard, the `enter` guard
-//!   of another runtime;
+//! * inside a callback of an interface that keeps per-thread state for the callback's extent and
+//!   relies on extents being nested: scoped thread-locals, an interpreter's lock guard, the `enter`
+//!   guard of another runtime;
 //! * inside a panic hook.
 //!
-//! Other safe stackful crates share these three; no signature can express them. [`no_suspend`] turns a
-//! suspension below it into a panic; wrap such a callback in it. The library does so where it calls
-//! foreign code itself (wakers, [`Builder::on_panic`], destructors that run after a task's end). Two
-//! milder relatives of the rule are not about soundness: a `RefCell` in a thread-local that is borrowed
-//! over a suspension is found borrowed by the next task, and a std `Mutex` that is locked over one can
-//! block the very worker that would have to unlock it.
+//! Other safe stackful crates share these three; no signature can express them. [`no_suspend`]
+//! turns a suspension below it into a panic; wrap such a callback in it. The library does so where
+//! it calls foreign code itself (wakers, [`Builder::on_panic`], destructors that run after a task's
+//! end). Two milder relatives of the rule are not about soundness: a `RefCell` in a thread-local
+//! that is borrowed over a suspension is found borrowed by the next task, and a std `Mutex` that is
+//! locked over one can block the very worker that would have to unlock it.
 //!
-//! Outside the rule are [`spawn_local`] (never leaves its worker at all, so it asks no `Send`) and the
-//! unsafe [`spawn_migratable`] (may change workers at each suspension).
+//! Outside the rule are [`spawn_local`] (never leaves its worker at all, so it asks no `Send`) and
+//! the unsafe [`spawn_migratable`] (may change workers at each suspension).
 //!
 //! # Structured waits
 //!
 //! A wait that keeps a borrow alive, or that the tree demands, is never cut short, neither by
 //! cancellation nor by unwinding nor by the end of the runtime: the end of a [`scope()`],
 //! [`Runtime::block_on`], [`blocking()`], and the end of a task, which comes after that of its last
-//! child. Nothing else suspends in the middle of an unwinding, where no other task may run: other waits
-//! return [`Cancelled`] at once, and a structured one holds its worker until it is over.
+//! child. Nothing else suspends in the middle of an unwinding, where no other task may run: other
+//! waits return [`Cancelled`] at once, and a structured one holds its worker until it is over.
 //!
 //! # Cancellation is a value
 //!
 //! Every other call that can suspend returns a `Result` whose error is, or includes, [`Cancelled`];
 //! `?` passes it on. Dropping a [`Task`] cancels it: if it has not started it never does, else its
-//! present wait and each later one return the error. Dropping the [`Runtime`] does so to all its tasks.
-//! Nothing is unwound or freed under a running task, and a task that ignores the error runs on. In this
-//! version a cancellation does not reach a task's children.
+//! present wait and each later one return the error. Dropping the [`Runtime`] does so to all its
+//! tasks. Nothing is unwound or freed under a running task, and a task that ignores the error runs
+//! on. In this version a cancellation does not reach a task's children.
 //!
 //! # Platforms
 //!
-//! Linux on 64-bit x86 and ARM; elsewhere the build fails with a sentence. Two features of newer kernels
-//! are used where they are found: `membarrier` (4.14; without it each spawn pays a fence) and guard
-//! markers (6.13; without them each stack takes two mappings of `vm.max_map_count`).
+//! Linux on 64-bit x86 and ARM; elsewhere the build fails with a sentence. Two features of newer
+//! kernels are used where they are found: `membarrier` (4.14; without it each spawn pays a fence)
+//! and guard markers (6.13; without them each stack takes two mappings of `vm.max_map_count`).
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("cygnet runs on Linux only: it relies on madvise, membarrier and futexes");

@@ -7,14 +7,15 @@ use crate::runtime::task::Task;
 use crate::scheduler::blocking::Job;
 use std::panic::resume_unwind;
 
-/// Runs `f`, which may block, on a thread of its own while the calling task waits and its worker goes
-/// on with others. `f` may borrow: the call returns when it has ended, and is not cut short.
+/// Runs `f`, which may block, on a thread of its own while the calling task waits and its worker
+/// goes on with others. `f` may borrow: the call returns when it has ended, and is not cut short.
 ///
-/// `f` does not run inside the task: [`current_id`](crate::current_id), [`park`](crate::park) and task-locals
-/// are not there. On a plain thread `f` is called right there.
+/// `f` does not run inside the task: [`current_id`](crate::current_id), [`park`](crate::park) and
+/// task-locals are not there. On a plain thread `f` is called right there.
 ///
-/// Suspends (structured). Costs an allocation and a hand-over to another thread and back, and the start of
-/// a thread if none is idle: up to 256 for each runtime, which end after five seconds without work.
+/// Suspends (structured). Costs an allocation and a hand-over to another thread and back, and the
+/// start of a thread if none is idle: up to 256 for each runtime, which end after five seconds
+/// without work.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -49,8 +50,9 @@ where
 
 /// Spawns a task whose closure may block. It runs on a thread of its own, as with [`blocking`].
 ///
-/// Short for `spawn(|| blocking(f))`: the task is a child of the caller, and a cancellation before its
-/// start prevents the call of `f`. Does not suspend. Costs what the two cost, a coroutine included.
+/// Short for `spawn(|| blocking(f))`: the task is a child of the caller, and a cancellation before
+/// its start prevents the call of `f`. Does not suspend. Costs what the two cost, a coroutine
+/// included.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();

@@ -113,8 +113,8 @@ impl Builder {
     /// The most workers that a runtime may have.
     pub const MAX_WORKERS: usize = 4096;
 
-    /// One worker for each core that the process may use, stacks of 64 KiB, no bound on their number,
-    /// workers not pinned, overflows reported, no hooks.
+    /// One worker for each core that the process may use, stacks of 64 KiB, no bound on their
+    /// number, workers not pinned, overflows reported, no hooks.
     pub fn new() -> Builder {
         Builder {
             workers: None,
@@ -135,8 +135,8 @@ impl Builder {
         self
     }
 
-    /// Bytes of a task's stack: 16 KiB to 1 GiB, rounded up to a power of two. On x86_64 its guard of 4 KiB
-    /// is part of them. Only the pages that a task touches take memory.
+    /// Bytes of a task's stack: 16 KiB to 1 GiB, rounded up to a power of two. On x86_64 its guard
+    /// of 4 KiB is part of them. Only the pages that a task touches take memory.
     ///
     /// For single tasks see [`TaskBuilder::stack_size`](crate::TaskBuilder::stack_size).
     pub fn stack_size(mut self, bytes: usize) -> Builder {
@@ -144,14 +144,15 @@ impl Builder {
         self
     }
 
-    /// The most stacks that may exist at a time, those that workers keep warm included; at least one for
-    /// each worker. While none is to be had, fresh tasks stay queued.
+    /// The most stacks that may exist at a time, those that workers keep warm included; at least
+    /// one for each worker. While none is to be had, fresh tasks stay queued.
     pub fn max_stacks(mut self, stacks: usize) -> Builder {
         self.max_stacks = Some(stacks);
         self
     }
 
-    /// The name of the workers' threads; each gets `-` and its number behind it. (Linux shows 15 bytes.)
+    /// The name of the workers' threads; each gets `-` and its number behind it. (Linux shows 15
+    /// bytes.)
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
@@ -164,11 +165,12 @@ impl Builder {
         self
     }
 
-    /// Whether a stack overflow is reported (by a handler for SIGSEGV and SIGBUS) before the process
-    /// ends. On by default; for hosts that own these signals it can be turned off.
+    /// Whether a stack overflow is reported (by a handler for SIGSEGV and SIGBUS) before the
+    /// process ends. On by default; for hosts that own these signals it can be turned off.
     ///
-    /// The report names the task, the size of its stack and the knob. Every other fault goes to the handler
-    /// that was there before. With or without it, an overflow meets the guard and never other memory.
+    /// The report names the task, the size of its stack and the knob. Every other fault goes to the
+    /// handler that was there before. With or without it, an overflow meets the guard and never
+    /// other memory.
     pub fn overflow_report(mut self, report: bool) -> Builder {
         self.overflow_report = report;
         self
@@ -181,19 +183,20 @@ impl Builder {
         self
     }
 
-    /// Called on each worker's thread after its last task, outside any task. A panic in it is caught and
-    /// goes no further.
+    /// Called on each worker's thread after its last task, outside any task. A panic in it is
+    /// caught and goes no further.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.on_stop = Some(Arc::new(hook));
         self
     }
 
-    /// Called for each panic that nobody can take any more: the task's handle was detached or dropped.
-    /// Panics of tasks in a [`scope`](crate::scope()) go to the scope instead.
+    /// Called for each panic that nobody can take any more: the task's handle was detached or
+    /// dropped. Panics of tasks in a [`scope`](crate::scope()) go to the scope instead.
     ///
-    /// Runs on the worker where the task ended, or where a worker drops the handle of a task that had
-    /// ended; a handle dropped on a plain thread drops the panic with it, unreported. The hook must not
-    /// suspend; a panic in it is caught. Without a hook there is what std's panic hook has printed.
+    /// Runs on the worker where the task ended, or where a worker drops the handle of a task that
+    /// had ended; a handle dropped on a plain thread drops the panic with it, unreported. The hook
+    /// must not suspend; a panic in it is caught. Without a hook there is what std's panic hook has
+    /// printed.
     pub fn on_panic(mut self, hook: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Builder {
         self.on_panic = Some(Box::new(move |payload, id, name| {
             hook(&PanicReport { payload, id, name });
@@ -287,8 +290,9 @@ fn pin((): ()) {}
 /// # Dropping it
 ///
 /// Takes no more tasks, drops those that have not started, makes every wait of the others return
-/// [`Cancelled`](crate::Cancelled) (structured ones go on), waits for their end without limit, and ends the threads. After ten
-/// seconds, and each minute from then on, it says on stderr that it waits. The calling thread is blocked.
+/// [`Cancelled`](crate::Cancelled) (structured ones go on), waits for their end without limit, and
+/// ends the threads. After ten seconds, and each minute from then on, it says on stderr that it
+/// waits. The calling thread is blocked.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -300,8 +304,9 @@ fn pin((): ()) {}
 /// }
 /// ```
 ///
-/// One of its own tasks must not drop it, as it would wait for itself: that panics (while unwinding, prints
-/// the sentence instead), and the runtime goes on and is leaked. A runtime that is forgotten goes on too.
+/// One of its own tasks must not drop it, as it would wait for itself: that panics (while
+/// unwinding, prints the sentence instead), and the runtime goes on and is leaked. A runtime that
+/// is forgotten goes on too.
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -343,11 +348,13 @@ impl Runtime {
         Metrics::read(&self.shared)
     }
 
-    /// Runs `f` as a task and waits for its end. It may borrow from the caller, who waits in any case:
-    /// a plain thread blocks, a task (of this or another runtime) is suspended, or runs `f` in place.
+    /// Runs `f` as a task and waits for its end. It may borrow from the caller, who waits in any
+    /// case: a plain thread blocks, a task (of this or another runtime) is suspended, or runs `f`
+    /// in place.
     ///
-    /// Suspends (structured). From a plain thread it costs an allocation, a wake of a worker and a wake
-    /// back; from a task of the same runtime what [`spawn`](crate::spawn()) and [`Task::join`] cost.
+    /// Suspends (structured). From a plain thread it costs an allocation, a wake of a worker and a
+    /// wake back; from a task of the same runtime what [`spawn`](crate::spawn()) and [`Task::join`]
+    /// cost.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -356,8 +363,8 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// With the panic of `f`; inside [`no_suspend`](crate::no_suspend), if called by a task; if the runtime
-    /// is ending (which a task of it can see).
+    /// With the panic of `f`; inside [`no_suspend`](crate::no_suspend), if called by a task; if the
+    /// runtime is ending (which a task of it can see).
     pub fn block_on<F, T>(&self, f: F) -> T
     where
         F: FnOnce() -> T + Send,
@@ -387,8 +394,8 @@ impl Runtime {
         self.handle_ref().try_block_on(f)
     }
 
-    /// Spawns a task from outside: a child of the runtime's root. See [`Handle::spawn`] for its cost. Does
-    /// not suspend.
+    /// Spawns a task from outside: a child of the runtime's root. See [`Handle::spawn`] for its
+    /// cost. Does not suspend.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();

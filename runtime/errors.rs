@@ -8,9 +8,9 @@ use std::io;
 
 /// The calling task is cancelled, or its runtime ends, or its thread is unwinding.
 ///
-/// Every call that can suspend, unless its wait is structured, returns it instead of waiting, and once the
-/// task is cancelled also instead of what is ready (a permit stays where it is). Pass it on with `?`. A task
-/// that goes on calling waits is made to give way at each.
+/// Every call that can suspend, unless its wait is structured, returns it instead of waiting, and
+/// once the task is cancelled also instead of what is ready (a permit stays where it is). Pass it
+/// on with `?`. A task that goes on calling waits is made to give way at each.
 ///
 /// ```
 /// fn work() -> Result<u32, cygnet::Cancelled> {
@@ -59,8 +59,9 @@ pub enum JoinError {
     Panicked(Box<dyn Any + Send + 'static>),
     /// It was cancelled, or its runtime ended, before its closure was called.
     NotStarted,
-    /// The waiting task is cancelled, or its runtime ends, or its thread is unwinding. Its handle is gone,
-    /// and with it the other task is cancelled; the value of one that had ended is dropped.
+    /// The waiting task is cancelled, or its runtime ends, or its thread is unwinding. Its handle
+    /// is gone, and with it the other task is cancelled; the value of one that had ended is
+    /// dropped.
     Cancelled(Cancelled),
     /// A task cannot wait for its own end.
     OwnEnd,
@@ -169,7 +170,8 @@ impl<F> fmt::Display for SpawnError<F> {
 
 impl<F> std::error::Error for SpawnError<F> {}
 
-/// Why a runtime could not be built, or a task be given the stack it asks for. Its text names the knob.
+/// Why a runtime could not be built, or a task be given the stack it asks for. Its text names the
+/// knob.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -40,8 +40,8 @@ impl Handle {
         Handle { shared }
     }
 
-    /// The runtime that the calling thread is a worker of. (The closure of [`blocking`](crate::blocking())
-    /// runs on a thread that is not.)
+    /// The runtime that the calling thread is a worker of. (The closure of
+    /// [`blocking`](crate::blocking()) runs on a thread that is not.)
     ///
     /// # Panics
     /// On any other thread.
@@ -73,11 +73,11 @@ impl Handle {
         Some(Handle { shared })
     }
 
-    /// Spawns a task that belongs to the runtime, from any thread: a child of the root, which inherits no
-    /// task-locals. Inside a task [`spawn`](crate::spawn()) is cheaper.
+    /// Spawns a task that belongs to the runtime, from any thread: a child of the root, which
+    /// inherits no task-locals. Inside a task [`spawn`](crate::spawn()) is cheaper.
     ///
-    /// Does not suspend. Costs an allocation, a handful of locked instructions, and a system call if a
-    /// worker must be woken.
+    /// Does not suspend. Costs an allocation, a handful of locked instructions, and a system call
+    /// if a worker must be woken.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();

@@ -43,9 +43,9 @@ impl Drop for Binding {
 /// A place for a value that belongs to a task: a `static`, bound by [`TaskLocal::scope`].
 ///
 /// Children see the values that were bound where they were spawned. Tasks spawned from outside (by
-/// [`Runtime`](crate::Runtime) or [`Handle`](crate::Handle)) begin with none, as does the closure of
-/// [`blocking`](crate::blocking()). A value is dropped when the last task that sees it has ended and its
-/// handles are gone, on whatever thread that happens.
+/// [`Runtime`](crate::Runtime) or [`Handle`](crate::Handle)) begin with none, as does the closure
+/// of [`blocking`](crate::blocking()). A value is dropped when the last task that sees it has ended
+/// and its handles are gone, on whatever thread that happens.
 ///
 /// ```
 /// static REQUEST: cygnet::TaskLocal<u64> = cygnet::TaskLocal::new();
@@ -85,8 +85,8 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     /// Binds `value` while `f` runs, for the calling task and the children that it spawns in `f`
     /// (which keep it for their whole life). Bindings nest; the innermost is seen.
     ///
-    /// Does not suspend by itself. Costs two allocations, and one more at a task's first binding; each
-    /// spawn of a child in `f` then costs an allocation and a locked instruction more.
+    /// Does not suspend by itself. Costs two allocations, and one more at a task's first binding;
+    /// each spawn of a child in `f` then costs an allocation and a locked instruction more.
     ///
     /// # Panics
     /// Outside a task.
@@ -112,7 +112,8 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
 
     /// Calls `f` with the value, if there is one (outside a task there is none).
     ///
-    /// Does not suspend by itself. Costs a few locked instructions for each binding that is passed on the way.
+    /// Does not suspend by itself. Costs a few locked instructions for each binding that is passed
+    /// on the way.
     pub fn with<R>(&'static self, f: impl FnOnce(Option<&T>) -> R) -> R {
         let task = Worker::current().and_then(Worker::task);
         // SAFETY: the running task.

@@ -32,8 +32,9 @@ impl fmt::Debug for Scope<'_, '_> {
 ///
 /// Tasks spawned with [`spawn`](crate::spawn()) inside `f` belong to the scope too.
 ///
-/// Suspends at its end (structured) if tasks are left; those that still lie on top of this worker's queue
-/// are called there and then. Costs a node on the caller's frame and an uncontended lock, no allocation.
+/// Suspends at its end (structured) if tasks are left; those that still lie on top of this worker's
+/// queue are called there and then. Costs a node on the caller's frame and an uncontended lock, no
+/// allocation.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -49,8 +50,8 @@ impl fmt::Debug for Scope<'_, '_> {
 /// ```
 ///
 /// # Panics
-/// With the panic of `f`; else with the first panic of a task that was not joined; in both cases after
-/// all tasks have ended. Outside a task.
+/// With the panic of `f`; else with the first panic of a task that was not joined; in both cases
+/// after all tasks have ended. Outside a task.
 #[track_caller]
 pub fn scope<'env, F, R>(f: F) -> R
 where
@@ -118,20 +119,20 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
-/// The handle of a task in a scope. Dropping it does nothing: the scope waits for the task, and a panic
-/// in it surfaces from [`scope`]. See [`Scope::spawn`] for an example.
+/// The handle of a task in a scope. Dropping it does nothing: the scope waits for the task, and a
+/// panic in it surfaces from [`scope`]. See [`Scope::spawn`] for an example.
 pub struct ScopedTask<'scope, T> {
     claim: Option<Claim<T>>,
     scope: PhantomData<&'scope ()>,
 }
 
 impl<T> ScopedTask<'_, T> {
-    /// Waits for the task's end and returns its value. See [`Task::join`](crate::Task::join), also for
-    /// when it suspends and what it costs.
+    /// Waits for the task's end and returns its value. See [`Task::join`](crate::Task::join), also
+    /// for when it suspends and what it costs.
     ///
     /// # Errors
-    /// As there; if the calling task is cancelled, the joined one is cancelled too, and the scope still
-    /// waits for it.
+    /// As there; if the calling task is cancelled, the joined one is cancelled too, and the scope
+    /// still waits for it.
     ///
     /// # Panics
     /// As there.

@@ -52,9 +52,9 @@ unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) 
 /// never sees another thread: `Rc`, thread-locals and guards of std's locks on its stack are fine.
 /// The parent ends after it. See [the contract](crate#the-thread-rule).
 ///
-/// Does not suspend. Costs a record from the worker's pool, no locked instruction, and no stack before
-/// the child starts; more if another worker has asked for work. Captures and results that take more than 4
-/// KiB in sum give the task a larger stack.
+/// Does not suspend. Costs a record from the worker's pool, no locked instruction, and no stack
+/// before the child starts; more if another worker has asked for work. Captures and results that
+/// take more than 4 KiB in sum give the task a larger stack.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -65,8 +65,8 @@ unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) 
 /// ```
 ///
 /// # Panics
-/// Outside a task (use [`Runtime::spawn`](crate::Runtime::spawn) or [`Handle::spawn`](crate::Handle::spawn)
-/// there), or with some 134 million unfinished siblings.
+/// Outside a task (use [`Runtime::spawn`](crate::Runtime::spawn) or
+/// [`Handle::spawn`](crate::Handle::spawn) there), or with some 134 million unfinished siblings.
 #[inline]
 #[track_caller]
 pub fn spawn<F, T>(f: F) -> Task<T>
@@ -80,8 +80,9 @@ where
     Task::new(unsafe { spawn_child(worker, terms, f) })
 }
 
-/// Spawns a task that belongs to the runtime and not to the caller, who may end before it. It inherits
-/// the caller's task-locals. Its handle is like any other: dropping it cancels, so detach it to let it run.
+/// Spawns a task that belongs to the runtime and not to the caller, who may end before it. It
+/// inherits the caller's task-locals. Its handle is like any other: dropping it cancels, so detach
+/// it to let it run.
 ///
 /// Does not suspend. Costs as [`spawn`] and two locked instructions; a join never runs it in place.
 ///
@@ -103,10 +104,11 @@ where
     task().spawn_unscoped(f)
 }
 
-/// Spawns a child that never leaves this worker, neither before nor after its start. Neither it nor its
-/// result need be `Send`.
+/// Spawns a child that never leaves this worker, neither before nor after its start. Neither it nor
+/// its result need be `Send`.
 ///
-/// Does not suspend. Costs as [`spawn`]. Local tasks start first in first out, after other fresh ones.
+/// Does not suspend. Costs as [`spawn`]. Local tasks start first in first out, after other fresh
+/// ones.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -136,11 +138,11 @@ where
 
 /// Spawns a child that may change workers (threads) at each suspension.
 ///
-/// Started or not, any worker may take it when it is ready, so one that waits often is balanced better than
-/// a pinned one. A yield leaves it where it is.
+/// Started or not, any worker may take it when it is ready, so one that waits often is balanced
+/// better than a pinned one. A yield leaves it where it is.
 ///
-/// Does not suspend. The spawn costs as [`spawn`]. The task always takes a coroutine of its own, is never run
-/// in place by a join, and each wake passes through a public queue.
+/// Does not suspend. The spawn costs as [`spawn`]. The task always takes a coroutine of its own, is
+/// never run in place by a join, and each wake passes through a public queue.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -158,9 +160,10 @@ where
 /// ```
 ///
 /// # Safety
-/// Nothing that the task holds over a suspension may be tied to a thread: neither values that are not
-/// `Send` (guards of std's locks, `Rc`) nor references into thread-locals, including what a compiler
-/// may keep of a thread-local's address across a call that suspends.
+/// Nothing that the task holds over a suspension may be tied to a thread: neither values that are
+/// not `Send` (guards of std's locks, `Rc`, a [`LocalTask`], whose join suspends) nor references
+/// into thread-locals, including what a compiler may keep of a thread-local's address across a call
+/// that suspends.
 ///
 /// # Panics
 /// Outside a task, and while the thread is panicking.
@@ -181,8 +184,8 @@ where
     Task::new(unsafe { spawn_child(worker, terms, f) })
 }
 
-/// The handle of a task that stays on its worker. Like [`Task`], but neither is it `Send` nor need its
-/// result be; nor is it a future. See [`spawn_local`] for an example.
+/// The handle of a task that stays on its worker. Like [`Task`], but neither is it `Send` nor need
+/// its result be; nor is it a future. See [`spawn_local`] for an example.
 #[must_use = "dropping a LocalTask cancels it; call join or detach"]
 pub struct LocalTask<T> {
     task: Task<T>,
@@ -252,14 +255,15 @@ pub fn task() -> TaskBuilder {
 }
 
 impl TaskBuilder {
-    /// Names the task, for reports (of a stack overflow, of a panic). Costs an allocation at the spawn.
+    /// Names the task, for reports (of a stack overflow, of a panic). Costs an allocation at the
+    /// spawn.
     pub fn name(mut self, name: impl Into<String>) -> TaskBuilder {
         self.name = Some(name.into().into_boxed_str());
         self
     }
 
-    /// Asks for a stack of at least `bytes`, 16 KiB to 1 GiB, rounded up to a power of two. Only the pages that
-    /// the task touches take memory. Such a task is never run in place by a join.
+    /// Asks for a stack of at least `bytes`, 16 KiB to 1 GiB, rounded up to a power of two. Only
+    /// the pages that the task touches take memory. Such a task is never run in place by a join.
     ///
     /// # Errors
     /// [`BuildError::StackSize`] if that is out of bounds.

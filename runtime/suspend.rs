@@ -1,4 +1,5 @@
-//! What a task can do to itself and others: give way, park, be unparked, ask whether it is cancelled.
+//! What a task can do to itself and others: give way, park, be unparked, ask whether it is
+//! cancelled.
 
 use crate::retire::record::{Phase, Record};
 use crate::runtime::errors::Cancelled;
@@ -10,11 +11,11 @@ use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Lets other ready tasks of this worker run, and comes back. Fresh tasks have a turn now and then, not
-/// at each call.
+/// Lets other ready tasks of this worker run, and comes back. Fresh tasks have a turn now and then,
+/// not at each call.
 ///
-/// Suspends (not while the thread is panicking). Costs a queue operation and, for each task that runs
-/// between, a switch; no locked instruction.
+/// Suspends (not while the thread is panicking). Costs a queue operation and, for each task that
+/// runs between, a switch; no locked instruction.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -58,8 +59,8 @@ pub enum YieldTo {
 
 /// Lets a certain task run next, if it can run on this worker; otherwise like [`yield_now`].
 ///
-/// A fresh one is started, on a coroutine of its own. "Next" is before the other ready tasks; a fresh task
-/// whose turn it is may still come first.
+/// A fresh one is started, on a coroutine of its own. "Next" is before the other ready tasks; a
+/// fresh task whose turn it is may still come first.
 ///
 /// Suspends. Costs a look through the worker's queue of ready tasks, in proportion to its length.
 ///
@@ -103,8 +104,8 @@ pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
 /// A point in a long computation where others may run, hungry workers are served from this worker's
 /// front, and a cancellation is seen.
 ///
-/// Suspends only if another task of this worker is ready, and never inside [`no_suspend`](crate::no_suspend).
-/// Costs a few loads otherwise.
+/// Suspends only if another task of this worker is ready, and never inside
+/// [`no_suspend`](crate::no_suspend). Costs a few loads otherwise.
 ///
 /// ```
 /// fn sum(numbers: &[u64]) -> Result<u64, cygnet::Cancelled> {
@@ -139,7 +140,8 @@ pub fn checkpoint() -> Result<(), Cancelled> {
 
 /// Whether the calling task is cancelled or its runtime ends. False outside a task.
 ///
-/// Does not suspend. Costs a few loads. For computations that never wait; [`checkpoint`] asks as well.
+/// Does not suspend. Costs a few loads. For computations that never wait; [`checkpoint`] asks as
+/// well.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -180,7 +182,8 @@ pub fn current_id() -> Option<TaskId> {
 
 /// Waits until an [`Unparker`] of this task is used. One that was used before is remembered (once).
 ///
-/// Suspends, unless it is. Costs one locked instruction and a switch. It does not wake without a reason.
+/// Suspends, unless it is. Costs one locked instruction and a switch. It does not wake without a
+/// reason.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -192,8 +195,8 @@ pub fn current_id() -> Option<TaskId> {
 /// ```
 ///
 /// # Errors
-/// [`Cancelled`] if the task is cancelled or its runtime ends; also while the thread is panicking, when
-/// nothing may suspend.
+/// [`Cancelled`] if the task is cancelled or its runtime ends; also while the thread is panicking,
+/// when nothing may suspend.
 ///
 /// # Panics
 /// Outside a task, and inside [`no_suspend`](crate::no_suspend).
@@ -203,8 +206,8 @@ pub fn park() -> Result<(), Cancelled> {
     worker.park(task).map_err(|_| Cancelled::new())
 }
 
-/// Wakes one task from [`park`], from any thread, also after the task's end (when it does nothing). It
-/// keeps the task's record, and nothing else of it. See [`park`] for an example.
+/// Wakes one task from [`park`], from any thread, also after the task's end (when it does nothing).
+/// It keeps the task's record, and nothing else of it. See [`park`] for an example.
 pub struct Unparker {
     record: NonNull<Record>,
 }
@@ -214,7 +217,8 @@ unsafe impl Send for Unparker {}
 // SAFETY: as above.
 unsafe impl Sync for Unparker {}
 
-/// An [`Unparker`] of the calling task. Does not suspend. Costs one locked instruction, as does its clone.
+/// An [`Unparker`] of the calling task. Does not suspend. Costs one locked instruction, as does its
+/// clone.
 ///
 /// # Panics
 /// Outside a task.

@@ -165,12 +165,14 @@ impl<T> Claim<T> {
 
 /// The handle of a spawned task.
 ///
-/// Dropping it cancels the task: one that has not started never will (its captures are dropped when its turn
-/// comes), one that has is told so by its present or next wait. Its children are not told in this version.
-/// The drop does not wait. [`Task::detach`] lets go of the handle without cancelling.
+/// Dropping it cancels the task: one that has not started never will (its captures are dropped when
+/// its turn comes), one that has is told so by its present or next wait. Its children are not told
+/// in this version. The drop does not wait. [`Task::detach`] lets go of the handle without
+/// cancelling.
 ///
-/// A `Task` is a future with the outcome of [`Task::join`], for use in any executor. Inside a task call
-/// `join`. A handle that is forgotten (`mem::forget`) leaks the record and the result; the task goes on.
+/// A `Task` is a future with the outcome of [`Task::join`], for use in any executor. Inside a task
+/// call `join`. A handle that is forgotten (`mem::forget`) leaks the record and the result; the
+/// task goes on.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -214,17 +216,21 @@ impl<T> Task<T> {
 
     /// Waits for the task's end and returns its value.
     ///
-    /// Suspends the calling task, or blocks a plain thread, unless the task has ended. A child that nobody
-    /// has started yet is called right here if more than half of the stack is left: with the spawn that costs
-    /// no locked instruction, else five (the architecture document lists them).
+    /// Suspends the calling task, or blocks a plain thread, unless the task has ended. A child that
+    /// nobody has started yet is called right here if more than half of the stack is left: with the
+    /// spawn that costs no locked instruction, else five (the architecture document lists them).
     ///
     /// # Errors
-    /// [`JoinError::Panicked`] with the payload if the closure panicked; [`JoinError::NotStarted`] if the
-    /// runtime ended before the start; [`JoinError::OwnEnd`] if a task joins itself.
+    /// [`JoinError::Panicked`] with the payload if the closure panicked; [`JoinError::NotStarted`]
+    /// if the runtime ended before the start; [`JoinError::OwnEnd`] if a task joins itself.
     ///
-    /// [`JoinError::Cancelled`] if the *calling* task is cancelled or its runtime ends, also if the joined task
-    /// has ended, but not if it can be called right here; or if the thread is unwinding and the call would
-    /// have to wait. The handle is then dropped, and with it the joined task is cancelled, or its value dropped.
+    /// [`JoinError::Cancelled`] if the *calling* task is cancelled or its runtime ends, also if the
+    /// joined task has ended, but not if it can be called right here; or if the thread is unwinding
+    /// and the call would have to wait. The handle is then dropped, and with it the joined task is
+    /// cancelled, or its value dropped.
+    ///
+    /// A task that joins one that waits for it (a parent, say) waits until one of the two is
+    /// cancelled.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), if it would have to wait.
@@ -240,8 +246,9 @@ impl<T> Task<T> {
         self.record().join.is_done()
     }
 
-    /// Lets go of the handle. The task goes on, and its parent still ends after it. Its result is dropped on
-    /// the worker where it ends; a panic in it is given to [`Builder::on_panic`](crate::Builder::on_panic).
+    /// Lets go of the handle. The task goes on, and its parent still ends after it. Its result is
+    /// dropped on the worker where it ends; a panic in it is given to
+    /// [`Builder::on_panic`](crate::Builder::on_panic).
     ///
     /// Does not suspend. Costs one locked instruction or two.
     ///
