@@ -22,9 +22,7 @@ use crate::retire::join::JoinWord;
 use crate::retire::record_pool::class_of;
 use crate::retire::tree::{NOBODY, Node, NodeKind};
 use crate::retire::wait::WaitWord;
-use crate::shim::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence,
-};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::alloc::Layout;
 use std::any::Any;
 use std::cell::UnsafeCell;

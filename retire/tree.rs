@@ -15,8 +15,9 @@
 //! PACT 2018), applied to a count of children.
 //!
 //! Orderings: every atomic decrement is `AcqRel`, so that what a child did happens before
-//! what follows the end of its parent; an increment needs no order of its own, since the spawner
-//! is itself counted (or is the owner).
+//! what follows the end of its parent. An increment needs no order of its own, since the spawner is itself
+//! counted (or is the owner), but for a root, which takes tasks from strangers: there it is `AcqRel`
+//! too, and one that comes after the closing sees the flag that was set before it.
 
 use crate::shim::atomic::{AtomicU32, Ordering};
 use std::cell::Cell;
@@ -75,7 +76,8 @@ impl TreeWord {
     }
 
     fn add_child(&self) {
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        // Acquire: an addition that comes after a root's closing sees what came before that.
+        let before = self.0.fetch_add(1, Ordering::AcqRel);
         // Half of the room is left for decrements that precede their increments.
         if before & COUNT >= COUNT - FOLD {
             self.0.fetch_sub(1, Ordering::Relaxed);

@@ -58,7 +58,7 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 {
     let (worker, task) = here("scope");
-    let scope =
+    let mut scope =
         Scope { frame: ScopeFrame::new(worker, task), scope: PhantomData, env: PhantomData };
     let outer = worker.node.replace(&raw const scope.frame.node);
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));

@@ -60,7 +60,7 @@ impl<T> Claim<T> {
     pub(crate) fn join(self, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
         // Between tasks there is no node, and no record has such a parent.
         if let Some(worker) = Worker::current()
-            && worker.claim_in_place(self.record)
+            && worker.claim_in_place(self.record, kind)
         {
             return Ok(self.run_here(worker, kind));
         }

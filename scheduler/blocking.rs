@@ -7,7 +7,7 @@
 use crate::retire::join::{Finished, JoinWord};
 use crate::retire::record::{Payload, quietly};
 use crate::scheduler::complete::wake;
-use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -66,7 +66,9 @@ pub(crate) struct BlockingPool {
 #[derive(Default)]
 struct Counts {
     threads: AtomicUsize,
-    idle: AtomicUsize,
+    /// Idle threads less queued jobs. A job takes its thread out of this number before it is sent, so
+    /// none is ever promised to two.
+    spare: AtomicIsize,
 }
 
 impl BlockingPool {
@@ -76,34 +78,31 @@ impl BlockingPool {
     }
 
     /// Queues a job and sees to a thread for it. If there is none and none can be started, the caller
-    /// runs what is queued: better slow than not at all.
+    /// runs it: better slow than not at all.
     ///
     /// # Safety
     /// The job, and what it borrows, stays until its end is done.
     pub(crate) unsafe fn submit(&self, job: &Job<'_>) {
+        let counts = &self.counts;
+        let spare = counts.spare.fetch_sub(1, Ordering::AcqRel);
+        if spare <= 0 && !self.start_thread() && counts.threads.load(Ordering::Acquire) == 0 {
+            counts.spare.fetch_add(1, Ordering::AcqRel);
+            job.run();
+            // Nobody else knows the job.
+            let finished = job.end.finish();
+            debug_assert!(matches!(finished, Finished::Unclaimed));
+            return;
+        }
         let address = std::ptr::from_ref(job).cast::<Job<'static>>();
         if self.sender.send(Sent(address)).is_err() {
             unreachable!("the pool holds a receiver");
-        }
-        // After the send: a thread that is about to leave uncounts itself before it looks a last
-        // time, so either it sees the job or we see that it is gone.
-        let counts = &self.counts;
-        if counts.idle.load(Ordering::SeqCst) >= self.receiver.len()
-            || self.start_thread()
-            || counts.threads.load(Ordering::SeqCst) > 0
-        {
-            return;
-        }
-        while let Ok(Sent(job)) = self.receiver.try_recv() {
-            // SAFETY: its owner keeps it until the end.
-            unsafe { perform(job) };
         }
     }
 
     fn start_thread(&self) -> bool {
         let counts = Arc::clone(&self.counts);
-        if counts.threads.fetch_add(1, Ordering::SeqCst) >= BOUND {
-            counts.threads.fetch_sub(1, Ordering::SeqCst);
+        if counts.threads.fetch_add(1, Ordering::AcqRel) >= BOUND {
+            counts.threads.fetch_sub(1, Ordering::AcqRel);
             return false;
         }
         let receiver = self.receiver.clone();
@@ -112,7 +111,7 @@ impl BlockingPool {
             move || serve(&receiver, &counts)
         });
         if started.is_err() {
-            counts.threads.fetch_sub(1, Ordering::SeqCst);
+            counts.threads.fetch_sub(1, Ordering::AcqRel);
         }
         started.is_ok()
     }
@@ -120,21 +119,16 @@ impl BlockingPool {
 
 fn serve(jobs: &Receiver<Sent>, counts: &Counts) {
     loop {
-        counts.idle.fetch_add(1, Ordering::SeqCst);
-        let job = jobs.recv_timeout(PATIENCE);
-        counts.idle.fetch_sub(1, Ordering::SeqCst);
-        let Ok(Sent(job)) = job else {
-            // A job may have been queued for us at this very moment: leave the count first, look
-            // again afterwards.
-            counts.threads.fetch_sub(1, Ordering::SeqCst);
-            match jobs.try_recv() {
-                Ok(Sent(job)) => {
-                    counts.threads.fetch_add(1, Ordering::SeqCst);
-                    // SAFETY: see below.
-                    unsafe { perform(job) };
-                    continue;
-                }
-                Err(_) => return,
+        counts.spare.fetch_add(1, Ordering::AcqRel);
+        let job = loop {
+            if let Ok(Sent(job)) = jobs.recv_timeout(PATIENCE) {
+                break job;
+            }
+            // Leave only if no job has been promised this thread.
+            let leaves = |spare: isize| (spare > 0).then(|| spare - 1);
+            if counts.spare.fetch_update(Ordering::AcqRel, Ordering::Acquire, leaves).is_ok() {
+                counts.threads.fetch_sub(1, Ordering::AcqRel);
+                return;
             }
         };
         // SAFETY: its owner keeps it until the end.

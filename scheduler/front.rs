@@ -213,7 +213,8 @@ impl Front {
         let head = self.head.load(Ordering::Relaxed);
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
         // A swap: a request that comes just now must not be overwritten unseen.
-        self.owned.limit.swap(head + capacity, Ordering::Relaxed) == 0
+        // Acquire: whoever asked is in the list of sleepers by now, and is seen there.
+        self.owned.limit.swap(head + capacity, Ordering::Acquire) == 0
     }
 
     /// Moves the items together, into a larger ring if they fill more than half. Under the lock.
@@ -277,7 +278,7 @@ impl Front {
     #[inline]
     pub(crate) fn ask(&self) {
         if self.owned.limit.load(Ordering::Relaxed) != 0 {
-            self.owned.limit.store(0, Ordering::Relaxed);
+            self.owned.limit.store(0, Ordering::Release);
         }
     }
 

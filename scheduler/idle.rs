@@ -186,29 +186,38 @@ impl Idle {
 
     /// Wakes one worker to search, if nobody searches.
     pub(crate) fn wake_one(&self, sleepers: &impl Sleepers, nappers: bool) {
-        let resting = self.asleep.load(Ordering::Relaxed)
-            + if nappers { self.napping.load(Ordering::Relaxed) } else { 0 };
-        if resting == 0 || self.searching.load(Ordering::Relaxed) > 0 {
-            return;
+        loop {
+            let resting = self.asleep.load(Ordering::Relaxed)
+                + if nappers { self.napping.load(Ordering::Relaxed) } else { 0 };
+            if resting == 0 || self.searching.load(Ordering::Relaxed) > 0 {
+                return;
+            }
+            // Counted on behalf of the one to be woken, before it is chosen.
+            if self.searching.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err()
+            {
+                return;
+            }
+            let mut lists = self.lists();
+            let chosen = match lists.asleep.pop() {
+                None if nappers => lists.napping.pop(),
+                chosen => chosen,
+            };
+            lists.chosen.extend(chosen);
+            self.publish(&lists);
+            drop(lists);
+            if let Some(worker) = chosen {
+                sleepers.sleeper(worker).rouse();
+                return;
+            }
+            // Those in the list have got up by themselves. Meanwhile another producer may have seen
+            // our count and left its item to the one we did not find: look again.
+            self.stop_searching();
         }
-        // Counted on behalf of the one to be woken, before it is chosen.
-        if self.searching.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return;
-        }
-        let mut lists = self.lists();
-        let chosen = match lists.asleep.pop() {
-            None if nappers => lists.napping.pop(),
-            chosen => chosen,
-        };
-        lists.chosen.extend(chosen);
-        self.publish(&lists);
-        drop(lists);
-        match chosen {
-            Some(worker) => sleepers.sleeper(worker).rouse(),
-            // They have got up by themselves meanwhile, and look at everything before they lie
-            // down again; but what was pushed since they looked must not be missed.
-            None => self.stop_searching(),
-        }
+    }
+
+    /// Whether anybody searches, or has been woken to.
+    pub(crate) fn anyone_searching(&self) -> bool {
+        self.searching.load(Ordering::Relaxed) > 0
     }
 
     /// Something has been put where only `worker` looks. After the push.

@@ -55,22 +55,36 @@ impl Worker {
         if self.tick() {
             self.housekeeping();
             // The turn of fresh tasks, before those that yield all the time.
-            if !self.ready.is_empty()
-                && self.has_fresh()
-                && let Some(strand) = self.new_strand(self.class, ptr::null())
-            {
+            if let Some(strand) = self.begin_fresh() {
                 return strand;
             }
         }
-        if let Some(strand) = self.next_ready() {
-            return strand;
+        self.next_ready().or_else(|| self.begin_fresh()).unwrap_or(self.main.get())
+    }
+
+    /// A new coroutine for a fresh task; none if there is no task, or no stack for it.
+    fn begin_fresh(&self) -> Option<*const Strand> {
+        if !self.has_fresh() {
+            return None;
         }
-        if self.has_fresh()
-            && let Some(strand) = self.new_strand(self.class, ptr::null())
-        {
-            return strand;
+        if self.remote.front.wants_attention() {
+            self.attend();
         }
-        self.main.get()
+        let record = self.next_fresh()?;
+        // SAFETY: we hold the run reference.
+        let class = self.class_for(unsafe { record.as_ref() });
+        let strand = self.new_strand(class, record.as_ptr());
+        if strand.is_none() {
+            self.dedicated.set(record.as_ptr());
+        }
+        strand
+    }
+
+    fn class_for(&self, task: &Record) -> StackClass {
+        match task.traits.stack_class {
+            0 => self.class,
+            class => StackClass::from_byte(class),
+        }
     }
 
     /// The coroutine of the next ready task.
@@ -144,18 +158,25 @@ impl Worker {
             return;
         }
         let mut woken = Vec::new();
-        self.for_each_strand(|strand| {
-            if ptr::eq(strand, self.current.get()) {
-                return; // not suspended; it finds out at its next wait
-            }
-            // SAFETY: the task of a suspended coroutine has not ended.
-            if let Some(task) = unsafe { strand.task.get().as_ref() }
-                && task.phase() == Phase::Parked
-                && task.wait.cut()
-            {
+        let mut cut = |task: &Record| {
+            if task.phase() == Phase::Parked && task.wait.cut() {
                 woken.push(NonNull::from(task));
             }
+        };
+        self.for_each_strand(|strand| {
+            if ptr::eq(strand, self.current.get()) {
+                return;
+            }
+            // SAFETY: the task of a suspended coroutine has not ended.
+            if let Some(task) = unsafe { strand.task.get().as_ref() } {
+                cut(task);
+            }
         });
+        // The running one may be on its way out: its wait is published, its context not yet saved.
+        if let Some(task) = self.task() {
+            // SAFETY: the running task.
+            cut(unsafe { task.as_ref() });
+        }
         for record in woken {
             self.make_ready(record);
         }
@@ -194,16 +215,19 @@ impl Worker {
     pub(crate) fn start_next(&self, record: NonNull<Record>) -> bool {
         // SAFETY: the caller holds the handle.
         let task = unsafe { record.as_ref() };
-        let class = match task.traits.stack_class {
-            0 => self.class,
-            class => StackClass::from_byte(class),
-        };
+        let class = self.class_for(task);
         if !self.remote.front.take(record) {
             if task.phase() != Phase::Ready || !task.claim() {
                 return false;
             }
-            // The queue's entry goes stale and keeps its reference.
-            task.add_reference();
+            if task.traits.local {
+                // Its link is needed for another queue. Its home is where the handle is.
+                let found = self.local.remove(record);
+                debug_assert!(found, "a fresh local task is in its worker's queue");
+            } else {
+                // The queue's entry goes stale and keeps its reference.
+                task.add_reference();
+            }
             task.unclaim_privately();
         }
         let Some(strand) = self.new_strand(class, record.as_ptr()) else {
@@ -424,10 +448,7 @@ impl Worker {
     fn pick_after_end(&self) -> *const Strand {
         if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
             // SAFETY: we hold the run reference.
-            let class = match unsafe { record.as_ref() }.traits.stack_class {
-                0 => self.class,
-                class => StackClass::from_byte(class),
-            };
+            let class = self.class_for(unsafe { record.as_ref() });
             match self.new_strand(class, record.as_ptr()) {
                 Some(strand) => return strand,
                 None => self.dedicated.set(record.as_ptr()),
@@ -449,11 +470,17 @@ unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let worker = Worker::current().expect("coroutines run on workers");
         worker.bury();
-        match NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut()) {
-            // It may change workers meanwhile, and leaves no loop behind.
-            Some(first) => start(worker, first),
-            None => worker.run_loop(),
+        let first = NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut());
+        if let Some(first) = first {
+            // SAFETY: its run reference came with it.
+            let traits = unsafe { first.as_ref() }.traits;
+            start(worker, first);
+            if traits.migratable || traits.stack_class != 0 {
+                // It may have changed workers, or the stack is a rare one: no loop.
+                return;
+            }
         }
+        worker.run_loop();
     }));
     if result.is_err() {
         std::process::abort();

@@ -18,6 +18,9 @@ pub(crate) struct ScopeFrame {
     panic: Mutex<Option<Payload>>,
 }
 
+// SAFETY: `owner` never changes and is a record, which is shared by design; the rest is Sync.
+unsafe impl Sync for ScopeFrame {}
+
 impl ScopeFrame {
     /// A scope of the task that runs on `worker`, which is `owner`.
     pub(crate) fn new(worker: &Worker, owner: NonNull<Record>) -> ScopeFrame {
@@ -46,7 +49,8 @@ impl ScopeFrame {
         }
     }
 
-    pub(crate) fn take_panic(&self) -> Option<Payload> {
-        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The panic that was kept. For the owner, after the last child.
+    pub(crate) fn take_panic(&mut self) -> Option<Payload> {
+        self.panic.get_mut().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

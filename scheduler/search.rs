@@ -132,7 +132,7 @@ impl Searcher {
             others(worker).for_each(|remote| remote.front.ask());
         }
         let left = !shared.injector.is_empty()
-            || shared.remotes().any(|r| !r.stealer.is_empty() || r.front.len() > 1);
+            || shared.remotes().any(|r| !r.stealer.is_empty() || !r.front.is_empty());
         if left {
             shared.idle.wake_one(shared, false);
         }
@@ -212,8 +212,12 @@ impl Searcher {
             {
                 return true;
             }
-            if shared.workers() == 1 || rest != Rest::Sleep {
+            // Whoever searches looks again when it stops, and wakes us if work is left.
+            if shared.workers() == 1 || rest != Rest::Sleep || shared.idle.anyone_searching() {
                 return false;
+            }
+            if others(worker).any(|r| !r.stealer.is_empty()) {
+                return true;
             }
             others(worker).for_each(|remote| remote.front.ask());
             // What they push from now on they notice the request with.

@@ -79,7 +79,9 @@ impl Worker {
             return (if published == Publish::Ready { Ok(()) } else { Err(Cut) }, here);
         }
         self.counters().parks.add(1);
-        let worker = if panicking { hold::hold(self, task) } else { self.suspend(task) };
+        // Where nobody else may run on this thread, a wait that must be waited for holds it.
+        let held = panicking || is_forbidden();
+        let worker = if held { hold::hold(self, task) } else { self.suspend(task) };
         let result = if me.wait.woken() == Woken::Granted { Ok(()) } else { Err(Cut) };
         (result, worker)
     }
@@ -102,8 +104,8 @@ impl Worker {
         kind: WaitKind,
     ) -> Result<(), Cut> {
         // SAFETY: the running task.
-        let me = unsafe { task.as_ref() };
-        if kind != WaitKind::Structured && (me.wait.is_cancelled() || self.shared().is_closing()) {
+        let _me = unsafe { task.as_ref() };
+        if kind != WaitKind::Structured && self.is_cut() {
             self.give_way(task);
             return Err(Cut);
         }
@@ -181,16 +183,28 @@ impl Worker {
         self.suspend(task);
     }
 
+    /// Whether a wait of the running task that may be cut short would be.
+    #[inline]
+    fn is_cut(&self) -> bool {
+        let cancelled = match self.task() {
+            // SAFETY: the running task.
+            Some(task) => unsafe { task.as_ref() }.wait.is_cancelled(),
+            None => false,
+        };
+        cancelled || self.shared().is_closing() || std::thread::panicking()
+    }
+
     /// Takes a fresh task out of wherever it lies to be run in place, if it is one of those that may
     /// be: a child of the running node, on a stack with room.
     #[inline]
-    pub(crate) fn claim_in_place(&self, record: NonNull<Record>) -> bool {
+    pub(crate) fn claim_in_place(&self, record: NonNull<Record>, kind: WaitKind) -> bool {
         // SAFETY: the caller holds the handle.
         let task = unsafe { record.as_ref() };
         if !ptr::eq(task.node.parent, self.node.get())
             || task.traits.stack_class != 0
             || task.traits.migratable
             || !self.strand().has_room()
+            || (kind != WaitKind::Structured && self.is_cut())
         {
             return false;
         }
@@ -201,8 +215,15 @@ impl Worker {
         if self.remote.front.take(record) {
             return true;
         }
+        if task.phase() != Phase::Ready {
+            return false;
+        }
+        if task.traits.local {
+            // Only from the head of its queue: its link must be free before it runs.
+            return self.local.pop_if(record) && task.claim();
+        }
         // In a public queue, whose entry goes stale and keeps its reference.
-        if task.phase() == Phase::Ready && task.claim() {
+        if task.claim() {
             task.add_reference();
             return true;
         }

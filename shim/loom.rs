@@ -10,7 +10,8 @@ pub(crate) use loom::thread;
 pub(crate) mod atomic {
     //! Atomic types and fences, as loom models them.
     pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        fence,
     };
 }
 

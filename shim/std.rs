@@ -7,7 +7,8 @@ pub(crate) use std::thread;
 pub(crate) mod atomic {
     //! Atomic types and fences.
     pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        fence,
     };
 }
 
