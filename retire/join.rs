@@ -14,7 +14,7 @@
 //! DONE and DETACHED are final. Writing DONE is `Release` and reading it `Acquire`: they hand the
 //! result over.
 
-use crate::retire::record::Record;
+use crate::retire::record::{Record, drop_payload, quietly};
 use crate::retire::thread_waiter::ThreadWaiter;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
@@ -110,6 +110,11 @@ impl JoinWord {
     /// Marks the end where nobody else can look: the caller owns the handle and runs the task.
     #[inline]
     pub(crate) fn finish_unshared(&self) {
+        let before = self.0.load(Ordering::Acquire);
+        if before != EMPTY {
+            // A waker of an earlier poll of the handle that is being joined.
+            discard(before);
+        }
         self.0.store(DONE, Ordering::Release);
     }
 
@@ -124,7 +129,7 @@ impl JoinWord {
             match self.0.compare_exchange(before, word, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     // A waker registered by an earlier poll of the same handle.
-                    drop(Waiter::decode(before));
+                    discard(before);
                     return Ok(());
                 }
                 Err(DONE) => return Err(Waiter::decode(word).expect("just encoded")),
@@ -142,7 +147,7 @@ impl JoinWord {
             }
             match self.0.compare_exchange(before, EMPTY, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
-                    drop(Waiter::decode(before));
+                    discard(before);
                     return true;
                 }
                 Err(now) => before = now,
@@ -160,12 +165,19 @@ impl JoinWord {
             }
             match self.0.compare_exchange(before, DETACHED, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
-                    drop(Waiter::decode(before));
+                    discard(before);
                     return true;
                 }
                 Err(now) => before = now,
             }
         }
+    }
+}
+
+/// Drops a registration that was taken out. A waker is foreign code, whose destructor may panic.
+fn discard(word: usize) {
+    if let Some(payload) = quietly(|| drop(Waiter::decode(word))) {
+        drop_payload(payload);
     }
 }
 

@@ -134,6 +134,8 @@ pub(crate) struct Record {
     phase: AtomicU8,
     /// The outcome was dropped at the end of the closure, as nobody could take it any more.
     pub(crate) disposed: AtomicBool,
+    /// The outcome is there. Written and read at home alone.
+    pub(crate) stored: std::cell::Cell<bool>,
     pub(crate) traits: Traits,
 }
 
@@ -265,6 +267,7 @@ impl Record {
             spawned_at: birth.spawned_at,
             phase: AtomicU8::new(Phase::Created as u8),
             disposed: AtomicBool::new(false),
+            stored: std::cell::Cell::new(false),
             traits: birth.traits,
         };
         let cell = memory.cast::<Cell<F, T>>();
@@ -313,7 +316,8 @@ impl Record {
             self.id,
             self.phase()
         );
-        self.phase.store(next as u8, Ordering::Relaxed);
+        // Release, for one who claims it: the place was written before.
+        self.phase.store(next as u8, Ordering::Release);
     }
 
     /// Takes a task that lies in a public queue; false if another was faster.

@@ -193,8 +193,20 @@ impl Node {
         if self.home() != worker {
             return false;
         }
-        self.local.set(self.local.get().wrapping_sub(1));
+        let local = self.local.get().wrapping_sub(1);
+        self.local.set(local);
+        if local == FOLD.wrapping_neg() {
+            self.unfold();
+        }
         true
+    }
+
+    /// Moves a negative share of the home into the word, before it could overflow.
+    #[cold]
+    fn unfold(&self) {
+        // More children have been counted there than this, or fewer could not have been released.
+        self.word.0.fetch_sub(FOLD, Ordering::AcqRel);
+        self.local.set(0);
     }
 
     /// Uncounts a child that ended on `worker` (NOBODY: on a foreign thread).
@@ -202,8 +214,7 @@ impl Node {
     /// Unless the answer is `Last`, the node may be gone when this returns.
     #[inline]
     pub(crate) fn release_child(&self, worker: WorkerNumber) -> Release {
-        if worker != NOBODY && self.home() == worker {
-            self.local.set(self.local.get().wrapping_sub(1));
+        if worker != NOBODY && self.release_at_home(worker) {
             Release::StillOpen
         } else {
             self.word.release_child()

@@ -11,6 +11,7 @@ use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
 use crate::scheduler::worker::Worker;
 use std::fmt;
+use std::io::Write;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -433,10 +434,10 @@ impl Drop for Runtime {
         let mut seconds = 10;
         while !self.shared.root.wait(Duration::from_secs(seconds)) {
             seconds = 60;
-            eprintln!(
+            say(&format!(
                 "cygnet: a runtime is being dropped and waits for its tasks: {}",
                 Metrics::read(&self.shared).unfinished()
-            );
+            ));
         }
         self.shared.stop();
         for thread in self.threads.drain(..) {
@@ -457,9 +458,14 @@ impl Runtime {
         std::mem::forget(self.reporter.take());
         std::mem::forget(Arc::clone(&self.shared));
         if std::thread::panicking() {
-            eprintln!("{sentence}");
+            say(sentence);
         } else {
             panic!("{sentence}");
         }
     }
+}
+
+/// A line on stderr, if there is one: `eprintln!` panics where it is closed.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -5,7 +5,8 @@ use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
 use crate::runtime::spawn::terms;
-use crate::runtime::task::{Claim, TaskId, is_running_task};
+use crate::runtime::task::{Claim, TaskId, is_refused, is_running_task};
+use crate::scheduler::no_suspend::assert_may_suspend;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::wait::cancel;
 use crate::scheduler::worker::Worker;
@@ -109,6 +110,10 @@ impl<'scope> Scope<'scope, '_> {
         T: Send + 'scope,
     {
         let (worker, task) = here("Scope::spawn");
+        assert!(
+            self.frame.is_of(worker),
+            "cygnet: Scope::spawn was called by a task of another runtime than the scope's"
+        );
         let terms = terms(task, Location::caller(), Traits::default(), None);
         // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor does
         // 'scope end, before the frame's last child has ended. The frame is open: only its
@@ -147,6 +152,9 @@ impl<T> ScopedTask<'_, T> {
             Err(claim) => {
                 cancel(claim.record());
                 claim.let_go(true);
+                if is_refused() {
+                    assert_may_suspend();
+                }
                 Err(JoinError::Cancelled(Cancelled::new()))
             }
         }

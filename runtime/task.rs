@@ -4,7 +4,8 @@ use crate::retire::join::Waiter;
 use crate::retire::record::{Phase, Record};
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
-use crate::scheduler::complete::{dispose_by_handle, release};
+use crate::scheduler::complete::{dispose, dispose_by_handle, release};
+use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
 use crate::scheduler::run::run_in_place;
 use crate::scheduler::wait::{await_end_anywhere, cancel};
 use crate::scheduler::worker::Worker;
@@ -62,7 +63,7 @@ impl<T> Claim<T> {
         if let Some(worker) = Worker::current()
             && worker.claim_in_place(self.record, kind)
         {
-            return Ok(self.run_here(worker, kind));
+            return self.run_here(worker, kind);
         }
         self.await_and_take(kind)
     }
@@ -75,12 +76,18 @@ impl<T> Claim<T> {
             return Err(JoinError::OwnEnd);
         }
         self.abandon();
+        if is_refused() {
+            assert_may_suspend();
+        }
         Err(JoinError::Cancelled(Cancelled::new()))
     }
 
     #[inline(never)]
     fn await_and_take(self, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
         if is_running_task(self.record) {
+            return Err(self);
+        }
+        if kind != WaitKind::Structured && !self.record().join.is_done() && is_refused() {
             return Err(self);
         }
         match await_end_anywhere(&self.record().join, kind) {
@@ -91,21 +98,14 @@ impl<T> Claim<T> {
     }
 
     /// Runs a task that the caller has claimed on the present stack.
-    fn run_here(self, worker: &Worker, kind: WaitKind) -> Result<T, JoinError> {
+    fn run_here(self, worker: &Worker, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
         worker.counters().in_place.add(1);
         run_in_place(worker, self.record);
         let worker = Worker::current().expect("tasks run on workers");
         let record = self.record();
         if !record.node.close() {
             // Children are left; the last of them completes the task.
-            let kind = if kind == WaitKind::Structured { kind } else { WaitKind::Grant };
-            return match self.await_and_take(kind) {
-                Ok(outcome) => outcome,
-                Err(claim) => {
-                    claim.abandon();
-                    Err(JoinError::Cancelled(Cancelled::new()))
-                }
-            };
+            return self.await_and_take(kind);
         }
         record.set_phase(Phase::Finished);
         record.join.finish_unshared();
@@ -121,7 +121,7 @@ impl<T> Claim<T> {
         unsafe { crate::scheduler::complete::release_run(worker, pointer, 2) };
         let left = crate::scheduler::complete::release_parent(worker.number(), parent);
         debug_assert!(left.is_none(), "the parent runs, it cannot have ended");
-        outcome.map_err(JoinError::from)
+        Ok(outcome.map_err(JoinError::from))
     }
 
     /// Takes the outcome of a task that has ended.
@@ -141,7 +141,14 @@ impl<T> Claim<T> {
     pub(crate) fn let_go(self, in_scope: bool) {
         let record = ManuallyDrop::new(self).record;
         // SAFETY: the handle's reference.
-        if !unsafe { record.as_ref() }.join.detach() {
+        let task = unsafe { record.as_ref() };
+        if task.traits.local && task.stored.get() && !task.join.is_done() {
+            // Only children are left, the last of which may end on another worker. The outcome need not
+            // be Send: it is dropped here, at its home, before the claim to it is given up.
+            // SAFETY: it is stored, and nobody else touches it before the word says DETACHED.
+            unsafe { dispose(record) };
+        }
+        if !task.join.detach() {
             // SAFETY: done, and the claim was the only one.
             unsafe { dispose_by_handle(record, in_scope) };
         }
@@ -311,6 +318,11 @@ impl<T> fmt::Debug for Task<T> {
             .field("finished", &self.is_finished())
             .finish()
     }
+}
+
+/// Whether a wait of the caller would be refused by a panic.
+pub(crate) fn is_refused() -> bool {
+    is_forbidden() && Worker::current().is_some_and(|worker| worker.task().is_some())
 }
 
 /// Whether a task is the calling one.

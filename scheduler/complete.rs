@@ -44,8 +44,8 @@ unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
         match task.join.finish() {
             Finished::Unclaimed => {}
             Finished::Detached => {
-                // Still counted in the parent, which thus may take what a destructor spawns.
-                let outer = worker.node.replace(parent);
+                // In nobody's name: the parent may be running on another worker.
+                let outer = worker.node.replace(ptr::null());
                 // SAFETY: the handle is gone, so the outcome is ours.
                 no_suspend(|| unsafe { dispose(record) });
                 worker.node.set(outer);
@@ -162,6 +162,10 @@ pub(crate) unsafe fn dispose_by_handle(record: NonNull<Record>, in_scope: bool) 
     if in_scope {
         // SAFETY: passed on.
         unsafe { dispose(record) };
+        return;
+    }
+    // SAFETY: the caller holds a reference.
+    if unsafe { record.as_ref() }.disposed.load(Ordering::Relaxed) {
         return;
     }
     // SAFETY: passed on.

@@ -11,8 +11,9 @@
 
 use crate::retire::record::Record;
 use crate::retire::tree::Node;
+use crate::scheduler::complete::release;
 use crate::scheduler::idle::Rest;
-use crate::scheduler::item::Runnable;
+use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::run::start;
 use crate::scheduler::worker::{Worker, task_of};
 use std::ptr::NonNull;
@@ -32,6 +33,9 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
             }
         } else {
             offer_or_run(worker, task);
+            if !me.wait.is_parked() {
+                continue; // what was run was what it waited for
+            }
         }
         let shared = worker.shared();
         shared.idle.rest(shared, worker.remote.index, Rest::Held, || {
@@ -46,23 +50,31 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
 fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
     let shared = worker.shared();
     let mut others = Vec::new();
+    let mut started = Vec::new();
     loop {
         let fresh = worker.remote.front.pop().or_else(|| {
-            worker.deque.pop().and_then(|item| match item.open() {
-                Runnable::Fresh(record) => {
-                    // SAFETY: the item holds a reference.
-                    if unsafe { record.as_ref() }.claim() { Some(record) } else { None }
+            while let Some(item) = worker.deque.pop() {
+                match item.open() {
+                    Runnable::Fresh(record) => {
+                        // SAFETY: the item holds a reference.
+                        if unsafe { record.as_ref() }.claim() {
+                            return Some(record);
+                        }
+                        // SAFETY: the item's reference, given up.
+                        unsafe { release(record, 1) };
+                    }
+                    Runnable::Started(record) => started.push(record),
                 }
-                Runnable::Started(record) => {
-                    shared.injector.push(crate::scheduler::item::Item::started(record));
-                    None
-                }
-            })
+            }
+            worker.next_local()
         });
         let Some(record) = fresh else { break };
         // SAFETY: we hold its run reference.
         let parent = unsafe { record.as_ref() }.node.parent;
-        if descends_from(parent, task) {
+        // SAFETY: as above.
+        let traits = unsafe { record.as_ref() }.traits;
+        let fits = traits.stack_class == 0 && !traits.migratable && worker.strand().has_room();
+        if fits && descends_from(parent, task) {
             start(worker, record);
         } else {
             others.push(record);
@@ -70,8 +82,17 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
     }
     for record in others {
         // SAFETY: we hold its run reference.
-        unsafe { record.as_ref() }.unclaim();
-        shared.inject(record);
+        let task = unsafe { record.as_ref() };
+        task.unclaim();
+        if task.traits.local {
+            worker.local.borrow_mut().push_back(record);
+        } else {
+            shared.inject(record);
+        }
+    }
+    for record in started {
+        shared.injector.push(Item::started(record));
+        shared.idle.notify(shared, true);
     }
 }
 

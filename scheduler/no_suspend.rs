@@ -1,18 +1,28 @@
 //! Sections in which a task must not be suspended.
 
+use crate::scheduler::worker::Worker;
 use std::cell::Cell;
 
 thread_local! {
-    /// How many such sections this thread is in. A task inside one never leaves its thread, so the
-    /// count need not travel with tasks.
+    /// How many such sections a plain thread is in. A worker counts its own: the compiler might keep
+    /// the address of a thread-local over a suspension of a task that changes threads.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The count of the present thread. A task inside a section never leaves its thread, so the count need
+/// not travel with tasks.
+fn with_depth<R>(f: impl FnOnce(&Cell<u32>) -> R) -> R {
+    match Worker::current() {
+        Some(worker) => f(&worker.forbidden),
+        None => DEPTH.with(f),
+    }
 }
 
 struct Section;
 
 impl Drop for Section {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
+        with_depth(|depth| depth.set(depth.get() - 1));
     }
 }
 
@@ -37,7 +47,7 @@ impl Drop for Section {
 /// # Panics
 /// As `f` does. A call below it that would suspend panics.
 pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
-    DEPTH.set(DEPTH.get() + 1);
+    with_depth(|depth| depth.set(depth.get() + 1));
     let _section = Section;
     f()
 }
@@ -46,7 +56,7 @@ pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
 #[inline]
 #[track_caller]
 pub(crate) fn assert_may_suspend() {
-    if DEPTH.get() > 0 {
+    if is_forbidden() {
         refuse();
     }
 }
@@ -60,5 +70,5 @@ fn refuse() -> ! {
 /// Whether the caller is in a section that forbids suspension.
 #[inline]
 pub(crate) fn is_forbidden() -> bool {
-    DEPTH.get() > 0
+    with_depth(|depth| depth.get() > 0)
 }

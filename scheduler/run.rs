@@ -11,7 +11,7 @@
 //! local spawns or endless yields.
 
 use crate::retire::coroutine::Coroutine;
-use crate::retire::record::{Phase, Record};
+use crate::retire::record::{Extras, Phase, Record, drop_payload, quietly};
 use crate::retire::stack::StackClass;
 use crate::retire::tree::NOBODY;
 use crate::scheduler::complete::{complete, dispose, release};
@@ -101,14 +101,14 @@ impl Worker {
     pub(crate) fn has_fresh(&self) -> bool {
         !self.remote.front.is_empty()
             || !self.deque.is_empty()
-            || !self.local.is_empty()
+            || !self.local.borrow().is_empty()
             || !self.shared().injector.is_empty()
             || !self.dedicated.get().is_null()
     }
 
     /// Whether there are fresh tasks that come last.
     pub(crate) fn has_neglected(&self) -> bool {
-        !self.local.is_empty() || !self.shared().injector.is_empty()
+        !self.local.borrow().is_empty() || !self.shared().injector.is_empty()
     }
 
     pub(crate) fn has_ready(&self) -> bool {
@@ -217,17 +217,16 @@ impl Worker {
         let task = unsafe { record.as_ref() };
         let class = self.class_for(task);
         if !self.remote.front.take(record) {
-            if task.phase() != Phase::Ready || !task.claim() {
+            // In a queue of this runtime's, not of another's: known by addresses that are compared and
+            // not followed.
+            let parent = task.node.parent;
+            let root = &raw const self.shared().root.node;
+            let ours = ptr::eq(parent, self.node.get()) || ptr::eq(parent, root);
+            if !ours || task.phase() != Phase::Ready || !task.claim() {
                 return false;
             }
-            if task.traits.local {
-                // Its link is needed for another queue. Its home is where the handle is.
-                let found = self.local.remove(record);
-                debug_assert!(found, "a fresh local task is in its worker's queue");
-            } else {
-                // The queue's entry goes stale and keeps its reference.
-                task.add_reference();
-            }
+            // The queue's entry goes stale and keeps its reference.
+            task.add_reference();
             task.unclaim_privately();
         }
         let Some(strand) = self.new_strand(class, record.as_ptr()) else {
@@ -254,6 +253,8 @@ impl Worker {
         // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
         unsafe { self.main().context.switch(&(*next).context) };
         self.bury();
+        // What the coroutine that came here has set is not ours.
+        self.node.set(ptr::null());
         true
     }
 
@@ -389,8 +390,9 @@ impl Worker {
         None
     }
 
-    fn next_local(&self) -> Option<NonNull<Record>> {
-        while let Some(record) = self.local.pop() {
+    pub(crate) fn next_local(&self) -> Option<NonNull<Record>> {
+        loop {
+            let record = self.local.borrow_mut().pop_front()?;
             // SAFETY: the queue holds a reference.
             if unsafe { record.as_ref() }.claim() {
                 return Some(record);
@@ -398,7 +400,6 @@ impl Worker {
             // SAFETY: a joiner has claimed it and left the queue's reference.
             unsafe { release(record, 1) };
         }
-        None
     }
 
     fn next_injected(&self) -> Option<NonNull<Record>> {
@@ -470,6 +471,8 @@ unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let worker = Worker::current().expect("coroutines run on workers");
         worker.bury();
+        // What the coroutine that was left has set is not ours, and may be gone when we use it.
+        worker.node.set(ptr::null());
         let first = NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut());
         if let Some(first) = first {
             // SAFETY: its run reference came with it.
@@ -513,6 +516,10 @@ pub(crate) fn run_in_place(worker: &Worker, record: NonNull<Record>) {
         // SAFETY: claimed by the caller.
         unsafe { Record::run(record) };
     }
+    task.stored.set(true);
+    if let Some(extras) = task.extras() {
+        drop_locals(extras);
+    }
     if task.join.is_detached() {
         // As long as the task is still the current one: its result's destructor may use it.
         // SAFETY: the handle is gone, so the outcome is ours.
@@ -520,4 +527,16 @@ pub(crate) fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     }
     let worker = Worker::current().expect("tasks run on workers");
     worker.node.set(outer);
+}
+
+/// Drops a task's own bindings of task-locals while it is still the current one: the record may live
+/// on, and these are a user's types.
+#[cold]
+fn drop_locals(extras: &Extras) {
+    // SAFETY: the chain belongs to whoever runs the task, and no reference into it is out: `scope` has
+    // put back what the task began with.
+    let locals = unsafe { std::mem::take(&mut *extras.locals.get()) };
+    if let Some(payload) = quietly(|| drop(locals)) {
+        drop_payload(payload);
+    }
 }

@@ -64,11 +64,6 @@ impl RunQueue {
         Some(head)
     }
 
-    /// Takes the first record if it is this one.
-    pub(crate) fn pop_if(&self, record: NonNull<Record>) -> bool {
-        self.head.get() == record.as_ptr() && self.pop().is_some()
-    }
-
     /// Removes a record from the middle, at a cost that grows with the queue; false if it is not
     /// here.
     pub(crate) fn remove(&self, record: NonNull<Record>) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::retire::record::{Payload, Record};
 use crate::retire::tree::{Node, NodeKind};
+use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::Mutex;
 use std::ptr::NonNull;
@@ -14,11 +15,14 @@ pub(crate) struct ScopeFrame {
     /// First, so that a node of kind Scope is its frame.
     pub(crate) node: Node,
     owner: NonNull<Record>,
+    /// Of the runtime; compared, never followed.
+    shared: *const Shared,
     /// The first panic of a child whose handle is gone.
     panic: Mutex<Option<Payload>>,
 }
 
-// SAFETY: `owner` never changes and is a record, which is shared by design; the rest is Sync.
+// SAFETY: `owner` and `shared` never change; the owner is a record, which is shared by design, and
+// `shared` is only compared. The rest is Sync.
 unsafe impl Sync for ScopeFrame {}
 
 impl ScopeFrame {
@@ -29,8 +33,14 @@ impl ScopeFrame {
         ScopeFrame {
             node: Node::new(NodeKind::Scope, worker.node.get(), home),
             owner,
+            shared: worker.shared.get(),
             panic: Mutex::new(None),
         }
+    }
+
+    /// Whether a worker belongs to the scope's runtime.
+    pub(crate) fn is_of(&self, worker: &Worker) -> bool {
+        worker.shared.get() == self.shared
     }
 
     pub(crate) fn owner(&self) -> NonNull<Record> {

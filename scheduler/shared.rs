@@ -48,7 +48,9 @@ impl Root {
 
     /// No task is left and none will come.
     pub(crate) fn end(&self) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        *ended = true;
+        // Under the lock: who waits may free us as soon as it has seen the flag.
         self.changed.notify_all();
     }
 

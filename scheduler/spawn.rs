@@ -80,7 +80,7 @@ impl Worker {
     fn queue_local(&self, record: NonNull<Record>) {
         // SAFETY: made by the caller, known to nobody yet.
         unsafe { record.as_ref() }.set_phase(crate::retire::record::Phase::Ready);
-        self.local.push(record);
+        self.local.borrow_mut().push_back(record);
     }
 }
 

@@ -203,13 +203,14 @@ impl Worker {
         if !ptr::eq(task.node.parent, self.node.get())
             || task.traits.stack_class != 0
             || task.traits.migratable
+            || self.forbidden.get() > 0
             || !self.strand().has_room()
             || (kind != WaitKind::Structured && self.is_cut())
         {
             return false;
         }
         // Those who are ready have their turn, also if this task goes on for ever with joins.
-        if self.tick() && (self.has_ready() || self.has_neglected()) && !is_forbidden() {
+        if self.tick() && (self.has_ready() || self.has_neglected()) {
             return false;
         }
         if self.remote.front.take(record) {
@@ -218,11 +219,7 @@ impl Worker {
         if task.phase() != Phase::Ready {
             return false;
         }
-        if task.traits.local {
-            // Only from the head of its queue: its link must be free before it runs.
-            return self.local.pop_if(record) && task.claim();
-        }
-        // In a public queue, whose entry goes stale and keeps its reference.
+        // In a public queue (or the local one), whose entry goes stale and keeps its reference.
         if task.claim() {
             task.add_reference();
             return true;

@@ -23,6 +23,7 @@ use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crossbeam_deque::{Stealer, Worker as Deque};
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
 
 /// A coroutine of a worker.
@@ -93,8 +94,9 @@ pub(crate) struct Worker {
     pub(crate) node: Cell<*const Node>,
     pub(crate) main: Cell<*const Strand>,
     pub(crate) ready: RunQueue,
-    /// Fresh tasks that nobody may steal.
-    pub(crate) local: RunQueue,
+    /// Fresh tasks that nobody may steal. Not linked through the records, so that the entry of a task
+    /// that is claimed in place can stay, stale.
+    pub(crate) local: RefCell<VecDeque<NonNull<Record>>>,
     pub(crate) deque: Deque<Item>,
     pub(crate) stacks: RefCell<StackPool>,
     pub(crate) records: RecordPool,
@@ -106,6 +108,8 @@ pub(crate) struct Worker {
     /// The coroutine that has just ended, for the sanitizer.
     #[cfg(cygnet_tsan)]
     pub(crate) departed: Cell<*const Strand>,
+    /// How many sections that forbid suspension the running task is in.
+    pub(crate) forbidden: Cell<u32>,
     /// No stack could be had; cleared when one came free.
     pub(crate) exhausted: Cell<bool>,
     tick: Cell<u32>,
@@ -138,7 +142,8 @@ impl Worker {
             node: Cell::new(ptr::null()),
             main: Cell::new(ptr::null()),
             ready: RunQueue::new(),
-            local: RunQueue::new(),
+            local: RefCell::new(VecDeque::new()),
+            forbidden: Cell::new(0),
             deque,
             stacks: RefCell::new(StackPool::new(WARM_STACKS)),
             records: RecordPool::default(),
