@@ -74,7 +74,8 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
         // SAFETY: as above.
         let traits = unsafe { record.as_ref() }.traits;
         let fits = traits.stack_class == 0 && !traits.migratable && worker.strand().has_room();
-        if fits && descends_from(parent, task) {
+        // With no other worker there is nobody to offer it to: better a reported overflow than a hang.
+        if (fits || shared.workers() == 1) && descends_from(parent, task) {
             start(worker, record);
         } else {
             others.push(record);
