@@ -1,0 +1,45 @@
+//! Tests that need a process of their own: they measure it, or end it by a signal. Such a test runs the
+//! test binary again for itself alone.
+
+use std::env;
+use std::ffi::OsString;
+use std::process::{Command, Output};
+
+const ROLE: &str = "CYGNET_TEST_ROLE";
+
+/// In the child: the role it was started for.
+pub(crate) fn role() -> Option<String> {
+    env::var(ROLE).ok()
+}
+
+/// Runs the test `name` again, in a role.
+pub(crate) fn rerun(name: &str, role: &str) -> Output {
+    let binary = env::current_exe().unwrap();
+    // The tests of another architecture run in an emulator, which the child needs as well.
+    let arch = env::consts::ARCH.to_ascii_uppercase();
+    let runner = env::var(format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER"));
+    let mut words: Vec<OsString> =
+        runner.iter().flat_map(|runner| runner.split_whitespace()).map(OsString::from).collect();
+    words.push(binary.into());
+    Command::new(&words[0])
+        .args(&words[1..])
+        .args(["--exact", name, "--nocapture", "--test-threads=1", "--include-ignored"])
+        .env(ROLE, role)
+        .output()
+        .unwrap()
+}
+
+/// Runs `body` in a process of its own, as the test `name`, and passes its failure on.
+pub(crate) fn alone(name: &str, body: impl FnOnce()) {
+    if role().is_some() {
+        body();
+        // The harness would count a test that was filtered out as a success.
+        println!("{ROLE} done");
+        return;
+    }
+    let output = rerun(name, "alone");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("done"), "{said}\n{complained}");
+    print!("{said}");
+}

@@ -1,0 +1,173 @@
+//! Nothing waits for ever: neither a woken task behind endless spawns, nor a fresh one behind endless
+//! yields, nor an injected one behind either.
+
+mod common;
+
+use common::{give_way_until, with_each, with_each_and_many};
+use cygnet::{Runtime, park, scope, spawn, unparker, yield_now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+
+/// Ways to keep a worker busy for ever without ever waiting.
+const FLOODS: [(&str, fn(&AtomicBool)); 4] = [
+    ("spawn and join", |stop| {
+        while !stop.load(Ordering::Relaxed) {
+            spawn(|| ()).join().unwrap();
+        }
+    }),
+    ("detached spawns that spawn", |stop| {
+        while !stop.load(Ordering::Relaxed) {
+            // In rounds, so that the queue does not grow for ever.
+            let round = spawn(|| (0..100).for_each(|_| spawn(|| ()).detach()));
+            round.join().unwrap();
+        }
+    }),
+    ("yields", |stop| {
+        while !stop.load(Ordering::Relaxed) {
+            yield_now().unwrap();
+        }
+    }),
+    ("scopes", |stop| {
+        while !stop.load(Ordering::Relaxed) {
+            scope(|s| (0..4).for_each(|_| drop(s.spawn(|| ()))));
+        }
+    }),
+];
+
+/// Floods every worker (and one more, so that none is without) while `meanwhile` runs on this thread.
+fn flooded(rt: &Runtime, flood: fn(&AtomicBool), meanwhile: impl FnOnce()) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let started = Arc::new(AtomicUsize::new(0));
+    let floods: Vec<_> = (0..rt.workers() + 1)
+        .map(|_| {
+            let (stop, started) = (stop.clone(), started.clone());
+            rt.spawn(move || {
+                started.fetch_add(1, Ordering::Relaxed);
+                flood(&stop);
+            })
+        })
+        .collect();
+    common::eventually("the floods have started", || {
+        started.load(Ordering::Relaxed) > rt.workers()
+    });
+    meanwhile();
+    stop.store(true, Ordering::Relaxed);
+    floods.into_iter().for_each(|flood| flood.join().unwrap());
+}
+
+#[test]
+fn an_injected_task_gets_its_turn_in_every_flood() {
+    with_each_and_many(|rt| {
+        for (_, flood) in FLOODS {
+            flooded(rt, flood, || {
+                for i in 0..10 {
+                    assert_eq!(rt.spawn(move || i).join().unwrap(), i);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_woken_task_gets_its_turn_in_every_flood() {
+    with_each_and_many(|rt| {
+        for (_, flood) in FLOODS {
+            flooded(rt, flood, || {
+                let (tell, told) = channel();
+                let sleeper = rt.spawn(move || {
+                    tell.send(unparker()).unwrap();
+                    (0..10).for_each(|_| {
+                        park().unwrap();
+                        tell.send(unparker()).unwrap();
+                    });
+                });
+                for _ in 0..10 {
+                    told.recv().unwrap().unpark();
+                }
+                told.recv().unwrap();
+                sleeper.join().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_yielded_task_gets_its_turn_in_every_flood() {
+    with_each_and_many(|rt| {
+        for (_, flood) in FLOODS {
+            flooded(rt, flood, || {
+                let turns = || (0..100).for_each(|_| yield_now().unwrap());
+                rt.spawn(turns).join().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_fresh_child_is_started_although_its_parent_and_others_yield_for_ever() {
+    with_each_and_many(|rt| {
+        flooded(rt, FLOODS[2].1, || {
+            rt.block_on(|| {
+                for _ in 0..10 {
+                    let started = Arc::new(AtomicBool::new(false));
+                    let child = spawn({
+                        let started = started.clone();
+                        move || started.store(true, Ordering::Relaxed)
+                    });
+                    give_way_until(|| started.load(Ordering::Relaxed));
+                    child.join().unwrap();
+                }
+            });
+        });
+    });
+}
+
+#[test]
+fn a_local_and_a_migratable_child_are_started_in_every_flood() {
+    with_each(|rt| {
+        for (_, flood) in FLOODS {
+            flooded(rt, flood, || {
+                rt.block_on(|| {
+                    let started = Arc::new(AtomicUsize::new(0));
+                    let start = |started: &Arc<AtomicUsize>| {
+                        let started = started.clone();
+                        move || {
+                            started.fetch_add(1, Ordering::Relaxed);
+                        }
+                    };
+                    cygnet::spawn_local(start(&started)).detach();
+                    // SAFETY: it holds a counter.
+                    unsafe { cygnet::spawn_migratable(start(&started)) }.detach();
+                    let large = cygnet::task().stack_size(1 << 20).unwrap();
+                    large.spawn(start(&started)).detach();
+                    give_way_until(|| started.load(Ordering::Relaxed) == 3);
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn a_chain_of_detached_spawns_without_end_keeps_nobody_waiting() {
+    fn forever(stop: Arc<AtomicBool>) {
+        if !stop.load(Ordering::Relaxed) {
+            spawn(move || forever(stop)).detach();
+        }
+    }
+    with_each(|rt| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let chains: Vec<_> = (0..rt.workers() + 1)
+            .map(|_| {
+                let stop = stop.clone();
+                // Unscoped, so that the chain's records do not wait for each other.
+                rt.spawn(move || forever(stop))
+            })
+            .collect();
+        for i in 0..20 {
+            assert_eq!(rt.spawn(move || i).join().unwrap(), i);
+        }
+        stop.store(true, Ordering::Relaxed);
+        chains.into_iter().for_each(|chain| chain.join().unwrap());
+    });
+}

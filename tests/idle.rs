@@ -1,0 +1,61 @@
+//! A runtime that has nothing to do does nothing: no processor time, no wake-ups.
+//!
+//! One test, since it measures the threads of its process by their names.
+
+mod common;
+
+use common::{eventually, parks, proc, runtime};
+use cygnet::{park, spawn, yield_now};
+use std::time::{Duration, Instant};
+
+/// What the workers' threads have used: processor time, and times that they gave it up.
+fn used(threads: &[(libc::pid_t, String)]) -> Vec<(u64, u64)> {
+    let of = |id| (proc::processor_time(id).unwrap_or(0), proc::voluntary_switches(id));
+    threads.iter().map(|(id, _)| of(*id)).collect()
+}
+
+#[test]
+fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
+    if common::emulated() {
+        return; // the emulator has threads and signals of its own
+    }
+    for workers in [1, 2, 3, 8, common::MANY] {
+        common::within(|| {
+            let rt = runtime(workers);
+            // It has been busy on all workers, and everything that is left waits.
+            rt.block_on(|| {
+                let tasks: Vec<_> = (0..1_000)
+                    .map(|_| spawn(|| (0..10).for_each(|_| yield_now().unwrap())))
+                    .collect();
+                tasks.into_iter().for_each(|task| task.join().unwrap());
+            });
+            for _ in 0..100 {
+                rt.spawn(|| drop(park())).detach();
+            }
+            eventually("all are parked", || parks(&rt) >= 100);
+            let threads = proc::threads_named("cygnet-");
+            assert_eq!(threads.len(), workers);
+            // Until all sleep: searches and naps end by themselves.
+            let mut before = used(&threads);
+            eventually("all workers are asleep", || {
+                std::thread::sleep(Duration::from_millis(50));
+                let now = used(&threads);
+                std::mem::replace(&mut before, now.clone()) == now
+            });
+            let watched = Duration::from_millis(if workers == 2 { 2_000 } else { 500 });
+            let start = Instant::now();
+            // Nothing to wait for: it is shown that nothing happens.
+            std::thread::sleep(watched);
+            let after = used(&threads);
+            let elapsed = start.elapsed();
+            let time: u64 = after.iter().zip(&before).map(|(a, b)| a.0 - b.0).sum();
+            let wakes: u64 = after.iter().zip(&before).map(|(a, b)| a.1 - b.1).sum();
+            println!(
+                "{workers} workers: {time} ns of processor time, {wakes} wake-ups in {elapsed:?}"
+            );
+            assert_eq!(wakes, 0, "periodic wake-ups with {workers} workers");
+            assert!(u128::from(time) * 1_000 < elapsed.as_nanos(), "{time} ns in {elapsed:?}");
+            drop(rt);
+        });
+    }
+}

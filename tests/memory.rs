@@ -1,0 +1,149 @@
+//! What tasks and runtimes cost in memory, and that it is given back. Each test measures a process of its
+//! own, and prints its figures (`--nocapture`).
+
+mod common;
+
+use common::rerun::alone;
+use common::{eventually, parks, proc, runtime, scaled, scaled_in_debug, within_seconds};
+use cygnet::{Runtime, park, spawn, unparker, yield_now};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+const MIB: u64 = 1 << 20;
+
+/// Parks `count` tasks at once, wakes them, and looks at the memory of the process meanwhile.
+fn park_many(workers: usize, count: usize) {
+    within_seconds(500, || {
+        let rt = runtime(workers);
+        rt.block_on(|| spawn(|| yield_now().unwrap()).join().unwrap());
+        let tables = || proc::status("VmPTE:") * 1024;
+        let (before, tables_before) = (proc::resident(), tables());
+        let start = Instant::now();
+        let (tell, told) = channel();
+        let ended = std::sync::Arc::new(AtomicUsize::new(0));
+        rt.block_on(|| {
+            for _ in 0..count {
+                let (tell, ended) = (tell.clone(), ended.clone());
+                cygnet::spawn_unscoped(move || {
+                    tell.send(unparker()).unwrap();
+                    park().unwrap();
+                    ended.fetch_add(1, Ordering::Relaxed);
+                })
+                .detach();
+            }
+        });
+        drop(tell);
+        let unparkers: Vec<_> = told.iter().take(count).collect();
+        eventually("all are parked", || parks(&rt) >= count as u64);
+        let parked = start.elapsed();
+        // What the test itself holds for each task: an unparker here, and room for it on the way.
+        let own = (unparkers.capacity() * size_of::<cygnet::Unparker>()) as u64;
+        let (peak, tables_peak) = (proc::resident(), tables());
+        let each = (peak - before - own + tables_peak - tables_before) / count as u64;
+        let start = Instant::now();
+        unparkers.iter().for_each(cygnet::Unparker::unpark);
+        eventually("all have ended", || ended.load(Ordering::Relaxed) == count);
+        let woken = start.elapsed();
+        drop(unparkers);
+        let cap = 64 * MIB;
+        let mut after = proc::resident();
+        eventually("the memory has been given back", || {
+            after = proc::resident();
+            after < before + cap + count as u64 * 64
+        });
+        println!(
+            "{count} parked on {workers} workers: {each} B each with page tables (of these {} B of page \
+             tables), parked in {parked:?}, woken and ended in {woken:?}, resident before {} KiB, at the \
+             peak {} KiB, after {} KiB; {} stacks",
+            (tables_peak - tables_before) / count as u64,
+            before / 1024,
+            peak / 1024,
+            after / 1024,
+            rt.metrics().stacks
+        );
+        drop(rt);
+    });
+}
+
+#[test]
+fn a_hundred_thousand_parked_coroutines_wake_end_and_give_their_memory_back() {
+    alone("a_hundred_thousand_parked_coroutines_wake_end_and_give_their_memory_back", || {
+        park_many(2, scaled(100_000));
+    });
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes a minute in a debug build")]
+fn a_million_parked_coroutines_wake_end_and_give_their_memory_back() {
+    alone("a_million_parked_coroutines_wake_end_and_give_their_memory_back", || {
+        park_many(2, scaled(1_000_000));
+    });
+}
+
+#[test]
+fn runtimes_that_were_built_and_dropped_leave_nothing_behind() {
+    alone("runtimes_that_were_built_and_dropped_leave_nothing_behind", || {
+        within_seconds(300, || {
+            let rounds = scaled_in_debug(10_000).max(200);
+            let first = rounds / 10;
+            let (mut threads, mut maps, mut resident) = (0, 0, 0);
+            for round in 0..=rounds {
+                let rt = Runtime::builder().workers(2).build().unwrap();
+                assert_eq!(rt.block_on(|| spawn(|| 1).join().unwrap()), 1);
+                drop(rt);
+                if round == first {
+                    (threads, maps, resident) =
+                        (proc::threads().len(), proc::maps(), proc::resident());
+                }
+            }
+            let grown = proc::resident().saturating_sub(resident);
+            println!("from round {first} to {rounds}: {grown} B, {maps} to {} maps", proc::maps());
+            assert_eq!(proc::threads().len(), threads);
+            assert!(proc::maps() <= maps + 2, "{} maps were {maps}", proc::maps());
+            // A sanitizer keeps what was freed for a while.
+            assert!(grown < 256 << 10 || common::SANITIZED, "{grown} B more than at round {first}");
+        });
+    });
+}
+
+#[test]
+fn stacks_are_used_again() {
+    alone("stacks_are_used_again", || {
+        within_seconds(60, || {
+            for workers in common::WORKERS {
+                let rt = runtime(workers);
+                for _ in 0..scaled(1_000) {
+                    rt.block_on(|| {
+                        let tasks: Vec<_> =
+                            (0..10).map(|_| spawn(|| yield_now().unwrap())).collect();
+                        tasks.into_iter().for_each(|task| task.join().unwrap());
+                    });
+                }
+                let most = rt.metrics().stacks_high_water;
+                // All ten, the root, and a loop for each worker, each on a stack of another worker.
+                assert!(most <= 16 * workers, "{most} stacks with {workers} workers");
+            }
+        });
+    });
+}
+
+#[test]
+fn queued_tasks_have_no_stacks() {
+    alone("queued_tasks_have_no_stacks", || {
+        within_seconds(60, || {
+            let rt = runtime(1);
+            let count = scaled(200_000);
+            rt.block_on(|| {
+                let before = proc::resident();
+                for _ in 0..count {
+                    spawn(|| ()).detach();
+                }
+                let each = (proc::resident() - before) / count as u64;
+                println!("{each} B for each queued task");
+                assert!(each < 400 || common::SANITIZED, "{each} B for each queued task");
+                assert!(rt.metrics().stacks < 100);
+            });
+        });
+    });
+}
