@@ -3,7 +3,9 @@
 //! Each function performs its operation `n` times and returns how long that took, its own
 //! preparations excluded. If nothing else is said it runs inside a task (`block_on`).
 
+use std::cell::RefCell;
 use std::hint::{black_box, spin_loop};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -107,16 +109,21 @@ pub fn batches(n: u64, size: usize) -> Duration {
 pub fn yields(n: u64, tasks: usize) -> Duration {
     let stop = Arc::new(AtomicBool::new(false));
     let gate = Gate::new(tasks - 1);
+    // All are started before any of them yields.
+    let started = Rc::new(RefCell::new(Vec::with_capacity(tasks)));
     let others: Vec<LocalTask<()>> = (1..tasks)
         .map(|_| {
-            let (stop, gate) = (Arc::clone(&stop), Arc::clone(&gate));
+            let (stop, gate, started) = (Arc::clone(&stop), Arc::clone(&gate), Rc::clone(&started));
             cygnet::spawn_local(move || {
+                started.borrow_mut().push(cygnet::unparker());
                 gate.pass();
+                let _ = cygnet::park();
                 while !stop.load(Ordering::Relaxed) && cygnet::yield_now().is_ok() {}
             })
         })
         .collect();
     gate.wait();
+    started.take().iter().for_each(Unparker::unpark);
     // Each yield of the caller lets all others yield once.
     let rounds = n.div_ceil(tasks as u64);
     let began = Instant::now();

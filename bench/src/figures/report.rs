@@ -211,7 +211,7 @@ impl Page {
              {} rounds{}; {} disturbed measurements repeated, {} kept\n\
              r = {} (an atomic read-modify-write), a call {}, a load {}, a fresh page {}\n\n",
             self.rounds,
-            if self.quick { ", in a hurry: not for publication" } else { "" },
+            if self.quick { ", in a hurry and with fewer tasks: not for publication" } else { "" },
             self.repeated,
             self.disturbed,
             amount(self.floors.rmw, Unit::Time),
