@@ -8,9 +8,10 @@ use cygnet_bench::figures::ops;
 type Operation = fn(u64) -> Duration;
 
 fn spawn_and_join(c: &mut Criterion) {
-    let cases: [(&str, Operation); 3] = [
+    let cases: [(&str, Operation); 4] = [
         ("in place", ops::spawn_join_in_place),
         ("own stack", ops::spawn_join_own_stack),
+        ("through the loop", ops::spawn_join_through_loop),
         ("child yields", ops::spawn_join_yielding),
     ];
     let mut group = c.benchmark_group("spawn+join");

@@ -67,6 +67,8 @@ pub const CASES: &[Case] = &[
     timed("spawn-join-in-place-2", |p| inside(p, 2, ops::spawn_join_in_place)),
     timed("spawn-join-own-stack-1", |p| inside(p, 1, ops::spawn_join_own_stack)),
     timed("spawn-join-own-stack-2", |p| inside(p, 2, ops::spawn_join_own_stack)),
+    timed("spawn-join-loop-1", |p| inside(p, 1, ops::spawn_join_through_loop)),
+    timed("spawn-join-loop-2", |p| inside(p, 2, ops::spawn_join_through_loop)),
     timed("spawn-join-yielding-1", |p| inside(p, 1, ops::spawn_join_yielding)),
     timed("spawn-join-yielding-2", |p| inside(p, 2, ops::spawn_join_yielding)),
     timed("start-in-place", |p| delays_inside(p, 1, ops::start_in_place)),

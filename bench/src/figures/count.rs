@@ -11,6 +11,7 @@ type Counted = (&'static str, fn(u64));
 const COUNTED: &[Counted] = &[
     ("spawn-join-in-place", |n| inside(n, ops::spawn_join_in_place)),
     ("spawn-join-own-stack", |n| inside(n, ops::spawn_join_own_stack)),
+    ("spawn-join-loop", |n| inside(n, ops::spawn_join_through_loop)),
     ("spawn-join-yielding", |n| inside(n, ops::spawn_join_yielding)),
     // The operation is one task; a batch has a thousand.
     ("batch", |n| inside(n, |n| ops::batches(n.div_ceil(1000), 1000))),

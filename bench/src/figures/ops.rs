@@ -64,7 +64,8 @@ pub fn spawn_join_in_place(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// One child at a time that has a stack of its own: the parent parks, two switches.
+/// One child at a time that asks for a stack of its own, so that it cannot be called in place: the
+/// parent parks.
 pub fn spawn_join_own_stack(n: u64) -> Duration {
     let began = Instant::now();
     for i in 0..n {
@@ -72,6 +73,25 @@ pub fn spawn_join_own_stack(n: u64) -> Duration {
         black_box(task.spawn(move || black_box(i)).join().ok());
     }
     began.elapsed()
+}
+
+/// One child at a time that the parent parks for: the child is started by the loop on a stack of the
+/// pool, wakes the parent, and ends; the join finds it done. Two switches.
+pub fn spawn_join_through_loop(n: u64) -> Duration {
+    let parent = cygnet::unparker();
+    let parent = &parent;
+    cygnet::scope(|scope| {
+        let began = Instant::now();
+        for i in 0..n {
+            let child = scope.spawn(move || {
+                parent.unpark();
+                black_box(i)
+            });
+            let _ = cygnet::park();
+            black_box(child.join().ok());
+        }
+        began.elapsed()
+    })
 }
 
 /// One child at a time that yields once: called in place, it finds nobody to yield to.

@@ -107,6 +107,8 @@ pub const ROWS: &[Row] = &[
     time("spawn+join in place, 2 workers", "spawn-join-in-place-2", TIME, Rmw, IN_PLACE),
     time("spawn+join own stack, 1 worker", "spawn-join-own-stack-1", TIME, Rmw, OWN_STACK),
     time("spawn+join own stack, 2 workers", "spawn-join-own-stack-2", TIME, Rmw, OWN_STACK),
+    time("spawn+join through the loop, 1 worker", "spawn-join-loop-1", TIME, Rmw, OWN_STACK),
+    time("spawn+join through the loop, 2 workers", "spawn-join-loop-2", TIME, Rmw, OWN_STACK),
     time("spawn+join, child yields, 1 worker", "spawn-join-yielding-1", TIME, Rmw, STATED),
     time("spawn+join, child yields, 2 workers", "spawn-join-yielding-2", TIME, Rmw, STATED),
     time("spawn to start, in place, p50", "start-in-place", "p50", Rmw, STATED),
