@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use cygnet_bench::figures::FiguresArgs;
 
 /// Compute jobs on coroutines.
 #[derive(Debug, Parser)]
@@ -22,6 +23,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         job: Job,
     },
+    /// Measure what the library's calls cost, each figure beside its floor and its target
+    ///
+    /// Each measurement is a process of its own, and the figures take turns, round after round; the
+    /// table shows the median over the rounds. Nothing else should run on the machine meanwhile.
+    Bench(FiguresArgs),
 }
 
 /// The jobs.

@@ -14,10 +14,12 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
+use cygnet_bench::figures;
 
 fn main() -> ExitCode {
     let outcome = match cli::Cli::parse().command {
         cli::Command::Run { job } => jobs::run(job),
+        cli::Command::Bench(args) => Ok(figures::run(&args)),
     };
     match outcome {
         Ok(status) => status,

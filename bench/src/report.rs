@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use cygnet::Runtime;
+use cygnet_bench::clock::cpu_time;
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -190,18 +191,10 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// The processor time that all threads of the process have used.
-fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec that lives across the call and is borrowed for nothing
-    // else; the kernel writes it and keeps no copy of the pointer.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    assert_eq!(status, 0, "Linux has a clock of the process's processor time");
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

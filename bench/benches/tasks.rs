@@ -1,0 +1,64 @@
+//! What tasks cost from spawn to join.
+
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use cygnet_bench::figures::ops;
+
+type Operation = fn(u64) -> Duration;
+
+fn spawn_and_join(c: &mut Criterion) {
+    let cases: [(&str, Operation); 4] = [
+        ("in place", ops::spawn_join_in_place),
+        ("own stack", ops::spawn_join_own_stack),
+        ("through the loop", ops::spawn_join_through_loop),
+        ("child yields", ops::spawn_join_yielding),
+    ];
+    let mut group = c.benchmark_group("spawn+join");
+    for workers in [1, 2] {
+        let runtime = ops::runtime(workers);
+        for (name, operation) in cases {
+            group.bench_function(format!("{name}, {workers} workers"), |b| {
+                b.iter_custom(|n| runtime.block_on(|| operation(n)));
+            });
+        }
+    }
+    group.finish();
+}
+
+fn batch(c: &mut Criterion) {
+    const SIZE: usize = 10_000;
+    let mut group = c.benchmark_group("batch");
+    group.throughput(Throughput::Elements(SIZE as u64));
+    for workers in [1, 2] {
+        let runtime = ops::runtime(workers);
+        group.bench_function(format!("{SIZE} tasks, {workers} workers"), |b| {
+            b.iter_custom(|n| runtime.block_on(|| ops::batches(n, SIZE)));
+        });
+    }
+    group.finish();
+}
+
+fn from_outside(c: &mut Criterion) {
+    let runtime = ops::runtime(2);
+    c.bench_function("spawn from outside and wait", |b| {
+        b.iter_custom(|n| ops::spawn_from_outside(&runtime, n));
+    });
+    c.bench_function("life of a runtime of 2 workers", |b| {
+        b.iter_custom(|n| ops::life_of_a_runtime(n, 2));
+    });
+}
+
+fn short() -> Criterion {
+    Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(800))
+}
+
+criterion_group! {
+    name = benches;
+    config = short();
+    targets = spawn_and_join, batch, from_outside
+}
+criterion_main!(benches);

@@ -1,0 +1,228 @@
+//! Cases: what one process measures, and prints as one line of JSON.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use super::floor::{Floor, Floors};
+use super::harness::{Cost, Delays, Plan, repeat, sample};
+use super::{memory, ops};
+use crate::clock::cpu_time;
+
+/// The values of a case by their keys: nanoseconds for an operation, bytes for a task.
+pub type Values = BTreeMap<String, f64>;
+
+/// Median time of an operation.
+pub const TIME: &str = "time";
+/// Processor time of an operation, on all threads.
+pub const CPU: &str = "cpu";
+
+/// Tasks in a batch.
+const BATCH: usize = 100_000;
+/// How long a worker is left alone so that it is sure to sleep.
+const ASLEEP: Duration = Duration::from_millis(3);
+
+/// One thing to measure.
+pub struct Case {
+    /// What `--measure` calls it.
+    pub name: &'static str,
+    /// The floor that is measured in the same process besides the usual ones.
+    pub floor: Floor,
+    /// Rounds beyond which nothing is learnt: of memory there is next to no spread.
+    pub most_rounds: u32,
+    run: fn(&Plan) -> anyhow::Result<Values>,
+}
+
+/// What a process that measures a case prints.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The case.
+    pub case: String,
+    /// What was measured; empty if nothing could be.
+    pub values: Values,
+    /// Why nothing was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+    /// The floors in that process.
+    pub floors: Floors,
+    /// Processor time of the whole process in seconds.
+    pub cpu_seconds: f64,
+}
+
+/// A case of times.
+const fn timed(name: &'static str, run: fn(&Plan) -> anyhow::Result<Values>) -> Case {
+    Case { name, floor: Floor::Rmw, most_rounds: u32::MAX, run }
+}
+
+/// A case of bytes.
+const fn sized(name: &'static str, run: fn(&Plan) -> anyhow::Result<Values>) -> Case {
+    Case { name, floor: Floor::Rmw, most_rounds: 3, run }
+}
+
+/// All cases, in the order in which a round goes through them.
+pub const CASES: &[Case] = &[
+    timed("spawn-join-in-place-1", |p| inside(p, 1, ops::spawn_join_in_place)),
+    timed("spawn-join-in-place-2", |p| inside(p, 2, ops::spawn_join_in_place)),
+    timed("spawn-join-own-stack-1", |p| inside(p, 1, ops::spawn_join_own_stack)),
+    timed("spawn-join-own-stack-2", |p| inside(p, 2, ops::spawn_join_own_stack)),
+    timed("spawn-join-loop-1", |p| inside(p, 1, ops::spawn_join_through_loop)),
+    timed("spawn-join-loop-2", |p| inside(p, 2, ops::spawn_join_through_loop)),
+    timed("spawn-join-yielding-1", |p| inside(p, 1, ops::spawn_join_yielding)),
+    timed("spawn-join-yielding-2", |p| inside(p, 2, ops::spawn_join_yielding)),
+    timed("start-in-place", |p| delays_inside(p, 1, ops::start_in_place)),
+    timed("start-own-stack", |p| delays_inside(p, 1, ops::start_on_own_stack)),
+    timed("start-elsewhere-searching", |p| {
+        delays_inside(p, 2, || ops::start_elsewhere(Duration::ZERO))
+    }),
+    timed("start-elsewhere-asleep", |p| delays_inside(p, 2, || ops::start_elsewhere(ASLEEP))),
+    Case {
+        floor: Floor::Handoff,
+        ..timed("start-from-outside", |p| Ok(delays_outside(p, Duration::ZERO)))
+    },
+    Case {
+        floor: Floor::Handoff,
+        ..timed("start-from-outside-asleep", |p| Ok(delays_outside(p, ASLEEP)))
+    },
+    timed("batch-1", |p| Ok(batch(p, 1))),
+    timed("batch-2", |p| Ok(batch(p, 2))),
+    timed("yield-2", |p| inside(p, 1, |n| ops::yields(n, 2))),
+    timed("yield-1000", |p| inside(p, 1, |n| ops::yields(n, 1000))),
+    timed("ping-pong-home", |p| inside(p, 1, ops::ping_pong_at_home)),
+    Case {
+        floor: Floor::Handoff,
+        ..timed("ping-pong-across", |p| inside(p, 2, ops::ping_pong_across))
+    },
+    Case { floor: Floor::Handoff, ..timed("spawn-from-outside", |p| Ok(from_outside(p))) },
+    Case {
+        floor: Floor::Threads,
+        ..timed("runtime", |p| Ok(values(repeat(p, |n| ops::life_of_a_runtime(n, 2)))))
+    },
+    timed("first-start", |p| Ok(first_start(p))),
+    sized("memory-parked-100000", |p| memory::parked(p.size(100_000, 10_000))),
+    sized("memory-parked-1000000", |p| memory::parked(p.size(1_000_000, 20_000))),
+    sized("memory-deep-100000", |p| memory::deep(p.size(100_000, 10_000))),
+    sized("memory-queued-1000000", |p| memory::queued(p.size(1_000_000, 100_000))),
+];
+
+/// The case of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Case> {
+    CASES.iter().find(|case| case.name == name)
+}
+
+/// Measures a case and prints its line.
+///
+/// # Errors
+/// A name that no case has; an output that cannot be written.
+pub fn measure(name: &str, quick: bool) -> anyhow::Result<()> {
+    let case = find(name).with_context(|| format!("no case is called {name}"))?;
+    let floors = Floors::measure(case.floor);
+    let (values, skipped) = match (case.run)(&Plan::new(quick)) {
+        Ok(values) => (values, None),
+        Err(reason) => (Values::new(), Some(format!("{reason:#}"))),
+    };
+    let measurement = Measurement {
+        case: name.to_owned(),
+        values,
+        skipped,
+        floors,
+        cpu_seconds: cpu_time().as_secs_f64(),
+    };
+    println!("{}", serde_json::to_string(&measurement)?);
+    Ok(())
+}
+
+fn values(cost: Cost) -> Values {
+    Values::from([(TIME.to_owned(), cost.wall), (CPU.to_owned(), cost.cpu)])
+}
+
+/// The cost of an operation inside a task.
+fn inside(
+    plan: &Plan,
+    workers: usize,
+    operation: impl FnMut(u64) -> Duration + Send,
+) -> anyhow::Result<Values> {
+    let runtime = ops::runtime(workers);
+    Ok(values(runtime.block_on(|| repeat(plan, operation))))
+}
+
+fn percentiles(delays: &Delays) -> Values {
+    let (p50, p99) = delays.p50_and_p99();
+    Values::from([("p50".to_owned(), p50), ("p99".to_owned(), p99)])
+}
+
+fn delays_inside(
+    plan: &Plan,
+    workers: usize,
+    start: impl FnMut() -> (std::time::Instant, std::time::Instant) + Send,
+) -> anyhow::Result<Values> {
+    let runtime = ops::runtime(workers);
+    Ok(percentiles(&runtime.block_on(|| sample(plan, start))))
+}
+
+fn delays_outside(plan: &Plan, gap: Duration) -> Values {
+    let runtime = ops::runtime(2);
+    percentiles(&sample(plan, || ops::start_from_outside(&runtime, gap)))
+}
+
+/// The first batch of a process, of which there is one, and later ones.
+fn batch(plan: &Plan, workers: usize) -> Values {
+    let size = plan.size(BATCH, 10_000);
+    let runtime = ops::runtime(workers);
+    let (first, later) = runtime.block_on(|| {
+        let first = ops::batches(1, size);
+        (first, repeat(plan, |n| ops::batches(n, size)))
+    });
+    Values::from([
+        ("first".to_owned(), first.as_nanos() as f64 / size as f64),
+        (TIME.to_owned(), later.wall / size as f64),
+        (CPU.to_owned(), later.cpu / size as f64),
+    ])
+}
+
+fn from_outside(plan: &Plan) -> Values {
+    let runtime = ops::runtime(2);
+    values(repeat(plan, |n| ops::spawn_from_outside(&runtime, n)))
+}
+
+/// Spawn, first start and park: on stacks that were never used, and again on the same stacks.
+fn first_start(plan: &Plan) -> Values {
+    let count = plan.size(100_000, 5_000);
+    let (mut fresh, mut warm) = (Vec::new(), Vec::new());
+    let mut total = Duration::ZERO;
+    while total < plan.measured || fresh.len() < 2 {
+        let runtime = ops::runtime(1);
+        let (first, second) = runtime.block_on(|| {
+            let (first, tasks) = ops::park_many(count);
+            ops::release_many(tasks);
+            let (second, tasks) = ops::park_many(count);
+            ops::release_many(tasks);
+            (first, second)
+        });
+        fresh.push(first.as_nanos() as f64 / count as f64);
+        warm.push(second.as_nanos() as f64 / count as f64);
+        total += first + second;
+    }
+    let median = super::stats::median;
+    Values::from([("fresh".to_owned(), median(&fresh)), ("warm".to_owned(), median(&warm))])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_cases_have_the_same_name() {
+        let names: BTreeSet<_> = CASES.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), CASES.len());
+    }
+
+    #[test]
+    fn a_name_that_no_case_has_is_refused() {
+        assert!(measure("nothing", true).unwrap_err().to_string().contains("nothing"));
+    }
+}

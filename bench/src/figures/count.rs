@@ -1,0 +1,57 @@
+//! A number of operations and nothing else, for a tool that counts instructions: the difference
+//! between runs of N and of 2 N belongs to N operations.
+
+use anyhow::{Context, bail};
+
+use super::ops;
+
+/// What can be counted: its name, and what runs it on one worker.
+type Counted = (&'static str, fn(u64));
+
+const COUNTED: &[Counted] = &[
+    ("spawn-join-in-place", |n| inside(n, ops::spawn_join_in_place)),
+    ("spawn-join-own-stack", |n| inside(n, ops::spawn_join_own_stack)),
+    ("spawn-join-loop", |n| inside(n, ops::spawn_join_through_loop)),
+    ("spawn-join-yielding", |n| inside(n, ops::spawn_join_yielding)),
+    // The operation is one task; a batch has a thousand.
+    ("batch", |n| inside(n, |n| ops::batches(n.div_ceil(1000), 1000))),
+    ("yield-2", |n| inside(n, |n| ops::yields(n, 2))),
+    ("yield-1000", |n| inside(n, |n| ops::yields(n, 1000))),
+    ("ping-pong", |n| inside(n, ops::ping_pong_at_home)),
+    ("spawn-from-outside", |n| {
+        ops::spawn_from_outside(&ops::runtime(1), n);
+    }),
+];
+
+/// Runs an operation inside a task of a runtime with one worker.
+fn inside(n: u64, operation: fn(u64) -> std::time::Duration) {
+    ops::runtime(1).block_on(move || operation(n));
+}
+
+/// Runs the operation of that name so many times.
+///
+/// # Errors
+/// A name or a number that is none.
+pub fn run(name: &str, count: &str) -> anyhow::Result<()> {
+    let count = count.parse().with_context(|| format!("not a number of operations: {count}"))?;
+    let Some((_, operation)) = COUNTED.iter().find(|(known, _)| *known == name) else {
+        let names: Vec<_> = COUNTED.iter().map(|(name, _)| *name).collect();
+        bail!("no operation is called {name}; there are: {}", names.join(", "));
+    };
+    operation(count);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_can_be_counted() {
+        for (name, _) in COUNTED {
+            run(name, "100").unwrap();
+        }
+        assert!(run("nothing", "1").unwrap_err().to_string().contains("yield-2"));
+        assert!(run("yield-2", "many").is_err());
+    }
+}

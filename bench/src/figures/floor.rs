@@ -1,0 +1,190 @@
+//! Floors: the least that the machine charges for what a call consists of.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memmap2::{Advice, MmapMut};
+use serde::{Deserialize, Serialize};
+
+use super::harness::{Plan, repeat};
+
+/// What a figure stands beside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Floor {
+    /// One atomic read-modify-write that nobody contends for: the unit r.
+    Rmw,
+    /// One call that is not inlined.
+    Call,
+    /// One load.
+    Load,
+    /// The first write to a page.
+    Page,
+    /// One thread of the system unparks another and parks: a step of their ping-pong.
+    Handoff,
+    /// Two threads of the system, started and joined.
+    Threads,
+    /// So many bytes, by the nature of the thing.
+    Bytes(u32),
+}
+
+/// The floors of a process, in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Floors {
+    /// See [`Floor::Rmw`].
+    pub rmw: f64,
+    /// See [`Floor::Call`].
+    pub call: f64,
+    /// See [`Floor::Load`].
+    pub load: f64,
+    /// See [`Floor::Page`].
+    pub page: f64,
+    /// The floor that the case asked for besides these.
+    pub other: Option<f64>,
+}
+
+impl Floors {
+    /// Measures them, in some 60 ms, and `other` if it is none of the four.
+    #[must_use]
+    pub fn measure(other: Floor) -> Floors {
+        let plan = Plan {
+            warm_up: Duration::from_millis(2),
+            measured: Duration::from_millis(12),
+            quick: true,
+        };
+        Floors {
+            rmw: repeat(&plan, rmw).wall,
+            call: repeat(&plan, call).wall,
+            load: repeat(&plan, load).wall,
+            page: page(),
+            other: match other {
+                Floor::Handoff => Some(repeat(&plan, handoff).wall),
+                Floor::Threads => Some(repeat(&plan, threads).wall),
+                _ => None,
+            },
+        }
+    }
+
+    /// The floor of a kind; none if it was not measured.
+    #[must_use]
+    pub fn get(&self, floor: Floor) -> Option<f64> {
+        match floor {
+            Floor::Rmw => Some(self.rmw),
+            Floor::Call => Some(self.call),
+            Floor::Load => Some(self.load),
+            Floor::Page => Some(self.page),
+            Floor::Handoff | Floor::Threads => self.other,
+            Floor::Bytes(bytes) => Some(bytes.into()),
+        }
+    }
+}
+
+fn rmw(n: u64) -> Duration {
+    let word = AtomicU64::new(0);
+    let word = black_box(&word);
+    let began = Instant::now();
+    for _ in 0..n {
+        word.fetch_add(1, Ordering::Relaxed);
+    }
+    began.elapsed()
+}
+
+#[inline(never)]
+fn callee(x: u64) -> u64 {
+    black_box(x)
+}
+
+fn call(n: u64) -> Duration {
+    let began = Instant::now();
+    let mut x = 0;
+    for _ in 0..n {
+        x = callee(x);
+    }
+    black_box(x);
+    began.elapsed()
+}
+
+fn load(n: u64) -> Duration {
+    let word = AtomicU64::new(1);
+    let word = black_box(&word);
+    let began = Instant::now();
+    let mut sum = 0_u64;
+    for _ in 0..n {
+        sum = sum.wrapping_add(word.load(Ordering::Relaxed));
+    }
+    black_box(sum);
+    began.elapsed()
+}
+
+/// The first write to each of some thousand pages of 4 KiB; NaN if there is no memory for them.
+fn page() -> f64 {
+    const PAGES: usize = 4096;
+    const PAGE: usize = 4096;
+    let Ok(mut map) = MmapMut::map_anon(PAGES * PAGE) else { return f64::NAN };
+    // Without huge pages, as stacks have none. A kernel that knows none refuses, which is as good.
+    let _ = map.advise(Advice::NoHugePage);
+    let began = Instant::now();
+    for page in 0..PAGES {
+        map[page * PAGE] = 1;
+    }
+    black_box(&map);
+    began.elapsed().as_nanos() as f64 / PAGES as f64
+}
+
+/// `n` steps; each thread makes half of them.
+fn handoff(n: u64) -> Duration {
+    let rounds = n.div_ceil(2);
+    let turn = Arc::new(AtomicBool::new(false));
+    let main = thread::current();
+    let theirs = Arc::clone(&turn);
+    let other = thread::spawn(move || {
+        for _ in 0..rounds {
+            while !theirs.load(Ordering::Acquire) {
+                thread::park();
+            }
+            theirs.store(false, Ordering::Release);
+            main.unpark();
+        }
+    });
+    let began = Instant::now();
+    for _ in 0..rounds {
+        turn.store(true, Ordering::Release);
+        other.thread().unpark();
+        while turn.load(Ordering::Acquire) {
+            thread::park();
+        }
+    }
+    let time = began.elapsed();
+    // It has nothing in it that could panic.
+    let _ = other.join();
+    // A single step cannot be had.
+    if n == 1 { time / 2 } else { time }
+}
+
+fn threads(n: u64) -> Duration {
+    let began = Instant::now();
+    for _ in 0..n {
+        let pair = [thread::spawn(|| ()), thread::spawn(|| ())];
+        for thread in pair {
+            let _ = thread.join();
+        }
+    }
+    began.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floors_are_in_their_order() {
+        let floors = Floors::measure(Floor::Handoff);
+        assert!(floors.load > 0.0 && floors.load <= floors.rmw, "{floors:?}");
+        assert!(floors.rmw < floors.page, "{floors:?}");
+        assert!(floors.get(Floor::Handoff).is_some());
+        assert_eq!(floors.get(Floor::Threads), floors.other);
+        assert_eq!(floors.get(Floor::Bytes(7)), Some(7.0));
+    }
+}

@@ -1,0 +1,104 @@
+//! What stands beside every published figure: machine, versions, date.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+/// Where and with what the figures were taken.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The version of the library.
+    pub cygnet: &'static str,
+    /// The compiler that built this program.
+    pub rustc: &'static str,
+    /// The processor's name for itself.
+    pub cpu: String,
+    /// Cores that the process may use.
+    pub cores: usize,
+    /// The kernel's version.
+    pub kernel: String,
+    /// The day, in UTC.
+    pub date: String,
+}
+
+impl Machine {
+    /// This one, today.
+    #[must_use]
+    pub fn here() -> Machine {
+        Machine {
+            cygnet: env!("CARGO_PKG_VERSION"),
+            rustc: env!("CYGNET_BENCH_RUSTC"),
+            cpu: cpu(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+                .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
+            date: date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())),
+        }
+    }
+}
+
+/// The model in the kernel's description; the ARM kernels tell a number only.
+fn cpu(info: &str) -> String {
+    let field = |name: &str| {
+        let line = info.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    field("model name")
+        .or_else(|| Some(format!("{}, part {}", std::env::consts::ARCH, field("CPU part")?)))
+        .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+/// The day of a number of seconds since 1970, in the proleptic Gregorian calendar (Hinnant's
+/// `civil_from_days`).
+fn date(seconds: u64) -> String {
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Time that all processors of the machine have been busy, the hypervisor's theft included, in
+/// seconds; none if the kernel does not tell.
+#[must_use]
+pub fn busy_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<f64> = line.split_whitespace().filter_map(|tick| tick.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; guests are part of user.
+    let busy = [0, 1, 2, 5, 6, 7].iter().filter_map(|&at| ticks.get(at)).sum::<f64>();
+    // The kernel's unit towards users is a hundredth of a second everywhere.
+    Some(busy / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_their_dates() {
+        assert_eq!(date(0), "1970-01-01");
+        assert_eq!(date(951_782_400), "2000-02-29");
+        assert_eq!(date(1_735_689_599), "2024-12-31");
+        assert_eq!(date(1_735_689_600), "2025-01-01");
+    }
+
+    #[test]
+    fn the_processor_has_a_name_on_both_architectures() {
+        assert_eq!(cpu("processor : 0\nmodel name\t: A 1\n"), "A 1");
+        assert!(cpu("CPU part\t: 0xd0c\n").ends_with("part 0xd0c"));
+        assert!(!cpu("").is_empty());
+    }
+
+    #[test]
+    fn busy_time_only_grows() {
+        let before = busy_seconds().unwrap();
+        assert!(busy_seconds().unwrap() >= before);
+    }
+}

@@ -1,0 +1,332 @@
+//! The calls that are measured, in loops.
+//!
+//! Each function performs its operation `n` times and returns how long that took, its own
+//! preparations excluded. If nothing else is said it runs inside a task (`block_on`).
+
+use std::cell::RefCell;
+use std::hint::{black_box, spin_loop};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cygnet::{LocalTask, Runtime, Task, Unparker};
+
+/// The size of stack that tasks with a coroutine of their own ask for: what others get unasked.
+const STACK: usize = 64 << 10;
+
+/// A runtime with so many workers.
+///
+/// # Panics
+/// If the system refuses it: then there is nothing to measure.
+#[must_use]
+pub fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().expect("a small runtime can be built")
+}
+
+/// Lets a task wait until others have come to a certain point.
+pub struct Gate {
+    missing: AtomicUsize,
+    waiter: Unparker,
+}
+
+impl Gate {
+    /// A gate at which the calling task will wait for `count` others.
+    #[must_use]
+    pub fn new(count: usize) -> Arc<Gate> {
+        Arc::new(Gate { missing: AtomicUsize::new(count), waiter: cygnet::unparker() })
+    }
+
+    /// One of the others is there.
+    pub fn pass(&self) {
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.waiter.unpark();
+        }
+    }
+
+    /// Waits for them all.
+    pub fn wait(&self) {
+        while self.missing.load(Ordering::Acquire) != 0 {
+            if cygnet::park().is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// One child at a time, spawned and joined at once: it is called in place.
+pub fn spawn_join_in_place(n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        black_box(cygnet::spawn(move || black_box(i)).join().ok());
+    }
+    began.elapsed()
+}
+
+/// One child at a time that asks for a stack of its own, so that it cannot be called in place: the
+/// parent parks.
+pub fn spawn_join_own_stack(n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        let task = cygnet::task().stack_size(STACK).expect("the usual size");
+        black_box(task.spawn(move || black_box(i)).join().ok());
+    }
+    began.elapsed()
+}
+
+/// One child at a time that the parent parks for: the child is started by the loop on a stack of the
+/// pool, wakes the parent, and ends; the join finds it done. Two switches.
+pub fn spawn_join_through_loop(n: u64) -> Duration {
+    let parent = cygnet::unparker();
+    let parent = &parent;
+    cygnet::scope(|scope| {
+        let began = Instant::now();
+        for i in 0..n {
+            let child = scope.spawn(move || {
+                parent.unpark();
+                black_box(i)
+            });
+            let _ = cygnet::park();
+            black_box(child.join().ok());
+        }
+        began.elapsed()
+    })
+}
+
+/// One child at a time that yields once: called in place, it finds nobody to yield to.
+pub fn spawn_join_yielding(n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        let child = cygnet::spawn(move || {
+            let _ = cygnet::yield_now();
+            black_box(i)
+        });
+        black_box(child.join().ok());
+    }
+    began.elapsed()
+}
+
+/// Spawns as many children as `tasks` has room for, then joins them in that order.
+pub fn batch(tasks: &mut Vec<Task<usize>>) -> Duration {
+    let began = Instant::now();
+    for i in 0..tasks.capacity() {
+        tasks.push(cygnet::spawn(move || black_box(i)));
+    }
+    for task in tasks.drain(..) {
+        black_box(task.join().ok());
+    }
+    began.elapsed()
+}
+
+/// `n` batches of `size` children each.
+pub fn batches(n: u64, size: usize) -> Duration {
+    let mut tasks = Vec::with_capacity(size);
+    (0..n).map(|_| batch(&mut tasks)).sum()
+}
+
+/// Some `n` yields among `tasks` tasks of one worker, the caller one of them.
+pub fn yields(n: u64, tasks: usize) -> Duration {
+    let stop = Arc::new(AtomicBool::new(false));
+    let gate = Gate::new(tasks - 1);
+    // All are started before any of them yields.
+    let started = Rc::new(RefCell::new(Vec::with_capacity(tasks)));
+    let others: Vec<LocalTask<()>> = (1..tasks)
+        .map(|_| {
+            let (stop, gate, started) = (Arc::clone(&stop), Arc::clone(&gate), Rc::clone(&started));
+            cygnet::spawn_local(move || {
+                started.borrow_mut().push(cygnet::unparker());
+                gate.pass();
+                let _ = cygnet::park();
+                while !stop.load(Ordering::Relaxed) && cygnet::yield_now().is_ok() {}
+            })
+        })
+        .collect();
+    gate.wait();
+    started.take().iter().for_each(Unparker::unpark);
+    // Each yield of the caller lets all others yield once.
+    let rounds = n.div_ceil(tasks as u64);
+    let began = Instant::now();
+    for _ in 0..rounds {
+        let _ = cygnet::yield_now();
+    }
+    let time = began.elapsed();
+    stop.store(true, Ordering::Relaxed);
+    others.into_iter().for_each(|task| drop(task.join()));
+    scale(time, n, rounds * tasks as u64)
+}
+
+/// `n` steps of a ping-pong between the caller and another task of the same worker. A step: one
+/// unparks the other and parks.
+pub fn ping_pong_at_home(n: u64) -> Duration {
+    let partner = Arc::new(Partner::new());
+    let shared = Arc::clone(&partner);
+    let task = cygnet::spawn_local(move || shared.play());
+    let time = partner.serve(n);
+    drop(task.join());
+    time
+}
+
+/// As [`ping_pong_at_home`], with the other task at home on another worker; needs two workers.
+///
+/// # Panics
+/// If both tasks are on one worker all the same.
+pub fn ping_pong_across(n: u64) -> Duration {
+    let partner = Arc::new(Partner::new());
+    let shared = Arc::clone(&partner);
+    let task = cygnet::spawn(move || {
+        let home = thread::current().id();
+        shared.play();
+        home
+    });
+    // As this worker is busy, another one starts it, where it stays.
+    while partner.other.get().is_none() {
+        spin_loop();
+    }
+    let time = partner.serve(n);
+    let home = task.join().ok();
+    assert!(home.is_some_and(|home| home != thread::current().id()), "they share a worker");
+    time
+}
+
+/// The two sides of a ping-pong.
+struct Partner {
+    first: Unparker,
+    other: OnceLock<Unparker>,
+    stop: AtomicBool,
+}
+
+impl Partner {
+    /// Served by the calling task.
+    fn new() -> Partner {
+        Partner { first: cygnet::unparker(), other: OnceLock::new(), stop: AtomicBool::new(false) }
+    }
+
+    fn play(&self) {
+        let _ = self.other.set(cygnet::unparker());
+        self.first.unpark();
+        while cygnet::park().is_ok() && !self.stop.load(Ordering::Relaxed) {
+            self.first.unpark();
+        }
+    }
+
+    fn serve(&self, n: u64) -> Duration {
+        let _ = cygnet::park();
+        let other = self.other.get().expect("set before the first unpark");
+        let rounds = n.div_ceil(2);
+        let began = Instant::now();
+        for _ in 0..rounds {
+            other.unpark();
+            let _ = cygnet::park();
+        }
+        let time = began.elapsed();
+        self.stop.store(true, Ordering::Relaxed);
+        other.unpark();
+        scale(time, n, rounds * 2)
+    }
+}
+
+/// The part of `time`, which `done` operations took, that falls to `n`.
+fn scale(time: Duration, n: u64, done: u64) -> Duration {
+    if n == done { time } else { time.mul_f64(n as f64 / done as f64) }
+}
+
+/// Spawns from a thread that is no worker, and waits for the end. Not inside a task.
+pub fn spawn_from_outside(runtime: &Runtime, n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        black_box(runtime.spawn(move || black_box(i)).join().ok());
+    }
+    began.elapsed()
+}
+
+/// Builds runtimes, lets each run nothing, and drops them. Not inside a task.
+pub fn life_of_a_runtime(n: u64, workers: usize) -> Duration {
+    let began = Instant::now();
+    for _ in 0..n {
+        runtime(workers).block_on(|| ());
+    }
+    began.elapsed()
+}
+
+/// Spawns `count` tasks that park at once, and waits until all are parked; the handles come back too.
+pub fn park_many(count: usize) -> (Duration, Vec<Task<()>>) {
+    let gate = Gate::new(count);
+    let mut tasks = Vec::with_capacity(count);
+    let began = Instant::now();
+    for _ in 0..count {
+        let gate = Arc::clone(&gate);
+        tasks.push(cygnet::spawn(move || {
+            gate.pass();
+            // Ended by the drop of the handle.
+            let _ = cygnet::park();
+        }));
+    }
+    gate.wait();
+    (began.elapsed(), tasks)
+}
+
+/// Ends what [`park_many`] started, and waits for all of them; no worker falls idle meanwhile, so
+/// the stacks stay warm.
+pub fn release_many(tasks: Vec<Task<()>>) {
+    drop(tasks);
+    // Those that were cancelled are ready before this one.
+    let _ = cygnet::yield_now();
+}
+
+/// From the spawn of a child that is joined at once to its first instruction.
+#[must_use]
+pub fn start_in_place() -> (Instant, Instant) {
+    let before = Instant::now();
+    let started = cygnet::spawn(Instant::now).join();
+    (before, started.expect("nobody cancels it"))
+}
+
+/// From the spawn of a child to its first instruction on this worker, where the parent parks and the
+/// child gets a stack; the child parks once too.
+#[must_use]
+pub fn start_on_own_stack() -> (Instant, Instant) {
+    let parent = cygnet::unparker();
+    let slot = Arc::new(OnceLock::new());
+    let theirs = Arc::clone(&slot);
+    let before = Instant::now();
+    let child = cygnet::spawn(move || {
+        let started = Instant::now();
+        let _ = theirs.set(cygnet::unparker());
+        parent.unpark();
+        let _ = cygnet::park();
+        started
+    });
+    let _ = cygnet::park();
+    if let Some(child) = slot.get() {
+        child.unpark();
+    }
+    (before, child.join().expect("nobody cancels it"))
+}
+
+/// From a spawn to the first instruction on another worker, while the spawner computes and does not
+/// call the scheduler; `gap` before the spawn lets the other worker go to sleep. Needs two workers.
+#[must_use]
+pub fn start_elsewhere(gap: Duration) -> (Instant, Instant) {
+    let idle = Instant::now();
+    while idle.elapsed() < gap {
+        spin_loop();
+    }
+    let before = Instant::now();
+    let child = cygnet::spawn(Instant::now);
+    while !child.is_finished() {
+        spin_loop();
+    }
+    (before, child.join().expect("nobody cancels it"))
+}
+
+/// From a spawn by a thread that is no worker to the first instruction. Not inside a task.
+#[must_use]
+pub fn start_from_outside(runtime: &Runtime, gap: Duration) -> (Instant, Instant) {
+    if !gap.is_zero() {
+        thread::sleep(gap);
+    }
+    let before = Instant::now();
+    let started = runtime.spawn(Instant::now).join();
+    (before, started.expect("nobody cancels it"))
+}

@@ -1,0 +1,211 @@
+//! The table of figures: what each row shows, beside which floor, and what it should reach.
+
+use super::cases::{CASES, CPU, Case, TIME, find};
+use super::floor::Floor;
+use super::verdict::Target;
+
+/// Where a row's value comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// A value of a case, by the names of both.
+    Value(&'static str, &'static str),
+    /// The ratio of two values, taken in each round.
+    Ratio((&'static str, &'static str), (&'static str, &'static str)),
+}
+
+/// What a value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Time,
+    /// Bytes.
+    Bytes,
+    /// Nothing: a ratio.
+    Ratio,
+}
+
+/// A row.
+#[derive(Debug)]
+pub struct Row {
+    /// What it shows.
+    pub name: &'static str,
+    /// Where the value comes from.
+    pub source: Source,
+    /// What it counts.
+    pub unit: Unit,
+    /// What it stands beside.
+    pub floor: Option<Floor>,
+    /// What it should reach; without one it is only stated.
+    pub target: Target,
+}
+
+impl Row {
+    /// The cases that must be measured for it.
+    pub fn cases(&self) -> impl Iterator<Item = &'static Case> {
+        let (first, second) = match self.source {
+            Source::Value(case, _) => (case, None),
+            Source::Ratio((first, _), (second, _)) => (first, Some(second)),
+        };
+        [Some(first), second].into_iter().flatten().filter_map(find)
+    }
+
+    /// The processor time that goes beside its wall time: where it comes from.
+    #[must_use]
+    pub fn cpu(&self) -> Option<Source> {
+        match self.source {
+            Source::Value(case, TIME) => Some(Source::Value(case, CPU)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is wanted: all are, if nothing is asked for.
+    #[must_use]
+    pub fn matches(&self, filters: &[String]) -> bool {
+        let name = self.name.to_lowercase();
+        filters.is_empty() || filters.iter().any(|filter| name.contains(&filter.to_lowercase()))
+    }
+}
+
+const fn time(
+    name: &'static str,
+    case: &'static str,
+    key: &'static str,
+    floor: Floor,
+    target: Target,
+) -> Row {
+    Row { name, source: Source::Value(case, key), unit: Unit::Time, floor: Some(floor), target }
+}
+
+const fn bytes(
+    name: &'static str,
+    case: &'static str,
+    key: &'static str,
+    floor: u32,
+    target: Target,
+) -> Row {
+    let floor = if floor == 0 { None } else { Some(Floor::Bytes(floor)) };
+    Row { name, source: Source::Value(case, key), unit: Unit::Bytes, floor, target }
+}
+
+use Floor::{Call, Handoff, Page, Rmw, Threads};
+
+/// One page of stack, and the page-table entries of its 64 KiB (eight bytes for each 4 KiB).
+const PARKED: u32 = 4096 + 128;
+/// The captured word.
+const QUEUED: u32 = 8;
+
+const STATED: Target = Target::STATED;
+const IN_PLACE: Target = Target::time(25.0).in_r(3.0);
+const OWN_STACK: Target = Target::time(55.0).in_r(6.0);
+const BATCH: Target = Target::time(30.0);
+
+/// All rows, in the order in which they are printed.
+#[rustfmt::skip]
+pub const ROWS: &[Row] = &[
+    time("switch and queue, one way (yield, 2 tasks)", "yield-2", TIME, Call, STATED),
+    time("spawn+join in place, 1 worker", "spawn-join-in-place-1", TIME, Rmw, IN_PLACE),
+    time("spawn+join in place, 2 workers", "spawn-join-in-place-2", TIME, Rmw, IN_PLACE),
+    time("spawn+join own stack, 1 worker", "spawn-join-own-stack-1", TIME, Rmw, OWN_STACK),
+    time("spawn+join own stack, 2 workers", "spawn-join-own-stack-2", TIME, Rmw, OWN_STACK),
+    time("spawn+join through the loop, 1 worker", "spawn-join-loop-1", TIME, Rmw, OWN_STACK),
+    time("spawn+join through the loop, 2 workers", "spawn-join-loop-2", TIME, Rmw, OWN_STACK),
+    time("spawn+join, child yields, 1 worker", "spawn-join-yielding-1", TIME, Rmw, STATED),
+    time("spawn+join, child yields, 2 workers", "spawn-join-yielding-2", TIME, Rmw, STATED),
+    time("spawn to start, in place, p50", "start-in-place", "p50", Rmw, STATED),
+    time("spawn to start, in place, p99", "start-in-place", "p99", Rmw, STATED),
+    time("spawn to start, parks once, p50", "start-own-stack", "p50", Rmw, STATED),
+    time("spawn to start, parks once, p99", "start-own-stack", "p99", Rmw, STATED),
+    time("spawn to start, other worker awake, p50", "start-elsewhere-searching", "p50", Rmw, STATED),
+    time("spawn to start, other worker awake, p99", "start-elsewhere-searching", "p99", Rmw, STATED),
+    time("spawn to start, other worker asleep, p50", "start-elsewhere-asleep", "p50", Rmw, STATED),
+    time("spawn to start, other worker asleep, p99", "start-elsewhere-asleep", "p99", Rmw, STATED),
+    time("spawn to start, foreign thread, p50", "start-from-outside", "p50", Handoff, STATED),
+    time("spawn to start, foreign thread, p99", "start-from-outside", "p99", Handoff, STATED),
+    time("spawn to start, foreign, asleep, p50", "start-from-outside-asleep", "p50", Handoff, STATED),
+    time("spawn to start, foreign, asleep, p99", "start-from-outside-asleep", "p99", Handoff, STATED),
+    time("batch, a task, first round, 1 worker", "batch-1", "first", Rmw, STATED),
+    time("batch, a task, first round, 2 workers", "batch-2", "first", Rmw, STATED),
+    time("batch, a task, later rounds, 1 worker", "batch-1", TIME, Rmw, BATCH),
+    time("batch, a task, later rounds, 2 workers", "batch-2", TIME, Rmw, BATCH),
+    Row {
+        name: "batch, 2 workers to 1",
+        source: Source::Ratio(("batch-2", TIME), ("batch-1", TIME)),
+        unit: Unit::Ratio,
+        floor: None,
+        target: Target::ratio(1.0),
+    },
+    time("yield, 2 tasks", "yield-2", TIME, Call, Target::time(10.0)),
+    time("yield, 1,000 tasks", "yield-1000", TIME, Call, Target::time(15.0)),
+    time("park/unpark step, one worker", "ping-pong-home", TIME, Rmw, Target::time(45.0)),
+    time("park/unpark step, across two", "ping-pong-across", TIME, Handoff, Target::time(1000.0)),
+    time("spawn from outside and wait, 2 workers", "spawn-from-outside", TIME, Handoff,
+         Target::time(5000.0)),
+    bytes("parked task, 100,000", "memory-parked-100000", "bytes", PARKED, Target::bytes(4400.0)),
+    bytes("parked task, 1,000,000", "memory-parked-1000000", "bytes", PARKED, Target::bytes(4400.0)),
+    bytes("process, 1,000,000 ended, over its start", "memory-parked-1000000", "left", 0, STATED),
+    bytes("parked task that was 32 KiB deep", "memory-deep-100000", "deep", DEEP, STATED),
+    bytes("parked task, stacks once deep, trimmed", "memory-deep-100000", "bytes", PARKED, STATED),
+    bytes("queued task, 1,000,000, without handle", "memory-queued-1000000", "bytes", QUEUED,
+          Target::bytes(160.0)),
+    bytes("queued task, its handle", "memory-queued-1000000", "handle", QUEUED, STATED),
+    time("runtime of 2 workers, built and dropped", "runtime", TIME, Threads, Target::time(60_000.0)),
+    time("first start and park, fresh page", "first-start", "fresh", Page, Target::time(2500.0)),
+    time("first start and park, warm stack", "first-start", "warm", Page, STATED),
+];
+
+/// The pages of a stack that was 32 KiB deep, and their page-table entries.
+const DEEP: u32 = (32 << 10) + 128;
+
+/// Prints the names of the rows.
+///
+/// # Errors
+/// None; the signature is that of its siblings.
+pub fn list(filters: &[String]) -> anyhow::Result<()> {
+    for row in ROWS.iter().filter(|row| row.matches(filters)) {
+        println!("{}", row.name);
+    }
+    Ok(())
+}
+
+/// The cases that rows need, each once, in their own order.
+#[must_use]
+pub fn cases_of(rows: &[&Row]) -> Vec<&'static Case> {
+    let wanted =
+        |case: &&Case| rows.iter().any(|row| row.cases().any(|needed| needed.name == case.name));
+    CASES.iter().filter(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_names_a_case_and_every_case_has_a_row() {
+        for row in ROWS {
+            let expected = if matches!(row.source, Source::Ratio(..)) { 2 } else { 1 };
+            assert_eq!(row.cases().count(), expected, "{}", row.name);
+        }
+        let all: Vec<&Row> = ROWS.iter().collect();
+        assert_eq!(cases_of(&all).len(), CASES.len());
+    }
+
+    #[test]
+    fn a_floor_of_its_own_is_one_that_the_case_measures() {
+        for row in ROWS {
+            if let Some(floor @ (Floor::Handoff | Floor::Threads)) = row.floor {
+                assert!(row.cases().all(|case| case.floor == floor), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn filters_ignore_case_and_any_of_them_suffices() {
+        let wanted = |filters: &[&str]| {
+            let filters: Vec<String> = filters.iter().map(|&f| f.to_owned()).collect();
+            ROWS.iter().filter(|row| row.matches(&filters)).count()
+        };
+        assert_eq!(wanted(&[]), ROWS.len());
+        assert_eq!(wanted(&["YIELD, 2", "yield, 1,000"]), 3);
+        assert_eq!(wanted(&["nothing of the kind"]), 0);
+    }
+}

@@ -1,0 +1,79 @@
+//! Medians and their spread.
+
+/// The value below which `part` (0 to 1) of the values lie, interpolated; NaN if there are none.
+#[must_use]
+pub fn quantile(values: &[f64], part: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    quantile_of_sorted(&sorted, part)
+}
+
+/// The median; NaN if there are no values.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+fn quantile_of_sorted(sorted: &[f64], part: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let at = part.clamp(0.0, 1.0) * last as f64;
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    low + (high - low) * at.fract()
+}
+
+/// Resamples that a bootstrap takes.
+const RESAMPLES: usize = 2000;
+
+/// The interval that holds the median with a probability of 90 %, by the bootstrap (Efron, 1979).
+///
+/// The same values give the same interval: the resamples come from a fixed seed.
+#[must_use]
+pub fn interval_of_median(values: &[f64]) -> (f64, f64) {
+    if values.is_empty() {
+        return (f64::NAN, f64::NAN);
+    }
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut draw = || {
+        // xorshift64* (Vigna, 2016).
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let high = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
+        values[(high as usize * values.len()) >> 32]
+    };
+    let medians: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            let resample: Vec<f64> = values.iter().map(|_| draw()).collect();
+            median(&resample)
+        })
+        .collect();
+    (quantile(&medians, 0.05), quantile(&medians, 0.95))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_interpolated() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(quantile(&[0.0, 10.0], 0.99), 9.9);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn the_interval_holds_the_median_and_shrinks_with_more_values() {
+        let few: Vec<f64> = (0..5).map(f64::from).collect();
+        let many: Vec<f64> = (0..500).map(|n| f64::from(n % 5)).collect();
+        let (low, high) = interval_of_median(&few);
+        assert!(low <= 2.0 && 2.0 <= high, "{low} to {high}");
+        let (tight_low, tight_high) = interval_of_median(&many);
+        assert!(tight_high - tight_low < high - low);
+    }
+
+    #[test]
+    fn equal_values_have_no_spread() {
+        assert_eq!(interval_of_median(&[7.0; 4]), (7.0, 7.0));
+    }
+}

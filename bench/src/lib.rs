@@ -1,0 +1,4 @@
+//! The measuring part of the `cygnet` command, which the criterion benches share with it.
+
+pub mod clock;
+pub mod figures;
