@@ -53,7 +53,6 @@ impl Worker {
     fn pick(&self) -> *const Strand {
         self.collect();
         if self.tick() {
-            self.housekeeping();
             // The turn of fresh tasks, before those that yield all the time.
             if let Some(strand) = self.begin_fresh() {
                 return strand;
@@ -259,6 +258,8 @@ impl Worker {
     }
 
     /// What is due from time to time.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn housekeeping(&self) {
         // SAFETY: the queue lives as long as the worker.
         let retired = unsafe { self.retired().as_ref() };
@@ -304,7 +305,6 @@ impl Worker {
                 if !self.tick() {
                     return;
                 }
-                self.housekeeping();
             }
             if self.remote.front.wants_attention() {
                 self.attend();
@@ -326,7 +326,7 @@ impl Worker {
             return Some(record);
         }
         if self.tick() {
-            self.housekeeping();
+            self.owed.set(false);
             let last_first = self.next_neglected();
             if last_first.is_some() {
                 return last_first;

@@ -113,6 +113,8 @@ pub(crate) struct Worker {
     /// No stack could be had; cleared when one came free.
     pub(crate) exhausted: Cell<bool>,
     tick: Cell<u32>,
+    /// Those who come last are owed a turn.
+    pub(crate) owed: Cell<bool>,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,
     ids: Cell<(u64, u64)>,
@@ -154,6 +156,7 @@ impl Worker {
             departed: Cell::new(ptr::null()),
             exhausted: Cell::new(false),
             tick: Cell::new(PERIOD),
+            owed: Cell::new(false),
             turn: Cell::new(0),
             ids: Cell::new((0, 0)),
             random: Cell::new(shim::entropy() | 1),
@@ -210,16 +213,20 @@ impl Worker {
         task_of(self.node.get())
     }
 
-    /// Counts scheduling decisions; true once in a while, when those who come last are served first.
+    /// Counts a scheduling decision; true if those who come last are owed a turn. It stays true until
+    /// they have had it: were it a matter of one moment, two places that count in step could always
+    /// leave it to each other.
     #[inline]
     pub(crate) fn tick(&self) -> bool {
         let left = self.tick.get();
         if left == 0 {
             self.tick.set(PERIOD);
-            return true;
+            self.owed.set(true);
+            self.housekeeping();
+        } else {
+            self.tick.set(left - 1);
         }
-        self.tick.set(left - 1);
-        false
+        self.owed.get()
     }
 
     #[inline]
