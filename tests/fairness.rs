@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{give_way_until, with_each, with_each_and_many};
+use common::{give_way_until, with_each};
 use cygnet::{Runtime, park, scope, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,10 +58,10 @@ fn flooded(rt: &Runtime, flood: fn(&AtomicBool), meanwhile: impl FnOnce()) {
 
 #[test]
 fn an_injected_task_gets_its_turn_in_every_flood() {
-    with_each_and_many(|rt| {
+    with_each(|rt| {
         for (_, flood) in FLOODS {
             flooded(rt, flood, || {
-                for i in 0..10 {
+                for i in 0..3 {
                     assert_eq!(rt.spawn(move || i).join().unwrap(), i);
                 }
             });
@@ -71,18 +71,18 @@ fn an_injected_task_gets_its_turn_in_every_flood() {
 
 #[test]
 fn a_woken_task_gets_its_turn_in_every_flood() {
-    with_each_and_many(|rt| {
+    with_each(|rt| {
         for (_, flood) in FLOODS {
             flooded(rt, flood, || {
                 let (tell, told) = channel();
                 let sleeper = rt.spawn(move || {
                     tell.send(unparker()).unwrap();
-                    (0..10).for_each(|_| {
+                    (0..3).for_each(|_| {
                         park().unwrap();
                         tell.send(unparker()).unwrap();
                     });
                 });
-                for _ in 0..10 {
+                for _ in 0..3 {
                     told.recv().unwrap().unpark();
                 }
                 told.recv().unwrap();
@@ -94,10 +94,10 @@ fn a_woken_task_gets_its_turn_in_every_flood() {
 
 #[test]
 fn a_yielded_task_gets_its_turn_in_every_flood() {
-    with_each_and_many(|rt| {
+    with_each(|rt| {
         for (_, flood) in FLOODS {
             flooded(rt, flood, || {
-                let turns = || (0..100).for_each(|_| yield_now().unwrap());
+                let turns = || (0..20).for_each(|_| yield_now().unwrap());
                 rt.spawn(turns).join().unwrap();
             });
         }
@@ -106,7 +106,7 @@ fn a_yielded_task_gets_its_turn_in_every_flood() {
 
 #[test]
 fn a_fresh_child_is_started_although_its_parent_and_others_yield_for_ever() {
-    with_each_and_many(|rt| {
+    with_each(|rt| {
         flooded(rt, FLOODS[2].1, || {
             rt.block_on(|| {
                 for _ in 0..10 {
