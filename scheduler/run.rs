@@ -16,7 +16,7 @@ use crate::retire::stack::StackClass;
 use crate::retire::tree::NOBODY;
 use crate::scheduler::complete::{complete, dispose, release};
 use crate::scheduler::item::{Item, Runnable};
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Strand, Turn, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::point;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,8 +52,21 @@ impl Worker {
     /// The coroutine to run next. May be the one that is being suspended.
     fn pick(&self) -> *const Strand {
         self.collect();
+        if self.next_turn.get() == Turn::Neglected {
+            self.next_turn.set(Turn::ReadyAgain);
+            if let Some(strand) = self.next_neglected().and_then(|record| self.begin(record)) {
+                return strand;
+            }
+        }
         if self.tick() {
             // The turn of fresh tasks, before those that yield all the time.
+            // Not left to the tick in `next_fresh`, which always comes right after this one.
+            self.offers.set(self.offers.get().wrapping_add(1));
+            if self.has_neglected()
+                && let Some(strand) = self.next_neglected().and_then(|record| self.begin(record))
+            {
+                return strand;
+            }
             if let Some(strand) = self.begin_fresh() {
                 return strand;
             }
@@ -69,7 +82,11 @@ impl Worker {
         if self.remote.front.wants_attention() {
             self.attend();
         }
-        let record = self.next_fresh()?;
+        self.next_fresh().and_then(|record| self.begin(record))
+    }
+
+    /// A new coroutine for a claimed task; if there is no stack the task is kept for later.
+    fn begin(&self, record: NonNull<Record>) -> Option<*const Strand> {
         // SAFETY: we hold the run reference.
         let class = self.class_for(unsafe { record.as_ref() });
         let strand = self.new_strand(class, record.as_ptr());
@@ -107,7 +124,11 @@ impl Worker {
 
     /// Whether there are fresh tasks that come last.
     pub(crate) fn has_neglected(&self) -> bool {
-        !self.local.borrow().is_empty() || !self.shared().injector.is_empty()
+        // Newest first is the right order, but there are tasks that it would never come to.
+        let rarely = self.offers.get().is_multiple_of(16);
+        !self.local.borrow().is_empty()
+            || !self.shared().injector.is_empty()
+            || rarely && (!self.deque.is_empty() || self.remote.front.len() > 1)
     }
 
     pub(crate) fn has_ready(&self) -> bool {
@@ -344,9 +365,10 @@ impl Worker {
     fn next_neglected(&self) -> Option<NonNull<Record>> {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));
-        (0..3).find_map(|i| match turn.wrapping_add(i) % 3 {
+        (0..4).find_map(|i| match turn.wrapping_add(i) % 4 {
             0 => self.next_local(),
             1 => self.next_injected(),
+            2 => self.next_oldest_public(),
             _ => self.next_oldest(),
         })
     }
@@ -356,6 +378,22 @@ impl Worker {
         let mut oldest = None;
         self.remote.front.hand_over(1, 1, |record| oldest = Some(record));
         oldest
+    }
+
+    /// The oldest task of the deque, likewise.
+    fn next_oldest_public(&self) -> Option<NonNull<Record>> {
+        use crossbeam_deque::Steal;
+        loop {
+            match self.remote.stealer.steal() {
+                Steal::Success(item) => {
+                    if let Some(record) = self.open(item) {
+                        return Some(record);
+                    }
+                }
+                Steal::Retry => std::hint::spin_loop(),
+                Steal::Empty => return None,
+            }
+        }
     }
 
     fn next_public(&self) -> Option<NonNull<Record>> {

@@ -10,7 +10,7 @@ use crate::retire::wait::{Publish, WaitKind, Woken};
 use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Strand, Turn, Worker};
 use crate::scheduler::{hold, run};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
@@ -135,7 +135,11 @@ impl Worker {
         let task = frame.owner();
         let mut worker = self;
         // Its newest children may still lie on top of the front: call them.
-        while worker.strand().has_room() && !worker.tick() {
+        while worker.strand().has_room() {
+            if worker.tick() {
+                worker.let_others();
+                worker = Worker::current().expect("tasks run on workers");
+            }
             let Some(child) = worker.remote.front.pop() else { break };
             // SAFETY: just taken out, with its run reference.
             let task = unsafe { child.as_ref() };
@@ -209,9 +213,9 @@ impl Worker {
         {
             return false;
         }
-        // Those who are ready have their turn, also if this task goes on for ever with joins.
-        if self.tick() && (self.has_ready() || self.has_neglected()) {
-            return false;
+        // The others have their turn, also if this task goes on for ever with joins.
+        if self.tick() {
+            self.let_others();
         }
         if self.remote.front.take(record) {
             return true;
@@ -225,6 +229,24 @@ impl Worker {
             return true;
         }
         false
+    }
+
+    /// Gives way to others who would have to wait as long as the running task goes on. It is ready
+    /// itself meanwhile, and what it has spawned stays where it is.
+    #[cold]
+    #[inline(never)]
+    fn let_others(&self) {
+        self.offers.set(self.offers.get().wrapping_add(1));
+        let neglected = self.has_neglected();
+        if !(neglected || self.has_ready()) || is_forbidden() {
+            return;
+        }
+        let Some(task) = self.task() else { return };
+        self.next_turn.set(match self.next_turn.get() {
+            Turn::Ready if neglected => Turn::Neglected,
+            _ => Turn::Ready,
+        });
+        self.give_way(task);
     }
 }
 

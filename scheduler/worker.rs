@@ -52,6 +52,18 @@ impl Counter {
     }
 }
 
+/// Who is served when a task gives way unasked: the two kinds take turns, so that neither keeps the other
+/// waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// The ready ones.
+    Ready,
+    /// One of the fresh ones that come last, at the next switch.
+    Neglected,
+    /// The ready ones again, after a neglected one.
+    ReadyAgain,
+}
+
 /// What a worker counts.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -117,6 +129,10 @@ pub(crate) struct Worker {
     pub(crate) owed: Cell<bool>,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,
+    /// Whose turn it is when a task that could go on for ever gives way.
+    pub(crate) next_turn: Cell<Turn>,
+    /// Times that a task would have given way unasked.
+    pub(crate) offers: Cell<u32>,
     ids: Cell<(u64, u64)>,
     random: Cell<u64>,
 }
@@ -158,6 +174,8 @@ impl Worker {
             tick: Cell::new(PERIOD),
             owed: Cell::new(false),
             turn: Cell::new(0),
+            next_turn: Cell::new(Turn::Ready),
+            offers: Cell::new(0),
             ids: Cell::new((0, 0)),
             random: Cell::new(shim::entropy() | 1),
         }
