@@ -61,6 +61,7 @@ impl Worker {
         if self.tick() {
             // The turn of fresh tasks, before those that yield all the time.
             // Not left to the tick in `next_fresh`, which always comes right after this one.
+            self.owed.set(false);
             self.offers.set(self.offers.get().wrapping_add(1));
             if self.has_neglected()
                 && let Some(strand) = self.next_neglected().and_then(|record| self.begin(record))

@@ -236,6 +236,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn let_others(&self) {
+        self.owed.set(false);
         self.offers.set(self.offers.get().wrapping_add(1));
         let neglected = self.has_neglected();
         if !(neglected || self.has_ready()) || is_forbidden() {
