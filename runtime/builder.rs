@@ -11,7 +11,7 @@ use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
 use crate::scheduler::worker::Worker;
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -226,6 +226,10 @@ impl Builder {
             && asked < workers
         {
             return Err(BuildError::MaxStacks { asked, workers });
+        }
+        if self.thread_name.contains('\0') {
+            let text = "its name contains a NUL byte (Builder::thread_name)";
+            return Err(BuildError::Thread(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
         let stack_class = StackClass::for_size(self.stack_size)?;
         let cores = if self.pin_workers { Some(cores()?) } else { None };

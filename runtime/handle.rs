@@ -155,6 +155,7 @@ impl Handle {
         match self.try_block_on(f) {
             Ok(value) => value,
             Err(JoinError::Panicked(payload)) => resume_unwind(payload),
+            Err(JoinError::NoStack(error)) => panic!("{error}"),
             Err(_) => panic!("cygnet: block_on was called on a runtime that has ended"),
         }
     }

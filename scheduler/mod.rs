@@ -17,6 +17,7 @@ mod run_queue;
 pub(crate) mod scope;
 mod search;
 pub(crate) mod shared;
+mod shortage;
 pub(crate) mod spawn;
 pub(crate) mod thread;
 pub(crate) mod wait;

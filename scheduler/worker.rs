@@ -112,6 +112,8 @@ pub(crate) struct Worker {
     pub(crate) forbidden: Cell<u32>,
     /// No stack could be had; cleared when one came free.
     pub(crate) exhausted: Cell<bool>,
+    /// A guest that has ended; main sees to its host.
+    pub(crate) vacated: Cell<*const Strand>,
     tick: Cell<u32>,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,
@@ -153,6 +155,7 @@ impl Worker {
             #[cfg(cygnet_tsan)]
             departed: Cell::new(ptr::null()),
             exhausted: Cell::new(false),
+            vacated: Cell::new(ptr::null()),
             tick: Cell::new(PERIOD),
             turn: Cell::new(0),
             ids: Cell::new((0, 0)),
