@@ -165,13 +165,19 @@ fn waits_inside_no_suspend_panic_and_the_task_goes_on() {
 }
 
 #[test]
-fn a_child_that_is_called_in_place_inside_no_suspend_is_inside_too() {
+fn a_join_of_a_fresh_child_inside_no_suspend_is_refused_and_the_child_never_starts() {
     bounded(|| {
         let rt = runtime(1);
+        let called = Arc::new(AtomicBool::new(false));
         rt.block_on(|| {
-            let error = no_suspend(|| spawn(|| yield_now().is_ok()).join()).unwrap_err();
-            assert!(error.to_string().contains("inside no_suspend"), "{error}");
+            let child = spawn({
+                let called = called.clone();
+                move || called.store(true, Ordering::Relaxed)
+            });
+            let said = panic_of(|| no_suspend(|| child.join()));
+            assert!(said.contains("inside no_suspend"), "{said}");
         });
+        assert!(!called.load(Ordering::Relaxed));
     });
 }
 
