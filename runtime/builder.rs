@@ -12,6 +12,7 @@ use crate::scheduler::thread::{self, ThreadConfig};
 use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::io::{self, Write};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -317,6 +318,10 @@ pub struct Runtime {
     threads: Vec<JoinHandle<()>>,
     reporter: Option<Reporter>,
 }
+
+// Between any two steps that could panic it is in order.
+impl UnwindSafe for Runtime {}
+impl RefUnwindSafe for Runtime {}
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
