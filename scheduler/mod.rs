@@ -20,5 +20,6 @@ pub(crate) mod shared;
 mod shortage;
 pub(crate) mod spawn;
 pub(crate) mod thread;
+mod verdict;
 pub(crate) mod wait;
 pub(crate) mod worker;

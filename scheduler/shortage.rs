@@ -26,7 +26,7 @@
 //! strikes itself out, under the same lock, before it does anything else. So whoever holds the lock and
 //! finds all workers noted has stopped the world: no task runs and the tree does not change, but for
 //! what foreign threads do (spawn, unpark, cancel, drop handles). The last one to be noted looks at
-//! everything (`judge`): it finds guests' hosts on any worker and leaves orders for them; and if there
+//! everything (verdict.rs): it finds guests' hosts on any worker and leaves orders for them; and if there
 //! is none, it passes a verdict if
 //!
 //! * a last attempt to get a stack failed (for memory and mappings: for 200 ms, as others may free some);
@@ -47,19 +47,17 @@ use crate::retire::coroutine::Coroutine;
 use crate::retire::record::{Failure, Phase, Record};
 use crate::retire::stack::{StackClass, StackExhausted};
 use crate::retire::tree::{Node, NodeKind};
-use crate::scheduler::complete::{complete, release};
+use crate::scheduler::complete::complete;
 use crate::scheduler::idle::{Rest, Roused};
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::no_suspend::no_suspend;
 use crate::scheduler::run::enter;
-use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
+use crate::scheduler::verdict::judge;
 use crate::scheduler::worker::{Strand, Worker, task_of};
 use crate::shim::atomic::Ordering;
-use crate::shim::time::{Duration, Instant, now};
+use crate::shim::time::{Duration, Instant};
 use crate::shim::{Mutex, MutexGuard};
-use crossbeam_deque::Steal;
-use std::collections::HashSet;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
@@ -67,11 +65,9 @@ use std::sync::PoisonError;
 const LOOK: usize = 64;
 /// Generations that it looks up for one that waits.
 const DEPTH: usize = 64;
-/// How long the kernel must have refused before a task fails by it.
-const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What a worker is to do on its main coroutine.
-enum Order {
+pub(crate) enum Order {
     /// Run the task on the host's stack.
     Visit(NonNull<Record>, *const Strand),
     /// End the task, for want of a stack.
@@ -84,16 +80,16 @@ unsafe impl Send for Order {}
 
 /// The lines of the books, one for each worker.
 #[derive(Default)]
-struct Line {
+pub(crate) struct Line {
     starving: bool,
     resting: bool,
-    orders: Vec<Order>,
+    pub(crate) orders: Vec<Order>,
 }
 
-struct Books {
-    lines: Vec<Line>,
+pub(crate) struct Books {
+    pub(crate) lines: Vec<Line>,
     /// When the first of the present series of judgements found no way out.
-    hopeless: Option<Instant>,
+    pub(crate) hopeless: Option<Instant>,
 }
 
 /// See the module's documentation.
@@ -179,7 +175,7 @@ pub(crate) fn retry_dedicated(worker: &Worker) -> bool {
 }
 
 /// The class of stack that a fresh task needs.
-fn class_of(shared: &Shared, record: NonNull<Record>) -> StackClass {
+pub(crate) fn class_of(shared: &Shared, record: NonNull<Record>) -> StackClass {
     // SAFETY: in our hand, or queued by a worker that rests.
     match unsafe { record.as_ref() }.traits.stack_class {
         0 => shared.config.stack_class,
@@ -287,7 +283,7 @@ fn publish(worker: &Worker) -> usize {
 }
 
 /// Queues a claimed task again.
-fn put_back(worker: &Worker, record: NonNull<Record>) {
+pub(crate) fn put_back(worker: &Worker, record: NonNull<Record>) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
     task.unclaim();
@@ -335,7 +331,7 @@ fn look_here(worker: &Worker) -> bool {
 /// has room for it.
 ///
 /// The worker is the caller, on its main coroutine, or at rest with the books locked.
-fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Strand> {
+pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Strand> {
     // SAFETY: the run reference is in the caller's hand.
     let task = unsafe { record.as_ref() };
     if task.traits.stack_class != 0 || task.traits.migratable {
@@ -367,7 +363,7 @@ fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Strand> {
 }
 
 /// The coroutine that a task is parked on, if `worker` is its home.
-fn coroutine_of<'a>(record: NonNull<Record>, worker: &'a Worker) -> Option<&'a Strand> {
+fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Strand> {
     // SAFETY: an ancestor of an unfinished task.
     let task = unsafe { record.as_ref() };
     if task.node.home() != worker.number() || task.phase() != Phase::Parked {
@@ -460,194 +456,4 @@ fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
     worker.node.set(outer);
     // SAFETY: the run reference is in our hand.
     unsafe { complete(worker, record) };
-}
-
-/// All workers rest: finds guests and hosts, or one that has to fail. Enters in `ordered` whom to wake.
-fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>) {
-    let shared = worker.shared();
-    let Some(parked) = everybody_parked(shared) else { return };
-    let fresh = drain_injector(worker);
-    let mut local = Vec::new();
-    for_each_worker(shared, |worker| {
-        let index = worker.remote.index;
-        // Stale entries stay for their worker.
-        let fresh = |record: &&NonNull<Record>| {
-            // SAFETY: the queue holds a reference.
-            unsafe { record.as_ref() }.phase() == Phase::Ready
-        };
-        local.extend(worker.local.borrow().iter().filter(fresh).map(|record| (*record, index)));
-    });
-    let mut left = Vec::new();
-    for record in fresh {
-        let mut host = None;
-        for_each_worker(shared, |worker| {
-            let index = worker.remote.index;
-            if host.is_none() && !ordered.contains(&index) {
-                host = host_of(record, worker).map(|host| (index, host));
-            }
-        });
-        match host {
-            Some((index, host)) => {
-                ordered.push(index);
-                books.lines[index].orders.push(Order::Visit(record, host));
-            }
-            None => left.push(record),
-        }
-    }
-    for &(record, index) in &local {
-        for_each_worker(shared, |worker| {
-            if worker.remote.index == index
-                && !ordered.contains(&index)
-                && let Some(host) = host_of(record, worker)
-            {
-                ordered.push(index);
-                books.lines[index].orders.push(Order::Visit(record, host));
-            }
-        });
-    }
-    if ordered.is_empty()
-        && let Some((record, index)) = verdict(worker, &left, &local, &parked)
-        && let Some(reason) = last_attempt(shared, books, record)
-    {
-        left.retain(|other| *other != record);
-        let index = index.unwrap_or(worker.remote.index);
-        ordered.push(index);
-        books.lines[index].orders.push(Order::Refuse(record, reason));
-    }
-    for record in left {
-        put_back(worker, record);
-    }
-}
-
-fn for_each_worker(shared: &Shared, mut f: impl FnMut(&Worker)) {
-    for index in 0..shared.workers() {
-        // SAFETY: the worker rests and the books are locked, so its thread does not write its own part,
-        // and what it wrote before is visible by the lock.
-        f(unsafe { &*shared.seat(index) });
-    }
-}
-
-/// The tasks of all coroutines, if every one is parked and nobody has been sent anything.
-fn everybody_parked(shared: &Shared) -> Option<HashSet<*const Record>> {
-    let mut parked = HashSet::new();
-    let mut all = true;
-    for_each_worker(shared, |worker| {
-        all &= !worker.has_ready() && !worker.has_ready_besides_queue();
-        worker.for_each_strand(|strand| {
-            // SAFETY: null, or the task of a suspended coroutine, which has not ended.
-            match unsafe { strand.task.get().as_ref() } {
-                Some(task) if task.phase() == Phase::Parked && task.wait.is_parked() => {
-                    parked.insert(ptr::from_ref(task));
-                }
-                _ => all = false,
-            }
-        });
-    });
-    all.then_some(parked)
-}
-
-/// Takes all fresh tasks out of the injector, claimed.
-fn drain_injector(worker: &Worker) -> Vec<NonNull<Record>> {
-    let mut fresh = Vec::new();
-    loop {
-        match worker.shared().injector.steal() {
-            Steal::Success(item) => match item.open() {
-                Runnable::Fresh(record) => {
-                    // SAFETY: the item holds a reference.
-                    if unsafe { record.as_ref() }.claim() {
-                        fresh.push(record);
-                    } else {
-                        // SAFETY: a stale item's reference, given up.
-                        unsafe { release(record, 1) };
-                    }
-                }
-                Runnable::Started(record) => {
-                    // It needs no stack, and goes on here.
-                    let _ = worker.open(Item::started(record));
-                }
-            },
-            Steal::Retry => {}
-            Steal::Empty => return fresh,
-        }
-    }
-}
-
-/// The task that has to fail, and the worker in whose own queue it lies; none if somebody may go on.
-fn verdict(
-    worker: &Worker,
-    fresh: &[NonNull<Record>],
-    local: &[(NonNull<Record>, usize)],
-    parked: &HashSet<*const Record>,
-) -> Option<(NonNull<Record>, Option<usize>)> {
-    if worker.has_ready() || worker.shared().is_closing() {
-        return None;
-    }
-    // Every unfinished task of the runtime is fresh, or is on a coroutine, or is an ancestor of one.
-    let mut seen = HashSet::new();
-    let mut waiting = HashSet::new();
-    let all_fresh = || {
-        let local = local.iter().map(|(record, index)| (*record, Some(*index)));
-        fresh.iter().map(|record| (*record, None)).chain(local)
-    };
-    let mut candidate = None;
-    for (record, index) in all_fresh() {
-        let mut above = HashSet::new();
-        collect_waiting(record.as_ptr().cast_const().cast(), &mut seen, &mut above);
-        // The first that is waited for itself or by its ancestors; those of later ones may have been
-        // seen.
-        if candidate.is_none() && (parked.is_empty() || !above.is_disjoint(parked)) {
-            candidate = Some((record, index));
-        }
-        waiting.extend(above);
-    }
-    for task in parked {
-        collect_waiting(task.cast(), &mut seen, &mut waiting);
-    }
-    if parked.iter().all(|task| waiting.contains(task)) { candidate } else { None }
-}
-
-/// Enters the tasks that wait for the end of `node` or of one of its ancestors. Stops at what has been
-/// seen.
-fn collect_waiting(
-    mut at: *const Node,
-    seen: &mut HashSet<*const Node>,
-    waiting: &mut HashSet<*const Record>,
-) {
-    // SAFETY: the caller's task is unfinished, so its ancestors are alive.
-    while let Some(node) = unsafe { at.as_ref() } {
-        if !seen.insert(at) {
-            return;
-        }
-        match node.kind {
-            // SAFETY: a node of kind Task is the start of its record.
-            NodeKind::Task => waiting.extend(unsafe { (*at.cast::<Record>()).join.waiting_task() }),
-            NodeKind::Scope if node.is_waiting() => {
-                // SAFETY: a node of kind Scope is the start of its frame.
-                let owner = unsafe { (*at.cast::<ScopeFrame>()).owner() };
-                waiting.insert(owner.as_ptr());
-            }
-            NodeKind::Scope => {}
-            NodeKind::Root => return,
-        }
-        at = node.parent;
-    }
-}
-
-/// Why there is no stack for the task: nothing if there is one after all, or hope.
-fn last_attempt(
-    shared: &Shared,
-    books: &mut Books,
-    record: NonNull<Record>,
-) -> Option<StackExhausted> {
-    match shared.stacks.take(class_of(shared, record)) {
-        Ok(stack) => {
-            shared.stacks.give_back([stack]);
-            None
-        }
-        Err(reason @ StackExhausted::Limit { .. }) => Some(reason),
-        Err(reason) => {
-            let since = *books.hopeless.get_or_insert_with(now);
-            (since.elapsed() >= PATIENCE).then_some(reason)
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! What happens when no stack can be had: tasks wait, children are run in place, and only a true
 //! deadlock is an error, which says what ran out.
 
-#[path = "common/watchdog.rs"]
-mod watchdog;
+mod common;
 
+use common::within;
 use cygnet::{
     JoinError, Runtime, checkpoint, park, scope, spawn, spawn_local, unparker, yield_now,
 };
@@ -11,7 +11,6 @@ use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use watchdog::bounded;
 
 fn runtime(workers: usize, stacks: usize) -> Runtime {
     Runtime::builder().workers(workers).max_stacks(stacks).build().unwrap()
@@ -29,7 +28,7 @@ fn deep<R>(f: impl FnOnce() -> R) -> R {
 
 #[test]
 fn fresh_tasks_wait_for_a_stack_and_none_is_lost() {
-    bounded(|| {
+    within(|| {
         for (workers, stacks) in [(1, 1), (1, 2), (2, 2), (2, 3), (4, 4)] {
             let rt = runtime(workers, stacks);
             let ended = Arc::new(AtomicUsize::new(0));
@@ -53,7 +52,7 @@ fn fresh_tasks_wait_for_a_stack_and_none_is_lost() {
 
 #[test]
 fn parked_tasks_that_hold_all_stacks_keep_fresh_ones_waiting_until_they_go_on() {
-    bounded(|| {
+    within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers, 2);
             let (send, receive) = std::sync::mpsc::channel();
@@ -81,7 +80,7 @@ fn parked_tasks_that_hold_all_stacks_keep_fresh_ones_waiting_until_they_go_on() 
 
 #[test]
 fn a_join_below_the_half_mark_runs_its_child_on_the_stack_that_is_there() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1, 1);
         let value = rt.block_on(|| deep(|| spawn(|| 7).join()));
         assert_eq!(value.unwrap(), 7);
@@ -90,7 +89,7 @@ fn a_join_below_the_half_mark_runs_its_child_on_the_stack_that_is_there() {
 
 #[test]
 fn the_end_of_a_scope_below_the_half_mark_runs_all_its_children() {
-    bounded(|| {
+    within(|| {
         for workers in [1, 2, 4] {
             let rt = runtime(workers, workers);
             for _ in 0..20 {
@@ -115,7 +114,7 @@ fn the_end_of_a_scope_below_the_half_mark_runs_all_its_children() {
 
 #[test]
 fn block_on_below_the_half_mark_runs_its_child_on_the_stack_that_is_there() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1, 1);
         let handle = rt.handle();
         assert_eq!(rt.block_on(|| deep(|| handle.block_on(|| 7))), 7);
@@ -124,7 +123,7 @@ fn block_on_below_the_half_mark_runs_its_child_on_the_stack_that_is_there() {
 
 #[test]
 fn a_task_run_as_a_guest_may_wait_and_be_woken() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1, 1);
         let value = rt.block_on(|| {
             deep(|| {
@@ -144,7 +143,7 @@ fn a_task_run_as_a_guest_may_wait_and_be_woken() {
 
 #[test]
 fn a_guest_that_panics_gives_its_panic_to_the_join() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1, 1);
         let error = rt.block_on(|| deep(|| spawn(|| panic!("the guest")).join())).unwrap_err();
         assert!(error.is_panic());
@@ -153,7 +152,7 @@ fn a_guest_that_panics_gives_its_panic_to_the_join() {
 
 #[test]
 fn a_cancel_of_the_waiter_comes_into_force_after_the_guest_has_ended() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1, 1);
         let (started, wait) = std::sync::mpsc::channel();
         let go_on = Arc::new(AtomicBool::new(false));
@@ -183,7 +182,7 @@ fn a_cancel_of_the_waiter_comes_into_force_after_the_guest_has_ended() {
 
 #[test]
 fn a_yielding_task_does_not_keep_a_child_from_the_stack_of_its_parent() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1, 2);
         let flag = Arc::new(AtomicBool::new(false));
         let spinner = rt.spawn({
@@ -201,7 +200,7 @@ fn a_yielding_task_does_not_keep_a_child_from_the_stack_of_its_parent() {
 
 #[test]
 fn a_computing_worker_does_not_keep_a_child_from_the_stack_of_its_parent() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(2, 2);
         let flag = Arc::new(AtomicBool::new(false));
         let spinner = rt.spawn({
@@ -229,7 +228,7 @@ fn a_chain_of_joins_deeper_than_the_stacks_are_many_ends_in_an_error_and_not_in_
         black_box(&mut ballast);
         below
     }
-    bounded(|| {
+    within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers, 3);
             assert_eq!(rt.block_on(|| go(2)).unwrap(), 2);
@@ -245,7 +244,7 @@ fn a_chain_of_joins_deeper_than_the_stacks_are_many_ends_in_an_error_and_not_in_
 
 #[test]
 fn a_child_that_needs_a_larger_stack_than_there_is_ends_in_an_error() {
-    bounded(|| {
+    within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers, workers);
             let hold: Vec<_> = (1..workers).map(|_| ()).collect();
@@ -266,7 +265,7 @@ fn a_child_that_needs_a_larger_stack_than_there_is_ends_in_an_error() {
 
 #[test]
 fn a_larger_stack_is_had_by_giving_up_warm_smaller_ones() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1, 2);
         // Two stacks of the usual size are warm afterwards.
         rt.block_on(|| {
@@ -282,7 +281,7 @@ fn a_larger_stack_is_had_by_giving_up_warm_smaller_ones() {
 
 #[test]
 fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(2, 3);
         for _ in 0..50 {
             let count = rt.block_on(|| {
@@ -303,7 +302,7 @@ fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
 
 #[test]
 fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ended() {
-    bounded(|| {
+    within(|| {
         let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
         let others = AtomicUsize::new(0);
         let error = rt
@@ -332,7 +331,7 @@ fn spawn_too_large<'scope>(s: &'scope cygnet::Scope<'scope, '_>) {
 
 #[test]
 fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
-    bounded(|| {
+    within(|| {
         let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
         let handle = rt.handle();
         let caught = rt.block_on(|| {
@@ -349,7 +348,7 @@ fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
 
 #[test]
 fn the_error_of_a_detached_child_goes_to_the_panic_hook_of_the_runtime() {
-    bounded(|| {
+    within(|| {
         let told = Arc::new(std::sync::Mutex::new(Vec::new()));
         let rt = Runtime::builder()
             .workers(1)
@@ -375,7 +374,7 @@ fn the_error_of_a_detached_child_goes_to_the_panic_hook_of_the_runtime() {
 
 #[test]
 fn no_error_is_given_while_a_blocking_call_can_still_end() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1, 1);
         let value = rt.block_on(|| {
             let child = spawn(|| 7);
@@ -388,7 +387,7 @@ fn no_error_is_given_while_a_blocking_call_can_still_end() {
 
 #[test]
 fn no_error_is_given_while_a_task_waits_for_another_runtime() {
-    bounded(|| {
+    within(|| {
         let other = runtime(1, 1);
         let rt = runtime(1, 1);
         let value = rt.block_on(|| {
@@ -402,7 +401,7 @@ fn no_error_is_given_while_a_task_waits_for_another_runtime() {
 
 #[test]
 fn a_local_task_without_a_stack_is_run_as_a_guest_too() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1, 1);
         let value = rt.block_on(|| {
             deep(|| {
@@ -422,7 +421,7 @@ fn a_runtime_that_is_dropped_while_tasks_wait_for_stacks_ends_without_calling_th
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-    bounded(|| {
+    within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers, workers);
             let (send, receive) = std::sync::mpsc::channel();
@@ -464,7 +463,7 @@ fn nested_scopes_on_few_stacks_end() {
             let _ = checkpoint();
         });
     }
-    bounded(|| {
+    within(|| {
         for (workers, stacks) in [(1, 1), (1, 2), (2, 2), (2, 5), (4, 4)] {
             // Large enough that depth is no matter; their number is.
             let rt = Runtime::builder()

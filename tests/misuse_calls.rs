@@ -1,30 +1,16 @@
 //! Calls where or when they make no sense: each has a defined outcome that says what was wrong.
 
-#[path = "common/watchdog.rs"]
-mod watchdog;
+mod common;
 
+use common::{panic_of, runtime, within};
 use cygnet::{Handle, JoinError, Runtime, Task, no_suspend, park, spawn, unparker, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use watchdog::bounded;
-
-fn runtime(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).build().unwrap()
-}
-
-/// The text of the panic of `f`.
-fn panic_of<R>(f: impl FnOnce() -> R) -> String {
-    let payload = catch_unwind(AssertUnwindSafe(|| drop(f()))).expect_err("no panic");
-    match payload.downcast::<String>() {
-        Ok(text) => *text,
-        Err(payload) => (*payload.downcast::<&'static str>().expect("a text")).to_owned(),
-    }
-}
 
 #[test]
 fn block_on_nested_in_itself_runs() {
-    bounded(|| {
+    within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers);
             assert_eq!(rt.block_on(|| rt.block_on(|| rt.block_on(|| 7))), 7);
@@ -34,7 +20,7 @@ fn block_on_nested_in_itself_runs() {
 
 #[test]
 fn block_on_nested_in_another_runtime_runs_also_back_and_forth() {
-    bounded(|| {
+    within(|| {
         let (a, b) = (runtime(1), runtime(1));
         assert_eq!(a.block_on(|| b.block_on(|| a.block_on(|| b.block_on(|| 7)))), 7);
     });
@@ -42,7 +28,7 @@ fn block_on_nested_in_another_runtime_runs_also_back_and_forth() {
 
 #[test]
 fn a_panic_goes_through_nested_block_ons() {
-    bounded(|| {
+    within(|| {
         let (a, b) = (runtime(1), runtime(1));
         let said = panic_of(|| a.block_on(|| b.block_on(|| panic!("the innermost"))));
         assert_eq!(said, "the innermost");
@@ -51,7 +37,7 @@ fn a_panic_goes_through_nested_block_ons() {
 
 #[test]
 fn a_handle_that_outlives_its_runtime_gives_the_closure_back() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let handle = rt.handle();
         drop(rt);
@@ -64,7 +50,7 @@ fn a_handle_that_outlives_its_runtime_gives_the_closure_back() {
 
 #[test]
 fn block_on_with_a_handle_that_outlives_its_runtime_says_so() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let handle = rt.handle();
         drop(rt);
@@ -76,7 +62,7 @@ fn block_on_with_a_handle_that_outlives_its_runtime_says_so() {
 
 #[test]
 fn a_task_that_joins_itself_is_told_so_and_goes_on() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let (give, take) = mpsc::channel::<Task<bool>>();
         let (report, reported) = mpsc::channel();
@@ -93,7 +79,7 @@ fn a_task_that_joins_itself_is_told_so_and_goes_on() {
 
 #[test]
 fn an_unpark_of_a_finished_task_does_nothing() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let unparker = rt.block_on(unparker);
         unparker.unpark();
@@ -137,7 +123,7 @@ fn questions_outside_a_runtime_have_answers() {
 
 #[test]
 fn waits_inside_no_suspend_panic_and_the_task_goes_on() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         rt.block_on(|| {
             let (started, wait) = mpsc::channel();
@@ -166,7 +152,7 @@ fn waits_inside_no_suspend_panic_and_the_task_goes_on() {
 
 #[test]
 fn a_join_of_a_fresh_child_inside_no_suspend_is_refused_and_the_child_never_starts() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let called = Arc::new(AtomicBool::new(false));
         rt.block_on(|| {
@@ -184,7 +170,7 @@ fn a_join_of_a_fresh_child_inside_no_suspend_is_refused_and_the_child_never_star
 #[test]
 fn a_scope_inside_no_suspend_that_must_wait_for_a_started_child_waits_no_shorter() {
     // The wait at a scope's end cannot be refused: its children borrow.
-    bounded(|| {
+    within(|| {
         let rt = runtime(2);
         rt.block_on(|| {
             let started = AtomicBool::new(false);
@@ -210,7 +196,7 @@ fn a_scope_inside_no_suspend_that_must_wait_for_a_started_child_waits_no_shorter
 
 #[test]
 fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
-    bounded(|| {
+    within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers);
             let handle = rt.handle();
@@ -231,7 +217,7 @@ fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
 
 #[test]
 fn a_runtime_dropped_by_a_task_of_another_runtime_ends() {
-    bounded(|| {
+    within(|| {
         let outer = runtime(1);
         let inner = runtime(1);
         let handle = inner.handle();
@@ -242,7 +228,7 @@ fn a_runtime_dropped_by_a_task_of_another_runtime_ends() {
 
 #[test]
 fn a_runtime_dropped_while_its_tasks_compute_waits_for_them() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(2);
         let (started, wait) = mpsc::channel();
         let ended = Arc::new(AtomicUsize::new(0));
@@ -265,7 +251,7 @@ fn a_runtime_dropped_while_its_tasks_compute_waits_for_them() {
 
 #[test]
 fn a_task_spawned_while_the_runtime_ends_is_not_called_and_its_captures_are_dropped() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let handle = rt.handle();
         let captured = Arc::new(());
@@ -297,7 +283,7 @@ fn a_task_spawned_while_the_runtime_ends_is_not_called_and_its_captures_are_drop
 
 #[test]
 fn hooks_of_threads_that_panic_do_no_harm() {
-    bounded(|| {
+    within(|| {
         let rt = Runtime::builder()
             .workers(2)
             .on_thread_start(|| panic!("a hook at the start"))
@@ -310,7 +296,7 @@ fn hooks_of_threads_that_panic_do_no_harm() {
 
 #[test]
 fn hooks_of_threads_are_outside_of_tasks() {
-    bounded(|| {
+    within(|| {
         let (said, heard) = mpsc::channel();
         let say = {
             let said = said.clone();
@@ -335,7 +321,7 @@ fn hooks_of_threads_are_outside_of_tasks() {
 
 #[test]
 fn an_on_panic_hook_that_panics_or_waits_does_no_harm() {
-    bounded(|| {
+    within(|| {
         let told = Arc::new(AtomicUsize::new(0));
         let rt = Runtime::builder()
             .workers(2)

@@ -1,43 +1,32 @@
 //! Handles and guards that are forgotten, thread-local destructors that call cygnet, and captures and
 //! results of odd sizes.
 
-#[path = "common/rerun.rs"]
-mod rerun;
-#[path = "common/watchdog.rs"]
-mod watchdog;
+mod common;
 
+use common::rerun::alone;
+use common::{runtime, within};
 use cygnet::{Handle, Runtime, TaskLocal, park, scope, spawn, spawn_local, unparker, yield_now};
-use rerun::{apart, ended_well};
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use watchdog::bounded;
-
-fn runtime(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).build().unwrap()
-}
 
 /// Runs what leaks in a process of its own, so that a search for leaks is not told of it.
 fn leaking(name: &str, body: impl FnOnce()) {
-    apart(
-        name,
-        || {
-            // LeakSanitizer's word for "do not look".
-            #[cfg(cygnet_asan)]
-            {
-                unsafe extern "C" {
-                    fn __lsan_disable();
-                }
-                // SAFETY: the call takes nothing and changes a counter of the sanitizer.
-                unsafe { __lsan_disable() };
+    alone(name, || {
+        // LeakSanitizer's word for "do not look".
+        #[cfg(cygnet_asan)]
+        {
+            unsafe extern "C" {
+                fn __lsan_disable();
             }
-            body();
-        },
-        ended_well,
-    );
+            // SAFETY: the call takes nothing and changes a counter of the sanitizer.
+            unsafe { __lsan_disable() };
+        }
+        body();
+    });
 }
 
 #[test]
@@ -144,7 +133,7 @@ fn a_forgotten_result_is_leaked_and_its_task_has_ended() {
     leaking("a_forgotten_result_is_leaked_and_its_task_has_ended", || {
         let rt = runtime(1);
         forget(rt.spawn(|| vec![1; 100]).join());
-        forget(rt.spawn(|| panic!("a payload")).join().map(|()| ()).unwrap_err());
+        forget(rt.spawn(|| panic!("a payload")).join().unwrap_err());
         forget(rt.metrics());
     });
 }
@@ -171,7 +160,7 @@ fn at_thread_end(f: impl FnOnce() + 'static) {
 
 #[test]
 fn destructors_of_a_workers_thread_locals_are_outside_of_the_runtime() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let handle = rt.handle();
         let (said, heard) = mpsc::channel();
@@ -196,7 +185,7 @@ fn destructors_of_a_workers_thread_locals_are_outside_of_the_runtime() {
 
 #[test]
 fn handles_may_be_dropped_by_destructors_of_a_workers_thread_locals() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(2);
         let other = runtime(1);
         let dropped = Arc::new(());
@@ -223,7 +212,7 @@ fn handles_may_be_dropped_by_destructors_of_a_workers_thread_locals() {
 
 #[test]
 fn destructors_of_a_foreign_threads_locals_may_use_a_runtime() {
-    bounded(|| {
+    within(|| {
         let rt = Arc::new(runtime(2));
         let (said, heard) = mpsc::channel();
         for wait_before in [false, true] {
@@ -255,7 +244,7 @@ fn destructors_of_a_foreign_threads_locals_may_use_a_runtime() {
 
 #[test]
 fn a_runtime_may_be_dropped_by_a_destructor_of_a_foreign_threads_locals() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(2);
         let handle = rt.handle();
         std::thread::spawn(move || at_thread_end(move || drop(rt))).join().unwrap();
@@ -265,7 +254,7 @@ fn a_runtime_may_be_dropped_by_a_destructor_of_a_foreign_threads_locals() {
 
 /// A thread with a stack for values of a megabyte, which pass over it a few times.
 fn spacious(body: impl FnOnce() + Send + 'static) {
-    bounded(|| {
+    within(|| {
         let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(body).unwrap();
         if let Err(payload) = thread.join() {
             std::panic::resume_unwind(payload);
@@ -355,7 +344,7 @@ fn captures_and_results_aligned_to_4096_are_so_everywhere() {
 
 #[test]
 fn results_without_size_cost_nothing_and_arrive() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let () = rt.spawn(|| ()).join().unwrap();
         let [] = rt.block_on(|| spawn(|| [0u64; 0]).join().unwrap());
@@ -374,7 +363,7 @@ fn task_locals_whose_destructors_panic_or_call_cygnet_do_no_harm() {
         }
     }
     static LOCAL: TaskLocal<Loud> = TaskLocal::new();
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let error = rt
             .try_block_on(|| {

@@ -1,13 +1,10 @@
 //! Settings out of bounds and systems that refuse: each is an error that says what was wrong.
 
-#[path = "common/rerun.rs"]
-mod rerun;
-#[path = "common/watchdog.rs"]
-mod watchdog;
+mod common;
 
+use common::rerun::alone;
+use common::within;
 use cygnet::{BuildError, Builder, JoinError, Runtime, spawn};
-use rerun::{apart, ended_well};
-use watchdog::bounded;
 
 fn refusal(builder: Builder) -> String {
     builder.build().expect_err("it was built").to_string()
@@ -15,7 +12,7 @@ fn refusal(builder: Builder) -> String {
 
 /// Sanitizers and emulators take address space by the terabyte.
 fn limits_mean_nothing() -> bool {
-    cfg!(any(cygnet_asan, cygnet_tsan)) || std::env::var_os("CYGNET_EMULATED").is_some()
+    cfg!(any(cygnet_asan, cygnet_tsan)) || common::emulated()
 }
 
 /// Leaves the process so much more address space than it has taken.
@@ -61,7 +58,7 @@ fn stacks_too_small_or_too_large_are_refused_with_the_bounds() {
 
 #[test]
 fn the_smallest_and_the_largest_stack_run_a_task() {
-    bounded(|| {
+    within(|| {
         for size in [16 << 10, 1 << 30] {
             let rt = Runtime::builder().workers(1).stack_size(size).build().unwrap();
             assert_eq!(rt.block_on(|| spawn(|| 7).join().unwrap()), 7);
@@ -96,19 +93,15 @@ fn a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended() {
     if limits_mean_nothing() {
         return;
     }
-    apart(
-        "a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended",
-        || {
-            let before = threads();
-            limit_address_space(100 << 20);
-            let error = Runtime::builder().workers(500).build().expect_err("it was built");
-            let said = error.to_string();
-            assert!(matches!(error, BuildError::Thread(_)), "{said}");
-            assert!(said.contains("a worker's thread cannot be started"), "{said}");
-            assert_eq!(threads(), before);
-        },
-        ended_well,
-    );
+    alone("a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended", || {
+        let before = threads();
+        limit_address_space(100 << 20);
+        let error = Runtime::builder().workers(500).build().expect_err("it was built");
+        let said = error.to_string();
+        assert!(matches!(error, BuildError::Thread(_)), "{said}");
+        assert!(said.contains("a worker's thread cannot be started"), "{said}");
+        assert_eq!(threads(), before);
+    });
 }
 
 #[test]
@@ -116,19 +109,15 @@ fn without_memory_for_a_single_stack_block_on_says_so() {
     if limits_mean_nothing() {
         return;
     }
-    apart(
-        "without_memory_for_a_single_stack_block_on_says_so",
-        || {
-            let rt = Runtime::builder().workers(2).stack_size(1 << 30).build().unwrap();
-            limit_address_space(200 << 20);
-            let error = rt.try_block_on(|| 7).expect_err("it has run");
-            let said = error.to_string();
-            assert!(matches!(error, JoinError::NoStack(_)), "{said}");
-            assert!(said.contains("the kernel refused memory"), "{said}");
-            assert!(said.contains("ulimit -v"), "{said}");
-        },
-        ended_well,
-    );
+    alone("without_memory_for_a_single_stack_block_on_says_so", || {
+        let rt = Runtime::builder().workers(2).stack_size(1 << 30).build().unwrap();
+        limit_address_space(200 << 20);
+        let error = rt.try_block_on(|| 7).expect_err("it has run");
+        let said = error.to_string();
+        assert!(matches!(error, JoinError::NoStack(_)), "{said}");
+        assert!(said.contains("the kernel refused memory"), "{said}");
+        assert!(said.contains("ulimit -v"), "{said}");
+    });
 }
 
 #[test]
@@ -136,26 +125,22 @@ fn a_map_that_fails_makes_tasks_wait_until_others_have_ended() {
     if limits_mean_nothing() {
         return;
     }
-    apart(
-        "a_map_that_fails_makes_tasks_wait_until_others_have_ended",
-        || {
-            let rt = Runtime::builder().workers(2).stack_size(64 << 20).build().unwrap();
-            // Room for a few stacks, not for a hundred.
-            limit_address_space(1 << 30);
-            let sum: u32 = rt.block_on(|| {
-                let tasks: Vec<_> = (0..100)
-                    .map(|i| {
-                        spawn(move || {
-                            cygnet::yield_now().unwrap();
-                            i
-                        })
+    alone("a_map_that_fails_makes_tasks_wait_until_others_have_ended", || {
+        let rt = Runtime::builder().workers(2).stack_size(64 << 20).build().unwrap();
+        // Room for a few stacks, not for a hundred.
+        limit_address_space(1 << 30);
+        let sum: u32 = rt.block_on(|| {
+            let tasks: Vec<_> = (0..100)
+                .map(|i| {
+                    spawn(move || {
+                        cygnet::yield_now().unwrap();
+                        i
                     })
-                    .collect();
-                tasks.into_iter().map(|task| task.join().unwrap()).sum()
-            });
-            assert_eq!(sum, 4950);
-            assert!(rt.metrics().stacks_high_water < 30);
-        },
-        ended_well,
-    );
+                })
+                .collect();
+            tasks.into_iter().map(|task| task.join().unwrap()).sum()
+        });
+        assert_eq!(sum, 4950);
+        assert!(rt.metrics().stacks_high_water < 30);
+    });
 }

@@ -1,18 +1,13 @@
 //! Panics in destructors, and waits in the middle of an unwinding.
 
-#[path = "common/watchdog.rs"]
-mod watchdog;
+mod common;
 
+use common::{runtime, within};
 use cygnet::{JoinError, Runtime, Task, park, scope, spawn, unparker, yield_now};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use watchdog::bounded;
-
-fn runtime(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).build().unwrap()
-}
 
 /// Panics when it is dropped, unless the thread is panicking already.
 struct Bomb(&'static str);
@@ -50,7 +45,7 @@ fn telling(workers: usize) -> (Runtime, Arc<Mutex<Vec<String>>>) {
 
 #[test]
 fn a_panic_in_the_drop_of_captures_that_were_used_is_the_tasks_panic() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let bomb = Bomb("captured");
         let error = rt
@@ -65,7 +60,7 @@ fn a_panic_in_the_drop_of_captures_that_were_used_is_the_tasks_panic() {
 
 #[test]
 fn a_panic_in_the_drop_of_captures_that_were_never_used_is_told_to_the_hook() {
-    bounded(|| {
+    within(|| {
         let (rt, told) = telling(1);
         rt.block_on(|| {
             let bomb = Bomb("unused");
@@ -82,7 +77,7 @@ fn a_panic_in_the_drop_of_captures_that_were_never_used_is_told_to_the_hook() {
 
 #[test]
 fn a_panic_in_the_drop_of_a_result_that_nobody_takes_is_told_to_the_hook() {
-    bounded(|| {
+    within(|| {
         let (rt, told) = telling(2);
         rt.block_on(|| {
             // Let go of before the end, and after it.
@@ -102,7 +97,7 @@ fn a_panic_in_the_drop_of_a_result_that_nobody_takes_is_told_to_the_hook() {
 
 #[test]
 fn a_panic_in_the_drop_of_a_result_on_a_foreign_thread_does_not_come_out_of_the_handles_drop() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let task = rt.spawn(|| Bomb("a result"));
         while !task.is_finished() {
@@ -115,7 +110,7 @@ fn a_panic_in_the_drop_of_a_result_on_a_foreign_thread_does_not_come_out_of_the_
 
 #[test]
 fn a_panic_in_the_drop_of_a_scoped_result_surfaces_at_the_end_of_the_scope() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(2);
         let ended = AtomicUsize::new(0);
         let error = rt
@@ -138,7 +133,7 @@ fn a_panic_in_the_drop_of_a_scoped_result_surfaces_at_the_end_of_the_scope() {
 
 #[test]
 fn a_payload_whose_drop_panics_reaches_the_join_and_does_no_harm_elsewhere() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(2);
         let error = rt.spawn(|| panic_any(Bomb("a payload"))).join().unwrap_err();
         let payload: Box<dyn Any + Send> = error.into_panic().unwrap();
@@ -169,7 +164,7 @@ fn a_payload_whose_drop_panics_with_such_a_payload_is_leaked_and_does_no_harm() 
             }
         }
     }
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         rt.block_on(|| spawn(|| panic_any(Matryoshka(5))).detach());
         assert_eq!(rt.block_on(|| 7), 7);
@@ -178,7 +173,7 @@ fn a_payload_whose_drop_panics_with_such_a_payload_is_leaked_and_does_no_harm() 
 
 #[test]
 fn a_scope_in_a_destructor_during_an_unwinding_waits_for_its_children() {
-    bounded(|| {
+    within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers);
             let ended = AtomicUsize::new(0);
@@ -195,7 +190,6 @@ fn a_scope_in_a_destructor_during_an_unwinding_waits_for_its_children() {
                     });
                     panic!("the first")
                 })
-                .map(|()| ())
                 .unwrap_err();
             assert!(error.to_string().contains("the first"));
             assert!(seen.into_inner());
@@ -205,7 +199,7 @@ fn a_scope_in_a_destructor_during_an_unwinding_waits_for_its_children() {
 
 #[test]
 fn block_on_in_a_destructor_during_an_unwinding_returns_its_value() {
-    bounded(|| {
+    within(|| {
         let (rt, other) = (runtime(1), runtime(1));
         let sum = AtomicUsize::new(0);
         let error = rt
@@ -216,7 +210,6 @@ fn block_on_in_a_destructor_during_an_unwinding_returns_its_value() {
                 });
                 panic!("the first")
             })
-            .map(|()| ())
             .unwrap_err();
         assert!(error.is_panic());
         assert_eq!(sum.into_inner(), 7);
@@ -225,7 +218,7 @@ fn block_on_in_a_destructor_during_an_unwinding_returns_its_value() {
 
 #[test]
 fn join_park_and_yield_in_a_destructor_during_an_unwinding_return_at_once() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(2);
         let answers = Mutex::new(Vec::new());
         let (started, wait) = mpsc::channel();
@@ -247,7 +240,6 @@ fn join_park_and_yield_in_a_destructor_during_an_unwinding_return_at_once() {
                 });
                 panic!("the first")
             })
-            .map(|()| ())
             .unwrap_err();
         assert!(error.to_string().contains("the first"));
         wait.recv().unwrap();
@@ -259,7 +251,7 @@ fn join_park_and_yield_in_a_destructor_during_an_unwinding_return_at_once() {
 
 #[test]
 fn neighbours_do_not_see_a_panic_that_waits_nor_poison_their_locks() {
-    bounded(|| {
+    within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers);
             let saw = Arc::new(AtomicUsize::new(0));
@@ -296,7 +288,7 @@ fn neighbours_do_not_see_a_panic_that_waits_nor_poison_their_locks() {
                     });
                     panic!("here")
                 });
-                assert!(error.map(|()| ()).is_err());
+                assert!(error.is_err());
             }
             stop.store(true, Ordering::Release);
             neighbours.into_iter().for_each(|task| task.join().unwrap());
@@ -309,7 +301,7 @@ fn neighbours_do_not_see_a_panic_that_waits_nor_poison_their_locks() {
 #[test]
 fn children_called_during_an_unwinding_do_not_count_as_panicking_twice() {
     // A panic inside a child that the unwinding destructor waits for is the child's own.
-    bounded(|| {
+    within(|| {
         let rt = runtime(1);
         let inner = Mutex::new(String::new());
         let error = rt
@@ -324,7 +316,6 @@ fn children_called_during_an_unwinding_do_not_count_as_panicking_twice() {
                 });
                 panic!("the first")
             })
-            .map(|()| ())
             .unwrap_err();
         assert!(error.to_string().contains("the first"), "{error}");
         assert_eq!(inner.into_inner().unwrap(), "Ok(7)");
@@ -333,7 +324,7 @@ fn children_called_during_an_unwinding_do_not_count_as_panicking_twice() {
 
 #[test]
 fn a_task_dropped_during_an_unwinding_is_cancelled() {
-    bounded(|| {
+    within(|| {
         let rt = runtime(2);
         let cut = Arc::new(AtomicBool::new(false));
         let error = rt
@@ -351,7 +342,6 @@ fn a_task_dropped_during_an_unwinding_is_cancelled() {
                 }
                 panic!("the parent")
             })
-            .map(|()| ())
             .unwrap_err();
         assert!(error.is_panic());
         assert!(cut.load(Ordering::Relaxed));
