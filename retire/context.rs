@@ -60,21 +60,43 @@ impl Context {
         entry: asm::Entry,
         data: *mut u8,
     ) -> Context {
-        let _ = stack;
+        let (bottom, end) = (stack.bottom(), stack.limit_top());
+        // SAFETY: passed on.
+        unsafe { Context::on_part(bottom, end, top, entry, data) }
+    }
+
+    /// As `on_stack`, on the part of a stack from `bottom` to `end`.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn on_part(
+        bottom: *mut u8,
+        end: *mut u8,
+        top: *mut u8,
+        entry: asm::Entry,
+        data: *mut u8,
+    ) -> Context {
+        let _ = (bottom, end);
         Context {
             // SAFETY: passed on; the bottom of a stack is far below its top.
             pointer: Cell::new(unsafe { asm::prepare(top, entry, data) }),
             #[cfg(cygnet_asan)]
             shadow: Shadow {
                 fake: Cell::new(ptr::null_mut()),
-                bottom: Cell::new(stack.bottom()),
-                size: Cell::new(stack.limit_top() as usize - stack.bottom() as usize),
+                bottom: Cell::new(bottom),
+                size: Cell::new(end as usize - bottom as usize),
             },
             #[cfg(cygnet_tsan)]
             fiber: Cell::new(asm::sanitizer::thread::create()),
             #[cfg(cygnet_tsan)]
             adopted: false,
         }
+    }
+
+    /// Where the frames of a flow that does not run end.
+    pub(crate) fn saved(&self) -> *mut u8 {
+        self.pointer.get()
     }
 
     /// Leaves `self`, the running flow, and continues `to`. Returns when somebody continues `self`.

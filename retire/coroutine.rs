@@ -12,6 +12,15 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
+/// Bytes below a saved stack pointer that are left alone.
+const RED_ZONE: usize = 128;
+
+/// What must be left of a stack with `usable` bytes for a task that is run as a guest: a quarter, and
+/// 12 KiB (half, if that is less).
+fn guest_room(usable: usize) -> usize {
+    (usable / 4).max((12 << 10).min(usable / 2))
+}
+
 /// See the module's documentation. `W` is the worker, which this layer knows nothing of.
 #[repr(C, align(16))]
 pub(crate) struct Coroutine<W> {
@@ -24,6 +33,12 @@ pub(crate) struct Coroutine<W> {
     /// A task to start on it before anything else; null for a plain loop.
     pub(crate) first: Cell<*const Record>,
     pub(crate) worker: Cell<*const W>,
+    /// The suspended coroutine whose stack this one is a guest on; null for one with its own.
+    host: Cell<*const Coroutine<W>>,
+    /// The one that is a guest on this one's stack.
+    guest: Cell<*const Coroutine<W>>,
+    /// The wait of the task on it was shielded for the sake of the guest.
+    pub(crate) lent: Cell<bool>,
     pub(crate) next: Cell<*const Coroutine<W>>,
     pub(crate) previous: Cell<*const Coroutine<W>>,
 }
@@ -38,6 +53,9 @@ impl<W> Coroutine<W> {
             task: Cell::new(ptr::null()),
             first: Cell::new(ptr::null()),
             worker: Cell::new(worker),
+            host: Cell::new(ptr::null()),
+            guest: Cell::new(ptr::null()),
+            lent: Cell::new(false),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         }
@@ -67,6 +85,9 @@ impl<W> Coroutine<W> {
             task: Cell::new(ptr::null()),
             first: Cell::new(first),
             worker: Cell::new(worker),
+            host: Cell::new(ptr::null()),
+            guest: Cell::new(ptr::null()),
+            lent: Cell::new(false),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         };
@@ -74,6 +95,79 @@ impl<W> Coroutine<W> {
         unsafe { this.write(coroutine) };
         // SAFETY: a stack's top is not null.
         unsafe { NonNull::new_unchecked(this) }
+    }
+
+    /// Lays a new coroutine out below the frames of a suspended one, on the same stack.
+    ///
+    /// # Safety
+    /// `host` is suspended, is not continued before the guest has ended and been [dismissed], and has
+    /// [room](Coroutine::has_room_for_guest) for it.
+    ///
+    /// [dismissed]: Coroutine::dismiss_guest
+    pub(crate) unsafe fn create_guest(
+        host: &Coroutine<W>,
+        worker: *const W,
+        first: *const Record,
+        entry: asm::Entry,
+    ) -> NonNull<Coroutine<W>> {
+        let bounds = host.bounds().expect("a host stands on a stack of ours");
+        let bottom = ptr::with_exposed_provenance_mut::<u8>(bounds.start);
+        let end = host.context.saved().wrapping_sub(RED_ZONE);
+        let top = end.wrapping_sub(size_of::<Coroutine<W>>());
+        let this: *mut Coroutine<W> = top.wrapping_sub(top as usize % 64).cast();
+        // SAFETY: below the host's frames there is nothing but unused stack.
+        let context = unsafe { Context::on_part(bottom, end, this.cast(), entry, this.cast()) };
+        let coroutine = Coroutine {
+            context,
+            stack: Cell::new(None),
+            // There is no other stack to go to: children are called as long as there is room at all.
+            half: bounds.start + guest_room(bounds.end - bounds.start),
+            task: Cell::new(ptr::null()),
+            first: Cell::new(first),
+            worker: Cell::new(worker),
+            host: Cell::new(host),
+            guest: Cell::new(ptr::null()),
+            lent: Cell::new(false),
+            next: Cell::new(ptr::null()),
+            previous: Cell::new(ptr::null()),
+        };
+        // SAFETY: inside the host's stack, below its frames, aligned to 64.
+        unsafe { this.write(coroutine) };
+        host.guest.set(this);
+        // SAFETY: an address within a stack is not null.
+        unsafe { NonNull::new_unchecked(this) }
+    }
+
+    /// Whether it stands on the stack of another.
+    pub(crate) fn is_guest(&self) -> bool {
+        !self.host.get().is_null()
+    }
+
+    /// Whether a guest would have room on this suspended coroutine's stack.
+    pub(crate) fn has_room_for_guest(&self) -> bool {
+        let Some(bounds) = self.bounds() else { return false };
+        let saved = self.context.saved() as usize;
+        let needed = guest_room(bounds.end - bounds.start) + RED_ZONE + size_of::<Self>() + 64;
+        self.guest.get().is_null() && bounds.contains(&saved) && saved - bounds.start >= needed
+    }
+
+    /// Forgets a guest that has ended; gives back its host, which may go on.
+    ///
+    /// # Safety
+    /// `self` is a guest, has left its stack for good, and nobody else has touched that stack since.
+    pub(crate) unsafe fn dismiss_guest<'a>(&self) -> &'a Coroutine<W> {
+        // SAFETY: a host stays suspended until its guest is dismissed.
+        let host = unsafe { &*self.host.get() };
+        #[cfg(cygnet_tsan)]
+        self.context.end();
+        host.guest.set(ptr::null());
+        #[cfg(cygnet_asan)]
+        if let Some(bounds) = host.bounds() {
+            // The guest's last frames were left without being unwound.
+            let bottom = ptr::with_exposed_provenance_mut::<u8>(bounds.start);
+            super::stack::unpoison(bottom, host.context.saved() as usize - bounds.start);
+        }
+        host
     }
 
     /// Whether more than half of the stack is left below the caller's frame. False on any stack that
@@ -85,6 +179,7 @@ impl<W> Coroutine<W> {
     }
 
     /// Bytes left below the caller's frame; 0 on any other stack.
+    #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         let pointer = asm::stack_pointer();
         match self.bounds() {
@@ -96,7 +191,11 @@ impl<W> Coroutine<W> {
     fn with_stack<R>(&self, f: impl FnOnce(&Stack) -> R) -> Option<R> {
         // SAFETY: the field is written only at the creation and when the stack is taken out, both by
         // whoever owns the coroutine; nobody holds a reference into it meanwhile.
-        unsafe { &*self.stack.as_ptr() }.as_ref().map(f)
+        if let Some(stack) = unsafe { &*self.stack.as_ptr() } {
+            return Some(f(stack));
+        }
+        // SAFETY: null, or a coroutine that stays while it has a guest.
+        unsafe { self.host.get().as_ref() }?.with_stack(f)
     }
 
     fn bounds(&self) -> Option<Range<usize>> {
@@ -112,7 +211,8 @@ impl<W> Coroutine<W> {
         self.with_stack(Stack::class)
     }
 
-    /// Ends the coroutine's bookkeeping and hands its stack out. The caller may still run on it.
+    /// Ends the coroutine's bookkeeping and hands its stack out; a guest has none. The caller may still
+    /// run on it.
     pub(crate) fn take_stack(&self) -> Option<Stack> {
         self.stack.take()
     }

@@ -90,6 +90,12 @@ impl JoinWord {
         self.0.load(Ordering::Relaxed) == DETACHED
     }
 
+    /// The task that is registered, to be compared and not followed: it may be gone already.
+    pub(crate) fn waiting_task(&self) -> Option<*const Record> {
+        let word = self.0.load(Ordering::Relaxed);
+        (word & TAG == TASK).then_some((word & !TAG) as *const Record)
+    }
+
     /// Marks the end.
     pub(crate) fn finish(&self) -> Finished {
         if self.0.load(Ordering::Acquire) == DETACHED {

@@ -80,7 +80,6 @@ impl StackPool {
     }
 
     /// How many stacks are warm.
-    #[cfg(test)]
     pub(crate) fn warm(&self) -> usize {
         self.warm.iter().map(|warm| warm.stacks.len()).sum()
     }

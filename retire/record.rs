@@ -20,6 +20,7 @@
 
 use crate::retire::join::JoinWord;
 use crate::retire::record_pool::class_of;
+use crate::retire::stack::StackExhausted;
 use crate::retire::tree::{NOBODY, Node, NodeKind};
 use crate::retire::wait::WaitWord;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
@@ -39,6 +40,8 @@ pub(crate) enum Failure {
     Panicked(Payload),
     /// Cancelled, or the runtime ended, before the closure was called.
     NotStarted,
+    /// Every stack is held by a task that waits for another one, and there is none for this.
+    NoStack(StackExhausted),
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -107,8 +110,8 @@ pub(crate) struct Extras {
 pub(crate) struct Operations {
     /// Calls the closure and stores the outcome.
     run: unsafe fn(NonNull<Record>),
-    /// Drops the closure uncalled and stores `NotStarted`.
-    abandon: unsafe fn(NonNull<Record>),
+    /// Drops the closure uncalled and stores why.
+    abandon: unsafe fn(NonNull<Record>, Failure),
     /// Drops the outcome; gives back the payload of a panic.
     dispose: unsafe fn(NonNull<Record>) -> Option<Payload>,
     outcome_offset: usize,
@@ -180,11 +183,11 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
         unsafe { Self::store(record, outcome) };
     }
 
-    unsafe fn abandon(record: NonNull<Record>) {
+    unsafe fn abandon(record: NonNull<Record>, why: Failure) {
         // SAFETY: the caller has claimed the task, so the closure is there and read out once.
         let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
         let failure = match quietly(|| drop(closure)) {
-            None => Failure::NotStarted,
+            None => why,
             Some(payload) => Failure::Panicked(payload),
         };
         // SAFETY: the closure is gone; we still have the claim.
@@ -196,9 +199,19 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
         let outcome = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).outcome) };
         match outcome {
             Err(Failure::Panicked(payload)) => Some(payload),
+            // It must not be lost unseen.
+            Err(Failure::NoStack(reason)) => Some(Box::new(no_stack(&reason))),
             other => quietly(|| drop(other)),
         }
     }
+}
+
+/// What is said of a task that found no stack.
+pub(crate) fn no_stack(reason: &StackExhausted) -> String {
+    format!(
+        "cygnet: a task could not be started, as every stack is held by a task that waits for \
+         another one: {reason}"
+    )
 }
 
 /// Runs `f`, keeping its panic.
@@ -377,9 +390,9 @@ impl Record {
     ///
     /// # Safety
     /// As for `run`.
-    pub(crate) unsafe fn abandon(this: NonNull<Record>) {
+    pub(crate) unsafe fn abandon(this: NonNull<Record>, why: Failure) {
         // SAFETY: passed on.
-        unsafe { (this.as_ref().operations.abandon)(this) }
+        unsafe { (this.as_ref().operations.abandon)(this, why) }
     }
 
     /// Drops the outcome; gives back the payload of a panic, also of one in its destructor.

@@ -104,6 +104,10 @@ impl TreeWord {
         self.0.fetch_add(local, Ordering::Relaxed);
     }
 
+    fn is_waiting(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & WAITING != 0
+    }
+
     /// Whether the atomic share says that nobody but the home has counted anything.
     #[inline]
     fn untouched(&self) -> bool {
@@ -243,6 +247,11 @@ impl Node {
     /// Closes a node that has no home (a root), also if it has no child now: a late one is undone.
     pub(crate) fn close_for_good(&self) -> bool {
         self.word.close(0)
+    }
+
+    /// Whether the owner has closed the node and children were left.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.word.is_waiting()
     }
 
     /// Whether a child is known to be unfinished. Exact on the home worker between suspensions.

@@ -150,6 +150,44 @@ impl WaitWord {
         false
     }
 
+    /// Keeps a parked waiter from being woken by a cancel; says whether that is new, or nothing if the
+    /// waiter is not parked any more.
+    ///
+    /// For its home worker, which wants to use the waiter's stack meanwhile. A grant must be out of
+    /// the question, and the wait must not be one for a permit.
+    pub(crate) fn shield(&self) -> Option<bool> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & (PARKED | PERMIT) == PARKED {
+            match self.0.compare_exchange_weak(
+                word,
+                word | SHIELD,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(word & SHIELD == 0),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+
+    /// Takes the shield from a wait that had none of its own; true if a cancel came meanwhile, has now
+    /// cut the wait short, and the caller must put the waiter back to work.
+    pub(crate) fn unshield(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & PARKED != 0 {
+            let cuts = word & CANCELLED != 0;
+            let bare = word & !SHIELD;
+            let new = if cuts { (bare & !PARKED) | CUT } else { bare };
+            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return cuts,
+                Err(now) => word = now,
+            }
+        }
+        // Granted: whatever is left of the word's bits is replaced by the next wait.
+        false
+    }
+
     /// What ended the wait. For the waiter, once it runs again.
     #[inline]
     pub(crate) fn woken(&self) -> Woken {

@@ -11,7 +11,8 @@ use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
 use crate::scheduler::worker::Worker;
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -227,6 +228,10 @@ impl Builder {
         {
             return Err(BuildError::MaxStacks { asked, workers });
         }
+        if self.thread_name.contains('\0') {
+            let text = "its name contains a NUL byte (Builder::thread_name)";
+            return Err(BuildError::Thread(io::Error::new(io::ErrorKind::InvalidInput, text)));
+        }
         let stack_class = StackClass::for_size(self.stack_size)?;
         let cores = if self.pin_workers { Some(cores()?) } else { None };
         let reporter = if self.overflow_report {
@@ -313,6 +318,10 @@ pub struct Runtime {
     threads: Vec<JoinHandle<()>>,
     reporter: Option<Reporter>,
 }
+
+// Between any two steps that could panic it is in order.
+impl UnwindSafe for Runtime {}
+impl RefUnwindSafe for Runtime {}
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

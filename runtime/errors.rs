@@ -1,7 +1,7 @@
 //! The errors a user meets. Each says what was wrong and, where there is one, which knob helps.
 
-use crate::retire::record::{Failure, Payload};
-use crate::retire::stack::StackSizeError;
+use crate::retire::record::{Failure, Payload, no_stack};
+use crate::retire::stack::{StackExhausted, StackSizeError};
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -42,6 +42,21 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
+/// A task could not be started: every stack is held by a task that waits for another one.
+///
+/// Its text says what ran out (the limit of the runtime, memory, mappings) and which knob helps. See
+/// [`Builder::max_stacks`](crate::Builder::max_stacks).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoStack(StackExhausted);
+
+impl fmt::Display for NoStack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&no_stack(&self.0))
+    }
+}
+
+impl std::error::Error for NoStack {}
+
 /// Why a task gave no value.
 ///
 /// ```
@@ -65,6 +80,9 @@ pub enum JoinError {
     Cancelled(Cancelled),
     /// A task cannot wait for its own end.
     OwnEnd,
+    /// There was no stack to start it on, and never would have been: every stack is held by a task that
+    /// waits for another one. Says what ran out.
+    NoStack(NoStack),
 }
 
 impl JoinError {
@@ -95,6 +113,7 @@ impl From<Failure> for JoinError {
         match failure {
             Failure::Panicked(payload) => JoinError::Panicked(payload),
             Failure::NotStarted => JoinError::NotStarted,
+            Failure::NoStack(reason) => JoinError::NoStack(NoStack(reason)),
         }
     }
 }
@@ -123,6 +142,7 @@ impl fmt::Debug for JoinError {
             JoinError::NotStarted => f.write_str("NotStarted"),
             JoinError::Cancelled(c) => f.debug_tuple("Cancelled").field(c).finish(),
             JoinError::OwnEnd => f.write_str("OwnEnd"),
+            JoinError::NoStack(e) => f.debug_tuple("NoStack").field(e).finish(),
         }
     }
 }
@@ -136,6 +156,7 @@ impl fmt::Display for JoinError {
             }
             JoinError::Cancelled(_) => f.write_str("the waiting task was cancelled"),
             JoinError::OwnEnd => f.write_str("a task cannot wait for its own end"),
+            JoinError::NoStack(e) => e.fmt(f),
         }
     }
 }

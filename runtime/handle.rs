@@ -12,7 +12,7 @@ use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::panic::{Location, resume_unwind};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 /// Spawns tasks on a runtime from anywhere. Does not keep it going: when the runtime is dropped its
@@ -28,6 +28,10 @@ use std::sync::Arc;
 pub struct Handle {
     shared: Arc<Shared>,
 }
+
+// Between any two steps that could panic the runtime behind it is in order.
+impl UnwindSafe for Handle {}
+impl RefUnwindSafe for Handle {}
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,6 +159,7 @@ impl Handle {
         match self.try_block_on(f) {
             Ok(value) => value,
             Err(JoinError::Panicked(payload)) => resume_unwind(payload),
+            Err(JoinError::NoStack(error)) => panic!("{error}"),
             Err(_) => panic!("cygnet: block_on was called on a runtime that has ended"),
         }
     }

@@ -13,7 +13,7 @@ mod task;
 
 pub use blocking::{blocking, spawn_blocking};
 pub use builder::{Builder, PanicReport, Runtime};
-pub use errors::{BuildError, Cancelled, JoinError, SpawnError};
+pub use errors::{BuildError, Cancelled, JoinError, NoStack, SpawnError};
 pub use handle::Handle;
 pub use local::TaskLocal;
 pub use metrics::{Metrics, WorkerMetrics};

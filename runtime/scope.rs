@@ -12,7 +12,9 @@ use crate::scheduler::wait::cancel;
 use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{
+    AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind,
+};
 
 /// An open scope, in which tasks can be spawned that borrow from outside of it. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -21,6 +23,9 @@ pub struct Scope<'scope, 'env: 'scope> {
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
+
+// A task in a scope may spawn siblings inside catch_unwind.
+impl RefUnwindSafe for Scope<'_, '_> {}
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,6 +53,35 @@ impl fmt::Debug for Scope<'_, '_> {
 ///     });
 /// });
 /// assert_eq!(numbers, [30, 100, 200]);
+/// ```
+///
+/// What is made inside `f` does not live long enough to be borrowed by a task, and neither the scope
+/// nor its handles can leave:
+///
+/// ```compile_fail,E0373
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// cygnet::scope(|s| {
+///     let inner = 7;
+///     s.spawn(|| inner + 1); // borrows `inner`, which goes before the scope ends
+/// });
+/// # });
+/// ```
+///
+/// ```compile_fail
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let escaped = cygnet::scope(|s| s.spawn(|| 7)); // the handle borrows from the scope
+/// # drop(escaped);
+/// # });
+/// ```
+///
+/// ```compile_fail,E0521
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let mut escaped = None;
+/// cygnet::scope(|s| escaped = Some(s));
+/// # });
 /// ```
 ///
 /// # Panics
@@ -170,6 +204,9 @@ impl<T> ScopedTask<'_, T> {
         TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
     }
 }
+
+impl<T> UnwindSafe for ScopedTask<'_, T> {}
+impl<T> RefUnwindSafe for ScopedTask<'_, T> {}
 
 impl<T> Drop for ScopedTask<'_, T> {
     fn drop(&mut self) {

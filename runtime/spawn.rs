@@ -64,6 +64,47 @@ unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) 
 /// # });
 /// ```
 ///
+/// What the closure captures and what it returns must be `Send`, as it may start on another thread:
+///
+/// ```compile_fail,E0277
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let shared = std::rc::Rc::new(7);
+/// let child = cygnet::spawn(move || *shared); // `Rc<i32>` cannot be sent
+/// # drop(child);
+/// # });
+/// ```
+///
+/// What the closure captures and what it returns must be `Send`, as it may start on another thread:
+///
+/// ```compile_fail,E0277
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let shared = std::rc::Rc::new(7);
+/// let child = cygnet::spawn(move || *shared); // `Rc<i32>` cannot be sent
+/// # drop(child);
+/// # });
+/// ```
+///
+/// ```compile_fail,E0277
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let child = cygnet::spawn(|| std::rc::Rc::new(7)); // nor can the result
+/// # drop(child);
+/// # });
+/// ```
+///
+/// And it may outlive the frame that spawns it:
+///
+/// ```compile_fail,E0373
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let local = 7;
+/// let child = cygnet::spawn(|| local + 1); // borrows `local`; see `scope`
+/// # drop(child);
+/// # });
+/// ```
+///
 /// # Panics
 /// Outside a task (use [`Runtime::spawn`](crate::Runtime::spawn) or
 /// [`Handle::spawn`](crate::Handle::spawn) there), or with some 134 million unfinished siblings.
@@ -186,6 +227,16 @@ where
 
 /// The handle of a task that stays on its worker. Like [`Task`], but neither is it `Send` nor need
 /// its result be; nor is it a future. See [`spawn_local`] for an example.
+///
+/// It stays on its thread:
+///
+/// ```compile_fail,E0277
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let local = cygnet::spawn_local(|| 7);
+/// std::thread::spawn(move || local.is_finished()); // `LocalTask` cannot be sent
+/// # });
+/// ```
 #[must_use = "dropping a LocalTask cancels it; call join or detach"]
 pub struct LocalTask<T> {
     task: Task<T>,

@@ -9,6 +9,7 @@ use crate::scheduler::complete::release;
 use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
 /// Lets other ready tasks of this worker run, and comes back. Fresh tasks have a turn now and then,
@@ -216,6 +217,9 @@ pub struct Unparker {
 unsafe impl Send for Unparker {}
 // SAFETY: as above.
 unsafe impl Sync for Unparker {}
+
+impl UnwindSafe for Unparker {}
+impl RefUnwindSafe for Unparker {}
 
 /// An [`Unparker`] of the calling task. Does not suspend. Costs one locked instruction, as does its
 /// clone.

@@ -13,6 +13,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll};
@@ -190,6 +191,14 @@ impl<T> Claim<T> {
 /// });
 /// assert_eq!(sum, 210);
 /// ```
+///
+/// A `Task<T>` is `Send` only if `T` is, as its result goes where it goes:
+///
+/// ```compile_fail,E0277
+/// fn elsewhere(task: cygnet::Task<std::rc::Rc<u8>>) {
+///     std::thread::spawn(move || task.is_finished());
+/// }
+/// ```
 #[must_use = "dropping a Task cancels it; call join or detach"]
 pub struct Task<T> {
     claim: Option<Claim<T>>,
@@ -291,6 +300,10 @@ impl<T> Drop for Task<T> {
         }
     }
 }
+
+// As std's JoinHandle: nothing of a task is seen through its handle before it has ended.
+impl<T> UnwindSafe for Task<T> {}
+impl<T> RefUnwindSafe for Task<T> {}
 
 impl<T> Unpin for Task<T> {}
 

@@ -9,7 +9,7 @@
 //! What cannot end so (a descendant, stolen by another worker, that waits for a task whose home is the
 //! held worker) hangs, and is a documented limit.
 
-use crate::retire::record::Record;
+use crate::retire::record::{Phase, Record};
 use crate::retire::tree::Node;
 use crate::scheduler::complete::release;
 use crate::scheduler::idle::Rest;
@@ -29,6 +29,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
         if !me.wait.is_parked() {
             // The waker has queued us, or is about to.
             if worker.ready.remove(task) {
+                me.set_phase(Phase::Running);
                 break;
             }
         } else {

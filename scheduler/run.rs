@@ -11,11 +11,12 @@
 //! local spawns or endless yields.
 
 use crate::retire::coroutine::Coroutine;
-use crate::retire::record::{Extras, Phase, Record, drop_payload, quietly};
+use crate::retire::record::{Extras, Failure, Phase, Record, drop_payload, quietly};
 use crate::retire::stack::StackClass;
 use crate::retire::tree::NOBODY;
 use crate::scheduler::complete::{complete, dispose, release};
 use crate::scheduler::item::{Item, Runnable};
+use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Turn, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::point;
@@ -70,6 +71,10 @@ impl Worker {
             }
             if let Some(strand) = self.begin_fresh() {
                 return strand;
+            }
+            if self.exhausted.get() && !ptr::eq(self.current.get(), self.main.get()) {
+                // There a fresh task may be run on the stack of one that waits for it.
+                return self.main.get();
             }
         }
         self.next_ready().or_else(|| self.begin_fresh()).unwrap_or(self.main.get())
@@ -204,7 +209,11 @@ impl Worker {
     }
 
     /// A new coroutine; none if there is no stack to be had.
-    fn new_strand(&self, class: StackClass, first: *const Record) -> Option<*const Strand> {
+    pub(crate) fn new_strand(
+        &self,
+        class: StackClass,
+        first: *const Record,
+    ) -> Option<*const Strand> {
         let taken = self.stacks.borrow_mut().take(class, &self.shared().stacks);
         match taken {
             Ok(stack) => {
@@ -212,11 +221,13 @@ impl Worker {
                 let strand = unsafe { Coroutine::create(stack, ptr::from_ref(self), first, enter) };
                 // SAFETY: made above.
                 self.adopt(unsafe { strand.as_ref() });
-                self.exhausted.set(false);
+                if self.exhausted.get() {
+                    shortage::end(self);
+                }
                 Some(strand.as_ptr())
             }
             Err(_) => {
-                self.exhausted.set(true);
+                shortage::begin(self);
                 None
             }
         }
@@ -266,17 +277,31 @@ impl Worker {
     /// From the main coroutine: runs until there is nothing left to do without searching. False if
     /// there was nothing.
     pub(crate) fn run_until_idle(&self) -> bool {
+        if !self.dedicated.get().is_null() {
+            return shortage::retry_dedicated(self);
+        }
+        if self.shared().pressure.load(Ordering::Relaxed) && shortage::relieve(self) {
+            return true;
+        }
         let next = self.pick();
         if ptr::eq(next, self.main.get()) {
             return false;
         }
+        self.leave_main(next);
+        true
+    }
+
+    /// From the main coroutine: runs another until somebody comes back.
+    pub(crate) fn leave_main(&self, next: *const Strand) {
         self.current.set(next);
         // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
         unsafe { self.main().context.switch(&(*next).context) };
         self.bury();
+        if !self.vacated.get().is_null() {
+            shortage::see_off(self);
+        }
         // What the coroutine that came here has set is not ours.
         self.node.set(ptr::null());
-        true
     }
 
     /// What is due from time to time.
@@ -343,7 +368,7 @@ impl Worker {
     }
 
     /// A fresh task, claimed.
-    fn next_fresh(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_fresh(&self) -> Option<NonNull<Record>> {
         if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
             return Some(record);
         }
@@ -407,7 +432,7 @@ impl Worker {
     }
 
     /// A fresh task out of an item. A started one is made ready here; a stale one is released.
-    fn open(&self, item: Item) -> Option<NonNull<Record>> {
+    pub(crate) fn open(&self, item: Item) -> Option<NonNull<Record>> {
         match item.open() {
             Runnable::Fresh(record) => {
                 // SAFETY: the item holds a reference.
@@ -462,9 +487,15 @@ impl Worker {
     fn retire_strand(&self) -> ! {
         let me = self.strand();
         self.disown(me);
+        let Some(stack) = me.take_stack() else {
+            // A guest: nothing may happen on its host's stack before main has seen to both.
+            self.vacated.set(me);
+            self.current.set(self.main.get());
+            // SAFETY: nothing on this part of the stack is used again; main is suspended.
+            unsafe { me.context.leave(&self.main().context) }
+        };
         let next = self.pick_after_end();
         self.current.set(next);
-        let stack = me.take_stack().expect("a coroutine of the pool has a stack");
         #[cfg(cygnet_tsan)]
         self.departed.set(me);
         // We still stand on it. The pool is ours, and nobody takes from it before the switch.
@@ -494,12 +525,16 @@ impl Worker {
                 None => self.dedicated.set(record.as_ptr()),
             }
         }
+        if self.shared().pressure.load(Ordering::Relaxed) {
+            // Somebody may need the stack that comes free.
+            return self.main.get();
+        }
         if let Some(strand) = self.next_ready() { strand } else { self.main.get() }
     }
 }
 
 /// Where every coroutine of a worker begins.
-unsafe extern "C" fn enter(data: *mut u8, message: usize) {
+pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     let strand: *const Strand = data.cast();
     // SAFETY: `data` is the coroutine that has just begun; it lives until it retires.
     let strand_ref = unsafe { &*strand };
@@ -517,8 +552,8 @@ unsafe extern "C" fn enter(data: *mut u8, message: usize) {
             // SAFETY: its run reference came with it.
             let traits = unsafe { first.as_ref() }.traits;
             start(worker, first);
-            if traits.migratable || traits.stack_class != 0 {
-                // It may have changed workers, or the stack is a rare one: no loop.
+            if traits.migratable || traits.stack_class != 0 || strand_ref.is_guest() {
+                // It may have changed workers, or the stack is a rare one or another's: no loop.
                 return;
             }
         }
@@ -550,7 +585,7 @@ pub(crate) fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     worker.counters().tasks.add(1);
     if task.wait.is_cancelled() || worker.shared().is_closing() {
         // SAFETY: claimed by the caller.
-        unsafe { Record::abandon(record) };
+        unsafe { Record::abandon(record, Failure::NotStarted) };
     } else {
         // SAFETY: claimed by the caller.
         unsafe { Record::run(record) };

@@ -10,6 +10,7 @@
 use crate::retire::tree::WorkerNumber;
 use crate::scheduler::idle::{Rest, Roused};
 use crate::scheduler::run::BATCH;
+use crate::scheduler::shortage;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric::heavy;
 use crate::shim::spin_loop;
@@ -27,6 +28,9 @@ const SEARCH: Duration = Duration::from_micros(20);
 const SHORT: Duration = Duration::from_micros(4);
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// As long as no stack can be had.
+const FIRST_FAMINE: Duration = Duration::from_micros(100);
+const LONGEST_FAMINE: Duration = Duration::from_millis(16);
 
 /// What a worker remembers from one search to the next.
 pub(crate) struct Searcher {
@@ -36,17 +40,36 @@ pub(crate) struct Searcher {
     nap: Duration,
     /// Tasks spawned by all workers when the last nap began.
     spawned: u64,
+    /// The next nap, if there are no stacks.
+    famine: Duration,
     /// Already counted as searching, by the one that woke us.
     counted: bool,
 }
 
 impl Searcher {
     pub(crate) fn new() -> Searcher {
-        Searcher { loot: None, nap: Duration::ZERO, spawned: u64::MAX, counted: false }
+        Searcher {
+            loot: None,
+            nap: Duration::ZERO,
+            spawned: u64::MAX,
+            famine: Duration::ZERO,
+            counted: false,
+        }
     }
 
     /// Finds work for `worker`, which has none, or sleeps until there may be some.
     pub(crate) fn search_or_sleep(&mut self, worker: &Worker) {
+        if worker.exhausted.get() {
+            self.settle_count(worker);
+            if shortage::relieve(worker) {
+                self.famine = Duration::ZERO;
+                return;
+            }
+            self.starve(worker);
+            // Woken to search, or not: it is others that have stacks.
+            self.settle_count(worker);
+            return;
+        }
         self.judge_loot();
         if self.nap.is_zero() && self.search(worker) {
             return;
@@ -189,8 +212,22 @@ impl Searcher {
         self.loot = Some(now());
     }
 
+    /// There are tasks, or another worker has some, but no stacks.
+    fn starve(&mut self, worker: &Worker) {
+        self.famine = (self.famine * 2).clamp(FIRST_FAMINE, LONGEST_FAMINE);
+        let rested = shortage::rest(worker, self.famine);
+        if rested.is_none() {
+            self.famine = Duration::ZERO;
+        }
+        self.counted |= rested == Some(Roused::ToSearch);
+    }
+
     fn rest(&mut self, worker: &Worker) {
         let shared = worker.shared();
+        if shared.pressure.load(Ordering::Relaxed) {
+            return self.starve(worker);
+        }
+        self.famine = Duration::ZERO;
         let spawned: u64 = others(worker).map(|r| r.counters.spawned.get()).sum();
         // A nap in which nobody has spawned anything is followed by sleep in earnest.
         let rest = if !self.nap.is_zero() && spawned != self.spawned {
@@ -209,6 +246,7 @@ impl Searcher {
                 || worker.has_fresh() && !worker.exhausted.get()
                 || worker.remote.cut.load(Ordering::Relaxed)
                 || shared.is_stopping()
+                || shared.pressure.load(Ordering::Relaxed)
             {
                 return true;
             }

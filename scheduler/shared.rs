@@ -8,6 +8,7 @@ use crate::scheduler::blocking::BlockingPool;
 use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
 use crate::scheduler::item::Item;
 use crate::scheduler::no_suspend::no_suspend;
+use crate::scheduler::shortage::Shortage;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -86,8 +87,9 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     /// Nothing is left to run: workers leave.
     stopping: AtomicBool,
-    /// A worker cannot get a stack while others keep some warm.
+    /// Some worker cannot get a stack.
     pub(crate) pressure: AtomicBool,
+    pub(crate) shortage: Shortage,
     /// Spawns from outside, for the numbers of workers' own see their counters.
     pub(crate) injected: AtomicU64,
     seats: Vec<Seat>,
@@ -105,6 +107,7 @@ impl Shared {
             closing: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             pressure: AtomicBool::new(false),
+            shortage: Shortage::new(config.workers),
             injected: AtomicU64::new(0),
             seats: Vec::new(),
             config,

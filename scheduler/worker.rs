@@ -124,6 +124,8 @@ pub(crate) struct Worker {
     pub(crate) forbidden: Cell<u32>,
     /// No stack could be had; cleared when one came free.
     pub(crate) exhausted: Cell<bool>,
+    /// A guest that has ended; main sees to its host.
+    pub(crate) vacated: Cell<*const Strand>,
     tick: Cell<u32>,
     /// Those who come last are owed a turn.
     pub(crate) owed: Cell<bool>,
@@ -171,6 +173,7 @@ impl Worker {
             #[cfg(cygnet_tsan)]
             departed: Cell::new(ptr::null()),
             exhausted: Cell::new(false),
+            vacated: Cell::new(ptr::null()),
             tick: Cell::new(PERIOD),
             owed: Cell::new(false),
             turn: Cell::new(0),

@@ -1,0 +1,482 @@
+//! What happens when no stack can be had: tasks wait, children are run in place, and only a true
+//! deadlock is an error, which says what ran out.
+
+mod common;
+
+use common::within;
+use cygnet::{
+    JoinError, Runtime, checkpoint, park, scope, spawn, spawn_local, unparker, yield_now,
+};
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+fn runtime(workers: usize, stacks: usize) -> Runtime {
+    Runtime::builder().workers(workers).max_stacks(stacks).build().unwrap()
+}
+
+/// Fills more than half of a stack of 64 KiB, so that no child is run in place the usual way.
+#[inline(never)]
+fn deep<R>(f: impl FnOnce() -> R) -> R {
+    let mut ballast = MaybeUninit::<[u8; 36 << 10]>::uninit();
+    black_box(&mut ballast);
+    let result = f();
+    black_box(&mut ballast);
+    result
+}
+
+#[test]
+fn fresh_tasks_wait_for_a_stack_and_none_is_lost() {
+    within(|| {
+        for (workers, stacks) in [(1, 1), (1, 2), (2, 2), (2, 3), (4, 4)] {
+            let rt = runtime(workers, stacks);
+            let ended = Arc::new(AtomicUsize::new(0));
+            for _ in 0..1_000 {
+                let ended = ended.clone();
+                rt.spawn(move || {
+                    for _ in 0..3 {
+                        yield_now().unwrap();
+                    }
+                    ended.fetch_add(1, Ordering::Relaxed);
+                })
+                .detach();
+            }
+            while ended.load(Ordering::Relaxed) < 1_000 {
+                std::thread::yield_now();
+            }
+            assert!(rt.metrics().stacks_high_water <= stacks);
+        }
+    });
+}
+
+#[test]
+fn parked_tasks_that_hold_all_stacks_keep_fresh_ones_waiting_until_they_go_on() {
+    within(|| {
+        for workers in [1, 2] {
+            let rt = runtime(workers, 2);
+            let (send, receive) = std::sync::mpsc::channel();
+            let parked: Vec<_> = (0..2)
+                .map(|_| {
+                    let send = send.clone();
+                    rt.spawn(move || {
+                        send.send(unparker()).unwrap();
+                        park().unwrap();
+                    })
+                })
+                .collect();
+            let unparkers: Vec<_> = receive.iter().take(2).collect();
+            let fresh: Vec<_> = (0..10).map(|i| rt.spawn(move || i)).collect();
+            // Long enough for a wrong verdict.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(fresh.iter().all(|task| !task.is_finished()));
+            unparkers.iter().for_each(|unparker| unparker.unpark());
+            parked.into_iter().for_each(|task| task.join().unwrap());
+            let sum: i32 = fresh.into_iter().map(|task| task.join().unwrap()).sum();
+            assert_eq!(sum, 45);
+        }
+    });
+}
+
+#[test]
+fn a_join_below_the_half_mark_runs_its_child_on_the_stack_that_is_there() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let value = rt.block_on(|| deep(|| spawn(|| 7).join()));
+        assert_eq!(value.unwrap(), 7);
+    });
+}
+
+#[test]
+fn the_end_of_a_scope_below_the_half_mark_runs_all_its_children() {
+    within(|| {
+        for workers in [1, 2, 4] {
+            let rt = runtime(workers, workers);
+            for _ in 0..20 {
+                let count = AtomicUsize::new(0);
+                rt.block_on(|| {
+                    deep(|| {
+                        scope(|s| {
+                            for _ in 0..100 {
+                                s.spawn(|| {
+                                    yield_now().unwrap();
+                                    count.fetch_add(1, Ordering::Relaxed)
+                                });
+                            }
+                        })
+                    })
+                });
+                assert_eq!(count.into_inner(), 100);
+            }
+        }
+    });
+}
+
+#[test]
+fn block_on_below_the_half_mark_runs_its_child_on_the_stack_that_is_there() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let handle = rt.handle();
+        assert_eq!(rt.block_on(|| deep(|| handle.block_on(|| 7))), 7);
+    });
+}
+
+#[test]
+fn a_task_run_as_a_guest_may_wait_and_be_woken() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let value = rt.block_on(|| {
+            deep(|| {
+                spawn(|| {
+                    let me = unparker();
+                    let thread = std::thread::spawn(move || me.unpark());
+                    park().unwrap();
+                    thread.join().unwrap();
+                    7
+                })
+                .join()
+            })
+        });
+        assert_eq!(value.unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_guest_that_panics_gives_its_panic_to_the_join() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let error = rt.block_on(|| deep(|| spawn(|| panic!("the guest")).join())).unwrap_err();
+        assert!(error.is_panic());
+    });
+}
+
+#[test]
+fn a_cancel_of_the_waiter_comes_into_force_after_the_guest_has_ended() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let (started, wait) = std::sync::mpsc::channel();
+        let go_on = Arc::new(AtomicBool::new(false));
+        let task = rt.spawn({
+            let go_on = go_on.clone();
+            move || {
+                let child = deep(|| {
+                    spawn(move || {
+                        started.send(()).unwrap();
+                        let mut cancelled = false;
+                        while !go_on.load(Ordering::Acquire) {
+                            cancelled |= yield_now().is_err();
+                        }
+                        cancelled
+                    })
+                    .join()
+                });
+                assert!(child.is_ok() || child.unwrap_err().is_cancelled());
+            }
+        });
+        wait.recv().unwrap();
+        drop(task);
+        go_on.store(true, Ordering::Release);
+        drop(rt);
+    });
+}
+
+#[test]
+fn a_yielding_task_does_not_keep_a_child_from_the_stack_of_its_parent() {
+    within(|| {
+        let rt = runtime(1, 2);
+        let flag = Arc::new(AtomicBool::new(false));
+        let spinner = rt.spawn({
+            let flag = flag.clone();
+            move || {
+                while !flag.load(Ordering::Acquire) {
+                    yield_now().unwrap();
+                }
+            }
+        });
+        rt.block_on(|| deep(|| spawn(move || flag.store(true, Ordering::Release)).join().unwrap()));
+        spinner.join().unwrap();
+    });
+}
+
+#[test]
+fn a_computing_worker_does_not_keep_a_child_from_the_stack_of_its_parent() {
+    within(|| {
+        let rt = runtime(2, 2);
+        let flag = Arc::new(AtomicBool::new(false));
+        let spinner = rt.spawn({
+            let flag = flag.clone();
+            move || {
+                while !flag.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        rt.block_on(|| deep(|| spawn(move || flag.store(true, Ordering::Release)).join().unwrap()));
+        spinner.join().unwrap();
+    });
+}
+
+#[test]
+fn a_chain_of_joins_deeper_than_the_stacks_are_many_ends_in_an_error_and_not_in_a_hang() {
+    fn go(depth: u32) -> Result<u32, JoinError> {
+        let mut ballast = MaybeUninit::<[u8; 8 << 10]>::uninit();
+        black_box(&mut ballast);
+        let below = match depth {
+            0 => Ok(0),
+            _ => spawn(move || go(depth - 1)).join()?.map(|n| n + 1),
+        };
+        black_box(&mut ballast);
+        below
+    }
+    within(|| {
+        for workers in [1, 2] {
+            let rt = runtime(workers, 3);
+            assert_eq!(rt.block_on(|| go(2)).unwrap(), 2);
+            let error = rt.block_on(|| go(100)).unwrap_err();
+            let said = error.to_string();
+            assert!(matches!(error, JoinError::NoStack(_)), "{said}");
+            assert!(said.contains("all 3 stacks that Builder::max_stacks allows"), "{said}");
+            // The runtime works as before.
+            assert_eq!(rt.block_on(|| go(2)).unwrap(), 2);
+        }
+    });
+}
+
+#[test]
+fn a_child_that_needs_a_larger_stack_than_there_is_ends_in_an_error() {
+    within(|| {
+        for workers in [1, 2] {
+            let rt = runtime(workers, workers);
+            let hold: Vec<_> = (1..workers).map(|_| ()).collect();
+            drop(hold);
+            let result = rt.block_on(|| {
+                // With more workers than one a stack may be left.
+                cygnet::task().stack_size(1 << 20).unwrap().spawn(|| 7).join()
+            });
+            match result {
+                Ok(7) if workers > 1 => {}
+                Err(JoinError::NoStack(_)) if workers == 1 => {}
+                other => panic!("{other:?} with {workers} workers"),
+            }
+            assert_eq!(rt.block_on(|| spawn(|| 8).join().unwrap()), 8);
+        }
+    });
+}
+
+#[test]
+fn a_larger_stack_is_had_by_giving_up_warm_smaller_ones() {
+    within(|| {
+        let rt = runtime(1, 2);
+        // Two stacks of the usual size are warm afterwards.
+        rt.block_on(|| {
+            let parked = spawn(|| yield_now().unwrap());
+            yield_now().unwrap();
+            parked.join().unwrap();
+        });
+        let value =
+            rt.block_on(|| cygnet::task().stack_size(1 << 20).unwrap().spawn(|| 7).join().unwrap());
+        assert_eq!(value, 7);
+    });
+}
+
+#[test]
+fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
+    within(|| {
+        let rt = runtime(2, 3);
+        for _ in 0..50 {
+            let count = rt.block_on(|| {
+                let tasks: Vec<_> = (0..20)
+                    .map(|i| {
+                        spawn(move || {
+                            yield_now().unwrap();
+                            i
+                        })
+                    })
+                    .collect();
+                tasks.into_iter().map(|task| task.join().unwrap()).sum::<u32>()
+            });
+            assert_eq!(count, 190);
+        }
+    });
+}
+
+#[test]
+fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ended() {
+    within(|| {
+        let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
+        let others = AtomicUsize::new(0);
+        let error = rt
+            .try_block_on(|| {
+                scope(|s| {
+                    for _ in 0..5 {
+                        s.spawn(|| others.fetch_add(1, Ordering::Relaxed));
+                    }
+                    spawn_too_large(s);
+                    s.spawn(|| others.fetch_add(1, Ordering::Relaxed));
+                });
+            })
+            .unwrap_err();
+        let said = error.to_string();
+        assert!(error.is_panic(), "{said}");
+        assert!(said.contains("Builder::max_stacks"), "{said}");
+        assert_eq!(others.into_inner(), 6);
+    });
+}
+
+/// Captures of this size ask for a stack of their own.
+fn spawn_too_large<'scope>(s: &'scope cygnet::Scope<'scope, '_>) {
+    let captures = [7u8; (4 << 10) + 64];
+    s.spawn(move || black_box(&captures)[0]);
+}
+
+#[test]
+fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
+    within(|| {
+        let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
+        let handle = rt.handle();
+        let caught = rt.block_on(|| {
+            let captures = [7u8; (4 << 10) + 64];
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                handle.block_on(move || black_box(&captures)[0])
+            }))
+            .map_err(|payload| payload.downcast_ref::<String>().unwrap().clone())
+        });
+        let said = caught.unwrap_err();
+        assert!(said.contains("all 1 stacks that Builder::max_stacks allows"), "{said}");
+    });
+}
+
+#[test]
+fn the_error_of_a_detached_child_goes_to_the_panic_hook_of_the_runtime() {
+    within(|| {
+        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let rt = Runtime::builder()
+            .workers(1)
+            .max_stacks(1)
+            .on_panic({
+                let told = told.clone();
+                move |report| told.lock().unwrap().push(report.message().to_owned())
+            })
+            .build()
+            .unwrap();
+        rt.block_on(|| {
+            let awaited = spawn(|| {
+                let captures = [7u8; (4 << 10) + 64];
+                spawn(move || black_box(&captures)[0]).detach();
+            });
+            awaited.join().unwrap();
+        });
+        let told = told.lock().unwrap();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("Builder::max_stacks"), "{told:?}");
+    });
+}
+
+#[test]
+fn no_error_is_given_while_a_blocking_call_can_still_end() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let value = rt.block_on(|| {
+            let child = spawn(|| 7);
+            cygnet::blocking(|| std::thread::sleep(std::time::Duration::from_millis(300)));
+            child.join()
+        });
+        assert_eq!(value.unwrap(), 7);
+    });
+}
+
+#[test]
+fn no_error_is_given_while_a_task_waits_for_another_runtime() {
+    within(|| {
+        let other = runtime(1, 1);
+        let rt = runtime(1, 1);
+        let value = rt.block_on(|| {
+            let child = spawn(|| 7);
+            other.block_on(|| std::thread::sleep(std::time::Duration::from_millis(300)));
+            child.join()
+        });
+        assert_eq!(value.unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_local_task_without_a_stack_is_run_as_a_guest_too() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let value = rt.block_on(|| {
+            deep(|| {
+                let local = std::rc::Rc::new(7);
+                spawn_local(move || *local).join()
+            })
+        });
+        assert_eq!(value.unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_runtime_that_is_dropped_while_tasks_wait_for_stacks_ends_without_calling_them() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    within(|| {
+        for workers in [1, 2] {
+            let rt = runtime(workers, workers);
+            let (send, receive) = std::sync::mpsc::channel();
+            for _ in 0..workers {
+                let send = send.clone();
+                rt.spawn(move || {
+                    send.send(()).unwrap();
+                    assert!(park().is_err());
+                })
+                .detach();
+            }
+            receive.iter().take(workers).for_each(drop);
+            let dropped = Arc::new(AtomicUsize::new(0));
+            for _ in 0..100 {
+                let captured = Dropped(dropped.clone());
+                rt.spawn(move || {
+                    let _captured = captured;
+                    unreachable!("the runtime ends");
+                })
+                .detach();
+            }
+            drop(rt);
+            assert_eq!(dropped.load(Ordering::Relaxed), 100);
+        }
+    });
+}
+
+#[test]
+fn nested_scopes_on_few_stacks_end() {
+    fn tree(depth: u32, leaves: &AtomicUsize) {
+        if depth == 0 {
+            leaves.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        scope(|s| {
+            for _ in 0..3 {
+                s.spawn(move || tree(depth - 1, leaves));
+            }
+            let _ = checkpoint();
+        });
+    }
+    within(|| {
+        for (workers, stacks) in [(1, 1), (1, 2), (2, 2), (2, 5), (4, 4)] {
+            // Large enough that depth is no matter; their number is.
+            let rt = Runtime::builder()
+                .workers(workers)
+                .max_stacks(stacks)
+                .stack_size(1 << 20)
+                .build()
+                .unwrap();
+            for _ in 0..10 {
+                let leaves = AtomicUsize::new(0);
+                rt.block_on(|| tree(5, &leaves));
+                assert_eq!(leaves.into_inner(), 243);
+            }
+        }
+    });
+}

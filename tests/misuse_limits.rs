@@ -1,0 +1,146 @@
+//! Settings out of bounds and systems that refuse: each is an error that says what was wrong.
+
+mod common;
+
+use common::rerun::alone;
+use common::within;
+use cygnet::{BuildError, Builder, JoinError, Runtime, spawn};
+
+fn refusal(builder: Builder) -> String {
+    builder.build().expect_err("it was built").to_string()
+}
+
+/// Sanitizers and emulators take address space by the terabyte.
+fn limits_mean_nothing() -> bool {
+    cfg!(any(cygnet_asan, cygnet_tsan)) || common::emulated()
+}
+
+/// Leaves the process so much more address space than it has taken.
+fn limit_address_space(more: usize) {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = statm.split(' ').next().unwrap().parse().unwrap();
+    // SAFETY: a query without pointers.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let bytes = (pages * page + more) as libc::rlim_t;
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the pointer is to a live description.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+#[test]
+fn zero_workers_are_refused_with_the_bounds() {
+    let said = refusal(Runtime::builder().workers(0));
+    assert!(said.contains("1 to 4096 workers, not 0 (Builder::workers)"), "{said}");
+}
+
+#[test]
+fn too_many_workers_are_refused_with_the_bounds() {
+    for asked in [Builder::MAX_WORKERS + 1, usize::MAX] {
+        let said = refusal(Runtime::builder().workers(asked));
+        assert!(said.contains(&format!("not {asked}")), "{said}");
+    }
+}
+
+#[test]
+fn stacks_too_small_or_too_large_are_refused_with_the_bounds() {
+    for asked in [0, 1, (16 << 10) - 1, (1 << 30) + 1, usize::MAX] {
+        let said = refusal(Runtime::builder().workers(1).stack_size(asked));
+        assert!(said.contains("16 KiB") && said.contains("1 GiB"), "{said}");
+        assert!(said.contains("(Builder::stack_size)"), "{said}");
+        let said = cygnet::task().stack_size(asked).expect_err("it was accepted").to_string();
+        assert!(said.contains(&asked.to_string()), "{said}");
+    }
+}
+
+#[test]
+fn the_smallest_and_the_largest_stack_run_a_task() {
+    within(|| {
+        for size in [16 << 10, 1 << 30] {
+            let rt = Runtime::builder().workers(1).stack_size(size).build().unwrap();
+            assert_eq!(rt.block_on(|| spawn(|| 7).join().unwrap()), 7);
+        }
+    });
+}
+
+#[test]
+fn fewer_stacks_than_workers_are_refused() {
+    let said = refusal(Runtime::builder().workers(2).max_stacks(1));
+    assert!(said.contains("2 workers need at least as many stacks, not 1"), "{said}");
+}
+
+#[cfg(not(feature = "pin"))]
+#[test]
+fn pinning_without_the_feature_is_refused() {
+    let said = refusal(Runtime::builder().workers(1).pin_workers(true));
+    assert!(said.contains("feature `pin`"), "{said}");
+}
+
+#[test]
+fn a_name_with_a_nul_byte_is_refused_like_any_thread_that_cannot_start() {
+    let built = std::panic::catch_unwind(|| {
+        Runtime::builder().workers(1).thread_name("a\0b").build().map(drop)
+    });
+    let said = built.expect("no panic").expect_err("it was built").to_string();
+    assert!(said.contains("thread"), "{said}");
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended() {
+    if limits_mean_nothing() {
+        return;
+    }
+    alone("a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended", || {
+        let before = threads();
+        limit_address_space(100 << 20);
+        let error = Runtime::builder().workers(500).build().expect_err("it was built");
+        let said = error.to_string();
+        assert!(matches!(error, BuildError::Thread(_)), "{said}");
+        assert!(said.contains("a worker's thread cannot be started"), "{said}");
+        assert_eq!(threads(), before);
+    });
+}
+
+#[test]
+fn without_memory_for_a_single_stack_block_on_says_so() {
+    if limits_mean_nothing() {
+        return;
+    }
+    alone("without_memory_for_a_single_stack_block_on_says_so", || {
+        let rt = Runtime::builder().workers(2).stack_size(1 << 30).build().unwrap();
+        limit_address_space(200 << 20);
+        let error = rt.try_block_on(|| 7).expect_err("it has run");
+        let said = error.to_string();
+        assert!(matches!(error, JoinError::NoStack(_)), "{said}");
+        assert!(said.contains("the kernel refused memory"), "{said}");
+        assert!(said.contains("ulimit -v"), "{said}");
+    });
+}
+
+#[test]
+fn a_map_that_fails_makes_tasks_wait_until_others_have_ended() {
+    if limits_mean_nothing() {
+        return;
+    }
+    alone("a_map_that_fails_makes_tasks_wait_until_others_have_ended", || {
+        let rt = Runtime::builder().workers(2).stack_size(64 << 20).build().unwrap();
+        // Room for a few stacks, not for a hundred.
+        limit_address_space(1 << 30);
+        let sum: u32 = rt.block_on(|| {
+            let tasks: Vec<_> = (0..100)
+                .map(|i| {
+                    spawn(move || {
+                        cygnet::yield_now().unwrap();
+                        i
+                    })
+                })
+                .collect();
+            tasks.into_iter().map(|task| task.join().unwrap()).sum()
+        });
+        assert_eq!(sum, 4950);
+        assert!(rt.metrics().stacks_high_water < 30);
+    });
+}
