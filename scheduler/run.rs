@@ -348,10 +348,8 @@ impl Worker {
     fn run_loop(&self) {
         loop {
             self.collect();
-            if !self.ready.is_empty() {
-                if !self.tick() {
-                    return;
-                }
+            if !self.ready.is_empty() && !self.tick() {
+                return;
             }
             if self.remote.front.wants_attention() {
                 self.attend();
