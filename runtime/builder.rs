@@ -120,7 +120,8 @@ impl Builder {
     pub fn new() -> Builder {
         Builder {
             workers: None,
-            stack_size: DEFAULT_SIZE,
+            // The frames of instrumented code are several times as large.
+            stack_size: DEFAULT_SIZE * if cfg!(any(cygnet_asan, cygnet_tsan)) { 4 } else { 1 },
             max_stacks: None,
             thread_name: "cygnet".to_owned(),
             pin_workers: false,

@@ -9,8 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
+/// A name, and a body that runs until it is told to stop.
+type Flood = (&'static str, fn(&AtomicBool));
+
 /// Ways to keep a worker busy for ever without ever waiting.
-const FLOODS: [(&str, fn(&AtomicBool)); 4] = [
+const FLOODS: [Flood; 4] = [
     ("spawn and join", |stop| {
         while !stop.load(Ordering::Relaxed) {
             spawn(|| ()).join().unwrap();
