@@ -178,16 +178,6 @@ impl<W> Coroutine<W> {
         pointer > self.half && pointer < ptr::from_ref(self) as usize
     }
 
-    /// Bytes left below the caller's frame; 0 on any other stack.
-    #[cfg(test)]
-    pub(crate) fn room(&self) -> usize {
-        let pointer = asm::stack_pointer();
-        match self.bounds() {
-            Some(bounds) if bounds.contains(&pointer) => pointer - bounds.start,
-            _ => 0,
-        }
-    }
-
     fn with_stack<R>(&self, f: impl FnOnce(&Stack) -> R) -> Option<R> {
         // SAFETY: the field is written only at the creation and when the stack is taken out, both by
         // whoever owns the coroutine; nobody holds a reference into it meanwhile.
