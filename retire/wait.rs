@@ -16,6 +16,9 @@
 //!   registration back. If the registration is gone already, a grant is under way, and the
 //!   waiter waits for it (shielded).
 //!
+//! * A **shield** can be put over a parked wait by its home worker while a guest uses the waiter's
+//!   stack, and taken off again; a cancel that came meanwhile then cuts the wait.
+//!
 //! No wake is lost: each of the three changes the same word as the waiter's publication, so one of
 //! the two sees the other. Orderings: publishing is `Release` (the waker reads the place where
 //! the waiter's context is), waking is `AcqRel` (what the waker did before is seen by the waiter,
@@ -267,11 +270,70 @@ mod tests {
     }
 
     #[test]
+    fn a_cancel_under_a_shield_cuts_when_the_shield_is_taken_off() {
+        let w = WaitWord::new();
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
+        assert_eq!(w.shield(), Some(true));
+        assert_eq!(w.shield(), Some(false));
+        assert!(!w.cancel());
+        assert!(!w.cut());
+        assert!(w.unshield());
+        assert_eq!(w.woken(), Woken::Cut);
+    }
+
+    #[test]
+    fn a_grant_under_a_shield_wakes_and_leaves_nothing_to_take_off() {
+        let w = WaitWord::new();
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
+        assert_eq!(w.shield(), Some(true));
+        assert!(w.grant());
+        assert!(!w.unshield());
+        assert_eq!(w.woken(), Woken::Granted);
+    }
+
+    #[test]
+    fn a_wait_for_a_permit_or_none_at_all_takes_no_shield() {
+        let w = WaitWord::new();
+        assert_eq!(w.shield(), None);
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
+        assert_eq!(w.shield(), None);
+    }
+
+    #[test]
     fn a_grant_that_comes_after_the_cut_is_collected_by_a_structured_wait() {
         let w = WaitWord::new();
         assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
         assert!(w.cancel());
         assert!(!w.grant());
         assert_eq!(w.publish(WaitKind::Structured), Publish::Ready);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::shim::{Arc, thread};
+
+    /// Exactly one party wakes a shielded waiter that is cancelled at any moment.
+    #[test]
+    fn loom_a_cancel_and_a_shield_wake_once() {
+        loom::model(|| {
+            let word = Arc::new(WaitWord::new());
+            assert_eq!(word.publish(WaitKind::Grant), Publish::Parked);
+            let canceller = {
+                let word = Arc::clone(&word);
+                thread::spawn(move || word.cancel())
+            };
+            let shielded = word.shield();
+            let by_unshield = shielded == Some(true) && word.unshield();
+            let by_cancel = canceller.join().unwrap();
+            if by_cancel || by_unshield {
+                assert!(by_cancel != by_unshield, "woken twice");
+                assert_eq!(word.woken(), Woken::Cut);
+            } else {
+                // Never: the cancel is over, and no shield is left.
+                panic!("the cancel is lost");
+            }
+        });
     }
 }

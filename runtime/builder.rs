@@ -148,7 +148,12 @@ impl Builder {
     }
 
     /// The most stacks that may exist at a time, those that workers keep warm included; at least
-    /// one for each worker. While none is to be had, fresh tasks stay queued.
+    /// one for each worker.
+    ///
+    /// While none is to be had, fresh tasks stay queued, and those that a task waits for are run on
+    /// what is left of its stack (at least 12 KiB and a quarter). If that does not help either, and
+    /// every coroutine waits for such a task, it ends with
+    /// [`JoinError::NoStack`](crate::JoinError::NoStack).
     pub fn max_stacks(mut self, stacks: usize) -> Builder {
         self.max_stacks = Some(stacks);
         self
