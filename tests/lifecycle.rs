@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 #[test]
 fn block_on_returns_the_value_of_a_closure_that_borrows() {
     with_each_and_many(|rt| {
-        let words = vec!["a".to_owned(), "b".to_owned()];
+        let words = ["a".to_owned(), "b".to_owned()];
         let mut calls = 0;
         let joined = rt.block_on(|| {
             calls += 1;

@@ -19,12 +19,11 @@ fn tasks_in_a_scope_borrow_and_mutate_what_is_outside() {
                     s.spawn(|| part.iter_mut().for_each(|n| *n *= factor));
                 }
             });
-            let parts = scope(|s| {
+            scope(|s| {
                 let parts: Vec<_> =
                     numbers.chunks(100).map(|part| s.spawn(|| part.iter().sum::<u64>())).collect();
                 parts.into_iter().map(|part| part.join().unwrap()).sum::<u64>()
-            });
-            parts
+            })
         });
         assert_eq!(sum, 3 * 999 * 1_000 / 2);
     });
