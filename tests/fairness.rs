@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
-/// A name, and a body that runs until it is told to stop.
 type Flood = (&'static str, fn(&AtomicBool));
 
 /// Ways to keep a worker busy for ever without ever waiting.
@@ -172,5 +171,42 @@ fn a_chain_of_detached_spawns_without_end_keeps_nobody_waiting() {
         }
         stop.store(true, Ordering::Relaxed);
         chains.into_iter().for_each(|chain| chain.join().unwrap());
+    });
+}
+
+#[test]
+fn tasks_that_were_injected_together_all_start_although_each_floods() {
+    with_each(|rt| {
+        for (name, flood) in FLOODS {
+            // Every worker is busy while they are injected, so that one of them finds several at once.
+            let (busy, open) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+            for _ in 0..rt.workers() {
+                let (busy, open) = (busy.clone(), open.clone());
+                rt.spawn(move || {
+                    busy.fetch_add(1, Ordering::Relaxed);
+                    while !open.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                })
+                .detach();
+            }
+            common::eventually("all are busy", || busy.load(Ordering::Relaxed) == rt.workers());
+            let (started, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+            let floods: Vec<_> = (0..4 * rt.workers())
+                .map(|_| {
+                    let (started, stop) = (started.clone(), stop.clone());
+                    rt.spawn(move || {
+                        started.fetch_add(1, Ordering::Relaxed);
+                        flood(&stop);
+                    })
+                })
+                .collect();
+            open.store(true, Ordering::Relaxed);
+            common::eventually(&format!("all start, flood: {name}"), || {
+                started.load(Ordering::Relaxed) == floods.len()
+            });
+            stop.store(true, Ordering::Relaxed);
+            floods.into_iter().for_each(|flood| flood.join().unwrap());
+        }
     });
 }

@@ -19,7 +19,6 @@ fn tasks_in_a_scope_borrow_and_mutate_what_is_outside() {
                     s.spawn(|| part.iter_mut().for_each(|n| *n *= factor));
                 }
             });
-
             scope(|s| {
                 let parts: Vec<_> =
                     numbers.chunks(100).map(|part| s.spawn(|| part.iter().sum::<u64>())).collect();
