@@ -1,27 +1,22 @@
 //! Which coroutine this thread is in.
 //!
-//! One thread-local pointer leads to the innermost running coroutine, and from each a pointer leads
-//! to the one that resumed it: the *chain*. It is empty on a thread's own stack, that is in its main
-//! coroutine, and on a task's. The scheduler sets the chain of a task aside when it suspends the task,
-//! native stacks and all, and puts it back when the task goes on.
-//!
-//! Plain thread-local storage will do, also around a switch: neither a bare coroutine nor a task with
-//! one on its stack ever changes threads (a coroutine is not `Send`).
+//! `retire::chain` points to the innermost running coroutine, and from each a pointer leads to the one
+//! that resumed it: the *chain*. It is empty on a thread's own stack, that is in its main coroutine,
+//! and on a task's.
 
 use std::cell::Cell;
 use std::fmt;
-use std::ptr;
 use std::sync::Arc;
 // Not the shim's: these are names, no protocol, and a static must be made at compile time.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::link::Link;
+use crate::retire::chain;
 use crate::retire::overflow::Description;
 
 /// What this module keeps for each thread. Without a destructor, so that it can be read as long as
-/// the thread lives, from a signal handler too.
+/// the thread lives.
 struct Thread {
-    innermost: Cell<*const Link>,
     /// The id of the main coroutine; 0 until somebody asks.
     main_id: Cell<u64>,
     ending: Cell<Ending>,
@@ -38,7 +33,6 @@ enum Ending {
 thread_local! {
     static THREAD: Thread = const {
         Thread {
-            innermost: Cell::new(ptr::null()),
             main_id: Cell::new(0),
             ending: Cell::new(Ending::NobodyAsked),
         }
@@ -54,29 +48,13 @@ pub(super) fn new_id() -> u64 {
 /// The innermost running coroutine, or null.
 #[inline(always)]
 pub(super) fn innermost() -> *const Link {
-    THREAD.with(|thread| thread.innermost.get())
+    chain::innermost().cast()
 }
 
 /// Makes another one the innermost; returns the one before.
 #[inline(always)]
 pub(super) fn set_innermost(link: *const Link) -> *const Link {
-    THREAD.with(|thread| thread.innermost.replace(link))
-}
-
-/// The chain of a suspended task.
-#[must_use = "without its chain the task would lose its current coroutine"]
-pub(crate) struct Saved(*const Link);
-
-/// Sets the chain of the running task aside: the next one starts outside any coroutine.
-#[inline(always)]
-pub(crate) fn suspend_chain() -> Saved {
-    Saved(set_innermost(ptr::null()))
-}
-
-/// Puts the chain of a task back that goes on, on the thread where it was suspended.
-#[inline(always)]
-pub(crate) fn restore_chain(saved: Saved) {
-    set_innermost(saved.0);
+    chain::set_innermost(link.cast()).cast()
 }
 
 /// Whose guard this is, if it belongs to a coroutine that runs on this thread. Async-signal-safe.

@@ -21,6 +21,7 @@ use std::thread;
 
 use super::current;
 use crate::retire::context::Context;
+use crate::scheduler::no_suspend;
 
 /// Where a coroutine is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -61,6 +62,8 @@ pub(super) struct Link {
     pub(super) resumed_by: Cell<*const Link>,
     state: Cell<State>,
     suspension: Cell<Suspension>,
+    /// The resumer's `no_suspend` sections; the body cannot suspend in the middle of one more.
+    sections: Cell<u32>,
     /// It certainly ends before anything that it borrows, a thread-local value for instance.
     pub(super) scoped: bool,
     pub(super) id: u64,
@@ -84,6 +87,7 @@ impl Link {
             resumed_by: Cell::new(ptr::null()),
             state: Cell::new(State::Created),
             suspension: Cell::new(Suspension::IfNotPanicking),
+            sections: Cell::new(0),
             scoped,
             id: current::new_id(),
             name,
@@ -130,6 +134,7 @@ impl Link {
         let resumed_by = current::set_innermost(self);
         self.resumed_by.set(resumed_by);
         self.resumer.set(&here);
+        self.sections.set(no_suspend::depth());
         self.state.set(State::Running);
         // SAFETY: this flow is the running one and waits in this frame until the other comes back to
         // it; that one is suspended or new, its stack is there, and by contract it may run.
@@ -200,7 +205,8 @@ impl Link {
     #[inline(always)]
     pub(super) fn assert_may_suspend(&self) {
         let in_order = thread::panicking() as u8 == self.suspension.get() as u8;
-        if !in_order || !ptr::eq(current::innermost(), self) {
+        let outside = !ptr::eq(current::innermost(), self);
+        if !in_order || outside || no_suspend::depth() != self.sections.get() {
             self.refuse_to_suspend();
         }
     }
@@ -213,6 +219,9 @@ impl Link {
                 "Yielder::suspend was called from outside of its coroutine: only the body itself can \
                  suspend, not another coroutine or a task that runs inside it"
             );
+        }
+        if no_suspend::depth() != self.sections.get() {
+            panic!("a coroutine would be suspended inside no_suspend");
         }
         match self.suspension.get() {
             Suspension::NeverAgain => fatal(
@@ -233,7 +242,8 @@ impl Link {
         }
     }
 
-    /// Forgets the flow of control.
+    /// Forgets the flow of control. Only a sanitizer keeps anything of it.
+    #[cfg(cygnet_tsan)]
     pub(super) fn retire(&self) {
         self.context.end();
     }

@@ -78,7 +78,6 @@ mod yielder;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::mem;
@@ -88,12 +87,12 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::retire::context::Context;
+use crate::retire::record::drop_payload;
 use crate::retire::stack::{Stack, StackClass};
 
 pub use builder::Builder;
+pub(crate) use current::describe_overflow;
 pub use current::{Current, current};
-#[expect(unused_imports, reason = "the scheduler's hooks")]
-pub(crate) use current::{Saved, describe_overflow, restore_chain, suspend_chain};
 pub use error::{CreateError, ResumeError};
 pub use link::State;
 use link::{Link, fatal};
@@ -396,6 +395,7 @@ impl<In, Out, Ret, Body: ?Sized> Core<In, Out, Ret, Body> {
     /// Gives back the stack, which holds no frames.
     fn release(&self) {
         if let Some(stack) = self.stack.take() {
+            #[cfg(cygnet_tsan)]
             self.yielder.link.retire();
             stacks::give_back(stack);
         }
@@ -436,17 +436,11 @@ impl<In, Out, Ret> Drop for Coroutine<In, Out, Ret> {
         // or was never called.
         drop(unsafe { Box::from_raw(self.core.as_ptr()) });
         match result {
-            Some(Err(payload)) if thread::panicking() => discard(payload),
+            // The hook has reported it.
+            Some(Err(payload)) if thread::panicking() => drop_payload(payload),
             Some(Err(payload)) => resume_unwind(payload),
             Some(Ok(_)) | None => {}
         }
-    }
-}
-
-/// Drops a payload whose own destructor may panic.
-fn discard(payload: Box<dyn Any + Send>) {
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        mem::forget(another);
     }
 }
 

@@ -1,13 +1,13 @@
 //! What cannot be seen from outside: the scheduler's hooks, the report of an overflow, the pool.
 
 use std::cell::RefCell;
-use std::env;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
 use std::rc::Rc;
 
 use super::*;
+use crate::retire::chain::{restore_chain, suspend_chain};
 use crate::retire::overflow::{AltStack, install};
+use crate::retire::rerun::{rerun, role};
 
 #[test]
 fn a_chain_that_is_set_aside_leaves_the_thread_outside_of_any_coroutine() {
@@ -80,12 +80,11 @@ fn only_a_guard_of_the_chain_is_described() {
 
 #[test]
 fn an_overflow_is_reported_with_the_name_where_a_runtime_has_installed_its_handler() {
-    const ROLE: &str = "CYGNET_TEST_ROLE";
     fn recurse(depth: u64) -> u64 {
         let filler = std::hint::black_box([depth; 32]);
         if depth == u64::MAX { 0 } else { recurse(depth + 1) + filler[0] }
     }
-    if env::var_os(ROLE).is_some() {
+    if role().is_some() {
         let _reporter = install(describe_overflow).unwrap();
         let _stack = AltStack::install().unwrap();
         let co = Builder::new().name("abyss").create(|_, ()| recurse(0)).unwrap();
@@ -93,15 +92,11 @@ fn an_overflow_is_reported_with_the_name_where_a_runtime_has_installed_its_handl
         let _ = co.resume(());
         return;
     }
-    let output = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "--nocapture", "--test-threads=1"])
-        .arg(concat!(
-            "runtime::coroutine::tests::",
-            "an_overflow_is_reported_with_the_name_where_a_runtime_has_installed_its_handler"
-        ))
-        .env(ROLE, "child")
-        .output()
-        .unwrap();
+    let name = concat!(
+        "runtime::coroutine::tests::",
+        "an_overflow_is_reported_with_the_name_where_a_runtime_has_installed_its_handler"
+    );
+    let output = rerun(name, "child");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
     assert!(said.contains("coroutine \"abyss\"") && said.contains("65536 bytes"), "{said}");

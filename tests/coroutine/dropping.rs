@@ -127,7 +127,8 @@ fn such_a_panic_is_contained_while_the_thread_is_panicking() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
-            resume_unwind(Box::new("a payload whose destructor panics"));
+            // A payload whose destructor panics. That second one is leaked, so it has no size.
+            resume_unwind(Box::new(()));
         }
     }
     let unwound = catch_unwind(AssertUnwindSafe(|| {
@@ -238,6 +239,7 @@ fn a_closure_whose_destructor_panics_lets_that_pass() {
 }
 
 #[test]
+#[cfg_attr(cygnet_asan, ignore = "leaks on purpose")]
 fn a_forgotten_coroutine_runs_no_destructor() {
     let log = Log::default();
     let tell = Tell(1, log.clone());

@@ -11,6 +11,7 @@ mod the_end_of_a_thread;
 mod values;
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::panic::UnwindSafe;
 use std::process::{Command, Output};
 use std::rc::Rc;
@@ -60,7 +61,14 @@ fn again(name: &str, body: impl FnOnce()) -> Output {
         body();
         std::process::exit(0);
     }
-    Command::new(env::current_exe().unwrap())
+    // The tests of another architecture run in an emulator, which the child needs as well.
+    let arch = env::consts::ARCH.to_ascii_uppercase();
+    let runner = env::var(format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER"));
+    let mut words: Vec<OsString> =
+        runner.iter().flat_map(|runner| runner.split_whitespace()).map(OsString::from).collect();
+    words.push(env::current_exe().unwrap().into());
+    Command::new(&words[0])
+        .args(&words[1..])
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(ROLE, "child")
         .env_remove("RUST_BACKTRACE")

@@ -104,3 +104,16 @@ fn another_coroutine_that_has_got_hold_of_the_yielder_cannot_suspend_its_owner()
     });
     assert_eq!(co.resume(()), Ok(Resumed::Returned(())));
 }
+
+#[test]
+fn a_body_cannot_suspend_inside_of_its_own_no_suspend() {
+    let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
+        let section = || cygnet::no_suspend(|| yielder.suspend(()));
+        let said = catch_unwind(AssertUnwindSafe(section)).unwrap_err();
+        assert!(message(&*said).contains("inside no_suspend"));
+        yielder.suspend(());
+    });
+    // The resumer's is none of its business.
+    assert_eq!(cygnet::no_suspend(|| co.resume(())), Ok(Resumed::Yielded(())));
+    assert_eq!(co.resume(()), Ok(Resumed::Returned(())));
+}

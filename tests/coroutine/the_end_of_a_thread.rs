@@ -64,6 +64,7 @@ fn a_scoped_coroutine_may_suspend_and_go_on() {
 
 #[test]
 #[cfg(target_env = "gnu")]
+#[cfg_attr(cygnet_asan, ignore = "leaks on purpose")]
 fn what_may_use_a_value_that_is_gone_is_neither_resumed_nor_unwound() {
     struct Uses<'a>(&'a str);
     impl Drop for Uses<'_> {
