@@ -7,6 +7,7 @@ mod panics;
 mod scoped;
 mod stack;
 mod state;
+mod tasks;
 mod the_end_of_a_thread;
 mod values;
 
