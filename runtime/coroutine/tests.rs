@@ -79,6 +79,7 @@ fn only_a_guard_of_the_chain_is_described() {
 }
 
 #[test]
+#[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
 fn an_overflow_is_reported_with_the_name_where_a_runtime_has_installed_its_handler() {
     fn recurse(depth: u64) -> u64 {
         let filler = std::hint::black_box([depth; 32]);

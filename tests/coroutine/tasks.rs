@@ -108,6 +108,7 @@ fn a_task_may_wait_in_a_destructor_while_its_coroutine_is_unwound() {
 }
 
 #[test]
+#[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
 fn an_overflow_inside_a_task_names_the_coroutine() {
     fn recurse(depth: u64) -> u64 {
         let filler = std::hint::black_box([depth; 32]);
