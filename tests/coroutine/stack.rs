@@ -86,7 +86,8 @@ fn memory_is_given_back_when_many_have_ended() {
     let output = again("stack::memory_is_given_back_when_many_have_ended", || {
         let touch = || {
             Plain::new(|yielder, ()| {
-                std::hint::black_box([1_u8; 16 << 10]);
+                let deep = [std::hint::black_box(1_u8); 16 << 10];
+                std::hint::black_box(&deep);
                 yielder.suspend(());
             })
         };
