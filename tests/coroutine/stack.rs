@@ -96,7 +96,7 @@ fn memory_is_given_back_when_many_have_ended() {
         for co in &all {
             co.resume(()).unwrap();
         }
-        assert!(resident() > before + (32 << 20));
+        assert!(resident() > before + (24 << 20));
         drop(all);
         assert!(resident() < before + (8 << 20));
     });
