@@ -33,7 +33,7 @@
 //! * Before its start: the closure is dropped.
 //! * Suspended: the stack is unwound, as by a panic, so that the destructors of its locals run, once,
 //!   innermost first; the panic hook is not called. This works also while the dropping thread is
-//!   panicking itself.
+//!   panicking itself. It costs a microsecond or two, and a little for each frame.
 //! * If the body catches the unwinding and returns: the result is dropped.
 //! * If it catches the unwinding and panics: the drop panics with that, unless the thread is panicking
 //!   already; then the panic has been reported by the hook and goes no further.
