@@ -15,6 +15,9 @@ pub(crate) struct Context {
     shadow: Shadow,
     #[cfg(cygnet_tsan)]
     fiber: Cell<*mut std::ffi::c_void>,
+    /// The fiber that it was left on: that of a bare coroutine if a task waits inside one.
+    #[cfg(cygnet_tsan)]
+    left_on: Cell<*mut std::ffi::c_void>,
     /// This flow's fiber is the thread's own and not ours to destroy.
     #[cfg(cygnet_tsan)]
     adopted: bool,
@@ -42,6 +45,8 @@ impl Context {
             },
             #[cfg(cygnet_tsan)]
             fiber: Cell::new(asm::sanitizer::thread::current()),
+            #[cfg(cygnet_tsan)]
+            left_on: Cell::new(ptr::null_mut()),
             #[cfg(cygnet_tsan)]
             adopted: true,
         }
@@ -89,6 +94,8 @@ impl Context {
             },
             #[cfg(cygnet_tsan)]
             fiber: Cell::new(asm::sanitizer::thread::create()),
+            #[cfg(cygnet_tsan)]
+            left_on: Cell::new(ptr::null_mut()),
             #[cfg(cygnet_tsan)]
             adopted: false,
         }
@@ -154,9 +161,14 @@ impl Context {
             }
         }
         #[cfg(cygnet_tsan)]
-        // SAFETY: the switch follows at once, and the flow runs nowhere.
-        unsafe {
-            asm::sanitizer::thread::switch_to(self.fiber.get());
+        {
+            if let Some(from) = from {
+                from.left_on.set(asm::sanitizer::thread::current());
+            }
+            let left_on = self.left_on.get();
+            let fiber = if left_on.is_null() { self.fiber.get() } else { left_on };
+            // SAFETY: the switch follows at once, and the flow runs nowhere.
+            unsafe { asm::sanitizer::thread::switch_to(fiber) };
         }
     }
 

@@ -5,6 +5,7 @@
 //! records come home.
 
 mod alt_stack;
+pub(crate) mod chain;
 pub(crate) mod context;
 pub(crate) mod coroutine;
 mod guard;
@@ -16,7 +17,7 @@ pub(crate) mod queue;
 pub(crate) mod record;
 pub(crate) mod record_pool;
 #[cfg(all(test, not(loom)))]
-mod rerun;
+pub(crate) mod rerun;
 mod slab;
 pub(crate) mod stack;
 pub(crate) mod thread_waiter;

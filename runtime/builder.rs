@@ -1,8 +1,9 @@
 //! Building a runtime, and its end.
 
-use crate::retire::overflow::{self, Reporter};
+use crate::retire::overflow::{self, Description, Reporter};
 use crate::retire::record::Payload;
 use crate::retire::stack::{DEFAULT_SIZE, StackClass};
+use crate::runtime::coroutine;
 use crate::runtime::errors::{BuildError, JoinError, SpawnError, panic_text};
 use crate::runtime::handle::Handle;
 use crate::runtime::metrics::Metrics;
@@ -16,6 +17,11 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// Whose guard an address belongs to. Runs in a signal handler on the faulting thread.
+fn describe(address: usize) -> Option<Description> {
+    coroutine::describe_overflow(address).or_else(|| thread::describe(address))
+}
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
@@ -241,7 +247,7 @@ impl Builder {
         let stack_class = StackClass::for_size(self.stack_size)?;
         let cores = if self.pin_workers { Some(cores()?) } else { None };
         let reporter = if self.overflow_report {
-            Some(overflow::install(thread::describe).map_err(BuildError::OverflowReport)?)
+            Some(overflow::install(describe).map_err(BuildError::OverflowReport)?)
         } else {
             None
         };

@@ -2,6 +2,7 @@
 
 mod blocking;
 mod builder;
+pub mod coroutine;
 mod errors;
 mod handle;
 mod local;

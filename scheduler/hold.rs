@@ -9,6 +9,7 @@
 //! What cannot end so (a descendant, stolen by another worker, that waits for a task whose home is the
 //! held worker) hangs, and is a documented limit.
 
+use crate::retire::chain::{restore_chain, suspend_chain};
 use crate::retire::record::{Phase, Record};
 use crate::retire::tree::Node;
 use crate::scheduler::complete::release;
@@ -24,6 +25,8 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     // SAFETY: the running task.
     let me = unsafe { task.as_ref() };
     let node = worker.node.get();
+    // What is called meanwhile is not in the bare coroutine that the waiting task may be in.
+    let chain = suspend_chain();
     loop {
         worker.collect();
         if !me.wait.is_parked() {
@@ -43,6 +46,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
             worker.has_ready_besides_queue() || !worker.remote.front.is_empty()
         });
     }
+    restore_chain(chain);
     worker.node.set(node);
     Worker::current().expect("a held worker stays")
 }

@@ -67,6 +67,12 @@ fn refuse() -> ! {
     panic!("cygnet: a task would be suspended inside no_suspend")
 }
 
+/// How many sections the caller is in.
+#[inline]
+pub(crate) fn depth() -> u32 {
+    DEPTH.get()
+}
+
 /// Whether the caller is in a section that forbids suspension.
 #[inline]
 pub(crate) fn is_forbidden() -> bool {

@@ -10,6 +10,7 @@
 //! injector; each 61st decision turns the order round, so that nothing waits for ever behind endless
 //! local spawns or endless yields.
 
+use crate::retire::chain::{restore_chain, suspend_chain};
 use crate::retire::coroutine::Coroutine;
 use crate::retire::record::{Extras, Failure, Phase, Record, drop_payload, quietly};
 use crate::retire::stack::StackClass;
@@ -40,9 +41,11 @@ impl Worker {
         if !ptr::eq(next, me) {
             self.counters().switches.add(1);
             self.current.set(next);
+            let chain = suspend_chain();
             // SAFETY: `me` runs; `next` is suspended, new, or the main coroutine, in this worker's
             // hand alone, and lives until it has run to its end.
             unsafe { me.context.switch(&(*next).context) };
+            restore_chain(chain);
         }
         let worker = Worker::current().expect("a task runs on a worker");
         worker.bury();

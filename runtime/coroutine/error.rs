@@ -1,0 +1,125 @@
+//! Why a coroutine could not be made, and why one could not be resumed.
+
+use std::fmt;
+use std::io;
+
+use super::State;
+use crate::retire::stack::{LARGEST, SMALLEST, StackExhausted};
+
+/// Why a coroutine could not be created.
+///
+/// The body that was passed has been dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// The stack size asked for is out of bounds.
+    StackSize {
+        /// What was asked for, in bytes.
+        asked: usize,
+    },
+    /// The kernel refused the memory for another stack.
+    OutOfMemory {
+        /// Its answer.
+        errno: i32,
+    },
+    /// The process has as many mappings as it may have.
+    OutOfMappings,
+}
+
+impl From<StackExhausted> for CreateError {
+    fn from(reason: StackExhausted) -> CreateError {
+        match reason {
+            StackExhausted::Memory { errno } => CreateError::OutOfMemory { errno },
+            StackExhausted::MapCount => CreateError::OutOfMappings,
+            StackExhausted::Limit { .. } => unreachable!("bare coroutines are not limited"),
+        }
+    }
+}
+
+impl fmt::Display for CreateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            CreateError::StackSize { asked } => write!(
+                f,
+                "a coroutine's stack of {asked} bytes is out of bounds: it takes at least {SMALLEST} \
+                 bytes (16 KiB) and at most {LARGEST} (1 GiB)"
+            ),
+            CreateError::OutOfMemory { errno } => write!(
+                f,
+                "the kernel refused memory for another coroutine's stack ({}): the address space \
+                 (ulimit -v), the overcommit limit (vm.overcommit_memory) or memory itself is used \
+                 up; drop finished coroutines, or ask for a smaller stack_size",
+                io::Error::from_raw_os_error(errno)
+            ),
+            CreateError::OutOfMappings => write!(
+                f,
+                "no mapping is left for another coroutine's stack: raise vm.max_map_count with \
+                 sysctl, keep fewer coroutines, or use Linux 6.13 or newer, where the guard of a \
+                 stack takes no mapping"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for CreateError {}
+
+/// Why a coroutine was not resumed. Gives back what would have been passed in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResumeError<In> {
+    /// It is running: it was asked to resume itself, or one that (directly or not) has resumed it.
+    Running(In),
+    /// Its body has returned or panicked.
+    Finished(In),
+    /// It is suspended, and its thread is destroying thread-local values, which the coroutine may
+    /// be using. See [the module's documentation](super#the-end-of-a-thread).
+    ThreadEnding(In),
+}
+
+impl<In> ResumeError<In> {
+    /// What would have been passed in.
+    pub fn into_input(self) -> In {
+        match self {
+            ResumeError::Running(input)
+            | ResumeError::Finished(input)
+            | ResumeError::ThreadEnding(input) => input,
+        }
+    }
+
+    /// The state that the coroutine is in.
+    pub fn state(&self) -> State {
+        match self {
+            ResumeError::Running(_) => State::Running,
+            ResumeError::Finished(_) => State::Finished,
+            ResumeError::ThreadEnding(_) => State::Suspended,
+        }
+    }
+}
+
+/// Leaves the input out, so that it need not implement `Debug`.
+impl<In> fmt::Debug for ResumeError<In> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ResumeError::Running(_) => "Running(..)",
+            ResumeError::Finished(_) => "Finished(..)",
+            ResumeError::ThreadEnding(_) => "ThreadEnding(..)",
+        })
+    }
+}
+
+impl<In> fmt::Display for ResumeError<In> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ResumeError::Running(_) => {
+                "a running coroutine cannot be resumed; it runs until it suspends or returns, also \
+                 while it waits for another one that it has resumed"
+            }
+            ResumeError::Finished(_) => "a finished coroutine cannot be resumed",
+            ResumeError::ThreadEnding(_) => {
+                "a suspended coroutine cannot be resumed from the destructor of a thread-local value"
+            }
+        })
+    }
+}
+
+impl<In> std::error::Error for ResumeError<In> {}

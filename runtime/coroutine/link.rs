@@ -1,0 +1,264 @@
+//! What is the same for every coroutine, whatever values it takes and gives: its place in the chain
+//! of running coroutines, and the two switches.
+//!
+//! # Who may touch what
+//!
+//! All of it belongs to one thread, so there are cells and no atomics. The two sides never run at the
+//! same time: whoever stores before a switch is read by the other after it.
+//!
+//! | state | resumer's side | body's side |
+//! | --- | --- | --- |
+//! | Created, Suspended | may resume, unwind, drop | does not run |
+//! | Running | waits in `enter` | runs, or waits for one that it has resumed |
+//! | Finished | may drop | is gone, its stack in the pool |
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::panic;
+use std::ptr;
+use std::sync::Arc;
+use std::thread;
+
+use super::current;
+use crate::retire::context::Context;
+use crate::scheduler::no_suspend;
+
+/// Where a coroutine is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// It has a stack, and its body has not been called.
+    Created,
+    /// Its body runs, or waits for another coroutine that it has resumed.
+    Running,
+    /// Its body waits in [`Yielder::suspend`](super::Yielder::suspend).
+    Suspended,
+    /// Its body has returned or panicked. The stack is gone.
+    Finished,
+}
+
+/// When a body may suspend, seen from whether the thread is panicking.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Suspension {
+    /// It was resumed by a thread in order: a thread that panics by now is unwinding the body.
+    IfNotPanicking = 0,
+    /// It was resumed from a destructor on a panicking thread.
+    IfPanicking = 1,
+    /// It is being unwound because it was dropped.
+    Never = 2,
+    /// As before, and it has tried once.
+    NeverAgain = 3,
+}
+
+/// What unwinds a coroutine that is dropped before its end. Nobody else can make one.
+struct Dismissed;
+
+/// See the module's documentation.
+pub(super) struct Link {
+    context: Context,
+    /// Where the resumer waits; valid while running.
+    resumer: Cell<*const Context>,
+    /// The next one in the chain; valid while running.
+    pub(super) resumed_by: Cell<*const Link>,
+    state: Cell<State>,
+    suspension: Cell<Suspension>,
+    /// The resumer's `no_suspend` sections; the body cannot suspend in the middle of one more.
+    sections: Cell<u32>,
+    /// It certainly ends before anything that it borrows, a thread-local value for instance.
+    pub(super) scoped: bool,
+    pub(super) id: u64,
+    pub(super) name: Option<Arc<str>>,
+    /// The size of its stack as the user knows it, and the guard below.
+    pub(super) stack_size: usize,
+    pub(super) guard: Range<usize>,
+}
+
+impl Link {
+    pub(super) fn new(
+        context: Context,
+        name: Option<Arc<str>>,
+        stack_size: usize,
+        guard: Range<usize>,
+        scoped: bool,
+    ) -> Link {
+        Link {
+            context,
+            resumer: Cell::new(ptr::null()),
+            resumed_by: Cell::new(ptr::null()),
+            state: Cell::new(State::Created),
+            suspension: Cell::new(Suspension::IfNotPanicking),
+            sections: Cell::new(0),
+            scoped,
+            id: current::new_id(),
+            name,
+            stack_size,
+            guard,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn state(&self) -> State {
+        self.state.get()
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether it may go on: not if it may be in the middle of using a thread-local value that has
+    /// been destroyed.
+    #[inline(always)]
+    pub(super) fn may_go_on(&self) -> bool {
+        !current::thread_is_ending() || self.scoped
+    }
+
+    /// Runs the body until it suspends or ends.
+    ///
+    /// # Safety
+    /// The state is Created or Suspended, and the code on the other side may go on: what it borrows
+    /// is there. `self` stays where it is until this returns.
+    #[inline(always)]
+    pub(super) unsafe fn enter(&self) {
+        self.suspension.set(if thread::panicking() {
+            Suspension::IfPanicking
+        } else {
+            Suspension::IfNotPanicking
+        });
+        // SAFETY: passed on.
+        unsafe { self.go_on() };
+    }
+
+    #[inline(always)]
+    unsafe fn go_on(&self) {
+        let here = Context::of_thread();
+        let resumed_by = current::set_innermost(self);
+        self.resumed_by.set(resumed_by);
+        self.resumer.set(&here);
+        self.sections.set(no_suspend::depth());
+        self.state.set(State::Running);
+        // SAFETY: this flow is the running one and waits in this frame until the other comes back to
+        // it; that one is suspended or new, its stack is there, and by contract it may run.
+        unsafe { here.switch(&self.context) };
+        current::set_innermost(resumed_by);
+    }
+
+    /// Leaves the body for its resumer; comes back when it is resumed.
+    ///
+    /// # Safety
+    /// The caller is the body, and [`Link::assert_may_suspend`] has returned.
+    #[inline(always)]
+    pub(super) unsafe fn suspend(&self) {
+        self.state.set(State::Suspended);
+        // SAFETY: the body is the innermost coroutine, so it is its flow that runs, and the resumer
+        // waits in `go_on`, whose frame holds its context.
+        unsafe { self.context.switch(&*self.resumer.get()) };
+    }
+
+    /// To be called first thing on the coroutine's own stack.
+    ///
+    /// # Safety
+    /// This flow has just begun, with that message.
+    pub(super) unsafe fn begin(&self, message: usize) {
+        // SAFETY: passed on.
+        unsafe { self.context.arrive(message) };
+    }
+
+    /// Leaves the coroutine for good.
+    ///
+    /// # Safety
+    /// The caller is the root of the coroutine; nothing on its stack is needed any more.
+    pub(super) unsafe fn end(&self) -> ! {
+        self.state.set(State::Finished);
+        // SAFETY: as in `suspend`. The stack and this object are freed by the resumer.
+        unsafe { self.context.leave(&*self.resumer.get()) }
+    }
+
+    /// Runs the destructors on the stack, innermost first, by unwinding it.
+    ///
+    /// # Safety
+    /// As for `enter`; the state is Suspended.
+    pub(super) unsafe fn unwind(&self) {
+        self.suspension.set(Suspension::Never);
+        // SAFETY: passed on.
+        unsafe { self.go_on() };
+        if self.state.get() != State::Finished {
+            fatal("came back from its unwinding without having ended", self);
+        }
+    }
+
+    /// In the body, after it has been continued without an input.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn unwind_from_here(&self) -> ! {
+        // No panic hook runs: nothing has gone wrong.
+        panic::resume_unwind(Box::new(Dismissed))
+    }
+
+    /// Whether the payload is what `unwind` has brought the body to its end with.
+    pub(super) fn was_unwound_by(&self, payload: &(dyn std::any::Any + Send)) -> bool {
+        // A payload of another coroutine may have been caught and thrown again here: that one is a
+        // panic like any other.
+        self.suspension.get() >= Suspension::Never && payload.is::<Dismissed>()
+    }
+
+    /// Panics unless the caller is the body and may leave its stack suspended.
+    #[inline(always)]
+    pub(super) fn assert_may_suspend(&self) {
+        let in_order = thread::panicking() as u8 == self.suspension.get() as u8;
+        let outside = !ptr::eq(current::innermost(), self);
+        if !in_order || outside || no_suspend::depth() != self.sections.get() {
+            self.refuse_to_suspend();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse_to_suspend(&self) {
+        if !ptr::eq(current::innermost(), self) {
+            panic!(
+                "Yielder::suspend was called from outside of its coroutine: only the body itself can \
+                 suspend, not another coroutine or a task that runs inside it"
+            );
+        }
+        if no_suspend::depth() != self.sections.get() {
+            panic!("a coroutine would be suspended inside no_suspend");
+        }
+        match self.suspension.get() {
+            Suspension::NeverAgain => fatal(
+                "was dropped, has caught the unwinding and keeps suspending instead of ending",
+                self,
+            ),
+            Suspension::Never => {
+                self.suspension.set(Suspension::NeverAgain);
+                panic!(
+                    "Yielder::suspend was called while its coroutine is unwound because it was \
+                     dropped: nobody will resume it"
+                )
+            }
+            Suspension::IfNotPanicking | Suspension::IfPanicking => panic!(
+                "Yielder::suspend was called while a panic unwinds its coroutine: destructors must \
+                 not suspend then"
+            ),
+        }
+    }
+
+    /// Forgets the flow of control. Only a sanitizer keeps anything of it.
+    #[cfg(cygnet_tsan)]
+    pub(super) fn retire(&self) {
+        self.context.end();
+    }
+}
+
+impl PartialOrd for Suspension {
+    fn partial_cmp(&self, other: &Suspension) -> Option<std::cmp::Ordering> {
+        (*self as u8).partial_cmp(&(*other as u8))
+    }
+}
+
+/// Ends the process with a sentence: going on would free memory that is in use.
+#[cold]
+pub(super) fn fatal(what: &str, link: &Link) -> ! {
+    let name = link.name().unwrap_or("unnamed");
+    eprintln!("cygnet: coroutine {} ({name}) {what}; aborting", link.id);
+    std::process::abort()
+}

@@ -1,0 +1,97 @@
+//! Where the stacks of bare coroutines come from: one memory for the process, warm stacks for each
+//! thread.
+//!
+//! A coroutine never leaves its thread, so its stack goes back to the pool it was taken from.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
+use super::CreateError;
+use super::current;
+use crate::retire::memory::StackMemory;
+use crate::retire::pool::StackPool;
+use crate::retire::stack::{Stack, StackClass};
+
+/// Warm stacks of the default size that a thread keeps over a trim.
+const KEPT: usize = 32;
+/// With more than these, a thread trims its pool as soon as a stack comes back.
+const TOO_MANY: usize = 2 * KEPT;
+/// With more than these, it trims when no coroutine is left on it. Fewer are what a program that
+/// makes one generator after the other uses again and again.
+const A_HANDFUL: usize = 8;
+/// Larger stacks are not kept warm: what they have touched would stay resident.
+const LARGEST_WARM: usize = 256 << 10;
+
+static MEMORY: OnceLock<StackMemory> = OnceLock::new();
+
+thread_local! {
+    static POOL: RefCell<Pool> = {
+        // The destructor of the pool is registered by now, and with it those of all other
+        // thread-local values in Rust: ours comes before them.
+        RefCell::new(Pool { stacks: StackPool::new(KEPT), in_use: 0 })
+    };
+}
+
+/// The warm stacks of one thread.
+struct Pool {
+    stacks: StackPool,
+    in_use: usize,
+}
+
+fn memory() -> &'static StackMemory {
+    // Unlimited: memory itself is the bound.
+    MEMORY.get_or_init(|| StackMemory::new(None))
+}
+
+fn is_pooled(class: StackClass) -> bool {
+    class.stride() <= LARGEST_WARM
+}
+
+/// A stack of the class for a coroutine of this thread.
+pub(super) fn take(class: StackClass) -> Result<Stack, CreateError> {
+    let pooled = POOL.try_with(|pool| {
+        current::notice_the_end_of_this_thread();
+        let pool = &mut *pool.borrow_mut();
+        let stack = if is_pooled(class) {
+            pool.stacks.take(class, memory())?
+        } else {
+            memory().take(class)?
+        };
+        pool.in_use += 1;
+        Ok(stack)
+    });
+    match pooled {
+        Ok(answer) => answer,
+        // The thread is ending and its pool has gone.
+        Err(_) => Ok(memory().take(class)?),
+    }
+}
+
+/// Takes back a stack without live frames. Not called from that stack.
+pub(super) fn give_back(stack: Stack) {
+    let mut stack = Some(stack);
+    // An error means that the thread is ending and its pool has gone.
+    let _ = POOL.try_with(|pool| pool.borrow_mut().put(&mut stack));
+    memory().give_back(stack);
+}
+
+impl Pool {
+    /// Takes the stack, if it is one to be kept.
+    fn put(&mut self, stack: &mut Option<Stack>) {
+        self.in_use -= 1;
+        if let Some(stack) = stack.take_if(|stack| is_pooled(stack.class())) {
+            self.stacks.put(stack);
+        }
+        let warm = self.stacks.warm();
+        if warm > TOO_MANY || (self.in_use == 0 && warm > A_HANDFUL) {
+            // No stack in the pool is in use, so none of them is this one.
+            while self.stacks.trim(memory()) {}
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.stacks.drain(memory());
+    }
+}

@@ -1,0 +1,82 @@
+//! The body's end of a coroutine.
+
+use std::cell::Cell;
+use std::fmt;
+
+use super::link::Link;
+
+/// What is on its way from one side to the other.
+pub(super) enum Transfer<In, Out> {
+    Nothing,
+    In(In),
+    Out(Out),
+}
+
+/// What the body of a coroutine suspends itself with.
+///
+/// The body gets a reference when it starts. It takes `In` and gives `Out`.
+pub struct Yielder<In, Out> {
+    pub(super) link: Link,
+    pub(super) transfer: Cell<Transfer<In, Out>>,
+}
+
+impl<In, Out> Yielder<In, Out> {
+    /// Goes back to whoever has resumed the coroutine, with a value, and waits to be resumed.
+    /// Returns what is passed to [`Coroutine::resume`](super::Coroutine::resume) then.
+    ///
+    /// This suspends the coroutine, not the thread or the task that it runs on. If it is dropped
+    /// instead of resumed, its stack is unwound from here, as by a panic that no hook reports. Code
+    /// between here and the body's root must let that pass: what becomes of code that does not is
+    /// told in [the module's documentation](super#dropping).
+    ///
+    /// # Panics
+    ///
+    /// * When it is called by somebody else than the body: by another coroutine, or a task, that has
+    ///   got hold of the reference.
+    /// * Inside of [`no_suspend`](crate::no_suspend), if the body has called that.
+    /// * In a destructor while the body is being unwound. As in any destructor, a panic during
+    ///   unwinding ends the process, after this one's message has been printed.
+    /// * If the body has caught the unwinding of its own drop and goes on to suspend. If it catches
+    ///   this panic too and suspends once more, the process is aborted with a sentence.
+    ///
+    /// # Cost
+    ///
+    /// One switch: a few nanoseconds. Nothing is allocated.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cygnet::coroutine::{Coroutine, Resumed};
+    ///
+    /// let average = Coroutine::new(|yielder, first: f64| {
+    ///     let (mut sum, mut count) = (first, 1.0);
+    ///     loop {
+    ///         sum += yielder.suspend(sum / count);
+    ///         count += 1.0;
+    ///     }
+    /// });
+    /// # let _: &Coroutine<f64, f64, ()> = &average;
+    /// assert!(matches!(average.resume(10.0), Ok(Resumed::Yielded(10.0))));
+    /// assert!(matches!(average.resume(20.0), Ok(Resumed::Yielded(15.0))));
+    /// ```
+    #[inline]
+    pub fn suspend(&self, value: Out) -> In {
+        self.link.assert_may_suspend();
+        self.transfer.set(Transfer::Out(value));
+        // SAFETY: it has been asserted that the caller is the body and may suspend.
+        unsafe { self.link.suspend() };
+        match self.transfer.replace(Transfer::Nothing) {
+            Transfer::In(input) => input,
+            Transfer::Nothing | Transfer::Out(_) => self.link.unwind_from_here(),
+        }
+    }
+}
+
+impl<In, Out> fmt::Debug for Yielder<In, Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Yielder")
+            .field("id", &self.link.id)
+            .field("name", &self.link.name())
+            .finish_non_exhaustive()
+    }
+}

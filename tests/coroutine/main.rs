@@ -1,0 +1,85 @@
+//! Bare coroutines, without a runtime.
+#![cfg(not(loom))]
+
+mod dropping;
+mod many;
+mod panics;
+mod scoped;
+mod stack;
+mod state;
+mod tasks;
+mod the_end_of_a_thread;
+mod values;
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::panic::UnwindSafe;
+use std::process::{Command, Output};
+use std::rc::Rc;
+use std::{any, env};
+
+use cygnet::coroutine::{
+    Builder, Coroutine, CreateError, Current, ResumeError, Resumed, State, Yielder,
+};
+use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+// What may cross threads and panics.
+assert_not_impl_any!(Coroutine<(), (), ()>: Send, Sync);
+assert_not_impl_any!(&'static Yielder<(), ()>: Send, Sync);
+assert_impl_all!(Coroutine<(), (), ()>: Unpin, std::fmt::Debug);
+assert_impl_all!(Builder: Send, Sync, Unpin, Clone, UnwindSafe);
+assert_impl_all!(Current: Send, Sync, Unpin, Clone, UnwindSafe);
+assert_impl_all!(CreateError: Send, Sync, Copy, std::error::Error);
+assert_impl_all!(ResumeError<()>: Send, Sync, Copy, std::error::Error);
+assert_not_impl_any!(ResumeError<Rc<()>>: Send, Sync);
+assert_impl_all!(Resumed<(), ()>: Send, Sync, Copy);
+assert_impl_all!(State: Send, Sync, Copy);
+
+type Log = Rc<RefCell<Vec<u32>>>;
+
+/// Writes its number down when it is dropped.
+struct Tell(u32, Log);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.1.borrow_mut().push(self.0);
+    }
+}
+
+/// What a panic said.
+fn message(payload: &(dyn any::Any + Send)) -> &str {
+    match payload.downcast_ref::<String>() {
+        Some(text) => text,
+        None => payload.downcast_ref::<&str>().expect("a panic with a message"),
+    }
+}
+
+const ROLE: &str = "CYGNET_TEST_ROLE";
+
+/// Runs `body` in a process of its own, as the test `name`, and tells how that ended.
+fn again(name: &str, body: impl FnOnce()) -> Output {
+    if env::var_os(ROLE).is_some() {
+        body();
+        std::process::exit(0);
+    }
+    // The tests of another architecture run in an emulator, which the child needs as well.
+    let arch = env::consts::ARCH.to_ascii_uppercase();
+    let runner = env::var(format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER"));
+    let mut words: Vec<OsString> =
+        runner.iter().flat_map(|runner| runner.split_whitespace()).map(OsString::from).collect();
+    words.push(env::current_exe().unwrap().into());
+    Command::new(&words[0])
+        .args(&words[1..])
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(ROLE, "child")
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .unwrap()
+}
+
+fn assert_aborted(output: &Output, sentence: &str) {
+    use std::os::unix::process::ExitStatusExt;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
+    assert!(said.contains(sentence), "{said}");
+}

@@ -1,0 +1,125 @@
+//! Coroutines inside of tasks.
+
+use crate::{again, assert_aborted};
+use cygnet::coroutine::{self, Builder, Coroutine, Resumed};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cygnet::{Runtime, scope, spawn, yield_now};
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+#[test]
+fn a_task_that_waits_inside_a_coroutine_does_not_leave_it_to_the_next_task() {
+    runtime(1).block_on(|| {
+        let co = Coroutine::<u32, u64, u32>::new(|yielder, mut n| {
+            for _ in 0..100 {
+                let inside = coroutine::current();
+                let other = spawn(coroutine::current);
+                yield_now().unwrap();
+                assert!(other.join().unwrap().is_main());
+                assert_eq!(coroutine::current(), inside);
+                n += yielder.suspend(inside.id());
+            }
+            n
+        });
+        for _ in 0..100 {
+            assert_eq!(co.resume(1), Ok(Resumed::Yielded(co.id())));
+            assert!(coroutine::current().is_main());
+            yield_now().unwrap();
+        }
+        assert_eq!(co.resume(1), Ok(Resumed::Returned(101)));
+    });
+}
+
+#[test]
+fn many_tasks_each_wait_inside_a_chain_of_coroutines() {
+    runtime(2).block_on(|| {
+        let work = |n: u64| {
+            let outer = Coroutine::<(), u64, ()>::new(move |yielder, ()| {
+                let inner = Coroutine::<(), u64, ()>::new(move |yielder, ()| {
+                    let inside = coroutine::current();
+                    for step in 0..20 {
+                        yield_now().unwrap();
+                        assert_eq!(coroutine::current(), inside);
+                        yielder.suspend(n * step);
+                    }
+                });
+                while let Some(value) = inner.resume(()).unwrap().yielded() {
+                    yield_now().unwrap();
+                    yielder.suspend(value);
+                }
+            });
+            let mut sum = 0;
+            while let Some(value) = outer.resume(()).unwrap().yielded() {
+                sum += value;
+            }
+            sum
+        };
+        let tasks: Vec<_> = (0..200).map(|n| spawn(move || work(n))).collect();
+        for (n, task) in (0..).zip(tasks) {
+            assert_eq!(task.join().unwrap(), 190 * n);
+        }
+    });
+}
+
+#[test]
+fn a_scope_inside_a_coroutine_waits_for_its_tasks() {
+    let sum = runtime(2).block_on(|| {
+        let co = Coroutine::<u64, (), u64>::new(|_, n| {
+            let parts: Vec<u64> = (0..n).collect();
+            scope(|s| {
+                let halves = parts.chunks(4).map(|part| s.spawn(|| part.iter().sum::<u64>()));
+                halves.collect::<Vec<_>>().into_iter().map(|task| task.join().unwrap()).sum()
+            })
+        });
+        co.resume(100).unwrap().returned().unwrap()
+    });
+    assert_eq!(sum, 4950);
+}
+
+#[test]
+fn a_task_may_wait_in_a_destructor_while_its_coroutine_is_unwound() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    struct Waits;
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            scope(|s| {
+                for _ in 0..10 {
+                    s.spawn(|| {
+                        assert!(coroutine::current().is_main());
+                        CALLS.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+        }
+    }
+    runtime(2).block_on(|| {
+        let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
+            let _waits = Waits;
+            yielder.suspend(());
+        });
+        co.resume(()).unwrap();
+        drop(co);
+        assert_eq!(CALLS.load(Ordering::Relaxed), 10);
+        assert!(coroutine::current().is_main());
+    });
+}
+
+#[test]
+#[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
+fn an_overflow_inside_a_task_names_the_coroutine() {
+    fn recurse(depth: u64) -> u64 {
+        let filler = std::hint::black_box([depth; 32]);
+        if depth == u64::MAX { 0 } else { recurse(depth + 1) + filler[0] }
+    }
+    let output = again("tasks::an_overflow_inside_a_task_names_the_coroutine", || {
+        runtime(1).block_on(|| {
+            let co = Builder::new().name("abyss").create(|_, ()| recurse(0));
+            let co: Coroutine<(), (), u64> = co.unwrap();
+            let _ = co.resume(());
+        });
+    });
+    assert_aborted(&output, "coroutine \"abyss\"");
+}
