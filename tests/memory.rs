@@ -78,6 +78,10 @@ fn park_many(workers: usize, count: usize) {
 }
 
 #[test]
+#[cfg_attr(
+    any(cygnet_asan, cygnet_tsan),
+    ignore = "the memory of the sanitizer drowns what is measured"
+)]
 fn a_hundred_thousand_parked_coroutines_wake_end_and_give_their_memory_back() {
     alone("a_hundred_thousand_parked_coroutines_wake_end_and_give_their_memory_back", || {
         park_many(2, scaled(100_000));
@@ -93,6 +97,10 @@ fn a_million_parked_coroutines_wake_end_and_give_their_memory_back() {
 }
 
 #[test]
+#[cfg_attr(
+    any(cygnet_asan, cygnet_tsan),
+    ignore = "the memory of the sanitizer drowns what is measured"
+)]
 fn runtimes_that_were_built_and_dropped_leave_nothing_behind() {
     alone("runtimes_that_were_built_and_dropped_leave_nothing_behind", || {
         within_seconds(300, || {
