@@ -24,6 +24,19 @@ const BUSY: [usize; SIZES.len()] = {
     chunks
 };
 
+/// After so many freed bytes the allocator is asked to give memory back to the system.
+const RETURN_BYTES: usize = 8 << 20;
+
+/// glibc keeps what was freed in small pieces, hundreds of megabytes after a burst of tasks, unless it
+/// is told. Harmless if the program has another allocator.
+fn return_to_system() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no conditions.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// A chunk in a pool: a link in its first word.
 struct FreeChunk {
     next: Option<NonNull<FreeChunk>>,
@@ -39,6 +52,8 @@ struct FreeList {
 #[derive(Default)]
 pub(crate) struct RecordPool {
     lists: [FreeList; SIZES.len()],
+    /// Bytes given to the allocator since the last trim.
+    freed: Cell<usize>,
 }
 
 /// The class of a layout; none if it is not pooled.
@@ -132,6 +147,7 @@ impl RecordPool {
                 return;
             }
         }
+        self.freed.set(self.freed.get() + layout.size());
         // SAFETY: passed on.
         unsafe { free(memory, layout) }
     }
@@ -139,6 +155,9 @@ impl RecordPool {
     /// Gives back what a sleeping worker should not keep.
     pub(crate) fn trim(&self) {
         self.shrink_to(IDLE_BYTES);
+        if self.freed.replace(0) >= RETURN_BYTES {
+            return_to_system();
+        }
     }
 
     fn shrink_to(&self, bytes: usize) {
@@ -149,6 +168,7 @@ impl RecordPool {
                 list.head.set(unsafe { chunk.as_ref().next });
                 list.len.set(list.len.get() - 1);
                 let layout = Layout::from_size_align(SIZES[class], ALIGN).expect("constants");
+                self.freed.set(self.freed.get() + layout.size());
                 // SAFETY: unlinked just now; allocated with this layout.
                 unsafe { free(chunk.cast(), layout) };
             }
