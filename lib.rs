@@ -39,6 +39,7 @@
 //! | wait | [`Task::join`], [`park`] and [`Unparker`], [`yield_now`], [`yield_to`], [`checkpoint`] |
 //! | call what blocks | [`blocking()`], [`spawn_blocking`] |
 //! | carry values along | [`TaskLocal`] |
+//! | switch by hand, without workers | [`coroutine::Coroutine`] |
 //! | look | [`Metrics`], [`is_cancelled`], [`current_id`] |
 //!
 //! # The thread rule
