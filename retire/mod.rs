@@ -11,6 +11,8 @@ pub(crate) mod coroutine;
 mod guard;
 pub(crate) mod join;
 pub(crate) mod memory;
+#[cfg(all(test, loom))]
+pub(crate) mod models;
 pub(crate) mod overflow;
 pub(crate) mod pool;
 pub(crate) mod queue;

@@ -25,13 +25,16 @@
 
 use crate::retire::record::Record;
 use crate::retire::record_pool::{self, RecordPool};
+use crate::shim::Cell;
 use crate::shim::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::alloc::Layout;
-use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 /// Records that may wait to be drained.
+#[cfg(not(loom))]
 pub(crate) const BOUND: usize = 4096;
+#[cfg(loom)]
+pub(crate) const BOUND: usize = 2;
 /// Value of `overflowed` from which on it says that the owner has taken its number and closed.
 const OVERFLOW_CLOSED: usize = 1 << 62;
 

@@ -3,7 +3,8 @@
 //! Every chunk comes from the global allocator by itself, so any thread may free any chunk, and a
 //! pool is only a cache: it can be empty, be trimmed, or be missing (on foreign threads).
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use crate::shim::alloc::{alloc, dealloc};
+use std::alloc::{Layout, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
 

@@ -19,8 +19,8 @@
 //! counted (or is the owner), but for a root, which takes tasks from strangers: there it is `AcqRel`
 //! too, and one that comes after the closing sees the flag that was set before it.
 
+use crate::shim::Cell;
 use crate::shim::atomic::{AtomicU32, Ordering};
-use std::cell::Cell;
 
 /// Offset of the atomic share of an open node.
 const BIAS: u32 = 1 << 28;

@@ -11,6 +11,7 @@ mod hold;
 mod idle;
 mod inbox;
 mod item;
+//mod models;
 pub(crate) mod no_suspend;
 pub(crate) mod run;
 mod run_queue;

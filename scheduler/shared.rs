@@ -12,6 +12,7 @@ use crate::scheduler::shortage::Shortage;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::time::now;
 use crate::shim::{Arc, Condvar, Mutex};
 use crossbeam_deque::Injector;
 use std::ptr::{self, NonNull};
@@ -57,11 +58,13 @@ impl Root {
 
     /// Waits for the end; false if `patience` ran out first.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ended, _) = self
-            .changed
-            .wait_timeout_while(ended, patience, |ended| !*ended)
-            .unwrap_or_else(PoisonError::into_inner);
+        let start = now();
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*ended {
+            let Some(left) = patience.checked_sub(start.elapsed()) else { break };
+            let woken = self.changed.wait_timeout(ended, left);
+            (ended, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
         *ended
     }
 }

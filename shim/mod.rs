@@ -27,4 +27,6 @@ pub(crate) mod asymmetric;
 pub(crate) use face::*;
 
 #[cfg(all(test, loom))]
+pub(crate) mod check;
+#[cfg(all(test, loom))]
 mod models;

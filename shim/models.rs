@@ -1,7 +1,8 @@
 //! The loom face is what it claims to be: it finds the races of these models, and only those.
 
 use super::atomic::{AtomicBool, AtomicUsize, Ordering};
-use super::{Arc, UnsafeCell, asymmetric, thread};
+use super::{Arc, asymmetric, thread};
+use loom::cell::UnsafeCell;
 
 /// One thread writes a cell and raises a flag; another that sees the flag reads the cell.
 fn message_passing(raise: Ordering) {

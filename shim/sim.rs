@@ -3,11 +3,15 @@
 //!
 //! On threads without a controller everything behaves as on the `std` face.
 
+pub(crate) use std::cell::Cell;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;
 
-use std::cell::Cell;
+pub(crate) mod alloc {
+    //! The memory of records.
+    pub(crate) use std::alloc::{alloc, dealloc};
+}
 
 pub(crate) mod atomic {
     //! Atomic types and fences.

@@ -1,8 +1,14 @@
 //! The face that programs run on: what `std` and the operating system offer.
 
+pub(crate) use std::cell::Cell;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;
+
+pub(crate) mod alloc {
+    //! The memory of records.
+    pub(crate) use std::alloc::{alloc, dealloc};
+}
 
 pub(crate) mod atomic {
     //! Atomic types and fences.

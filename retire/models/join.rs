@@ -1,0 +1,236 @@
+//! The join word, alone and together with the wait word of the one that waits.
+
+use super::{Processor, end, record};
+use crate::retire::join::{Finished, JoinWord, Waiter};
+use crate::retire::record::Record;
+use crate::retire::wait::{Publish, WaitKind, Woken};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+
+/// A task that ends: its join word and its result.
+struct Child {
+    join: JoinWord,
+    result: Baton,
+}
+
+impl Child {
+    fn new() -> Stage<Child> {
+        Stage::new(Child { join: JoinWord::new(false), result: Baton::new() })
+    }
+
+    fn dispose(&self) {
+        assert_eq!(self.result.write(), 1, "disposed of before it is there, or twice");
+    }
+}
+
+fn finish_detach() {
+    let child = Child::new();
+    let finisher = spawn(move || {
+        child.result.write();
+        // As at the end of a closure: an early look, whose answer may be too old.
+        let early = child.join.is_detached();
+        if early {
+            child.dispose();
+        }
+        match child.join.finish() {
+            Finished::Detached if !early => child.dispose(),
+            Finished::Detached => {}
+            Finished::Unclaimed => assert!(!early),
+            Finished::Waiter(_) => panic!("nobody waits"),
+        }
+    });
+    if !child.join.detach() {
+        child.dispose();
+    }
+    finisher.join().unwrap();
+    assert_eq!(child.result.read(), 2, "nobody has disposed of the result");
+    // SAFETY: the threads have ended.
+    unsafe { child.end() };
+}
+
+#[test]
+fn loom_a_result_is_disposed_of_once() {
+    explore(ALL, finish_detach);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_join_word_without_order() {
+    plant("retire/join.rs", ORDERS);
+    explore(ALL, finish_detach);
+}
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn loom_a_waker_is_called_once_or_comes_back() {
+    explore(ALL, || {
+        let child = Child::new();
+        let (first, second) = (Arc::new(Count::default()), Arc::new(Count::default()));
+        let waker = |count: &Arc<Count>| Waiter::Waker(Box::new(Waker::from(Arc::clone(count))));
+        let finisher = spawn(move || {
+            child.result.write();
+            match child.join.finish() {
+                Finished::Waiter(Waiter::Waker(waker)) => waker.wake(),
+                Finished::Unclaimed => {}
+                _ => panic!("nobody detaches, and no task waits"),
+            }
+        });
+        // Two polls, then the future is dropped.
+        let registered = child.join.register(waker(&first)).is_ok();
+        let replaced = registered && child.join.register(waker(&second)).is_ok();
+        let taken_back = child.join.take_back();
+        if !taken_back {
+            child.dispose();
+        }
+        finisher.join().unwrap();
+        let calls = [&first, &second].map(|count| count.0.load(Ordering::Relaxed));
+        let expected = match (registered, replaced, taken_back) {
+            (false, _, back) | (_, _, back @ true) => {
+                assert!(registered || !back, "taken back from a task that had ended");
+                [0, 0]
+            }
+            (true, false, false) => [1, 0],
+            (true, true, false) => [0, 1],
+        };
+        assert_eq!(calls, expected);
+        assert_eq!(Arc::strong_count(&first) + Arc::strong_count(&second), 2, "a waker is left");
+        // SAFETY: the threads have ended.
+        unsafe { child.end() };
+    });
+}
+
+/// A task that waits for another's end, as `await_end` and `resume` in scheduler/wait.rs do it.
+struct Pair {
+    child: Stage<Child>,
+    waiter: NonNull<Record>,
+    processor: Processor,
+}
+
+impl Pair {
+    fn new() -> Stage<Pair> {
+        // The waiter's own reference, and one for somebody who may cancel it.
+        let waiter = record(|| (), false);
+        let pair = Pair { child: Child::new(), waiter, processor: Processor::new() };
+        pair.processor.introduce();
+        Stage::new(pair)
+    }
+
+    fn resume(&self, record: *const Record) {
+        // SAFETY: PARKED has been cleared by the caller: the task cannot end before it is queued.
+        unsafe { (*record).place.load(Ordering::Relaxed) };
+        self.processor.resume();
+    }
+
+    fn wait(&self, kind: WaitKind) -> Result<(), ()> {
+        // SAFETY: the running task.
+        let me = unsafe { self.waiter.as_ref() };
+        me.place.store(7, Ordering::Relaxed);
+        match me.wait.publish(kind) {
+            Publish::Ready => return Ok(()),
+            Publish::Cancelled => return Err(()),
+            Publish::Parked => self.processor.suspend(),
+        }
+        if me.wait.woken() == Woken::Granted { Ok(()) } else { Err(()) }
+    }
+
+    /// True if the end was awaited, false if the wait was cut short.
+    fn await_end(&self, kind: WaitKind, collect: bool) -> bool {
+        let join = &self.child.join;
+        if join.is_done() || join.register(Waiter::Task(self.waiter.as_ptr())).is_err() {
+            return true;
+        }
+        if self.wait(kind).is_ok() {
+            return true;
+        }
+        if join.take_back() {
+            return false;
+        }
+        if collect {
+            self.wait(WaitKind::Structured).expect("a structured wait was cut short");
+        }
+        true
+    }
+
+    fn finish(&self) {
+        self.child.result.write();
+        match self.child.join.finish() {
+            Finished::Unclaimed => {}
+            // SAFETY: a registered task may not leave its wait before this grant has arrived.
+            Finished::Waiter(Waiter::Task(task)) if unsafe { (*task).wait.grant() } => {
+                self.resume(task);
+            }
+            Finished::Waiter(_) => {}
+            Finished::Detached => panic!("nobody detaches"),
+        }
+    }
+
+    fn release(&self) {
+        // SAFETY: the caller's reference.
+        if unsafe { self.waiter.as_ref() }.release(1) {
+            // SAFETY: that was the last one; the closure has nothing to drop.
+            unsafe { end(self.waiter) };
+        }
+    }
+}
+
+fn await_end(kind: WaitKind, collect: bool) {
+    let pair = Pair::new();
+    let finisher = spawn(move || pair.finish());
+    let canceller = spawn(move || {
+        // SAFETY: the canceller's reference.
+        if unsafe { pair.waiter.as_ref() }.wait.cancel() {
+            pair.resume(pair.waiter.as_ptr());
+        }
+        pair.release();
+    });
+    let ended = pair.await_end(kind, collect);
+    assert!(ended || kind != WaitKind::Structured, "a structured wait was cut short");
+    if ended {
+        assert_eq!(pair.child.result.read(), 1, "the end is not visible");
+    }
+    // The task ends and its record goes: nobody may touch it any more without a reference.
+    pair.release();
+    finisher.join().unwrap();
+    canceller.join().unwrap();
+    assert!(pair.processor.wakes() <= 2);
+    // SAFETY: the threads have ended.
+    unsafe {
+        pair.child.end();
+        pair.end();
+    }
+}
+
+#[test]
+fn loom_a_waiter_leaves_with_the_end_or_with_its_registration() {
+    explore(3, || await_end(WaitKind::Grant, true));
+}
+
+#[test]
+fn loom_a_structured_waiter_leaves_with_the_end() {
+    explore(3, || await_end(WaitKind::Structured, true));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_waiter_that_does_not_collect_a_late_grant() {
+    explore(3, || await_end(WaitKind::Grant, false));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_wait_for_an_end_on_a_word_without_order() {
+    plant("retire/join.rs", ORDERS);
+    explore(3, || await_end(WaitKind::Grant, true));
+}

@@ -1,0 +1,62 @@
+//! The retire queue: records come home, or find the queue full or closed.
+
+use super::record;
+use crate::retire::queue::{BOUND, RetireQueue};
+use crate::retire::record::Record;
+use crate::retire::record_pool::RecordPool;
+use crate::shim::atomic::live_atomics;
+use crate::shim::check::{ORDERS, explore, plant};
+use crate::shim::thread::spawn;
+use std::ptr::NonNull;
+
+/// The owner lets records go and others free them, `counts` on each thread, while the owner drains
+/// `drains` times and closes. loom reports a record that is freed twice or not at all; the atomics
+/// of the queue are watched for uses after its end, and a queue that is left over keeps its list.
+fn retire_and_close(counts: [usize; 2], drains: usize) {
+    let before = live_atomics();
+    let (queue, pool) = (RetireQueue::new(), RecordPool::default());
+    let threads = counts.map(|count| {
+        let records: Vec<_> = (0..count).map(|_| custody(queue)).collect();
+        spawn(move || {
+            for record in records {
+                // SAFETY: in custody, once; no reference is left.
+                unsafe {
+                    let layout = Record::end(record);
+                    RetireQueue::retire(queue, record.cast(), layout);
+                }
+            }
+        })
+    });
+    for _ in 0..drains {
+        // SAFETY: this thread is the owner.
+        unsafe { queue.as_ref().drain(&pool) };
+    }
+    // SAFETY: as above, once.
+    unsafe { RetireQueue::close(queue, &pool) };
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(live_atomics(), before, "the queue is left over");
+}
+
+/// A record that its worker has taken into custody.
+fn custody(queue: NonNull<RetireQueue>) -> NonNull<Record> {
+    // SAFETY: the model's main thread is the owner.
+    unsafe { queue.as_ref().take_custody() };
+    record(|| (), true)
+}
+
+#[test]
+fn loom_records_come_home_and_the_last_one_frees_the_queue() {
+    explore(3, || retire_and_close([1, 1], 1));
+}
+
+#[test]
+fn loom_a_full_queue_counts_what_it_does_not_keep() {
+    explore(3, || retire_and_close([BOUND, 1], 0));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_retire_queue_without_order() {
+    plant("retire/queue.rs", ORDERS);
+    explore(3, || retire_and_close([1, 1], 1));
+}

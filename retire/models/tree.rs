@@ -1,0 +1,165 @@
+//! The count of children: a node against its home and others.
+
+use super::Processor;
+use crate::retire::tree::{NOBODY, Node, NodeKind, Release, WorkerNumber};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use std::ptr;
+
+/// The worker that is at home in the node, and another.
+const HOME: WorkerNumber = 1;
+const AWAY: WorkerNumber = 2;
+
+/// A node, the work of its children, and its end.
+struct Family {
+    node: Node,
+    work: [Baton; 3],
+    ends: Baton,
+}
+
+impl Family {
+    fn new(home: WorkerNumber) -> Stage<Family> {
+        let node = Node::new(NodeKind::Scope, ptr::null(), home);
+        Stage::new(Family { node, work: [(); 3].map(|()| Baton::new()), ends: Baton::new() })
+    }
+
+    /// A child ends on `worker`; true if that ended the node.
+    fn end_child(&self, child: usize, worker: WorkerNumber) -> bool {
+        self.work[child].write();
+        self.node.release_child(worker) == Release::Last
+    }
+
+    /// As `end_child`, and ends the node if that was the last one.
+    fn end_by(this: Stage<Family>, child: usize, worker: WorkerNumber, works: [usize; 3]) -> bool {
+        let last = this.end_child(child, worker);
+        if last {
+            // SAFETY: this was the last child.
+            unsafe { Family::end(this, works) };
+        }
+        last
+    }
+
+    /// What whoever ends the node does: all is done, and the node goes.
+    ///
+    /// # Safety
+    /// The caller was told that it is the last.
+    unsafe fn end(this: Stage<Family>, works: [usize; 3]) {
+        assert_eq!([0, 1, 2].map(|i| this.work[i].read()), works, "ended before its children");
+        assert_eq!(this.ends.write(), 0, "ended twice");
+        // SAFETY: passed on. Only the node: the rest is for the model's own end.
+        unsafe { ptr::drop_in_place((&raw const this.node).cast_mut()) };
+    }
+}
+
+/// Two children, one ends at home and one away, where it first has a child in the same scope.
+fn home_and_away() {
+    let family = Family::new(HOME);
+    family.node.add_child(HOME);
+    family.node.add_child(HOME);
+    let away = spawn(move || {
+        family.node.add_child(AWAY);
+        assert!(!family.end_child(1, AWAY), "the spawner has not ended");
+        Family::end_by(family, 1, AWAY, [1, 2, 0])
+    });
+    assert!(!family.end_child(0, HOME), "the owner has not closed the node");
+    let last = family.node.close();
+    if last {
+        // SAFETY: no child is left.
+        unsafe { Family::end(family, [1, 2, 0]) };
+    }
+    assert!(last != away.join().unwrap(), "one party ends the node");
+    assert_eq!(family.ends.read(), 1);
+}
+
+#[test]
+fn loom_a_node_is_ended_by_one_party_after_all_children() {
+    explore(ALL, home_and_away);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_tree_word_without_order() {
+    plant("retire/tree.rs", ORDERS);
+    explore(ALL, home_and_away);
+}
+
+/// Several threads away, where the shares are of different signs: a child that was spawned at home
+/// ends away after it has spawned another two, of which one comes home to end. The home's share is
+/// then back at zero, so that `close` believes what it sees of the word.
+#[test]
+fn loom_a_home_share_of_zero_does_not_hide_a_child() {
+    explore(3, || {
+        let family = Family::new(HOME);
+        let come_home = Stage::new(Processor::new());
+        come_home.introduce();
+        family.node.add_child(HOME);
+        let away = spawn(move || {
+            family.node.add_child(AWAY);
+            come_home.resume(); // that one will end at home
+            family.node.add_child(AWAY); // and this one on a third thread
+            let third = spawn(move || Family::end_by(family, 2, 3, [1, 1, 1]));
+            usize::from(Family::end_by(family, 1, AWAY, [1, 1, 1]))
+                + usize::from(third.join().unwrap())
+        });
+        come_home.suspend();
+        let mut ends = usize::from(Family::end_by(family, 0, HOME, [1, 1, 1]));
+        assert_eq!(ends, 0, "the owner has not closed the node");
+        if family.node.close() {
+            // SAFETY: no child is left.
+            unsafe { Family::end(family, [1, 1, 1]) };
+            ends += 1;
+        }
+        ends += away.join().unwrap();
+        assert_eq!(ends, 1, "one party ends the node");
+    });
+}
+
+/// A task in a task: the end of the inner one releases the outer.
+#[test]
+fn loom_the_end_of_a_child_ends_the_parent_once() {
+    explore(ALL, || {
+        let (outer, inner) = (Family::new(HOME), Family::new(AWAY));
+        outer.node.add_child(HOME);
+        // The inner task runs away, and has a child that ends on a third thread.
+        let away = spawn(move || {
+            inner.node.add_child(AWAY);
+            let third = spawn(move || inner.end_child(0, 3).then(|| release_outer(outer, inner)));
+            outer.work[0].write();
+            let closed = inner.node.close().then(|| release_outer(outer, inner));
+            let third = third.join().unwrap();
+            assert!(closed.is_some() != third.is_some(), "one party ends the inner node");
+            closed.or(third).unwrap_or(false)
+        });
+        let closed = outer.node.close();
+        if closed {
+            // SAFETY: no child is left.
+            unsafe { Family::end(outer, [1, 0, 0]) };
+        }
+        assert!(closed != away.join().unwrap(), "one party ends the outer node");
+        assert_eq!((inner.ends.read(), outer.ends.read()), (1, 1));
+    });
+
+    fn release_outer(outer: Stage<Family>, inner: Stage<Family>) -> bool {
+        // SAFETY: the caller was told that it is the last.
+        unsafe { Family::end(inner, [1, 0, 0]) };
+        let last = outer.node.release_child(NOBODY) == Release::Last;
+        if last {
+            // SAFETY: this was the last child.
+            unsafe { Family::end(outer, [1, 0, 0]) };
+        }
+        last
+    }
+}
+
+/// An owner that closes while it still has a home counts the same children twice.
+#[test]
+#[should_panic]
+fn loom_negative_a_home_that_counts_after_the_close() {
+    explore(ALL, || {
+        let family = Family::new(HOME);
+        family.node.add_child(HOME);
+        let away = spawn(move || family.end_child(1, HOME));
+        let last = family.node.close();
+        assert!(last != away.join().unwrap(), "one party ends the node");
+    });
+}

@@ -1,0 +1,141 @@
+//! The wait word: a waiter against a grant, an unpark, a cancel and a cut.
+
+use super::Processor;
+use crate::retire::wait::{Publish, WaitKind, WaitWord, Woken};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+
+/// A waiter: its word, and where it is while it waits.
+struct Waiter {
+    word: WaitWord,
+    context: Baton,
+    processor: Processor,
+}
+
+impl Waiter {
+    fn new() -> Stage<Waiter> {
+        let waiter =
+            Waiter { word: WaitWord::new(), context: Baton::new(), processor: Processor::new() };
+        waiter.processor.introduce();
+        Stage::new(waiter)
+    }
+
+    /// Sleeps if it must; true if it did.
+    fn wait(&self, kind: WaitKind) -> Result<Option<Woken>, ()> {
+        self.context.write();
+        match self.word.publish(kind) {
+            Publish::Parked => {
+                self.processor.suspend();
+                self.context.write();
+                Ok(Some(self.word.woken()))
+            }
+            Publish::Ready => Ok(None),
+            Publish::Cancelled => Err(()),
+        }
+    }
+
+    /// Puts the waiter back to work, if `duty` says so.
+    fn wake_if(&self, duty: bool) -> bool {
+        if duty {
+            self.context.read();
+            self.processor.resume();
+        }
+        duty
+    }
+}
+
+/// A wait for a grant, against the grant, a cancel and an unpark. A waiter that was cut or refused
+/// cannot take its registration back here: it collects the grant.
+fn grant_cancel_unpark() {
+    let w = Waiter::new();
+    let granter = spawn(move || w.wake_if(w.word.grant()));
+    let canceller = spawn(move || w.wake_if(w.word.cancel()));
+    let unparker = spawn(move || w.wake_if(w.word.unpark()));
+    let first = w.wait(WaitKind::Grant);
+    let second = match first {
+        Ok(None | Some(Woken::Granted)) => None,
+        Ok(Some(Woken::Cut)) | Err(()) => Some(w.wait(WaitKind::Structured)),
+    };
+    let (granted, cut) = (granter.join().unwrap(), canceller.join().unwrap());
+    assert!(!unparker.join().unwrap(), "an unpark ended a wait for a grant");
+    assert_eq!(cut, first == Ok(Some(Woken::Cut)), "the canceller's duty is the waiter's cut");
+    match second {
+        None => assert_eq!(granted, first == Ok(Some(Woken::Granted))),
+        Some(second) => {
+            assert_eq!(granted, second == Ok(Some(Woken::Granted)));
+            assert!(second.is_ok_and(|woken| woken != Some(Woken::Cut)), "cut although structured");
+        }
+    }
+    assert_eq!(w.processor.wakes(), usize::from(granted) + usize::from(cut));
+    assert!(w.word.is_cancelled());
+    let left = w.word.publish(WaitKind::Structured);
+    assert_eq!(left, Publish::Parked, "the grant was collected twice");
+    // SAFETY: the threads have ended.
+    unsafe { w.end() };
+}
+
+#[test]
+fn loom_one_party_ends_a_wait_and_the_loser_is_collected() {
+    explore(2, grant_cancel_unpark);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_wait_word_without_order() {
+    plant("retire/wait.rs", ORDERS);
+    explore(3, grant_cancel_unpark);
+}
+
+#[test]
+fn loom_a_permit_is_used_once_or_kept() {
+    explore(ALL, || {
+        let w = Waiter::new();
+        let unparker = spawn(move || w.wake_if(w.word.unpark()));
+        let cutter = spawn(move || w.wake_if(w.word.cut()));
+        let woken = w.wait(WaitKind::Permit).expect("nobody cancels");
+        let (unparked, cut) = (unparker.join().unwrap(), cutter.join().unwrap());
+        assert_eq!(unparked, woken == Some(Woken::Granted));
+        assert_eq!(cut, woken == Some(Woken::Cut));
+        let kept = w.word.publish(WaitKind::Permit) == Publish::Ready;
+        assert_eq!(kept, cut, "a permit is lost, or there twice");
+        // SAFETY: the threads have ended.
+        unsafe { w.end() };
+    });
+}
+
+#[test]
+fn loom_nothing_but_a_grant_ends_a_structured_wait() {
+    explore(3, || {
+        let w = Waiter::new();
+        let granter = spawn(move || w.wake_if(w.word.grant()));
+        let others = spawn(move || {
+            let duty = w.word.cut() || w.word.cancel() || w.word.unpark();
+            assert!(!duty, "somebody ended a structured wait");
+        });
+        let woken = w.wait(WaitKind::Structured).expect("cancelling does not count");
+        assert_ne!(woken, Some(Woken::Cut));
+        assert_eq!(granter.join().unwrap(), woken.is_some());
+        others.join().unwrap();
+        assert_eq!(w.word.publish(WaitKind::Permit), Publish::Cancelled);
+        // SAFETY: the threads have ended.
+        unsafe { w.end() };
+    });
+}
+
+/// Two wakers that both believe to have cleared PARKED.
+#[test]
+#[should_panic(expected = "queued twice")]
+fn loom_negative_a_waker_that_does_not_ask_whose_duty_it_is() {
+    explore(3, || {
+        let w = Waiter::new();
+        let unparkers = [(); 2].map(|()| {
+            spawn(move || {
+                w.word.unpark();
+                w.processor.resume();
+            })
+        });
+        let _ = w.wait(WaitKind::Permit);
+        unparkers.into_iter().for_each(|u| u.join().unwrap());
+        assert!(w.processor.wakes() <= 1, "queued twice");
+    });
+}

@@ -1,0 +1,113 @@
+//! Exploring models.
+//!
+//! A model is a closure that sets its threads going, joins them and asserts. Its negative control is
+//! the same model with a fault (planted in the source by [`plant`], or a step left out by the model
+//! itself), as a test that must panic.
+
+use super::alloc::take_live;
+use super::plant::{Kind, Plant, sow};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// All interleavings.
+pub(crate) const ALL: usize = usize::MAX;
+/// The kinds of operation that have an order.
+pub(crate) const ORDERS: &[Kind] = &[Kind::Load, Kind::Store, Kind::Update];
+pub(crate) const FENCES: &[Kind] = &[Kind::Fence];
+
+/// Runs the model in every interleaving with at most so many preemptions (or LOOM_MAX_PREEMPTIONS,
+/// if that is less), and prints how many executions that were.
+pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let start = Instant::now();
+    let executions = Arc::new(AtomicUsize::new(0));
+    let mut builder = loom::model::Builder::new();
+    let bound = builder.preemption_bound.unwrap_or(ALL).min(preemptions);
+    builder.preemption_bound = (bound != ALL).then_some(bound);
+    builder.max_branches = 10_000;
+    builder.check({
+        let executions = Arc::clone(&executions);
+        move || {
+            executions.fetch_add(1, Ordering::Relaxed);
+            take_live();
+            model();
+            assert_eq!(take_live(), 0, "memory is left over");
+        }
+    });
+    let this = std::thread::current();
+    println!(
+        "explored {}: {} executions, {:.1} s, preemptions: {}",
+        this.name().unwrap_or("?"),
+        executions.load(Ordering::Relaxed),
+        start.elapsed().as_secs_f64(),
+        if bound == ALL { "all".to_owned() } else { bound.to_string() }
+    );
+}
+
+/// Takes the order from these kinds of operation in this source file, for this test.
+pub(crate) fn plant(file: &'static str, kinds: &'static [Kind]) {
+    sow(Plant { file, kinds });
+}
+
+/// What the threads of a model share. It is not dropped when the checker ends an execution early,
+/// where nothing of loom may be touched any more.
+pub(crate) struct Stage<T: 'static>(&'static T);
+
+impl<T> Stage<T> {
+    pub(crate) fn new(value: T) -> Stage<T> {
+        Stage(Box::leak(Box::new(value)))
+    }
+
+    /// Drops what was shared.
+    ///
+    /// # Safety
+    /// No copy is used any more.
+    pub(crate) unsafe fn end(self) {
+        // SAFETY: leaked by `new`; passed on to the caller.
+        drop(unsafe { Box::from_raw(std::ptr::from_ref(self.0).cast_mut()) });
+    }
+}
+
+impl<T> Clone for Stage<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Stage<T> {}
+
+impl<T> Deref for Stage<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+/// Something that only one thread at a time may have, handed on by what is being checked.
+pub(crate) struct Baton(loom::cell::UnsafeCell<usize>);
+
+impl Baton {
+    #[track_caller]
+    pub(crate) fn new() -> Baton {
+        Baton(loom::cell::UnsafeCell::new(0))
+    }
+
+    /// Uses it up; the number of uses before.
+    #[track_caller]
+    pub(crate) fn write(&self) -> usize {
+        // SAFETY: loom checks that every other access happens before or after this one.
+        self.0.with_mut(|uses| unsafe {
+            *uses += 1;
+            *uses - 1
+        })
+    }
+
+    /// Looks at it: the number of uses so far.
+    #[track_caller]
+    pub(crate) fn read(&self) -> usize {
+        // SAFETY: as above.
+        self.0.with(|uses| unsafe { *uses })
+    }
+}
