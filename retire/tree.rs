@@ -14,6 +14,13 @@
 //! that takes it to zero ends the node. This is biased reference counting (Choi, Shull, Torrellas,
 //! PACT 2018), applied to a count of children.
 //!
+//! If the home's share is zero and the word holds exactly the offset, the node has no child, and the
+//! owner closes it without an update. The value it sees may be old, but it is that of a moment: a
+//! prefix of the word's order, which holds every addition whose child ended at home (that came here after
+//! it). A prefix lacks children only together with those who spawned them; the oldest of those was
+//! spawned by the owner, and its release, if it is in the prefix, comes after its own additions. So a
+//! prefix that adds up to zero holds every addition there will ever be.
+//!
 //! Orderings: every atomic decrement is `AcqRel`, so that what a child did happens before
 //! what follows the end of its parent. An increment needs no order of its own, since the spawner is itself
 //! counted (or is the owner), but for a root, which takes tasks from strangers: there it is `AcqRel`

@@ -136,7 +136,7 @@ impl Handle {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        if !self.shared.admit() {
+        if !self.shared.root.admit() {
             return Err(SpawnError(f));
         }
         // SAFETY: passed on; admitted above.

@@ -27,7 +27,8 @@
 //! Someone who wants work stores 0 there, so the owner's next push (or its loop) notices with the very
 //! compare that it needs anyway, and hands over. The check comes after the store of `tail`, so
 //! that a worker that goes to sleep (store 0, membarrier, look at every front) and a push cannot
-//! miss each other.
+//! miss each other. Who finds the 0 of another leaves it at that; so an owner that takes a request back
+//! fences before it looks for sleepers: there may be one more than asked.
 //!
 //! Orderings: `tail` is stored with Release and read by thieves with Acquire: this hands over the
 //! record. Everything else is relaxed, between the fences or under the lock.
@@ -213,7 +214,8 @@ impl Front {
         let head = self.head.load(Ordering::Relaxed);
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
         // A swap: a request that comes just now must not be overwritten unseen.
-        // Acquire: whoever asked is in the list of sleepers by now, and is seen there.
+        // Acquire: whoever asked is in the list of sleepers by now, and is seen there. (Who only found
+        // the request is seen by the fence that the caller runs next.)
         self.owned.limit.swap(head + capacity, Ordering::Acquire) == 0
     }
 

@@ -11,8 +11,10 @@ mod hold;
 mod idle;
 mod inbox;
 mod item;
-//mod models;
+#[cfg(all(test, loom))]
+mod models;
 pub(crate) mod no_suspend;
+pub(crate) mod root;
 pub(crate) mod run;
 mod run_queue;
 pub(crate) mod scope;

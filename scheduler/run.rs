@@ -332,12 +332,10 @@ impl Worker {
         // A full public deque needs no more; and its growth would cost kilobytes of the stack that we
         // happen to stand on.
         let room = BATCH.saturating_sub(self.deque.len());
-        let given = self.remote.front.hand_over(2, room, |record| self.publish(record));
-        if given == 0 && room > 0 {
-            shared.idle.wake_one(shared, false);
-        } else {
-            shared.idle.notify(shared, false);
-        }
+        self.remote.front.hand_over(2, room, |record| self.publish(record));
+        // With its fence also if nothing was handed over: the request that we have just taken back may
+        // be one that a second worker found and relied on, which lies down at this moment.
+        shared.idle.notify(shared, false);
     }
 
     /// Puts a fresh task that has left a front into the public deque.

@@ -3,21 +3,18 @@
 use crate::retire::memory::StackMemory;
 use crate::retire::record::{Payload, Record, drop_payload, quietly};
 use crate::retire::stack::StackClass;
-use crate::retire::tree::{Node, NodeKind, Release};
 use crate::scheduler::blocking::BlockingPool;
 use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
 use crate::scheduler::item::Item;
 use crate::scheduler::no_suspend::no_suspend;
+use crate::scheduler::root::Root;
 use crate::scheduler::shortage::Shortage;
 use crate::scheduler::worker::{Remote, Worker};
+use crate::shim::Arc;
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::shim::time::now;
-use crate::shim::{Arc, Condvar, Mutex};
 use crossbeam_deque::Injector;
 use std::ptr::{self, NonNull};
-use std::sync::PoisonError;
-use std::time::Duration;
 
 /// What a runtime is built with.
 pub(crate) struct Config {
@@ -29,45 +26,6 @@ pub(crate) struct Config {
 
 /// Told of panics whose handle is gone: the payload, and the task's id and name.
 pub(crate) type OnPanic = Box<dyn Fn(&Payload, u64, Option<&str>) + Send + Sync>;
-
-/// The root of a runtime's tree.
-#[repr(C)]
-pub(crate) struct Root {
-    /// First, so that a node of kind Root is its root.
-    pub(crate) node: Node,
-    ended: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Root {
-    fn new() -> Root {
-        Root {
-            node: Node::new(NodeKind::Root, ptr::null(), 0),
-            ended: Mutex::new(false),
-            changed: Condvar::new(),
-        }
-    }
-
-    /// No task is left and none will come.
-    pub(crate) fn end(&self) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        *ended = true;
-        // Under the lock: who waits may free us as soon as it has seen the flag.
-        self.changed.notify_all();
-    }
-
-    /// Waits for the end; false if `patience` ran out first.
-    pub(crate) fn wait(&self, patience: Duration) -> bool {
-        let start = now();
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*ended {
-            let Some(left) = patience.checked_sub(start.elapsed()) else { break };
-            let woken = self.changed.wait_timeout(ended, left);
-            (ended, _) = woken.unwrap_or_else(PoisonError::into_inner);
-        }
-        *ended
-    }
-}
 
 /// A worker in its place. Others see only its `remote` part.
 pub(crate) struct Seat(Box<Worker>);
@@ -86,8 +44,6 @@ pub(crate) struct Shared {
     pub(crate) stacks: StackMemory,
     pub(crate) blocking: BlockingPool,
     pub(crate) config: Config,
-    /// The runtime ends: waits are cut short and fresh tasks are not started.
-    closing: AtomicBool,
     /// Nothing is left to run: workers leave.
     stopping: AtomicBool,
     /// Some worker cannot get a stack.
@@ -107,7 +63,6 @@ impl Shared {
             idle: Idle::new(),
             stacks: StackMemory::new(config.max_stacks),
             blocking: BlockingPool::new(),
-            closing: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             pressure: AtomicBool::new(false),
             shortage: Shortage::new(config.workers),
@@ -140,7 +95,7 @@ impl Shared {
 
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
+        self.root.is_closing()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -154,35 +109,9 @@ impl Shared {
         self.idle.notify(self, true);
     }
 
-    /// Counts a task that a foreign thread spawns; false if the runtime takes none any more.
-    ///
-    /// `close` sets the flag before it closes the node; an addition that comes after the closing in
-    /// the order of the word sees the flag, one that comes before is waited for.
-    pub(crate) fn admit(&self) -> bool {
-        if self.is_closing() {
-            return false;
-        }
-        self.root.node.add_child(crate::retire::tree::NOBODY);
-        if self.is_closing() {
-            self.dismiss();
-            return false;
-        }
-        true
-    }
-
-    /// Uncounts a task that was admitted and not spawned.
-    fn dismiss(&self) {
-        if self.root.node.release_child(crate::retire::tree::NOBODY) == Release::Last {
-            self.root.end();
-        }
-    }
-
     /// Begins the end: no new tasks, waits are cut short.
     pub(crate) fn close(&self) {
-        self.closing.store(true, Ordering::SeqCst);
-        if self.root.node.close_for_good() {
-            self.root.end();
-        }
+        self.root.close();
         for (index, remote) in self.remotes().enumerate() {
             remote.cut.store(true, Ordering::Release);
             self.idle.notify_worker(self, index);

@@ -65,14 +65,16 @@ mod imp {
 
 #[cfg(loom)]
 mod imp {
-    use loom::sync::atomic::{Ordering, fence};
+    use crate::shim::atomic::{Ordering, fence};
 
     pub(crate) fn prepare() {}
 
+    #[track_caller]
     pub(crate) fn light() {
         fence(Ordering::SeqCst);
     }
 
+    #[track_caller]
     pub(crate) fn heavy() {
         fence(Ordering::SeqCst);
     }

@@ -6,6 +6,7 @@
 
 use super::alloc::take_live;
 use super::plant::{Kind, Plant, sow};
+use super::thread::prepare;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +17,7 @@ pub(crate) const ALL: usize = usize::MAX;
 /// The kinds of operation that have an order.
 pub(crate) const ORDERS: &[Kind] = &[Kind::Load, Kind::Store, Kind::Update];
 pub(crate) const FENCES: &[Kind] = &[Kind::Fence];
+pub(crate) const ORDERS_AND_FENCES: &[Kind] = &[Kind::Load, Kind::Store, Kind::Update, Kind::Fence];
 
 /// Runs the model in every interleaving with at most so many preemptions (or LOOM_MAX_PREEMPTIONS,
 /// if that is less), and prints how many executions that were.
@@ -31,6 +33,7 @@ pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'stat
         move || {
             executions.fetch_add(1, Ordering::Relaxed);
             take_live();
+            prepare();
             model();
             assert_eq!(take_live(), 0, "memory is left over");
         }

@@ -1,9 +1,18 @@
 //! The face under the loom model checker.
 //!
 //! loom has no clock and no names for its threads; models drive the protocols below the scheduler,
-//! which need neither. It follows accesses through its own cells and atomics, and lacks three things
-//! that are added here:
+//! which need neither. It follows accesses through its own cells and atomics. Where it falls short for
+//! our protocols, this face adds:
 //!
+//! * **Completeness where a thread loads and then updates.** To know which orders are worth trying,
+//!   loom remembers one last access to each atomic; a thread's own load thus hides the loads of others
+//!   from its compare-and-swap, and whole classes of interleavings are never tried. Here each access first
+//!   takes its `turn`, an update of a companion without order, so that any two accesses to an atomic
+//!   count as dependent. The access itself then is no choice of its own, except for loads, which may
+//!   return old values. It costs executions, and is what finds most of what the negative controls plant.
+//! * **A total order of stores.** loom keeps a partial one, which it may forget to extend when a store is
+//!   read, and then lets a thread read what it has seen overwritten. Here a store first looks at the
+//!   newest one: stores are ordered as they are executed.
 //! * **The end of an atomic.** When one is dropped every access to it must have happened before, and
 //!   none may follow. So whoever frees what others still touch is found, although the memory itself
 //!   is the real allocator's ([`Quarantine`] keeps it readable for a while).
@@ -12,9 +21,10 @@
 //! * **Parking** that is told apart from waiting for a lock: loom's own `unpark` would let a thread
 //!   pass that is blocked on a mutex.
 //!
-//! What loom itself does not do: SeqCst *accesses* count as AcqRel, and a SeqCst fence
-//! synchronises with every earlier one, so data that only a pair of fences carries looks
-//! handed over. Protocols must rely on neither (see the idiom in the shim's users).
+//! What remains: SeqCst *accesses* count as AcqRel; a SeqCst fence synchronises with every earlier
+//! one, so data that only a pair of fences carries looks handed over (a model can plant their
+//! absence where it wants to know); an atomic remembers its last seven stores; a preemption bound is a
+//! bound.
 
 pub(crate) use loom::cell::Cell;
 pub(crate) use loom::hint::spin_loop;
@@ -112,6 +122,7 @@ pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::Ordering;
 
     use super::plant::{Kind, order, weakens};
+    use loom::sync::atomic::AtomicBool as Turn;
     use std::cell::Cell;
     use std::sync::atomic::AtomicU32 as Mark;
     use std::thread::panicking;
@@ -136,26 +147,44 @@ pub(crate) mod atomic {
         }
     }
 
+    /// An operation before which nobody else need run, since its turn has just been taken.
+    #[track_caller]
+    fn alone<T>(operation: impl FnOnce() -> T) -> T {
+        loom::stop_exploring();
+        let result = operation();
+        loom::explore();
+        result
+    }
+
     macro_rules! atomic {
-        ($name:ident $(<$t:ident>)?, $value:ty, $end:expr) => {
+        ($name:ident $(<$t:ident>)?, $value:ty, $see:expr, $end:expr) => {
             pub(crate) struct $name $(<$t>)? {
                 inner: loom::sync::atomic::$name $(<$t>)?,
+                /// Updated before every access, so that any two of them count as dependent (see the
+                /// face's documentation).
+                turn: Turn,
                 mark: Mark,
             }
 
             #[allow(dead_code, reason = "each type is used by some protocol, no protocol uses all")]
             impl $(<$t>)? $name $(<$t>)? {
+                /// Before a store: it comes after all stores so far.
+                fn see_newest(inner: &loom::sync::atomic::$name $(<$t>)?) {
+                    let _ = $see(inner);
+                }
+
                 #[track_caller]
                 pub(crate) fn new(value: $value) -> Self {
                     let inner = loom::sync::atomic::$name::new(value);
                     LIVE.set(LIVE.get() + 1);
-                    $name { inner, mark: Mark::new(ALIVE) }
+                    $name { inner, turn: Turn::new(false), mark: Mark::new(ALIVE) }
                 }
 
                 #[track_caller]
                 fn touch(&self) -> &loom::sync::atomic::$name $(<$t>)? {
                     let mark = self.mark.load(Ordering::Relaxed);
                     assert_eq!(mark, ALIVE, "an atomic is used after its end");
+                    self.turn.swap(false, Ordering::Relaxed);
                     &self.inner
                 }
 
@@ -166,12 +195,19 @@ pub(crate) mod atomic {
 
                 #[track_caller]
                 pub(crate) fn store(&self, value: $value, o: Ordering) {
-                    self.touch().store(value, order(Kind::Store, o));
+                    let o = order(Kind::Store, o);
+                    let inner = self.touch();
+                    alone(|| {
+                        Self::see_newest(inner);
+                        inner.store(value, o);
+                    });
                 }
 
                 #[track_caller]
                 pub(crate) fn swap(&self, value: $value, o: Ordering) -> $value {
-                    self.touch().swap(value, order(Kind::Update, o))
+                    let o = order(Kind::Update, o);
+                    let inner = self.touch();
+                    alone(|| inner.swap(value, o))
                 }
 
                 #[track_caller]
@@ -184,7 +220,8 @@ pub(crate) mod atomic {
                 ) -> Result<$value, $value> {
                     let success = order(Kind::Update, success);
                     let failure = order(Kind::Update, failure);
-                    self.touch().compare_exchange(from, to, success, failure)
+                    let inner = self.touch();
+                    alone(|| inner.compare_exchange(from, to, success, failure))
                 }
 
                 /// Does not fail without reason: to try again is what all callers do.
@@ -206,7 +243,8 @@ pub(crate) mod atomic {
                     if panicking() {
                         return; // the checker has found something and is not there any more
                     }
-                    self.touch();
+                    let mark = self.mark.load(Ordering::Relaxed);
+                    assert_eq!(mark, ALIVE, "an atomic ends twice");
                     $end(&mut self.inner);
                     self.mark.store(DEAD, Ordering::Relaxed);
                     LIVE.set(LIVE.get() - 1);
@@ -217,33 +255,70 @@ pub(crate) mod atomic {
 
     macro_rules! number {
         ($name:ident, $value:ty) => {
-            atomic!($name, $value, |a: &mut loom::sync::atomic::$name| a.with_mut(|_| ()));
+            atomic!(
+                $name,
+                $value,
+                |a: &loom::sync::atomic::$name| a.compare_exchange(
+                    <$value>::MAX - 1,
+                    <$value>::MAX - 1,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed
+                ),
+                |a: &mut loom::sync::atomic::$name| a.with_mut(|_| ())
+            );
 
             #[allow(dead_code, reason = "as above")]
             impl $name {
                 #[track_caller]
                 pub(crate) fn fetch_add(&self, value: $value, o: Ordering) -> $value {
-                    self.touch().fetch_add(value, order(Kind::Update, o))
+                    let o = order(Kind::Update, o);
+                    let inner = self.touch();
+                    alone(|| inner.fetch_add(value, o))
                 }
 
                 #[track_caller]
                 pub(crate) fn fetch_sub(&self, value: $value, o: Ordering) -> $value {
-                    self.touch().fetch_sub(value, order(Kind::Update, o))
+                    let o = order(Kind::Update, o);
+                    let inner = self.touch();
+                    alone(|| inner.fetch_sub(value, o))
+                }
+
+                #[track_caller]
+                pub(crate) fn fetch_update(
+                    &self,
+                    set: Ordering,
+                    fetch: Ordering,
+                    mut to: impl FnMut($value) -> Option<$value>,
+                ) -> Result<$value, $value> {
+                    let mut from = self.load(fetch);
+                    while let Some(to) = to(from) {
+                        match self.compare_exchange(from, to, set, fetch) {
+                            Ok(before) => return Ok(before),
+                            Err(now) => from = now,
+                        }
+                    }
+                    Err(from)
                 }
 
                 #[track_caller]
                 pub(crate) fn fetch_or(&self, value: $value, o: Ordering) -> $value {
-                    self.touch().fetch_or(value, order(Kind::Update, o))
+                    let o = order(Kind::Update, o);
+                    let inner = self.touch();
+                    alone(|| inner.fetch_or(value, o))
                 }
 
                 #[track_caller]
                 pub(crate) fn fetch_and(&self, value: $value, o: Ordering) -> $value {
-                    self.touch().fetch_and(value, order(Kind::Update, o))
+                    let o = order(Kind::Update, o);
+                    let inner = self.touch();
+                    alone(|| inner.fetch_and(value, o))
                 }
 
                 #[track_caller]
                 pub(crate) fn fetch_max(&self, value: $value, o: Ordering) -> $value {
-                    self.touch().fetch_max(value, order(Kind::Update, o))
+                    let o = order(Kind::Update, o);
+                    let inner = self.touch();
+                    alone(|| inner.fetch_max(value, o))
                 }
             }
 
@@ -256,12 +331,27 @@ pub(crate) mod atomic {
         };
     }
 
-    // Has no `with_mut`. SAFETY: it is exclusively ours; loom checks that nobody still stores to it.
-    atomic!(AtomicBool, bool, |a: &mut loom::sync::atomic::AtomicBool| unsafe { a.unsync_load() });
-    atomic!(AtomicPtr<T>, *mut T, |a: &mut loom::sync::atomic::AtomicPtr<T>| a.with_mut(|_| ()));
+    // Has no `with_mut`, and no value that never occurs.
+    atomic!(
+        AtomicBool,
+        bool,
+        |_: &loom::sync::atomic::AtomicBool| (),
+        // SAFETY: it is exclusively ours; loom checks that nobody still stores to it.
+        |a: &mut loom::sync::atomic::AtomicBool| unsafe { a.unsync_load() }
+    );
+    atomic!(
+        AtomicPtr<T>,
+        *mut T,
+        |a: &loom::sync::atomic::AtomicPtr<T>| {
+            let nowhere = std::ptr::without_provenance_mut(1);
+            a.compare_exchange(nowhere, nowhere, Ordering::Relaxed, Ordering::Relaxed)
+        },
+        |a: &mut loom::sync::atomic::AtomicPtr<T>| a.with_mut(|_| ())
+    );
     number!(AtomicU8, u8);
     number!(AtomicU32, u32);
     number!(AtomicU64, u64);
+    number!(AtomicIsize, isize);
     number!(AtomicUsize, usize);
 }
 
@@ -272,7 +362,7 @@ pub(crate) mod thread {
     pub(crate) use loom::thread::yield_now;
 
     use super::atomic::{AtomicBool, Ordering};
-    use std::cell::Cell;
+    use std::cell::{Cell, OnceCell, RefCell};
     use std::mem::ManuallyDrop;
     use std::sync::Arc;
 
@@ -281,18 +371,37 @@ pub(crate) mod thread {
     pub(crate) struct Thread(Arc<Parking>);
 
     struct Parking {
-        thread: loom::thread::Thread,
+        thread: OnceCell<loom::thread::Thread>,
         /// Without an end: the last clone may go anywhere.
         token: ManuallyDrop<AtomicBool>,
         parked: Cell<bool>,
     }
 
     loom::thread_local! {
-        static PARKING: Thread = Thread(Arc::new(Parking {
-            thread: loom::thread::current(),
-            token: ManuallyDrop::new(AtomicBool::new(false)),
-            parked: Cell::new(false),
-        }));
+        static PARKING: Thread = {
+            let place = PLACES.with_borrow_mut(Vec::pop).expect("a place for each thread");
+            let _ = place.0.thread.set(loom::thread::current());
+            place
+        };
+    }
+
+    thread_local! {
+        // All threads of a model run on the test's own thread.
+        static PLACES: RefCell<Vec<Thread>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Makes the places where threads park. To be called first in a model: what makes a place known
+    /// to others (a `OnceLock`) is nothing that loom sees, so it is there before them all.
+    #[cfg(test)]
+    pub(crate) fn prepare() {
+        let place = || {
+            Thread(Arc::new(Parking {
+                thread: OnceCell::new(),
+                token: ManuallyDrop::new(AtomicBool::new(false)),
+                parked: Cell::new(false),
+            }))
+        };
+        PLACES.set((0..loom::MAX_THREADS).map(|_| place()).collect());
     }
 
     impl Thread {
@@ -301,7 +410,7 @@ pub(crate) mod thread {
             self.0.token.swap(true, Ordering::Release);
             // Nobody else has run since: loom switches before an operation, not after it.
             if self.0.parked.get() {
-                self.0.thread.unpark();
+                self.0.thread.get().expect("set by the thread itself").unpark();
             }
         }
     }

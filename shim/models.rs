@@ -48,6 +48,30 @@ fn loom_of_two_flags_at_least_one_is_seen() {
     });
 }
 
+/// loom alone does not: the other thread's own load hides ours from its compare-and-swap.
+#[test]
+fn loom_a_load_is_tried_before_and_after_a_load_and_an_update() {
+    use std::sync::atomic::AtomicUsize as Plain;
+    let seen = Arc::new([const { Plain::new(0) }; 2]);
+    super::check::explore(3, {
+        let seen = Arc::clone(&seen);
+        move || {
+            let word = Arc::new(AtomicUsize::new(0));
+            let other = {
+                let word = Arc::clone(&word);
+                thread::spawn(move || {
+                    let now = word.load(Ordering::Relaxed);
+                    let (relaxed, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+                    word.compare_exchange(now, 1, relaxed, failure).unwrap();
+                })
+            };
+            seen[word.load(Ordering::Relaxed)].fetch_add(1, Ordering::Relaxed);
+            other.join().unwrap();
+        }
+    });
+    assert!(seen.iter().all(|seen| seen.load(Ordering::Relaxed) > 0));
+}
+
 /// The negative control of ci/loom.sh: the flag is raised without handing the data over.
 #[test]
 #[ignore = "a planted fault"]

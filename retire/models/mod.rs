@@ -38,7 +38,7 @@ pub(crate) fn record<T>(f: impl FnOnce() -> T, detached: bool) -> NonNull<Record
 /// No reference is left, and the outcome is gone.
 pub(crate) unsafe fn end(record: NonNull<Record>) {
     // SAFETY: passed on.
-    let layout = unsafe { Record::end(record) };
+    let layout = unsafe { Record::end(record) }.layout;
     // SAFETY: ended just now; `record` above allocated it.
     unsafe { record_pool::free(record.cast(), layout) };
 }

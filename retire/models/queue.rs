@@ -21,7 +21,7 @@ fn retire_and_close(counts: [usize; 2], drains: usize) {
             for record in records {
                 // SAFETY: in custody, once; no reference is left.
                 unsafe {
-                    let layout = Record::end(record);
+                    let layout = Record::end(record).layout;
                     RetireQueue::retire(queue, record.cast(), layout);
                 }
             }

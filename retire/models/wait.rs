@@ -122,6 +122,27 @@ fn loom_nothing_but_a_grant_ends_a_structured_wait() {
     });
 }
 
+/// The home worker uses a waiter's stack for a guest; a cancel comes before, meanwhile or afterwards.
+#[test]
+fn loom_a_shield_puts_a_cancel_off_and_does_not_lose_it() {
+    explore(ALL, || {
+        let w = Waiter::new();
+        assert_eq!(w.word.publish(WaitKind::Grant), Publish::Parked);
+        let canceller = spawn(move || w.word.cancel());
+        let mut duties = 0;
+        if let Some(new) = w.word.shield() {
+            assert!(new, "somebody else has shielded");
+            assert!(w.word.is_parked(), "woken although shielded");
+            duties += usize::from(w.word.unshield());
+        }
+        duties += usize::from(canceller.join().unwrap());
+        assert_eq!(duties, 1, "one party wakes");
+        assert_eq!(w.word.woken(), Woken::Cut);
+        // SAFETY: the threads have ended.
+        unsafe { w.end() };
+    });
+}
+
 /// Two wakers that both believe to have cleared PARKED.
 #[test]
 #[should_panic(expected = "queued twice")]

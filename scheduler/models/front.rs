@@ -1,0 +1,286 @@
+//! The private front: its owner against thieves, and against sleepers who ask.
+
+use super::{Dormitory, Tasks};
+use crate::scheduler::front::Front;
+use crate::scheduler::idle::{Rest, Roused};
+use crate::shim::asymmetric::heavy;
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
+use crate::shim::thread::spawn;
+
+struct Yard<const N: usize> {
+    front: Front,
+    tasks: Tasks<N>,
+    dormitory: Dormitory<1>,
+    /// Tasks in the owner's public deque.
+    public: AtomicUsize,
+}
+
+impl<const N: usize> Yard<N> {
+    fn new() -> Stage<Yard<N>> {
+        Stage::new(Yard {
+            front: Front::new(),
+            tasks: Tasks::new(),
+            dormitory: Dormitory::new(),
+            public: AtomicUsize::new(0),
+        })
+    }
+
+    /// Pushes the first so many tasks; makes room if the ring is full.
+    fn push(&self, count: usize) {
+        for task in 0..count {
+            if self.front.push(self.tasks.spawn(task)) {
+                self.front.attend();
+            }
+        }
+    }
+
+    fn steal(&self, most: usize) -> usize {
+        self.front.steal(most, |record| {
+            self.tasks.take(record);
+        })
+    }
+
+    fn pop(&self) -> bool {
+        let popped = self.front.pop();
+        popped.map(|record| self.tasks.take(record)).is_some()
+    }
+
+    fn end(this: Stage<Yard<N>>) {
+        while this.pop() {}
+        this.tasks.end();
+        // SAFETY: the threads have ended.
+        unsafe { this.end() };
+    }
+}
+
+/// The owner pushes and pops; a thief comes.
+fn pop_and_steal() {
+    let yard = Yard::<2>::new();
+    let thief = spawn(move || yard.steal(2));
+    yard.push(2);
+    yard.pop();
+    yard.pop();
+    thief.join().unwrap();
+    Yard::end(yard);
+}
+
+#[test]
+fn loom_each_item_of_a_front_is_taken_once() {
+    explore(3, pop_and_steal);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_front_without_fences() {
+    plant("scheduler/front.rs", FENCES);
+    explore(3, pop_and_steal);
+}
+
+/// The owner only pushes: no fence carries what its `tail` hands over.
+#[test]
+fn loom_a_pushed_task_is_handed_over_without_a_fence() {
+    plant("scheduler/front.rs", FENCES);
+    explore(3, push_and_steal);
+}
+
+#[test]
+#[should_panic(expected = "times that task")]
+fn loom_negative_a_front_that_does_not_hand_over() {
+    plant("scheduler/front.rs", ORDERS_AND_FENCES);
+    explore(3, push_and_steal);
+}
+
+fn push_and_steal() {
+    let yard = Yard::<1>::new();
+    let thief = spawn(move || yard.steal(1));
+    yard.push(1);
+    thief.join().unwrap();
+    Yard::end(yard);
+}
+
+#[test]
+fn loom_two_thieves_do_not_take_the_same_item() {
+    explore(2, || {
+        let yard = Yard::<3>::new();
+        yard.push(3);
+        let thieves = [(); 2].map(|()| spawn(move || yard.steal(2)));
+        yard.pop();
+        thieves.into_iter().for_each(|t| {
+            t.join().unwrap();
+        });
+        Yard::end(yard);
+    });
+}
+
+/// A parent takes its children, the older one first: from the middle, then from the top.
+fn take_and_steal() {
+    let yard = Yard::<2>::new();
+    yard.push(2);
+    let thief = spawn(move || yard.steal(2));
+    for task in 0..2 {
+        let record = yard.tasks.records[task];
+        if yard.front.take(record) {
+            yard.tasks.take(record);
+        }
+    }
+    thief.join().unwrap();
+    Yard::end(yard);
+}
+
+#[test]
+fn loom_a_child_in_the_middle_is_taken_once() {
+    explore(3, take_and_steal);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_child_in_the_middle_without_fences() {
+    plant("scheduler/front.rs", FENCES);
+    explore(3, take_and_steal);
+}
+
+/// The ring has four slots here: the fifth push moves the items into a larger one.
+#[test]
+fn loom_a_thief_finds_what_a_growing_front_moves() {
+    explore(3, || {
+        let yard = Yard::<5>::new();
+        yard.push(3);
+        let thief = spawn(move || yard.steal(2));
+        for task in 3..5 {
+            if yard.front.push(yard.tasks.spawn(task)) {
+                yard.front.attend();
+            }
+        }
+        let oldest = yard.tasks.records[0];
+        if yard.front.take(oldest) {
+            yard.tasks.take(oldest);
+        }
+        thief.join().unwrap();
+        Yard::end(yard);
+    });
+}
+
+#[test]
+fn loom_a_full_front_squeezes_out_the_gaps() {
+    explore(3, || {
+        let yard = Yard::<5>::new();
+        yard.push(3);
+        let thief = spawn(move || yard.steal(1));
+        for task in [1, 2] {
+            let record = yard.tasks.records[task];
+            if yard.front.take(record) {
+                yard.tasks.take(record);
+            }
+        }
+        for task in 3..5 {
+            if yard.front.push(yard.tasks.spawn(task)) {
+                yard.front.attend();
+            }
+        }
+        thief.join().unwrap();
+        Yard::end(yard);
+    });
+}
+
+#[test]
+fn loom_what_is_handed_over_is_not_stolen() {
+    explore(3, || {
+        let yard = Yard::<3>::new();
+        yard.push(3);
+        let thief = spawn(move || yard.steal(1));
+        yard.front.hand_over(2, 64, |record| {
+            yard.tasks.take(record);
+        });
+        thief.join().unwrap();
+        Yard::end(yard);
+    });
+}
+
+/// A worker asks and goes to sleep while another spawns and then does not look at its front any more:
+/// a task that stays in it must not stay unseen. Before that, so many are spawned and taken again; and
+/// perhaps somebody has asked already, and has gone.
+fn ask_and_push<const N: usize>(popped: usize, asked: bool, fences: bool) {
+    let yard = Yard::<N>::new();
+    if asked {
+        yard.front.ask();
+    }
+    let sleeper = spawn(move || {
+        let idle = &yard.dormitory.idle;
+        yard.dormitory.sleepers[0].introduce();
+        loop {
+            // As the look in `Searcher::rest`.
+            let roused = idle.rest(&yard.dormitory, 0, Rest::Sleep, || {
+                yard.front.ask();
+                heavy();
+                yard.public.load(Ordering::Relaxed) > 0 || !yard.front.is_empty()
+            });
+            let found = yard.public.load(Ordering::Acquire) > 0 || yard.steal(1) > 0;
+            if roused == Roused::ToSearch {
+                idle.stop_searching();
+            }
+            if found {
+                break;
+            }
+        }
+    });
+    for task in 0..N {
+        if yard.front.push(yard.tasks.spawn(task)) {
+            attend(yard, fences);
+        }
+        if task < popped {
+            yard.pop();
+        }
+    }
+    sleeper.join().unwrap();
+    Yard::end(yard);
+}
+
+/// As `Worker::attend`.
+fn attend<const N: usize>(yard: Stage<Yard<N>>, fences: bool) {
+    if !yard.front.attend() {
+        return;
+    }
+    yard.front.hand_over(2, 64, |record| {
+        yard.tasks.take(record);
+        yard.public.fetch_add(1, Ordering::Release);
+    });
+    if fences {
+        yard.dormitory.idle.notify(&yard.dormitory, false);
+    } else {
+        yard.dormitory.idle.wake_one(&yard.dormitory, false);
+    }
+}
+
+#[test]
+fn loom_a_request_before_a_sleep_is_seen_by_the_next_push() {
+    explore(3, || ask_and_push::<1>(0, false, true));
+}
+
+#[test]
+fn loom_a_request_before_a_sleep_is_seen_by_one_of_two_pushes() {
+    explore(3, || ask_and_push::<2>(0, false, true));
+}
+
+#[test]
+fn loom_a_request_that_is_used_up_wakes_the_sleeper() {
+    explore(3, || ask_and_push::<2>(1, false, true));
+}
+
+#[test]
+fn loom_a_request_of_another_is_as_good_as_ones_own() {
+    explore(3, || ask_and_push::<2>(1, true, true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_an_answer_without_a_fence() {
+    explore(3, || ask_and_push::<2>(1, true, false));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_push_that_does_not_fence_before_it_looks_for_a_request() {
+    plant("scheduler/front.rs", FENCES);
+    explore(3, || ask_and_push::<1>(0, false, true));
+}

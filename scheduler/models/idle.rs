@@ -1,0 +1,266 @@
+//! Sleepers, searchers and those who wake them.
+
+use super::Dormitory;
+use crate::scheduler::idle::{Rest, Roused};
+use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::shim::check::{FENCES, Stage, explore, plant};
+use crate::shim::thread::{spawn, yield_now};
+use crate::shim::time::Duration;
+
+/// A public queue that only counts, and workers that empty it.
+struct Pool<const N: usize> {
+    dormitory: Dormitory<N>,
+    queued: AtomicUsize,
+    done: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+impl<const N: usize> Pool<N> {
+    fn new() -> Stage<Pool<N>> {
+        Stage::new(Pool {
+            dormitory: Dormitory::new(),
+            queued: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    fn push(&self, nappers: bool) {
+        self.queued.fetch_add(1, Ordering::Release);
+        self.dormitory.idle.notify(&self.dormitory, nappers);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queued.load(Ordering::Relaxed) == 0
+    }
+
+    fn steal(&self) -> bool {
+        let mut queued = self.queued.load(Ordering::Relaxed);
+        while queued > 0 {
+            let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+            match self.queued.compare_exchange(queued, queued - 1, acquire, relaxed) {
+                Ok(_) => return true,
+                Err(now) => queued = now,
+            }
+        }
+        false
+    }
+
+    /// The end of a task; the last one ends the runtime, as `Shared::stop`.
+    fn end_task(&self, of: usize) {
+        if self.done.fetch_add(1, Ordering::AcqRel) + 1 == of {
+            self.stopping.store(true, Ordering::Release);
+            for worker in 0..N {
+                self.dormitory.idle.notify_worker(&self.dormitory, worker);
+            }
+        }
+    }
+
+    /// As `Searcher::settle_count`.
+    fn settle_count(&self, counted: &mut bool, look_again: bool) {
+        if std::mem::replace(counted, false) {
+            self.dormitory.idle.stop_searching();
+            if look_again && !self.is_empty() {
+                self.dormitory.idle.wake_one(&self.dormitory, false);
+            }
+        }
+    }
+
+    /// As `thread::main` and `Searcher::search_or_sleep`. `run` is a task.
+    fn work(&self, me: usize, rest: Rest, look_again: bool, mut run: impl FnMut()) {
+        let idle = &self.dormitory.idle;
+        self.dormitory.sleepers[me].introduce();
+        let mut counted = false;
+        while !self.stopping.load(Ordering::Acquire) {
+            if counted || idle.start_searching(N) {
+                counted = true;
+                let found = self.steal();
+                self.settle_count(&mut counted, look_again);
+                if found {
+                    run();
+                    continue;
+                }
+            } else {
+                // Somebody counts and has not yet said whom he wakes: loom lets him, if asked.
+                yield_now();
+            }
+            let roused = idle.rest(&self.dormitory, me, rest, || {
+                !self.is_empty() || self.stopping.load(Ordering::Acquire)
+            });
+            counted |= roused == Roused::ToSearch;
+        }
+        self.settle_count(&mut counted, look_again);
+    }
+
+    /// A worker that searches only when it is woken to.
+    fn doze(&self, me: usize, look_again: bool, mut run: impl FnMut()) {
+        let idle = &self.dormitory.idle;
+        self.dormitory.sleepers[me].introduce();
+        loop {
+            let roused = idle.rest(&self.dormitory, me, Rest::Sleep, || {
+                !self.is_empty() || self.stopping.load(Ordering::Acquire)
+            });
+            let found = self.steal();
+            self.settle_count(&mut (roused == Roused::ToSearch), look_again);
+            if found {
+                run();
+            }
+            if self.stopping.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+
+    fn end(this: Stage<Pool<N>>) {
+        assert!(this.is_empty());
+        assert!(this.dormitory.idle.start_searching(1), "somebody is still counted as searching");
+        assert_eq!(this.dormitory.idle.resting(), 0);
+        // SAFETY: the threads have ended.
+        unsafe { this.end() };
+    }
+}
+
+/// One worker, and a producer of two tasks.
+fn one_worker(rest: Rest, look_again: bool) {
+    let pool = Pool::<1>::new();
+    let producer = spawn(move || {
+        pool.push(rest != Rest::Sleep);
+        pool.push(rest != Rest::Sleep);
+    });
+    pool.work(0, rest, look_again, || pool.end_task(2));
+    producer.join().unwrap();
+    Pool::end(pool);
+}
+
+#[test]
+fn loom_a_sleeper_does_not_sleep_through_work() {
+    explore(3, || one_worker(Rest::Sleep, true));
+}
+
+#[test]
+fn loom_a_napper_is_counted_once() {
+    explore(2, || one_worker(Rest::Nap(Duration::ZERO), true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_sleep_without_fences() {
+    plant("scheduler/idle.rs", FENCES);
+    explore(3, || one_worker(Rest::Sleep, true));
+}
+
+/// Two workers and two tasks, of which the first waits for the second to run: both workers are
+/// needed, though only one is woken at a time.
+fn two_workers(look_again: bool) {
+    let pool = Pool::<2>::new();
+    let together = Stage::new(Together::new());
+    let workers =
+        [0, 1].map(|worker| spawn(move || pool.doze(worker, look_again, || together.meet(pool))));
+    pool.push(false);
+    pool.push(false);
+    workers.into_iter().for_each(|w| w.join().unwrap());
+    Pool::end(pool);
+}
+
+/// Where the two tasks wait for each other.
+struct Together {
+    arrived: AtomicUsize,
+    first: std::cell::RefCell<Option<crate::shim::thread::Thread>>,
+}
+
+impl Together {
+    fn new() -> Together {
+        Together { arrived: AtomicUsize::new(0), first: std::cell::RefCell::new(None) }
+    }
+
+    fn meet(&self, pool: Stage<Pool<2>>) {
+        use crate::shim::thread::{current, park};
+        let me = current();
+        if self.first.borrow().is_none() {
+            *self.first.borrow_mut() = Some(me);
+            while self.arrived.load(Ordering::Acquire) == 0 {
+                park();
+            }
+        } else {
+            self.arrived.store(1, Ordering::Release);
+            let first = self.first.borrow().clone().expect("seen above");
+            first.unpark();
+        }
+        pool.end_task(2);
+    }
+}
+
+#[test]
+fn loom_a_searcher_that_leaves_work_wakes_the_next() {
+    explore(2, || two_workers(true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_searcher_that_leaves_without_a_look() {
+    explore(2, || two_workers(false));
+}
+
+/// One that is woken for its inbox and chosen to search at the same time searches, and is counted
+/// once.
+#[test]
+fn loom_a_worker_may_be_woken_for_two_reasons() {
+    explore(2, || {
+        let pool = Pool::<1>::new();
+        let sent = Stage::new(AtomicBool::new(false));
+        let producer = spawn(move || pool.push(false));
+        let sender = spawn(move || {
+            sent.store(true, Ordering::Release);
+            pool.dormitory.idle.notify_worker(&pool.dormitory, 0);
+        });
+        let idle = &pool.dormitory.idle;
+        pool.dormitory.sleepers[0].introduce();
+        let mut counted = false;
+        let (mut got, mut stolen) = (false, false);
+        while !(got && stolen) {
+            got |= sent.load(Ordering::Acquire);
+            if counted || idle.start_searching(2) {
+                counted = true;
+                stolen |= pool.steal();
+                pool.settle_count(&mut counted, true);
+            } else {
+                yield_now();
+            }
+            if !(got && stolen) {
+                let look = || !got && sent.load(Ordering::Relaxed) || !stolen && !pool.is_empty();
+                counted |= idle.rest(&pool.dormitory, 0, Rest::Sleep, look) == Roused::ToSearch;
+            }
+        }
+        pool.settle_count(&mut counted, true);
+        producer.join().unwrap();
+        sender.join().unwrap();
+        Pool::end(pool);
+    });
+}
+
+/// A producer counts the one it is about to wake, and then finds that it has got up by itself: an
+/// active worker, which has taken the item meanwhile, had something for it. That worker then relies on
+/// the count for what it pushes itself.
+#[test]
+fn loom_a_waker_that_finds_nobody_looks_again() {
+    explore(3, || {
+        let pool = Pool::<1>::new();
+        // Its item is gone before it comes to wake anybody.
+        let producer = spawn(move || pool.dormitory.idle.notify(&pool.dormitory, false));
+        let active = spawn(move || {
+            pool.dormitory.idle.notify_worker(&pool.dormitory, 0);
+            pool.push(false);
+        });
+        pool.dormitory.sleepers[0].introduce();
+        let mut found = false;
+        while !found {
+            let look = || !pool.is_empty();
+            let roused = pool.dormitory.idle.rest(&pool.dormitory, 0, Rest::Sleep, look);
+            found = pool.steal();
+            pool.settle_count(&mut (roused == Roused::ToSearch), true);
+        }
+        producer.join().unwrap();
+        active.join().unwrap();
+        Pool::end(pool);
+    });
+}

@@ -1,0 +1,104 @@
+//! The inbox of a worker, and the waking of the worker.
+
+use super::{Dormitory, Tasks};
+use crate::scheduler::idle::Rest;
+use crate::scheduler::inbox::Inbox;
+use crate::shim::check::{FENCES, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+
+struct Home<const N: usize> {
+    inbox: Inbox,
+    tasks: Tasks<N>,
+    dormitory: Dormitory<1>,
+}
+
+impl<const N: usize> Home<N> {
+    fn new() -> Stage<Home<N>> {
+        Stage::new(Home { inbox: Inbox::new(), tasks: Tasks::new(), dormitory: Dormitory::new() })
+    }
+}
+
+/// Two send, one of them twice; the worker takes what it finds, once while they send and once
+/// afterwards.
+fn two_pushers() {
+    let home = Home::<3>::new();
+    let pushers = [vec![0, 1], vec![2]].map(|tasks| {
+        spawn(move || {
+            let pushes = tasks.iter().map(|t| home.inbox.push(home.tasks.spawn(*t)));
+            pushes.filter(|found_empty| *found_empty).count()
+        })
+    });
+    let mut order = Vec::new();
+    home.inbox.take_all(|record| order.push(home.tasks.take(record)));
+    let early = order.len();
+    let duties: usize = pushers.map(|p| p.join().unwrap()).iter().sum();
+    home.inbox.take_all(|record| order.push(home.tasks.take(record)));
+    let place = |task| order.iter().position(|t| *t == task);
+    assert!(place(0) < place(1), "one pusher's order is lost: {order:?}");
+    let batches = usize::from(early > 0) + usize::from(early < order.len());
+    assert_eq!(duties, batches, "one pusher for each batch sees to the waking");
+    home.tasks.end();
+    // SAFETY: the threads have ended.
+    unsafe { home.end() };
+}
+
+#[test]
+fn loom_an_inbox_keeps_the_order_of_each_pusher() {
+    explore(3, two_pushers);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_an_inbox_without_order() {
+    plant("scheduler/inbox.rs", ORDERS);
+    explore(3, two_pushers);
+}
+
+/// The worker sleeps until it has got all.
+fn no_sleep_through_a_push(pushers: usize) {
+    let home = Home::<2>::new();
+    home.dormitory.sleepers[0].introduce();
+    let per_pusher = 2 / pushers;
+    let pushers = (0..pushers).map(|pusher| {
+        spawn(move || {
+            for task in pusher * per_pusher..(pusher + 1) * per_pusher {
+                if home.inbox.push(home.tasks.spawn(task)) {
+                    home.dormitory.idle.notify_worker(&home.dormitory, 0);
+                }
+            }
+        })
+    });
+    let pushers: Vec<_> = pushers.collect();
+    let mut got = 0;
+    while got < 2 {
+        home.inbox.take_all(|record| {
+            home.tasks.take(record);
+            got += 1;
+        });
+        if got < 2 {
+            let look = || !home.inbox.is_empty();
+            home.dormitory.idle.rest(&home.dormitory, 0, Rest::Sleep, look);
+        }
+    }
+    pushers.into_iter().for_each(|p| p.join().unwrap());
+    home.tasks.end();
+    // SAFETY: the threads have ended.
+    unsafe { home.end() };
+}
+
+#[test]
+fn loom_a_worker_does_not_sleep_through_two_pushers() {
+    explore(2, || no_sleep_through_a_push(2));
+}
+
+#[test]
+fn loom_a_worker_does_not_sleep_through_the_second_push() {
+    explore(3, || no_sleep_through_a_push(1));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_push_and_a_sleep_without_fences() {
+    plant("scheduler/idle.rs", FENCES);
+    explore(3, || no_sleep_through_a_push(1));
+}

@@ -1,0 +1,77 @@
+//! Models of the protocols of this layer, one file each; run by ci/loom.sh.
+//!
+//! The glue between them (`Worker`, `Searcher`) needs stacks, threads of its own and a clock; where a
+//! model needs it, it repeats the few lines that matter and names the function.
+//!
+//! Not modelled: the blocking pool (its jobs go through a channel of another crate, whose insides loom
+//! does not see), the public deques and the injector (likewise), and `shortage`, which works under one lock.
+
+mod front;
+mod idle;
+mod inbox;
+mod root;
+
+use crate::retire::models::record as new_record;
+use crate::retire::record::Record;
+use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
+use crate::shim::Cell;
+use std::ptr::NonNull;
+
+/// The idle protocol and the sleeping places of a few workers.
+struct Dormitory<const N: usize> {
+    idle: Idle,
+    sleepers: [Sleeper; N],
+}
+
+impl<const N: usize> Dormitory<N> {
+    fn new() -> Self {
+        Dormitory { idle: Idle::new(), sleepers: [(); N].map(|()| Sleeper::new()) }
+    }
+}
+
+impl<const N: usize> Sleepers for Dormitory<N> {
+    fn sleeper(&self, worker: usize) -> &Sleeper {
+        &self.sleepers[worker]
+    }
+}
+
+/// Tasks that are told apart by their address, and how often each was taken.
+struct Tasks<const N: usize> {
+    records: [NonNull<Record>; N],
+    taken: [std::cell::Cell<usize>; N],
+    /// Written by whoever takes a task: what its spawner did is seen, and nobody else has it.
+    bodies: [Cell<usize>; N],
+}
+
+impl<const N: usize> Tasks<N> {
+    fn new() -> Self {
+        Tasks {
+            records: [(); N].map(|()| new_record(|| (), true)),
+            taken: [(); N].map(|()| std::cell::Cell::new(0)),
+            bodies: [(); N].map(|()| Cell::new(0)),
+        }
+    }
+
+    /// What a spawner does before it lets go of a task.
+    fn spawn(&self, task: usize) -> NonNull<Record> {
+        self.bodies[task].set(1);
+        self.records[task]
+    }
+
+    /// Takes a task; its number.
+    fn take(&self, record: NonNull<Record>) -> usize {
+        let task = self.records.iter().position(|r| *r == record).expect("one of ours");
+        self.taken[task].set(self.taken[task].get() + 1);
+        self.bodies[task].set(self.bodies[task].get() + 1);
+        task
+    }
+
+    /// All were taken, once each.
+    fn end(&self) {
+        for (task, taken) in self.taken.iter().enumerate() {
+            assert_eq!(taken.get(), 1, "times that task {task} was taken");
+            // SAFETY: taken out by its only user.
+            unsafe { crate::retire::models::end(self.records[task]) };
+        }
+    }
+}

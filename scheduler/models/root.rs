@@ -1,0 +1,46 @@
+//! The end of a runtime: strangers who spawn against the closing.
+
+use crate::retire::tree::{NOBODY, Release};
+use crate::scheduler::root::Root;
+use crate::shim::check::{ALL, Stage, explore, plant};
+use crate::shim::plant::Kind;
+use crate::shim::thread::spawn;
+
+/// A stranger spawns a task, which then ends, while the runtime closes.
+fn admit_and_close(strangers: usize) {
+    let root = Stage::new(Root::new());
+    let strangers = (0..strangers).map(|_| {
+        spawn(move || {
+            if root.admit() {
+                assert!(!root.has_ended(), "the root has ended before its child");
+                if root.node.release_child(NOBODY) == Release::Last {
+                    Root::end(&root);
+                }
+            }
+        })
+    });
+    let strangers: Vec<_> = strangers.collect();
+    root.close();
+    strangers.into_iter().for_each(|s| s.join().unwrap());
+    assert!(root.has_ended(), "nobody has ended the root");
+    assert!(!root.admit());
+    // SAFETY: the threads have ended.
+    unsafe { root.end() };
+}
+
+#[test]
+fn loom_a_root_ends_after_those_it_has_admitted() {
+    explore(ALL, || admit_and_close(1));
+}
+
+#[test]
+fn loom_two_strangers_and_the_end() {
+    explore(3, || admit_and_close(2));
+}
+
+#[test]
+#[should_panic(expected = "before its child")]
+fn loom_negative_a_child_that_is_counted_without_order() {
+    plant("retire/tree.rs", &[Kind::Update]);
+    explore(ALL, || admit_and_close(1));
+}

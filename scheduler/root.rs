@@ -1,0 +1,91 @@
+//! The root of a runtime's tree, and how it comes to its end.
+//!
+//! A root has no task of its own and takes children from strangers, who are not counted in it. So its
+//! end is a matter of two words: [`Root::close`] sets the flag `closing` and then closes the node; a
+//! stranger counts its child in the node and then looks at the flag. An addition that comes after the
+//! closing in the order of the node's word is `Acquire`, the closing is `Release`: it sees the
+//! flag and is undone. One that comes before it is counted by the closing, and waited for.
+
+use crate::retire::tree::{NOBODY, Node, NodeKind, Release};
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::time::now;
+use crate::shim::{Condvar, Mutex};
+use std::ptr;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// See the module's documentation.
+#[repr(C)]
+pub(crate) struct Root {
+    /// First, so that a node of kind Root is its root.
+    pub(crate) node: Node,
+    /// The runtime ends: waits are cut short and fresh tasks are not started.
+    closing: AtomicBool,
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Root {
+    pub(crate) fn new() -> Root {
+        Root {
+            node: Node::new(NodeKind::Root, ptr::null(), 0),
+            closing: AtomicBool::new(false),
+            ended: Mutex::new(false),
+            changed: Condvar::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Counts a task that a foreign thread spawns; false if the runtime takes none any more.
+    pub(crate) fn admit(&self) -> bool {
+        if self.is_closing() {
+            return false;
+        }
+        self.node.add_child(NOBODY);
+        if self.is_closing() {
+            // A task that was admitted and not spawned.
+            if self.node.release_child(NOBODY) == Release::Last {
+                self.end();
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Takes no more tasks from strangers; the last task ends the root, or we do.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        if self.node.close_for_good() {
+            self.end();
+        }
+    }
+
+    /// No task is left and none will come.
+    pub(crate) fn end(&self) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        *ended = true;
+        // Under the lock: who waits may free us as soon as it has seen the flag.
+        self.changed.notify_all();
+    }
+
+    #[cfg(all(test, loom))]
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the end; false if `patience` ran out first.
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
+        let start = now();
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*ended {
+            let Some(left) = patience.checked_sub(start.elapsed()) else { break };
+            let woken = self.changed.wait_timeout(ended, left);
+            (ended, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        *ended
+    }
+}
