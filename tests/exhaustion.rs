@@ -13,13 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 fn runtime(workers: usize, stacks: usize) -> Runtime {
-    Runtime::builder().workers(workers).max_stacks(stacks).build().unwrap()
+    let builder = Runtime::builder().workers(workers).max_stacks(stacks);
+    // Guests have a quarter of it, which must do for a sanitizer too.
+    builder.stack_size(128 << 10).build().unwrap()
 }
 
-/// Fills more than half of a stack of 64 KiB, so that no child is run in place the usual way.
+/// Fills more than half of a stack of 128 KiB, so that no child is run in place the usual way.
 #[inline(never)]
 fn deep<R>(f: impl FnOnce() -> R) -> R {
-    let mut ballast = MaybeUninit::<[u8; 36 << 10]>::uninit();
+    let mut ballast = MaybeUninit::<[u8; 75 << 10]>::uninit();
     black_box(&mut ballast);
     let result = f();
     black_box(&mut ballast);
@@ -219,7 +221,7 @@ fn a_computing_worker_does_not_keep_a_child_from_the_stack_of_its_parent() {
 #[test]
 fn a_chain_of_joins_deeper_than_the_stacks_are_many_ends_in_an_error_and_not_in_a_hang() {
     fn go(depth: u32) -> Result<u32, JoinError> {
-        let mut ballast = MaybeUninit::<[u8; 8 << 10]>::uninit();
+        let mut ballast = MaybeUninit::<[u8; 16 << 10]>::uninit();
         black_box(&mut ballast);
         let below = match depth {
             0 => Ok(0),
@@ -307,7 +309,7 @@ fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
 )]
 fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ended() {
     within(|| {
-        let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
+        let rt = runtime(1, 1);
         let others = AtomicUsize::new(0);
         let error = rt
             .try_block_on(|| {
@@ -329,7 +331,7 @@ fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ende
 
 /// Captures of this size ask for a stack of their own.
 fn spawn_too_large<'scope>(s: &'scope cygnet::Scope<'scope, '_>) {
-    let captures = [7u8; (4 << 10) + 64];
+    let captures = [7u8; (8 << 10) + 64];
     s.spawn(move || black_box(&captures)[0]);
 }
 
@@ -340,10 +342,10 @@ fn spawn_too_large<'scope>(s: &'scope cygnet::Scope<'scope, '_>) {
 )]
 fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
     within(|| {
-        let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
+        let rt = runtime(1, 1);
         let handle = rt.handle();
         let caught = rt.block_on(|| {
-            let captures = [7u8; (4 << 10) + 64];
+            let captures = [7u8; (8 << 10) + 64];
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 handle.block_on(move || black_box(&captures)[0])
             }))
@@ -365,6 +367,7 @@ fn the_error_of_a_detached_child_goes_to_the_panic_hook_of_the_runtime() {
         let rt = Runtime::builder()
             .workers(1)
             .max_stacks(1)
+            .stack_size(128 << 10)
             .on_panic({
                 let told = told.clone();
                 move |report| told.lock().unwrap().push(report.message().to_owned())
@@ -373,7 +376,7 @@ fn the_error_of_a_detached_child_goes_to_the_panic_hook_of_the_runtime() {
             .unwrap();
         rt.block_on(|| {
             let awaited = spawn(|| {
-                let captures = [7u8; (4 << 10) + 64];
+                let captures = [7u8; (8 << 10) + 64];
                 spawn(move || black_box(&captures)[0]).detach();
             });
             awaited.join().unwrap();
