@@ -5,21 +5,35 @@ mod common;
 
 use common::within;
 use cygnet::{
-    JoinError, Runtime, checkpoint, park, scope, spawn, spawn_local, unparker, yield_now,
+    Builder, JoinError, Runtime, checkpoint, park, scope, spawn, spawn_local, unparker, yield_now,
 };
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// Guests have a quarter of it, which must do for a sanitizer too.
+const STACK: usize = if common::SANITIZED { 1 << 20 } else { 128 << 10 };
+
 fn runtime(workers: usize, stacks: usize) -> Runtime {
-    Runtime::builder().workers(workers).max_stacks(stacks).build().unwrap()
+    Runtime::builder().workers(workers).max_stacks(stacks).stack_size(STACK).build().unwrap()
 }
 
-/// Fills more than half of a stack of 64 KiB, so that no child is run in place the usual way.
+/// One stack, for which the captures of `greedy` are too many.
+fn narrow() -> Builder {
+    Runtime::builder().workers(1).max_stacks(1).stack_size(128 << 10)
+}
+
+/// A closure whose captures ask for a larger stack.
+fn greedy() -> impl FnOnce() -> u8 + Send {
+    let captures = [7u8; (8 << 10) + 64];
+    move || black_box(&captures)[0]
+}
+
+/// Fills more than half of a stack, so that no child is run in place the usual way.
 #[inline(never)]
 fn deep<R>(f: impl FnOnce() -> R) -> R {
-    let mut ballast = MaybeUninit::<[u8; 36 << 10]>::uninit();
+    let mut ballast = MaybeUninit::<[u8; STACK / 8 * 5]>::uninit();
     black_box(&mut ballast);
     let result = f();
     black_box(&mut ballast);
@@ -219,7 +233,7 @@ fn a_computing_worker_does_not_keep_a_child_from_the_stack_of_its_parent() {
 #[test]
 fn a_chain_of_joins_deeper_than_the_stacks_are_many_ends_in_an_error_and_not_in_a_hang() {
     fn go(depth: u32) -> Result<u32, JoinError> {
-        let mut ballast = MaybeUninit::<[u8; 8 << 10]>::uninit();
+        let mut ballast = MaybeUninit::<[u8; STACK / 8]>::uninit();
         black_box(&mut ballast);
         let below = match depth {
             0 => Ok(0),
@@ -301,13 +315,9 @@ fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
 }
 
 #[test]
-#[cfg_attr(
-    any(cygnet_asan, cygnet_tsan),
-    ignore = "the usual stack is larger there, and the large child fits"
-)]
 fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ended() {
     within(|| {
-        let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
+        let rt = narrow().build().unwrap();
         let others = AtomicUsize::new(0);
         let error = rt
             .try_block_on(|| {
@@ -315,7 +325,7 @@ fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ende
                     for _ in 0..5 {
                         s.spawn(|| others.fetch_add(1, Ordering::Relaxed));
                     }
-                    spawn_too_large(s);
+                    s.spawn(greedy());
                     s.spawn(|| others.fetch_add(1, Ordering::Relaxed));
                 });
             })
@@ -327,27 +337,14 @@ fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ende
     });
 }
 
-/// Captures of this size ask for a stack of their own.
-fn spawn_too_large<'scope>(s: &'scope cygnet::Scope<'scope, '_>) {
-    let captures = [7u8; (4 << 10) + 64];
-    s.spawn(move || black_box(&captures)[0]);
-}
-
 #[test]
-#[cfg_attr(
-    any(cygnet_asan, cygnet_tsan),
-    ignore = "the usual stack is larger there, and the large child fits"
-)]
 fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
     within(|| {
-        let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
+        let rt = narrow().build().unwrap();
         let handle = rt.handle();
         let caught = rt.block_on(|| {
-            let captures = [7u8; (4 << 10) + 64];
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                handle.block_on(move || black_box(&captures)[0])
-            }))
-            .map_err(|payload| payload.downcast_ref::<String>().unwrap().clone())
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handle.block_on(greedy())))
+                .map_err(|payload| payload.downcast_ref::<String>().unwrap().clone())
         });
         let said = caught.unwrap_err();
         assert!(said.contains("all 1 stacks that Builder::max_stacks allows"), "{said}");
@@ -355,16 +352,10 @@ fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
 }
 
 #[test]
-#[cfg_attr(
-    any(cygnet_asan, cygnet_tsan),
-    ignore = "the usual stack is larger there, and the large child fits"
-)]
 fn the_error_of_a_detached_child_goes_to_the_panic_hook_of_the_runtime() {
     within(|| {
         let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let rt = Runtime::builder()
-            .workers(1)
-            .max_stacks(1)
+        let rt = narrow()
             .on_panic({
                 let told = told.clone();
                 move |report| told.lock().unwrap().push(report.message().to_owned())
@@ -373,8 +364,7 @@ fn the_error_of_a_detached_child_goes_to_the_panic_hook_of_the_runtime() {
             .unwrap();
         rt.block_on(|| {
             let awaited = spawn(|| {
-                let captures = [7u8; (4 << 10) + 64];
-                spawn(move || black_box(&captures)[0]).detach();
+                spawn(greedy()).detach();
             });
             awaited.join().unwrap();
         });

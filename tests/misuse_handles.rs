@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::rerun::alone;
+use common::rerun::alone_and_leaking;
 use common::{runtime, within};
 use cygnet::{Handle, Runtime, TaskLocal, park, scope, spawn, spawn_local, unparker, yield_now};
 use std::cell::RefCell;
@@ -13,25 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
-/// Runs what leaks in a process of its own, so that a search for leaks is not told of it.
-fn leaking(name: &str, body: impl FnOnce()) {
-    alone(name, || {
-        // LeakSanitizer's word for "do not look".
-        #[cfg(cygnet_asan)]
-        {
-            unsafe extern "C" {
-                fn __lsan_disable();
-            }
-            // SAFETY: the call takes nothing and changes a counter of the sanitizer.
-            unsafe { __lsan_disable() };
-        }
-        body();
-    });
-}
-
 #[test]
 fn a_forgotten_task_runs_and_its_parent_ends_after_it() {
-    leaking("a_forgotten_task_runs_and_its_parent_ends_after_it", || {
+    alone_and_leaking("a_forgotten_task_runs_and_its_parent_ends_after_it", || {
         let rt = runtime(2);
         let ended = Arc::new(AtomicUsize::new(0));
         rt.block_on(|| {
@@ -49,7 +33,7 @@ fn a_forgotten_task_runs_and_its_parent_ends_after_it() {
 
 #[test]
 fn a_forgotten_local_task_runs_and_its_parent_ends_after_it() {
-    leaking("a_forgotten_local_task_runs_and_its_parent_ends_after_it", || {
+    alone_and_leaking("a_forgotten_local_task_runs_and_its_parent_ends_after_it", || {
         let rt = runtime(2);
         let ended = Arc::new(AtomicUsize::new(0));
         rt.block_on(|| {
@@ -62,7 +46,7 @@ fn a_forgotten_local_task_runs_and_its_parent_ends_after_it() {
 
 #[test]
 fn a_forgotten_scoped_task_ends_before_its_scope() {
-    leaking("a_forgotten_scoped_task_ends_before_its_scope", || {
+    alone_and_leaking("a_forgotten_scoped_task_ends_before_its_scope", || {
         let rt = runtime(2);
         let mut borrowed = [0; 10];
         rt.block_on(|| {
@@ -81,7 +65,7 @@ fn a_forgotten_scoped_task_ends_before_its_scope() {
 
 #[test]
 fn a_forgotten_unparker_leaks_a_record_and_no_more() {
-    leaking("a_forgotten_unparker_leaks_a_record_and_no_more", || {
+    alone_and_leaking("a_forgotten_unparker_leaks_a_record_and_no_more", || {
         let rt = runtime(1);
         let dropped = Arc::new(());
         rt.block_on(|| {
@@ -100,7 +84,7 @@ fn a_forgotten_unparker_leaks_a_record_and_no_more() {
 
 #[test]
 fn a_forgotten_handle_does_not_keep_its_runtime_from_ending() {
-    leaking("a_forgotten_handle_does_not_keep_its_runtime_from_ending", || {
+    alone_and_leaking("a_forgotten_handle_does_not_keep_its_runtime_from_ending", || {
         let rt = runtime(1);
         forget(rt.handle());
         drop(rt);
@@ -109,7 +93,7 @@ fn a_forgotten_handle_does_not_keep_its_runtime_from_ending() {
 
 #[test]
 fn a_forgotten_runtime_goes_on() {
-    leaking("a_forgotten_runtime_goes_on", || {
+    alone_and_leaking("a_forgotten_runtime_goes_on", || {
         let rt = runtime(2);
         let handle = rt.handle();
         forget(rt);
@@ -120,7 +104,7 @@ fn a_forgotten_runtime_goes_on() {
 #[test]
 fn a_forgotten_builder_has_started_nothing() {
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-    leaking("a_forgotten_builder_has_started_nothing", || {
+    alone_and_leaking("a_forgotten_builder_has_started_nothing", || {
         let before = threads();
         forget(Runtime::builder().workers(2));
         forget(cygnet::task().name("a"));
@@ -130,7 +114,7 @@ fn a_forgotten_builder_has_started_nothing() {
 
 #[test]
 fn a_forgotten_result_is_leaked_and_its_task_has_ended() {
-    leaking("a_forgotten_result_is_leaked_and_its_task_has_ended", || {
+    alone_and_leaking("a_forgotten_result_is_leaked_and_its_task_has_ended", || {
         let rt = runtime(1);
         forget(rt.spawn(|| vec![1; 100]).join());
         forget(rt.spawn(|| panic!("a payload")).join().unwrap_err());

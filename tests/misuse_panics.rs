@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::rerun::alone_and_leaking;
 use common::{runtime, within};
 use cygnet::{JoinError, Runtime, Task, park, scope, spawn, unparker, yield_now};
 use std::any::Any;
@@ -133,25 +134,28 @@ fn a_panic_in_the_drop_of_a_scoped_result_surfaces_at_the_end_of_the_scope() {
 
 #[test]
 fn a_payload_whose_drop_panics_reaches_the_join_and_does_no_harm_elsewhere() {
-    within(|| {
-        let rt = runtime(2);
-        let error = rt.spawn(|| panic_any(Bomb("a payload"))).join().unwrap_err();
-        let payload: Box<dyn Any + Send> = error.into_panic().unwrap();
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(payload))).is_err());
-        rt.block_on(|| {
-            spawn(|| panic_any(Bomb("unseen"))).detach();
-            drop(spawn(|| panic_any(Bomb("dropped"))));
-            let _ = catch_unwind(|| {
-                scope(|s| {
-                    s.spawn(|| panic_any(Bomb("the first of a scope")));
-                    s.spawn(|| panic_any(Bomb("the second of a scope")));
-                    resume_unwind(Box::new(7))
+    alone_and_leaking(
+        "a_payload_whose_drop_panics_reaches_the_join_and_does_no_harm_elsewhere",
+        || {
+            let rt = runtime(2);
+            let error = rt.spawn(|| panic_any(Bomb("a payload"))).join().unwrap_err();
+            let payload: Box<dyn Any + Send> = error.into_panic().unwrap();
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(payload))).is_err());
+            rt.block_on(|| {
+                spawn(|| panic_any(Bomb("unseen"))).detach();
+                drop(spawn(|| panic_any(Bomb("dropped"))));
+                let _ = catch_unwind(|| {
+                    scope(|s| {
+                        s.spawn(|| panic_any(Bomb("the first of a scope")));
+                        s.spawn(|| panic_any(Bomb("the second of a scope")));
+                        resume_unwind(Box::new(7))
+                    })
                 })
-            })
-            .map_err(std::mem::forget);
-        });
-        assert_eq!(rt.block_on(|| 7), 7);
-    });
+                .map_err(std::mem::forget);
+            });
+            assert_eq!(rt.block_on(|| 7), 7);
+        },
+    );
 }
 
 #[test]
@@ -164,11 +168,14 @@ fn a_payload_whose_drop_panics_with_such_a_payload_is_leaked_and_does_no_harm() 
             }
         }
     }
-    within(|| {
-        let rt = runtime(1);
-        rt.block_on(|| spawn(|| panic_any(Matryoshka(5))).detach());
-        assert_eq!(rt.block_on(|| 7), 7);
-    });
+    alone_and_leaking(
+        "a_payload_whose_drop_panics_with_such_a_payload_is_leaked_and_does_no_harm",
+        || {
+            let rt = runtime(1);
+            rt.block_on(|| spawn(|| panic_any(Matryoshka(5))).detach());
+            assert_eq!(rt.block_on(|| 7), 7);
+        },
+    );
 }
 
 #[test]
