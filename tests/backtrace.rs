@@ -21,8 +21,10 @@ fn recursive_of_the_test(depth: usize) -> String {
 
 /// The trace has the test's frames, as often as they were called, and an end.
 fn assert_whole(trace: &str, recursions: usize) {
-    assert_eq!(trace.matches("backtrace::innermost_of_the_test").count(), 1, "{trace}");
-    assert_eq!(trace.matches("backtrace::recursive_of_the_test").count(), recursions, "{trace}");
+    // With or without the path of the module, as the debug information has it.
+    let frames_of = |name| trace.lines().filter(|line| line.ends_with(name)).count();
+    assert_eq!(frames_of("innermost_of_the_test"), 1, "{trace}");
+    assert_eq!(frames_of("recursive_of_the_test"), recursions, "{trace}");
     let frames = trace.lines().filter(|line| line.trim_start().starts_with(char::is_numeric));
     // A trace that does not end is cut by nobody: it would go on through garbage.
     assert!(frames.count() < 200 + recursions, "{trace}");
