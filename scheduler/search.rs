@@ -150,13 +150,23 @@ impl Searcher {
         if shared.idle.resting() == 0 {
             return;
         }
+        let left = || {
+            !shared.injector.is_empty()
+                || shared.remotes().any(|r| !r.stealer.is_empty() || !r.front.is_empty())
+        };
         // The fronts that have used up their request must ask the next sleeper.
-        if shared.idle.anyone_asleep() {
+        let asks = shared.idle.anyone_asleep();
+        if asks {
             others(worker).for_each(|remote| remote.front.ask());
         }
-        let left = !shared.injector.is_empty()
-            || shared.remotes().any(|r| !r.stealer.is_empty() || !r.front.is_empty());
-        if left {
+        // A push that the first look has missed may have missed the request; one that the second look
+        // misses has not: there is a barrier between the two, as in `rest`.
+        if left()
+            || asks && {
+                heavy();
+                left()
+            }
+        {
             shared.idle.wake_one(shared, false);
         }
     }
