@@ -35,6 +35,18 @@ impl<const N: usize> Yard<N> {
         }
     }
 
+    /// Pushes as a worker does, and takes the first ones again at once.
+    fn push_and_attend(this: Stage<Self>, count: usize, popped: usize, fences: bool) {
+        for task in 0..count {
+            if this.front.push(this.tasks.spawn(task)) {
+                attend(this, fences);
+            }
+            if task < popped {
+                this.pop();
+            }
+        }
+    }
+
     fn steal(&self, most: usize) -> usize {
         self.front.steal(most, |record| {
             self.tasks.take(record);
@@ -205,35 +217,34 @@ fn ask_and_push<const N: usize>(popped: usize, asked: bool, fences: bool) {
     if asked {
         yard.front.ask();
     }
-    let sleeper = spawn(move || {
-        let idle = &yard.dormitory.idle;
-        yard.dormitory.sleepers[0].introduce();
-        loop {
-            // As the look in `Searcher::rest`.
-            let roused = idle.rest(&yard.dormitory, 0, Rest::Sleep, || {
-                yard.front.ask();
-                heavy();
-                yard.public.load(Ordering::Relaxed) > 0 || !yard.front.is_empty()
-            });
-            let found = yard.public.load(Ordering::Acquire) > 0 || yard.steal(1) > 0;
-            if roused == Roused::ToSearch {
-                idle.stop_searching();
-            }
-            if found {
-                break;
-            }
-        }
-    });
-    for task in 0..N {
-        if yard.front.push(yard.tasks.spawn(task)) {
-            attend(yard, fences);
-        }
-        if task < popped {
-            yard.pop();
-        }
-    }
+    let sleeper = spawn(move || sleep_until_found(yard));
+    Yard::push_and_attend(yard, N, popped, fences);
     sleeper.join().unwrap();
     Yard::end(yard);
+}
+
+/// Sleeps until there is something to take.
+fn sleep_until_found<const N: usize>(yard: Stage<Yard<N>>) {
+    let idle = &yard.dormitory.idle;
+    yard.dormitory.sleepers[0].introduce();
+    loop {
+        // As the look in `Searcher::rest`.
+        let roused = idle.rest(&yard.dormitory, 0, Rest::Sleep, || {
+            if idle.anyone_searching() {
+                return false;
+            }
+            yard.front.ask();
+            heavy();
+            yard.public.load(Ordering::Relaxed) > 0 || !yard.front.is_empty()
+        });
+        let found = yard.public.load(Ordering::Acquire) > 0 || yard.steal(1) > 0;
+        if roused == Roused::ToSearch {
+            idle.stop_searching();
+        }
+        if found {
+            return;
+        }
+    }
 }
 
 /// As `Worker::attend`.
@@ -270,6 +281,50 @@ fn loom_a_request_that_is_used_up_wakes_the_sleeper() {
 #[test]
 fn loom_a_request_of_another_is_as_good_as_ones_own() {
     explore(3, || ask_and_push::<2>(1, true, true));
+}
+
+/// A sleeper relies on a searcher, which leaves while a worker spawns two tasks and then runs a long
+/// leaf: whoever of the two is later wakes the sleeper.
+fn leave_and_push(barrier: bool) {
+    let yard = Yard::<2>::new();
+    assert!(yard.dormitory.idle.start_searching(2), "somebody searches already");
+    let searcher = spawn(move || {
+        // As `Searcher::settle_count`.
+        let idle = &yard.dormitory.idle;
+        idle.stop_searching();
+        if idle.resting() == 0 {
+            return;
+        }
+        let asks = idle.anyone_asleep();
+        if asks {
+            yard.front.ask();
+        }
+        let left = || !yard.front.is_empty();
+        if left()
+            || asks && barrier && {
+                heavy();
+                left()
+            }
+        {
+            idle.wake_one(&yard.dormitory, false);
+        }
+    });
+    let sleeper = spawn(move || sleep_until_found(yard));
+    Yard::push_and_attend(yard, 2, 0, true);
+    sleeper.join().unwrap();
+    searcher.join().unwrap();
+    Yard::end(yard);
+}
+
+#[test]
+fn loom_a_searcher_that_leaves_does_not_miss_a_push() {
+    explore(2, || leave_and_push(true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_searcher_that_leaves_without_a_barrier() {
+    explore(2, || leave_and_push(false));
 }
 
 #[test]
