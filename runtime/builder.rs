@@ -159,7 +159,7 @@ impl Builder {
     /// While none is to be had, fresh tasks stay queued, and those that a task waits for are run on
     /// what is left of its stack (at least 12 KiB and a quarter). If that does not help either, and
     /// every coroutine waits for such a task, it ends with
-    /// [`JoinError::NoStack`](crate::JoinError::NoStack).
+    /// [`JoinError::NoStack`].
     pub fn max_stacks(mut self, stacks: usize) -> Builder {
         self.max_stacks = Some(stacks);
         self

@@ -33,7 +33,7 @@ impl Builder {
         Builder { name: None, stack_size: DEFAULT_SIZE }
     }
 
-    /// A name for messages and [`current`](super::current).
+    /// A name for messages and [`current`](super::current()).
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into().into());
         self
