@@ -37,6 +37,7 @@ thread_local! {
 }
 
 /// Installs (or removes) the controller of this thread; returns the one before.
+#[cfg_attr(not(test), expect(dead_code, reason = "the simulator is what will install one"))]
 pub(crate) fn install(controller: Option<Controller>) -> Option<Controller> {
     CONTROLLER.replace(controller)
 }
@@ -68,5 +69,25 @@ pub(crate) fn entropy() -> u64 {
 pub(crate) fn point() {
     if let Some(c) = CONTROLLER.get() {
         (c.point)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_controller_answers_for_clock_and_randomness_on_its_thread_only() {
+        let before = install(Some(Controller { now: || 5_000, random: || 42, point: || () }));
+        assert!(before.is_none());
+        let first = time::now();
+        assert_eq!(time::now(), first, "virtual time stands still by itself");
+        assert_eq!(entropy(), 42);
+        point();
+        install(Some(Controller { now: || 7_000, random: || 43, point: || () }));
+        assert_eq!(time::now() - first, Duration::from_nanos(2_000));
+        thread::spawn(|| assert!(CONTROLLER.get().is_none())).join().unwrap();
+        assert!(install(None).is_some());
     }
 }
