@@ -113,8 +113,13 @@ impl JoinWord {
         }
     }
 
-    /// Marks the end where nobody else can look: the caller owns the handle and runs the task.
+    /// Whether nobody waits. Final for a caller who has the handle and runs the task.
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == EMPTY
+    }
+
+    /// Marks the end where nobody else can look: the caller owns the handle and runs the task.
     pub(crate) fn finish_unshared(&self) {
         let before = self.0.load(Ordering::Acquire);
         if before != EMPTY {

@@ -98,6 +98,15 @@ pub(crate) struct Traits {
     pub(crate) stack_class: u8,
 }
 
+impl Traits {
+    /// Whether the task can be neither called on the stack of another nor run by a loop.
+    #[inline(always)]
+    pub(crate) fn needs_own_stack(self) -> bool {
+        // Without a branch between the two.
+        self.migratable | (self.stack_class != 0)
+    }
+}
+
 /// What most tasks never have.
 #[derive(Default)]
 pub(crate) struct Extras {
@@ -117,7 +126,7 @@ pub(crate) struct Operations {
     outcome_offset: usize,
     pub(crate) layout: Layout,
     /// The layout's class in the pool.
-    pub(crate) class: Option<usize>,
+    pub(crate) class: usize,
 }
 
 /// See the module's documentation.
@@ -358,11 +367,18 @@ impl Record {
         }
     }
 
+    /// Whether the caller's `n` references are all there are, so that nobody can make another.
+    #[inline]
+    pub(crate) fn is_last(&self, n: u32) -> bool {
+        // Acquire: what others did to the record before they let go of it happens before.
+        self.references.load(Ordering::Acquire) == n
+    }
+
     /// Gives up `n` references; true if these were the last, and the caller frees the record.
     #[inline]
     pub(crate) fn release(&self, n: u32) -> bool {
-        // If all that are left are ours nobody else can make a new one: no locked instruction.
-        if self.references.load(Ordering::Acquire) == n {
+        // No locked instruction, if it can be avoided.
+        if self.is_last(n) {
             return true;
         }
         let before = self.references.fetch_sub(n, Ordering::Release);
@@ -408,7 +424,7 @@ impl Record {
     ///
     /// # Safety
     /// As for `dispose`, and `T` is the type that the record was made with.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn take_outcome<T>(this: NonNull<Record>) -> Outcome<T> {
         // SAFETY: the offset is that of the payload in this record's own layout, and the payload
         // is a union whose fields start at offset 0 (each field of a union may be read through a
@@ -439,7 +455,18 @@ impl Record {
         if !extras.is_null() {
             drop_extras(extras);
         }
-        let operations = record.operations;
+        // SAFETY: passed on.
+        unsafe { Record::end_bare(this) }
+    }
+
+    /// As `end`, for a record that never had extras.
+    ///
+    /// # Safety
+    /// As for `end`.
+    #[inline(always)]
+    pub(crate) unsafe fn end_bare(this: NonNull<Record>) -> &'static Operations {
+        // SAFETY: alive until this call.
+        let operations = unsafe { this.as_ref() }.operations;
         // SAFETY: nobody uses the fields any more. None has a destructor, except under loom.
         unsafe { ptr::drop_in_place(this.as_ptr()) };
         operations

@@ -205,10 +205,7 @@ impl Handle {
                 }
             }
         };
-        match claim.join(WaitKind::Structured) {
-            Ok(outcome) => outcome,
-            Err(_) => unreachable!("a structured wait is not cut short"),
-        }
+        claim.join(WaitKind::Structured, |_| unreachable!("a structured wait is not cut short"))
     }
 
     /// What the workers have counted so far. Takes a lock for the count of stacks.

@@ -199,6 +199,20 @@ pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u3
     }
 }
 
+/// Ends a record without extras all of whose references are the caller's, on a worker.
+///
+/// # Safety
+/// That, and the outcome is gone.
+#[inline(always)]
+pub(crate) unsafe fn free_bare(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: passed on.
+    let operations = unsafe { Record::end_bare(record) };
+    // SAFETY: the memory of an ended record.
+    unsafe {
+        worker.records.put_classed(record.cast(), operations.layout, operations.class);
+    }
+}
+
 /// Releases `n` references from anywhere.
 ///
 /// # Safety

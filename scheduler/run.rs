@@ -14,7 +14,7 @@ use crate::retire::chain::{restore_chain, suspend_chain};
 use crate::retire::coroutine::Coroutine;
 use crate::retire::record::{Extras, Failure, Phase, Record, drop_payload, quietly};
 use crate::retire::stack::StackClass;
-use crate::retire::tree::NOBODY;
+use crate::retire::tree::{NOBODY, Node, WorkerNumber};
 use crate::scheduler::complete::{complete, dispose, release};
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::shortage;
@@ -65,7 +65,7 @@ impl Worker {
         if self.tick() {
             // The turn of fresh tasks, before those that yield all the time.
             // Not left to the tick in `next_fresh`, which always comes right after this one.
-            self.owed.set(false);
+            self.serve_owed();
             self.offers.set(self.offers.get().wrapping_add(1));
             if self.has_neglected()
                 && let Some(strand) = self.next_neglected().and_then(|record| self.begin(record))
@@ -358,7 +358,7 @@ impl Worker {
             let Some(record) = self.next_fresh() else { return };
             // SAFETY: we hold the run reference.
             let traits = unsafe { record.as_ref() }.traits;
-            if traits.stack_class != 0 || traits.migratable {
+            if traits.needs_own_stack() {
                 self.dedicated.set(record.as_ptr());
                 return;
             }
@@ -372,7 +372,7 @@ impl Worker {
             return Some(record);
         }
         if self.tick() {
-            self.owed.set(false);
+            self.serve_owed();
             let last_first = self.next_neglected();
             if last_first.is_some() {
                 return last_first;
@@ -550,8 +550,12 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
         if let Some(first) = first {
             // SAFETY: its run reference came with it.
             let traits = unsafe { first.as_ref() }.traits;
-            start(worker, first);
-            if traits.migratable || traits.stack_class != 0 || strand_ref.is_guest() {
+            if strand_ref.is_guest() {
+                call(worker, first);
+            } else {
+                start(worker, first);
+            }
+            if traits.needs_own_stack() || strand_ref.is_guest() {
                 // It may have changed workers, or the stack is a rare one or another's: no loop.
                 return;
             }
@@ -566,22 +570,47 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
 
 /// Runs a claimed task on the present stack, to its end, and completes it.
 pub(crate) fn start(worker: &Worker, record: NonNull<Record>) {
+    worker.counters().tasks.add(1);
+    call(worker, record);
+}
+
+/// As `start`, without counting it.
+pub(crate) fn call(worker: &Worker, record: NonNull<Record>) {
     run_in_place(worker, record);
     // SAFETY: the task has just ended here; its run reference is in our hand.
     unsafe { complete(Worker::current().expect("tasks run on workers"), record) };
 }
 
-/// Runs a claimed task on the present stack without completing it.
-#[inline]
-pub(crate) fn run_in_place(worker: &Worker, record: NonNull<Record>) {
+/// Calls a child that the running task has claimed and has the handle of, without completing it. Neither
+/// is migratable where it matters: the child stays, and so does the frame below it.
+#[inline(always)]
+pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
+    worker.counters().in_place.add(1);
+    let outer = enter_node(worker, task, worker.number());
+    execute(worker, record);
+    if let Some(extras) = task.extras() {
+        drop_locals(extras);
+    }
+    worker.node.set(outer);
+}
+
+/// Makes a claimed task the one that runs here; returns the node that was.
+#[inline(always)]
+fn enter_node(worker: &Worker, task: &Record, home: WorkerNumber) -> *const Node {
     if task.phase() != Phase::Running {
         task.set_phase(Phase::Running);
     }
-    task.node.set_home(if task.traits.migratable { NOBODY } else { worker.number() });
-    let outer = worker.node.replace(&raw const task.node);
-    worker.counters().tasks.add(1);
+    task.node.set_home(home);
+    worker.node.replace(&raw const task.node)
+}
+
+/// Runs the closure of a claimed task, or drops it if it is too late for a start.
+#[inline(always)]
+fn execute(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
     if task.wait.is_cancelled() || worker.shared().is_closing() {
         // SAFETY: claimed by the caller.
         unsafe { Record::abandon(record, Failure::NotStarted) };
@@ -589,6 +618,15 @@ pub(crate) fn run_in_place(worker: &Worker, record: NonNull<Record>) {
         // SAFETY: claimed by the caller.
         unsafe { Record::run(record) };
     }
+}
+
+/// Runs a claimed task on the present stack without completing it.
+fn run_in_place(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    let home = if task.traits.migratable { NOBODY } else { worker.number() };
+    let outer = enter_node(worker, task, home);
+    execute(worker, record);
     task.stored.set(true);
     if let Some(extras) = task.extras() {
         drop_locals(extras);

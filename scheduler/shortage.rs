@@ -334,7 +334,7 @@ fn look_here(worker: &Worker) -> bool {
 pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Strand> {
     // SAFETY: the run reference is in the caller's hand.
     let task = unsafe { record.as_ref() };
-    if task.traits.stack_class != 0 || task.traits.migratable {
+    if task.traits.needs_own_stack() {
         return None;
     }
     let mut at: *const Node = &raw const task.node;

@@ -144,14 +144,14 @@ impl Worker {
             // SAFETY: just taken out, with its run reference.
             let task = unsafe { child.as_ref() };
             let ours = ptr::eq(task.node.parent, &raw const frame.node);
-            if !ours || task.traits.stack_class != 0 || task.traits.migratable {
+            if !ours || task.traits.needs_own_stack() {
                 if worker.remote.front.push(child) {
                     worker.attend();
                 }
                 break;
             }
             worker.counters().in_place.add(1);
-            run::start(worker, child);
+            run::call(worker, child);
             worker = Worker::current().expect("tasks run on workers");
         }
         if frame.node.close() {
@@ -188,7 +188,7 @@ impl Worker {
     }
 
     /// Whether a wait of the running task that may be cut short would be.
-    #[inline]
+    #[inline(always)]
     fn is_cut(&self) -> bool {
         let cancelled = match self.task() {
             // SAFETY: the running task.
@@ -200,13 +200,12 @@ impl Worker {
 
     /// Takes a fresh task out of wherever it lies to be run in place, if it is one of those that may
     /// be: a child of the running node, on a stack with room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn claim_in_place(&self, record: NonNull<Record>, kind: WaitKind) -> bool {
         // SAFETY: the caller holds the handle.
         let task = unsafe { record.as_ref() };
         if !ptr::eq(task.node.parent, self.node.get())
-            || task.traits.stack_class != 0
-            || task.traits.migratable
+            || task.traits.needs_own_stack()
             || self.forbidden.get() > 0
             || !self.strand().has_room()
             || (kind != WaitKind::Structured && self.is_cut())
@@ -217,9 +216,17 @@ impl Worker {
         if self.tick() {
             self.let_others();
         }
+        self.remote.front.take_newest(record) || self.claim_elsewhere(record)
+    }
+
+    /// Takes a fresh task out of the middle of the front, or out of another queue.
+    #[inline(never)]
+    fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
         if self.remote.front.take(record) {
             return true;
         }
+        // SAFETY: the caller holds the handle.
+        let task = unsafe { record.as_ref() };
         if task.phase() != Phase::Ready {
             return false;
         }
@@ -236,7 +243,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn let_others(&self) {
-        self.owed.set(false);
+        self.serve_owed();
         self.offers.set(self.offers.get().wrapping_add(1));
         let neglected = self.has_neglected();
         if !(neglected || self.has_ready()) || is_forbidden() {
