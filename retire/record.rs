@@ -87,6 +87,16 @@ impl Phase {
     }
 }
 
+/// The state of a join between two tasks that stay on one worker: see [`JoinWord::register_at_home`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum JoinedAtHome {
+    /// There is none.
+    No,
+    Waiting,
+    /// The task has ended there, and has left its run reference to the joiner.
+    Ended,
+}
+
 /// Properties of a task that are fixed at its spawn.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Traits {
@@ -148,6 +158,9 @@ pub(crate) struct Record {
     pub(crate) disposed: AtomicBool,
     /// The outcome is there. Written and read at home alone.
     pub(crate) stored: std::cell::Cell<bool>,
+    /// Whether a task of the worker where this one was started, and stays, waits for it. Written and
+    /// read there alone.
+    pub(crate) at_home: std::cell::Cell<JoinedAtHome>,
     pub(crate) traits: Traits,
 }
 
@@ -290,6 +303,7 @@ impl Record {
             phase: AtomicU8::new(Phase::Created as u8),
             disposed: AtomicBool::new(false),
             stored: std::cell::Cell::new(false),
+            at_home: std::cell::Cell::new(JoinedAtHome::No),
             traits: birth.traits,
         };
         let cell = memory.cast::<Cell<F, T>>();

@@ -201,6 +201,7 @@ pub fn current_id() -> Option<TaskId> {
 ///
 /// # Panics
 /// Outside a task, and inside [`no_suspend`](crate::no_suspend).
+#[inline]
 #[track_caller]
 pub fn park() -> Result<(), Cancelled> {
     let (worker, task) = here("park");

@@ -1,7 +1,7 @@
 //! The handle of a task.
 
 use crate::retire::join::Waiter;
-use crate::retire::record::{Phase, Record};
+use crate::retire::record::{JoinedAtHome, Phase, Record};
 use crate::retire::tree::Node;
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
@@ -71,7 +71,7 @@ impl<T> Claim<T> {
         // Between tasks there is no node, and no record has such a parent.
         let Some(worker) = Worker::current() else { return self.await_and_take(kind, cut) };
         if !worker.claim_in_place(self.record, kind) {
-            return self.await_and_take(kind, cut);
+            return self.join_elsewhere(worker, kind, cut);
         }
         call_child(worker, self.record);
         let record = self.record();
@@ -100,6 +100,26 @@ impl<T> Claim<T> {
         }
     }
 
+    /// Waits for a task that cannot be called here.
+    #[inline(never)]
+    fn join_elsewhere(
+        self,
+        worker: &Worker,
+        kind: WaitKind,
+        cut: fn(Claim<T>) -> Result<T, JoinError>,
+    ) -> Result<T, JoinError> {
+        match worker.start_and_await(self.record, kind) {
+            None => self.await_and_take(kind, cut),
+            Some(Err(_)) => cut(self),
+            Some(Ok(())) if self.record().at_home.get() == JoinedAtHome::Ended => {
+                // SAFETY: it has ended on this worker, and left its run reference to us.
+                unsafe { self.take_all(worker) }
+            }
+            // SAFETY: it has ended, and the claim is ours.
+            Some(Ok(())) => unsafe { self.take() },
+        }
+    }
+
     /// The end of a child that was called here, if it has children left or is known to others.
     #[cold]
     #[inline(never)]
@@ -118,15 +138,24 @@ impl<T> Claim<T> {
         }
         record.set_phase(Phase::Finished);
         record.join.finish_unshared();
-        let parent = record.node.parent;
-        // SAFETY: the outcome was stored by the call, and nobody else can take it.
-        let outcome = unsafe { take_outcome(self.record) };
-        let retired = worker.retired().as_ptr().expose_provenance();
-        record.place.store(retired, Ordering::Relaxed);
+        uncount(worker, record.node.parent);
+        // SAFETY: the task has just ended on this worker.
+        unsafe { self.take_all(worker) }
+    }
+
+    /// Takes the outcome of a task that has ended on this worker, and gives up its run reference too.
+    ///
+    /// # Safety
+    /// That, and the run reference is the caller's.
+    unsafe fn take_all(self, worker: &Worker) -> Result<T, JoinError> {
         let record = ManuallyDrop::new(self).record;
-        // SAFETY: the run reference and the handle's are both ours; the task ended on this worker.
+        // SAFETY: it has ended, and the claim was the only one.
+        let outcome = unsafe { take_outcome(record) };
+        let retired = worker.retired().as_ptr().expose_provenance();
+        // SAFETY: alive by its references.
+        unsafe { record.as_ref() }.place.store(retired, Ordering::Relaxed);
+        // SAFETY: the run reference and the handle's are both ours.
         unsafe { release_run(worker, record, 2) };
-        uncount(worker, parent);
         outcome
     }
 

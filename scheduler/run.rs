@@ -27,16 +27,36 @@ use std::ptr::{self, NonNull};
 /// Items that an owner hands over at once, and a thief takes at once.
 pub(crate) const BATCH: usize = 64;
 
+/// How a coroutine comes out of standing by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum StoodBy {
+    /// There is a task for it, or for its loop.
+    Needed,
+    /// Another one stands by, or somebody may need its stack.
+    Superfluous,
+    /// Its time is over: it was asked to end by the main coroutine.
+    Dismissed,
+}
+
 impl Worker {
-    /// Sets the running coroutine aside and runs others until somebody makes `task`, which runs on
-    /// it, ready again. The caller has seen to that, and has stored the coroutine in `place`.
-    ///
-    /// Returns the worker that the task then runs on (another one only if it may migrate).
-    pub(crate) fn suspend<'a>(&self, task: NonNull<Record>) -> &'a Worker {
+    /// What goes on when `task`, which runs here, is set aside until somebody makes it ready again; may be
+    /// the running coroutine itself. The caller has seen to that, and has stored the coroutine in the
+    /// task's `place`.
+    #[inline]
+    pub(crate) fn next_after(&self, task: NonNull<Record>) -> *const Strand {
         point();
+        self.strand().task.set(task.as_ptr());
+        self.pick()
+    }
+
+    /// Goes on with `next`, and comes back when somebody continues the running coroutine, whose task is
+    /// noted in it. Returns the worker that the task then runs on (another one only if it may migrate).
+    ///
+    /// Inlined, with nothing but the switch and what belongs to it: each return from a function that
+    /// another coroutine has called is one that the processor predicts wrong.
+    #[inline(always)]
+    pub(crate) fn leave_for<'a>(&self, next: *const Strand) -> &'a Worker {
         let me = self.strand();
-        me.task.set(task.as_ptr());
-        let next = self.pick();
         let node = self.node.get();
         if !ptr::eq(next, me) {
             self.counters().switches.add(1);
@@ -54,7 +74,7 @@ impl Worker {
     }
 
     /// The coroutine to run next. May be the one that is being suspended.
-    fn pick(&self) -> *const Strand {
+    pub(crate) fn pick(&self) -> *const Strand {
         self.collect();
         if self.next_turn.get() == Turn::Neglected {
             self.next_turn.set(Turn::ReadyAgain);
@@ -95,7 +115,7 @@ impl Worker {
     }
 
     /// A new coroutine for a claimed task; if there is no stack the task is kept for later.
-    fn begin(&self, record: NonNull<Record>) -> Option<*const Strand> {
+    pub(crate) fn begin(&self, record: NonNull<Record>) -> Option<*const Strand> {
         // SAFETY: we hold the run reference.
         let class = self.class_for(unsafe { record.as_ref() });
         let strand = self.new_strand(class, record.as_ptr());
@@ -217,6 +237,17 @@ impl Worker {
         class: StackClass,
         first: *const Record,
     ) -> Option<*const Strand> {
+        if class == self.class
+            // SAFETY: null, or a coroutine that is suspended in `stand_by`.
+            && let Some(spare) = unsafe { self.spare.replace(ptr::null()).as_ref() }
+        {
+            spare.first.set(first);
+            self.adopt(spare);
+            if self.exhausted.get() {
+                shortage::end(self);
+            }
+            return Some(spare);
+        }
         let taken = self.stacks.borrow_mut().take(class, &self.shared().stacks);
         match taken {
             Ok(stack) => {
@@ -265,11 +296,7 @@ impl Worker {
             task.unclaim_privately();
         }
         let Some(strand) = self.new_strand(class, record.as_ptr()) else {
-            // Back into the front: it is ours.
-            task.unclaim_privately();
-            if self.remote.front.push(record) {
-                self.attend();
-            }
+            self.requeue(record);
             return false;
         };
         task.place.store(strand.expose_provenance(), Ordering::Relaxed);
@@ -482,8 +509,44 @@ impl Worker {
         None
     }
 
+    /// Keeps the running coroutine, whose loop has nothing to do, for the next task that needs one, and
+    /// leaves for another meanwhile: to end it and to make a new one would cost more.
+    ///
+    /// Inlined, so that a coroutine that stands by again after one task has returned from no more
+    /// functions than it has called: the processor predicts returns by calls, and the coroutine that is
+    /// continued next is predicted right.
+    #[inline(always)]
+    fn stand_by(&self) -> StoodBy {
+        if !self.spare.get().is_null() || self.shared().pressure.load(Ordering::Relaxed) {
+            return StoodBy::Superfluous;
+        }
+        let me = self.strand();
+        self.disown(me);
+        me.task.set(ptr::null());
+        self.spare.set(me);
+        let next = self.pick_after_end();
+        if !ptr::eq(next, me) {
+            self.current.set(next);
+            // SAFETY: `me` runs; `next` is suspended or new, and in our hand alone.
+            unsafe { me.context.switch(&(*next).context) };
+            self.bury();
+            self.node.set(ptr::null());
+        }
+        if self.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
+    }
+
+    /// Ends the spare coroutine, if there is one. On the main coroutine.
+    pub(crate) fn dismiss_spare(&self) {
+        // SAFETY: null, or a coroutine that is suspended in `stand_by`.
+        if let Some(spare) = unsafe { self.spare.replace(ptr::null()).as_ref() } {
+            self.adopt(spare);
+            self.dismissing.set(true);
+            self.leave_main(spare);
+        }
+    }
+
     /// Ends the running coroutine and leaves for the next one.
-    fn retire_strand(&self) -> ! {
+    fn retire_strand(&self, dismissed: bool) -> ! {
         let me = self.strand();
         self.disown(me);
         let Some(stack) = me.take_stack() else {
@@ -493,7 +556,7 @@ impl Worker {
             // SAFETY: nothing on this part of the stack is used again; main is suspended.
             unsafe { me.context.leave(&self.main().context) }
         };
-        let next = self.pick_after_end();
+        let next = if dismissed { self.main.get() } else { self.pick_after_end() };
         self.current.set(next);
         #[cfg(cygnet_tsan)]
         self.departed.set(me);
@@ -541,31 +604,43 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     unsafe { strand_ref.context.arrive(message) };
     // A task's own panic does not come here; this would be a bug of the scheduler, and there is no
     // frame below to unwind into.
-    let result = catch_unwind(AssertUnwindSafe(|| {
+    let Ok(dismissed) = catch_unwind(AssertUnwindSafe(|| {
         let worker = Worker::current().expect("coroutines run on workers");
         worker.bury();
         // What the coroutine that was left has set is not ours, and may be gone when we use it.
         worker.node.set(ptr::null());
-        let first = NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut());
-        if let Some(first) = first {
-            // SAFETY: its run reference came with it.
-            let traits = unsafe { first.as_ref() }.traits;
-            if strand_ref.is_guest() {
-                call(worker, first);
-            } else {
-                start(worker, first);
+        loop {
+            let first = NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut());
+            if let Some(first) = first
+                && !start_first(worker, strand_ref, first)
+            {
+                return false;
             }
-            if traits.needs_own_stack() || strand_ref.is_guest() {
-                // It may have changed workers, or the stack is a rare one or another's: no loop.
-                return;
+            worker.run_loop();
+            match worker.stand_by() {
+                StoodBy::Needed => {}
+                StoodBy::Superfluous => return false,
+                StoodBy::Dismissed => return true,
             }
         }
-        worker.run_loop();
-    }));
-    if result.is_err() {
+    })) else {
         std::process::abort();
+    };
+    Worker::current().expect("coroutines run on workers").retire_strand(dismissed)
+}
+
+/// Runs the task that a coroutine was made for; false if no loop may run on it afterwards.
+fn start_first(worker: &Worker, strand: &Strand, first: NonNull<Record>) -> bool {
+    if strand.is_guest() {
+        call(worker, first);
+        return false;
     }
-    Worker::current().expect("coroutines run on workers").retire_strand()
+    // SAFETY: its run reference came with it.
+    let task = unsafe { first.as_ref() };
+    // Else it may have changed workers by its end, or the stack is a rare one.
+    let usual = !task.traits.migratable && worker.class_for(task) == worker.class;
+    start(worker, first);
+    usual
 }
 
 /// Runs a claimed task on the present stack, to its end, and completes it.

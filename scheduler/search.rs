@@ -291,6 +291,7 @@ fn others(worker: &Worker) -> impl Iterator<Item = &Remote> {
 
 /// Gives back what a sleeping worker should not hold on to.
 fn tidy(worker: &Worker) {
+    worker.dismiss_spare();
     worker.housekeeping();
     worker.records.trim();
     worker.remote.front.trim();

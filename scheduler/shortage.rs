@@ -185,6 +185,7 @@ pub(crate) fn class_of(shared: &Shared, record: NonNull<Record>) -> StackClass {
 
 /// Gives back all warm stacks and wakes those who starve; true if there was one.
 fn give_up_warm(worker: &Worker) -> bool {
+    worker.dismiss_spare();
     worker.housekeeping();
     if worker.stacks.borrow().warm() == 0 {
         return false;

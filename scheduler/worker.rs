@@ -112,6 +112,10 @@ pub(crate) struct Worker {
     pub(crate) local: RefCell<VecDeque<NonNull<Record>>>,
     pub(crate) deque: Deque<Item>,
     pub(crate) stacks: RefCell<StackPool>,
+    /// A coroutine whose loop has nothing to do, suspended and out of the ring.
+    pub(crate) spare: Cell<*const Strand>,
+    /// The spare one is to end.
+    pub(crate) dismissing: Cell<bool>,
     pub(crate) records: RecordPool,
     /// All coroutines but main, a ring without a head.
     pub(crate) strands: Cell<*const Strand>,
@@ -166,6 +170,8 @@ impl Worker {
             forbidden: Cell::new(0),
             deque,
             stacks: RefCell::new(StackPool::new(WARM_STACKS)),
+            spare: Cell::new(ptr::null()),
+            dismissing: Cell::new(false),
             records: RecordPool::default(),
             strands: Cell::new(ptr::null()),
             dedicated: Cell::new(ptr::null()),
