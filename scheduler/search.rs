@@ -24,8 +24,13 @@ const PATIENCE: Duration = Duration::from_micros(3);
 /// How long it searches before it lets others have the processor at each turn, and at all.
 const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
-/// Loot that lasts less was not worth stealing.
+/// Loot that lasts less was not worth stealing, ...
 const SHORT: Duration = Duration::from_micros(4);
+/// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
+const SHORT_ITEM: Duration = Duration::from_nanos(200);
+/// So often a search takes by force and finds nothing left, before it is given up: what comes and goes
+/// within `PATIENCE` is too short as well.
+const VAIN: u32 = 2;
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// As long as no stack can be had.
@@ -34,8 +39,8 @@ const LONGEST_FAMINE: Duration = Duration::from_millis(16);
 
 /// What a worker remembers from one search to the next.
 pub(crate) struct Searcher {
-    /// When the last loot was taken.
-    loot: Option<Instant>,
+    /// When the last loot was taken, and how many items it had.
+    loot: Option<(Instant, usize)>,
     /// The next nap, if the last loot was short.
     nap: Duration,
     /// Tasks spawned by all workers when the last nap began.
@@ -85,12 +90,16 @@ impl Searcher {
     }
 
     fn judge_loot(&mut self) {
-        let Some(taken) = self.loot.take() else { return };
-        if taken.elapsed() < SHORT {
-            self.nap = (self.nap * 2).clamp(FIRST_NAP, LONGEST_NAP);
+        let Some((taken, items)) = self.loot.take() else { return };
+        if taken.elapsed() < SHORT.max(SHORT_ITEM * items as u32) {
+            self.nap_longer();
         } else {
             self.nap = Duration::ZERO;
         }
+    }
+
+    fn nap_longer(&mut self) {
+        self.nap = (self.nap * 2).clamp(FIRST_NAP, LONGEST_NAP);
     }
 
     /// True if there is something to run now.
@@ -103,6 +112,7 @@ impl Searcher {
         let start = now();
         let mut asked: Option<(usize, Instant)> = None;
         let mut found = false;
+        let mut vain = 0;
         loop {
             if worker.has_ready() || worker.has_fresh() {
                 found = true;
@@ -118,6 +128,11 @@ impl Searcher {
                     asked = None;
                     if self.take_by_force(worker, victim) {
                         found = true;
+                        break;
+                    }
+                    vain += 1;
+                    if vain == VAIN {
+                        self.nap_longer();
                         break;
                     }
                 }
@@ -219,7 +234,7 @@ impl Searcher {
 
     fn looted(&mut self, worker: &Worker) {
         worker.counters().steals.add(1);
-        self.loot = Some(now());
+        self.loot = Some((now(), worker.deque.len()));
     }
 
     /// There are tasks, or another worker has some, but no stacks.
