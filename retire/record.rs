@@ -23,6 +23,7 @@ use crate::retire::record_pool::class_of;
 use crate::retire::stack::StackExhausted;
 use crate::retire::tree::{NOBODY, Node, NodeKind};
 use crate::retire::wait::WaitWord;
+use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::alloc::Layout;
 use std::any::Any;
@@ -92,6 +93,9 @@ impl Phase {
 pub(crate) enum JoinedAtHome {
     /// There is none.
     No,
+    /// The joiner has called the task on its own stack.
+    Called,
+    /// The joiner is parked.
     Waiting,
     /// The task has ended there, and has left its run reference to the joiner.
     Ended,
@@ -118,11 +122,18 @@ impl Traits {
 }
 
 /// What most tasks never have.
-#[derive(Default)]
 pub(crate) struct Extras {
     pub(crate) name: Option<Box<str>>,
     /// The innermost binding of task-locals; owned by whoever runs the task.
     pub(crate) locals: UnsafeCell<Option<Arc<dyn Any + Send + Sync>>>,
+    /// The child that it has called in place, once that has waited: a counted reference.
+    pub(crate) called: Mutex<Option<NonNull<Record>>>,
+}
+
+impl Default for Extras {
+    fn default() -> Extras {
+        Extras { name: None, locals: UnsafeCell::new(None), called: Mutex::new(None) }
+    }
 }
 
 /// What a record can do with the closure and the outcome whose types it has forgotten.

@@ -31,7 +31,7 @@ pub(crate) fn terms(
 #[cold]
 #[inline(never)]
 fn boxed(name: Option<Box<str>>, locals: local::Chain) -> Option<Box<Extras>> {
-    Some(Box::new(Extras { name, locals: UnsafeCell::new(locals) }))
+    Some(Box::new(Extras { name, locals: UnsafeCell::new(locals), ..Extras::default() }))
 }
 
 /// Spawns a child of the running node.

@@ -5,12 +5,13 @@ use crate::retire::record::{JoinedAtHome, Phase, Record};
 use crate::retire::tree::Node;
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
+use crate::scheduler::cancel::{cancel, unlink};
 use crate::scheduler::complete::{
     dispose, dispose_by_handle, free_bare, release, release_parent, release_run,
 };
 use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
 use crate::scheduler::run::call_child;
-use crate::scheduler::wait::{await_end_anywhere, cancel};
+use crate::scheduler::wait::await_end_anywhere;
 use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::future::Future;
@@ -131,6 +132,10 @@ impl<T> Claim<T> {
         cut: fn(Claim<T>) -> Result<T, JoinError>,
     ) -> Result<T, JoinError> {
         let record = self.record();
+        if let Some(joiner) = worker.task() {
+            // SAFETY: the running task.
+            unlink(unsafe { joiner.as_ref() }, self.record);
+        }
         if !ended {
             // The last of its children completes the task.
             record.stored.set(true);
@@ -241,8 +246,8 @@ impl<T> Claim<T> {
 /// The handle of a spawned task.
 ///
 /// Dropping it cancels the task: one that has not started never will (its captures are dropped when
-/// its turn comes), one that has is told so by its present or next wait. Its children are not told
-/// in this version. The drop does not wait. [`Task::detach`] lets go of the handle without
+/// its turn comes), one that has is told so by its present or next wait, and so is a child that it has
+/// called in a [join](Task::join). Other children are not told in this version. The drop does not wait. [`Task::detach`] lets go of the handle without
 /// cancelling.
 ///
 /// A `Task` is a future with the outcome of [`Task::join`], for use in any executor. Inside a task

@@ -31,7 +31,7 @@ pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) {
     if !task.node.close() {
         return;
     }
-    if task.at_home.get() == JoinedAtHome::No {
+    if task.at_home.get() != JoinedAtHome::Waiting {
         // SAFETY: passed on; no child is left.
         return unsafe { ended(worker, record) };
     }

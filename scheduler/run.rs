@@ -12,7 +12,7 @@
 
 use crate::retire::chain::{restore_chain, suspend_chain};
 use crate::retire::coroutine::Coroutine;
-use crate::retire::record::{Extras, Failure, Phase, Record, drop_payload, quietly};
+use crate::retire::record::{Extras, Failure, JoinedAtHome, Phase, Record, drop_payload, quietly};
 use crate::retire::stack::StackClass;
 use crate::retire::tree::{NOBODY, Node, WorkerNumber};
 use crate::scheduler::complete::{complete, dispose, release};
@@ -663,6 +663,7 @@ pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
     worker.counters().in_place.add(1);
+    task.at_home.set(JoinedAtHome::Called);
     let outer = enter_node(worker, task, worker.number());
     execute(worker, record);
     if let Some(extras) = task.extras() {

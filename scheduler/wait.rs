@@ -11,7 +11,7 @@ use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::{Strand, Turn, Worker};
-use crate::scheduler::{hold, run};
+use crate::scheduler::{cancel, hold, run};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
 use std::ptr::{self, NonNull};
@@ -91,6 +91,12 @@ impl Worker {
         if kind != WaitKind::Structured && (panicking || self.shared().is_closing()) {
             return Rest::Over(Err(Cut));
         }
+        if kind != WaitKind::Structured
+            && me.at_home.get() == JoinedAtHome::Called
+            && cancel::link(task)
+        {
+            return Rest::Over(Err(Cut));
+        }
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
         let published = me.wait.publish(kind);
@@ -126,8 +132,8 @@ impl Worker {
         kind: WaitKind,
     ) -> Result<(), Cut> {
         // SAFETY: the running task.
-        let _me = unsafe { task.as_ref() };
-        if kind != WaitKind::Structured && self.is_cut() {
+        let me = unsafe { task.as_ref() };
+        if kind != WaitKind::Structured && (self.is_cut() || cancel::is_cancelled(me)) {
             self.give_way(task);
             return Err(Cut);
         }
@@ -195,7 +201,7 @@ impl Worker {
             self.leave_for(next)
         };
         // SAFETY: the running task.
-        let cancelled = unsafe { task.as_ref() }.wait.is_cancelled();
+        let cancelled = cancel::is_cancelled(unsafe { task.as_ref() });
         if cancelled || worker.shared().is_closing() { Err(Cut) } else { Ok(()) }
     }
 
@@ -304,6 +310,12 @@ impl Worker {
         {
             return None;
         }
+        if me.at_home.get() == JoinedAtHome::Called
+            && kind != WaitKind::Structured
+            && cancel::link(joiner)
+        {
+            return None;
+        }
         if self.tick() {
             self.let_others();
         }
@@ -402,12 +414,4 @@ pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), 
         waiter.wait();
     }
     Ok(())
-}
-
-/// Marks a task cancelled and cuts its wait short.
-pub(crate) fn cancel(task: &Record) {
-    task.node.word().set_cancelled();
-    if task.wait.cancel() {
-        resume(task);
-    }
 }
