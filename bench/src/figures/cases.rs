@@ -30,9 +30,39 @@ pub struct Case {
     pub name: &'static str,
     /// The floor that is measured in the same process besides the usual ones.
     pub floor: Floor,
-    /// Rounds beyond which nothing is learnt: of memory there is next to no spread.
-    pub most_rounds: u32,
+    /// What it measures.
+    pub kind: Kind,
     run: fn(&Plan) -> anyhow::Result<Values>,
+}
+
+/// What a case measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Times: they differ from round to round, and with what else the machine does.
+    Times,
+    /// Bytes: next to no spread, whoever uses the processor.
+    Bytes,
+}
+
+impl Kind {
+    /// Rounds beyond which nothing is learnt.
+    const ROUNDS_OF_BYTES: u32 = 3;
+
+    /// In how many of so many rounds it is measured.
+    #[must_use]
+    pub fn rounds(self, of: u32) -> u32 {
+        match self {
+            Kind::Times => of,
+            Kind::Bytes => of.min(Kind::ROUNDS_OF_BYTES),
+        }
+    }
+
+    /// Whether it is measured in this one (from 0) of so many rounds: they are spread evenly.
+    #[must_use]
+    pub fn is_due(self, round: u32, of: u32) -> bool {
+        let due = u64::from(self.rounds(of));
+        u64::from(round) * due % u64::from(of) < due
+    }
 }
 
 /// What a process that measures a case prints.
@@ -53,12 +83,12 @@ pub struct Measurement {
 
 /// A case of times.
 const fn timed(name: &'static str, run: fn(&Plan) -> anyhow::Result<Values>) -> Case {
-    Case { name, floor: Floor::Rmw, most_rounds: u32::MAX, run }
+    Case { name, floor: Floor::Rmw, kind: Kind::Times, run }
 }
 
 /// A case of bytes.
 const fn sized(name: &'static str, run: fn(&Plan) -> anyhow::Result<Values>) -> Case {
-    Case { name, floor: Floor::Rmw, most_rounds: 3, run }
+    Case { name, floor: Floor::Rmw, kind: Kind::Bytes, run }
 }
 
 /// All cases, in the order in which a round goes through them.
@@ -190,23 +220,30 @@ fn from_outside(plan: &Plan) -> Values {
 /// Spawn, first start and park: on stacks that were never used, and again on the same stacks.
 fn first_start(plan: &Plan) -> Values {
     let count = plan.size(100_000, 5_000);
+    let time = || {
+        let (time, tasks) = ops::park_many(count);
+        ops::release_many(tasks);
+        time
+    };
     let (mut fresh, mut warm) = (Vec::new(), Vec::new());
-    let mut total = Duration::ZERO;
-    while total < plan.measured || fresh.len() < 2 {
-        let runtime = ops::runtime(1);
-        let (first, second) = runtime.block_on(|| {
-            let (first, tasks) = ops::park_many(count);
-            ops::release_many(tasks);
-            let (second, tasks) = ops::park_many(count);
-            ops::release_many(tasks);
-            (first, second)
+    while total(&fresh) < plan.measured || total(&warm) < plan.measured {
+        ops::runtime(1).block_on(|| {
+            fresh.push(time());
+            warm.push(time());
+            while total(&warm) < plan.measured {
+                warm.push(time());
+            }
         });
-        fresh.push(first.as_nanos() as f64 / count as f64);
-        warm.push(second.as_nanos() as f64 / count as f64);
-        total += first + second;
     }
-    let median = super::stats::median;
+    let median = |times: &[Duration]| {
+        let each: Vec<f64> = times.iter().map(|t| t.as_nanos() as f64 / count as f64).collect();
+        super::stats::median(&each)
+    };
     Values::from([("fresh".to_owned(), median(&fresh)), ("warm".to_owned(), median(&warm))])
+}
+
+fn total(times: &[Duration]) -> Duration {
+    times.iter().sum()
 }
 
 #[cfg(test)]
@@ -219,6 +256,17 @@ mod tests {
     fn no_two_cases_have_the_same_name() {
         let names: BTreeSet<_> = CASES.iter().map(|case| case.name).collect();
         assert_eq!(names.len(), CASES.len());
+    }
+
+    #[test]
+    fn bytes_are_measured_in_a_few_rounds_spread_evenly() {
+        let due = |kind: Kind, of: u32| -> Vec<u32> {
+            (0..of).filter(|&round| kind.is_due(round, of)).collect()
+        };
+        assert_eq!(due(Kind::Bytes, 15), [0, 5, 10]);
+        assert_eq!(due(Kind::Bytes, 4), [0, 2, 3]);
+        assert_eq!(due(Kind::Bytes, 2), [0, 1]);
+        assert_eq!(due(Kind::Times, 4), [0, 1, 2, 3]);
     }
 
     #[test]

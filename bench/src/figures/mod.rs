@@ -5,7 +5,7 @@
 //! * [`harness`]: warm-up, repetition, medians, within one process.
 //! * [`cases`], [`memory`]: what one process measures, and prints as one JSON line.
 //! * [`rows`]: the table: which value of which case, its floor, its target.
-//! * [`rounds`]: starts a process for each case, in interleaved rounds.
+//! * [`rounds`], [`progress`]: a process for each case, in interleaved rounds, and what is shown of it.
 //! * [`stats`], [`verdict`], [`machine`], [`report`]: from samples to the printed page.
 //! * [`count`]: a number of operations and nothing else, for a tool that counts instructions.
 
@@ -16,6 +16,7 @@ pub mod harness;
 pub mod machine;
 pub mod memory;
 pub mod ops;
+pub mod progress;
 pub mod report;
 pub mod rounds;
 pub mod rows;
