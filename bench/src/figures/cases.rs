@@ -93,6 +93,7 @@ const fn sized(name: &'static str, run: fn(&Plan) -> anyhow::Result<Values>) -> 
 
 /// All cases, in the order in which a round goes through them.
 pub const CASES: &[Case] = &[
+    timed("coroutine-switch", |p| Ok(values(repeat(p, ops::coroutine_switches)))),
     timed("spawn-join-in-place-1", |p| inside(p, 1, ops::spawn_join_in_place)),
     timed("spawn-join-in-place-2", |p| inside(p, 2, ops::spawn_join_in_place)),
     timed("spawn-join-own-stack-1", |p| inside(p, 1, ops::spawn_join_own_stack)),

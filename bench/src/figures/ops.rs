@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cygnet::coroutine::Coroutine;
 use cygnet::{LocalTask, Runtime, Task, Unparker};
 
 /// The size of stack that tasks with a coroutine of their own ask for: what others get unasked.
@@ -123,6 +124,26 @@ pub fn batch(tasks: &mut Vec<Task<usize>>) -> Duration {
 pub fn batches(n: u64, size: usize) -> Duration {
     let mut tasks = Vec::with_capacity(size);
     (0..n).map(|_| batch(&mut tasks)).sum()
+}
+
+/// `n` switches into a bare coroutine and out of it: half of them resume it, half are its suspending.
+/// No runtime is needed.
+pub fn coroutine_switches(n: u64) -> Duration {
+    let coroutine = Coroutine::new(|yielder, mut stop: bool| {
+        while !stop {
+            stop = yielder.suspend(());
+        }
+    });
+    // The first resumption starts it.
+    black_box(coroutine.resume(false).is_ok());
+    let pairs = n.div_ceil(2);
+    let began = Instant::now();
+    for _ in 0..pairs {
+        black_box(coroutine.resume(false).is_ok());
+    }
+    let time = began.elapsed();
+    black_box(coroutine.resume(true).is_ok());
+    scale(time, n, pairs * 2)
 }
 
 /// Some `n` yields among `tasks` tasks of one worker, the caller one of them.
