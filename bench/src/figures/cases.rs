@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::floor::{Floor, Floors};
 use super::harness::{Cost, Delays, Plan, repeat, sample};
-use super::{memory, ops};
+use super::work::Work;
+use super::{balance, memory, ops};
 use crate::clock::cpu_time;
 
 /// The values of a case by their keys: nanoseconds for an operation, bytes for a task.
@@ -21,8 +22,14 @@ pub const CPU: &str = "cpu";
 
 /// Tasks in a batch.
 const BATCH: usize = 100_000;
-/// How long a worker is left alone so that it is sure to sleep.
+/// How long a worker is left alone so that it is sure to sleep; and to search, but not to have given up.
 const ASLEEP: Duration = Duration::from_millis(3);
+const SEARCHING: Duration = Duration::from_micros(5);
+/// What a stolen task must last at least for its thief to go on searching afterwards, with room.
+const LOOT: Duration = Duration::from_micros(20);
+/// Tasks that wait and then compute, and for how long each.
+const BALANCED: u32 = 1000;
+const BALANCED_WORK: Duration = Duration::from_micros(100);
 
 /// One thing to measure.
 pub struct Case {
@@ -104,10 +111,9 @@ pub const CASES: &[Case] = &[
     timed("spawn-join-yielding-2", |p| inside(p, 2, ops::spawn_join_yielding)),
     timed("start-in-place", |p| delays_inside(p, 1, ops::start_in_place)),
     timed("start-own-stack", |p| delays_inside(p, 1, ops::start_on_own_stack)),
-    timed("start-elsewhere-searching", |p| {
-        delays_inside(p, 2, || ops::start_elsewhere(Duration::ZERO))
-    }),
-    timed("start-elsewhere-asleep", |p| delays_inside(p, 2, || ops::start_elsewhere(ASLEEP))),
+    timed("start-elsewhere-searching", |p| start_elsewhere(p, SEARCHING, LOOT)),
+    timed("start-elsewhere-napping", |p| start_elsewhere(p, Duration::ZERO, Duration::ZERO)),
+    timed("start-elsewhere-asleep", |p| start_elsewhere(p, ASLEEP, LOOT)),
     Case {
         floor: Floor::Handoff,
         ..timed("start-from-outside", |p| Ok(delays_outside(p, Duration::ZERO)))
@@ -130,6 +136,10 @@ pub const CASES: &[Case] = &[
         floor: Floor::Threads,
         ..timed("runtime", |p| Ok(values(repeat(p, |n| ops::life_of_a_runtime(n, 2)))))
     },
+    timed("balance-together-1", |p| balance(p, 1, balance::woken_together)),
+    timed("balance-together-2", |p| balance(p, 2, balance::woken_together)),
+    timed("balance-at-once-1", |p| balance(p, 1, balance::woken_at_once)),
+    timed("balance-at-once-2", |p| balance(p, 2, balance::woken_at_once)),
     timed("first-start", |p| Ok(first_start(p))),
     sized("memory-parked-100000", |p| memory::parked(p.size(100_000, 10_000))),
     sized("memory-parked-1000000", |p| memory::parked(p.size(1_000_000, 20_000))),
@@ -193,6 +203,11 @@ fn delays_inside(
     Ok(percentiles(&runtime.block_on(|| sample(plan, start))))
 }
 
+fn start_elsewhere(plan: &Plan, gap: Duration, work: Duration) -> anyhow::Result<Values> {
+    let work = if work.is_zero() { Work::NONE } else { Work::calibrate(work) };
+    delays_inside(plan, 2, || ops::start_elsewhere(gap, work))
+}
+
 fn delays_outside(plan: &Plan, gap: Duration) -> Values {
     let runtime = ops::runtime(2);
     percentiles(&sample(plan, || ops::start_from_outside(&runtime, gap)))
@@ -216,6 +231,16 @@ fn batch(plan: &Plan, workers: usize) -> Values {
 fn from_outside(plan: &Plan) -> Values {
     let runtime = ops::runtime(2);
     values(repeat(plan, |n| ops::spawn_from_outside(&runtime, n)))
+}
+
+/// All tasks of `variant`, from the first spawn to the last end.
+fn balance(
+    plan: &Plan,
+    workers: usize,
+    variant: fn(u32, Work) -> Duration,
+) -> anyhow::Result<Values> {
+    let work = Work::calibrate(BALANCED_WORK);
+    inside(plan, workers, |n| (0..n).map(|_| variant(BALANCED, work)).sum())
 }
 
 /// Spawn, first start and park: on stacks that were never used, and again on the same stacks.

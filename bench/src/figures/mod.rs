@@ -1,14 +1,17 @@
 //! The figures: what the library's calls cost, each beside its floor and its target.
 //!
 //! * [`ops`]: the calls themselves, in loops; the criterion benches run the same.
+//! * [`balance`], [`work`]: tasks that wait and then compute for a known time.
 //! * [`floor`]: what the machine charges for the least that such calls can consist of.
 //! * [`harness`]: warm-up, repetition, medians, within one process.
 //! * [`cases`], [`memory`]: what one process measures, and prints as one JSON line.
 //! * [`rows`]: the table: which value of which case, its floor, its target.
-//! * [`rounds`], [`progress`]: a process for each case, in interleaved rounds, and what is shown of it.
+//! * [`rounds`], [`progress`]: a process for each case, in interleaved rounds, and what is shown of
+//!   it.
 //! * [`stats`], [`verdict`], [`machine`], [`report`]: from samples to the printed page.
 //! * [`count`]: a number of operations and nothing else, for a tool that counts instructions.
 
+pub mod balance;
 pub mod cases;
 pub mod count;
 pub mod floor;
@@ -22,6 +25,7 @@ pub mod rounds;
 pub mod rows;
 pub mod stats;
 pub mod verdict;
+pub mod work;
 
 use std::process::ExitCode;
 

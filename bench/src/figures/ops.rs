@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use cygnet::coroutine::Coroutine;
 use cygnet::{LocalTask, Runtime, Task, Unparker};
 
+use super::work::Work;
+
 /// The size of stack that tasks with a coroutine of their own ask for: what others get unasked.
 const STACK: usize = 64 << 10;
 
@@ -326,15 +328,22 @@ pub fn start_on_own_stack() -> (Instant, Instant) {
 }
 
 /// From a spawn to the first instruction on another worker, while the spawner computes and does not
-/// call the scheduler; `gap` before the spawn lets the other worker go to sleep. Needs two workers.
+/// call the scheduler. Needs two workers.
+///
+/// The child does `work` after that, and `gap` is the time from the end of one child to the spawn of
+/// the next; on these two depends what the other worker does when the spawn comes.
 #[must_use]
-pub fn start_elsewhere(gap: Duration) -> (Instant, Instant) {
+pub fn start_elsewhere(gap: Duration, work: Work) -> (Instant, Instant) {
     let idle = Instant::now();
     while idle.elapsed() < gap {
         spin_loop();
     }
     let before = Instant::now();
-    let child = cygnet::spawn(Instant::now);
+    let child = cygnet::spawn(move || {
+        let started = Instant::now();
+        work.run(1);
+        started
+    });
     while !child.is_finished() {
         spin_loop();
     }
