@@ -152,7 +152,7 @@ impl Figure {
             _ => String::new(),
         };
         let target = match (self.target, self.target_r) {
-            (Some(most), Some(r)) => format!("{} = {r} r", amount(most, self.unit)),
+            (Some(most), Some(r)) => format!("{} or {r} r", amount(most, self.unit)),
             (most, _) => show(most),
         };
         let value = match &self.skipped {
@@ -367,7 +367,7 @@ mod tests {
         let figure = Figure::new(row("spawn+join in place, 1 worker"), &results);
         let cells = figure.cells();
         assert_eq!(cells[1], "24.0 ns");
-        assert_eq!(cells[4..], ["8.00 ns", "25.0 ns = 3 r", "yes"].map(str::to_owned));
+        assert_eq!(cells[4..], ["8.00 ns", "25.0 ns or 3 r", "yes"].map(str::to_owned));
     }
 
     #[test]

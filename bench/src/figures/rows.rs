@@ -209,6 +209,38 @@ mod tests {
     }
 
     #[test]
+    fn the_targets_are_these() {
+        let in_two_units = |time: f64, r: f64| Target::time(time).in_r(r);
+        let expected = [
+            ("coroutine resume + yield, one way", Target::time(3.0)),
+            ("spawn+join in place, 1 worker", in_two_units(25.0, 3.0)),
+            ("spawn+join in place, 2 workers", in_two_units(25.0, 3.0)),
+            ("spawn+join own stack, 1 worker", in_two_units(55.0, 6.0)),
+            ("spawn+join own stack, 2 workers", in_two_units(55.0, 6.0)),
+            ("spawn+join through the loop, 1 worker", in_two_units(55.0, 6.0)),
+            ("spawn+join through the loop, 2 workers", in_two_units(55.0, 6.0)),
+            ("batch, a task, later rounds, 1 worker", Target::time(30.0)),
+            ("batch, a task, later rounds, 2 workers", Target::time(30.0)),
+            ("batch, 2 workers to 1", Target::ratio(1.0)),
+            ("yield, 2 tasks", Target::time(10.0)),
+            ("yield, 1,000 tasks", Target::time(15.0)),
+            ("park/unpark step, one worker", Target::time(45.0)),
+            ("park/unpark step, across two", Target::time(1e3)),
+            ("spawn from outside and wait, 2 workers", Target::time(5e3)),
+            ("balance, woken together, 2 workers to 1", Target::ratio(0.6)),
+            ("balance, woken at once, 2 workers to 1", Target::ratio(0.6)),
+            ("parked task, 100,000", Target::bytes(4400.0)),
+            ("parked task, 1,000,000", Target::bytes(4400.0)),
+            ("queued task, 1,000,000, without handle", Target::bytes(160.0)),
+            ("runtime of 2 workers, built and dropped", Target::time(60e3)),
+            ("first start and park, fresh page", Target::time(2.5e3)),
+        ];
+        let with_target = ROWS.iter().filter(|row| row.target != STATED);
+        let with_target: Vec<_> = with_target.map(|row| (row.name, row.target)).collect();
+        assert_eq!(with_target, expected);
+    }
+
+    #[test]
     fn a_floor_of_its_own_is_one_that_the_case_measures() {
         for row in ROWS {
             if let Some(floor @ (Floor::Handoff | Floor::Threads)) = row.floor {
