@@ -40,8 +40,8 @@ pub struct FiguresArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Rounds over which the median is taken, each a process of its own for each case [default: 15,
-    /// with --quick 3]
+    /// Rounds over which the median is taken, each a process of its own for each case; memory is
+    /// measured in three of them [default: 15, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
     /// Measure for a shorter time and with fewer tasks: a look, not a figure to be published

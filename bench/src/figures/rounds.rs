@@ -24,7 +24,7 @@ const QUICK_ROUNDS: u32 = 3;
 /// How often a disturbed measurement is repeated.
 const REPEATS: u32 = 3;
 /// What repeats may take of the time of first attempts.
-const REPEATS_PART: f64 = 0.5;
+const REPEATS_PART: f64 = 0.75;
 /// What others may use: this part of the time, and two ticks of the kernel's clock for rounding.
 const FOREIGN_PART: f64 = 0.05;
 const FOREIGN_SECONDS: f64 = 0.02;
@@ -104,6 +104,8 @@ fn measure_all(
             attempts.push((case, attempt));
             progress.step();
         }
+        // Those first that have had the least of the budget.
+        attempts.sort_by_key(|(case, _)| results.by_case[case.name].repeated);
         for _ in 0..repeats {
             for (case, best) in attempts.iter_mut().filter(|(case, best)| best.counts_not(case)) {
                 if budget <= 0.0 {
@@ -223,8 +225,10 @@ mod tests {
     #[test]
     fn a_machine_that_is_never_quiet_gets_a_bounded_number_of_repeats() {
         let results = played(&["yield-2", "yield-1000"], 10, |_| (1.0, 0.5));
-        let repeated: u32 = results.by_case.values().map(|m| m.repeated).sum();
-        assert_eq!(repeated, 10, "half as many as there are measurements");
+        let repeated: Vec<_> = results.by_case.values().map(|m| m.repeated).collect();
+        let parts = f64::from(repeated.iter().sum::<u32>()) / 20.0;
+        assert_eq!(parts, REPEATS_PART, "of the twenty that there are");
+        assert!(repeated[0].abs_diff(repeated[1]) <= 1, "{repeated:?}");
         assert_eq!(results.by_case["yield-2"].disturbed, 10);
     }
 
