@@ -105,7 +105,7 @@ impl Worker {
 
     /// A new coroutine for a fresh task; none if there is no task, or no stack for it.
     fn begin_fresh(&self) -> Option<*const Strand> {
-        if !self.has_fresh() {
+        if !self.has_fresh() || !self.may_start() {
             return None;
         }
         if self.remote.front.wants_attention() {

@@ -18,6 +18,7 @@ use crate::scheduler::item::Item;
 use crate::scheduler::run_queue::RunQueue;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
+use crate::scheduler::spread::Spread;
 use crate::shim;
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crossbeam_deque::{Stealer, Worker as Deque};
@@ -133,6 +134,7 @@ pub(crate) struct Worker {
     pub(crate) vacated: Cell<*const Strand>,
     /// Decisions until those who come last are owed a turn.
     tick: Cell<u32>,
+    pub(crate) spread: Spread,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,
     /// Whose turn it is when a task that could go on for ever gives way.
@@ -181,6 +183,7 @@ impl Worker {
             exhausted: Cell::new(false),
             vacated: Cell::new(ptr::null()),
             tick: Cell::new(PERIOD),
+            spread: Spread::new(),
             turn: Cell::new(0),
             next_turn: Cell::new(Turn::Ready),
             offers: Cell::new(0),
