@@ -75,17 +75,6 @@ unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) 
 /// # });
 /// ```
 ///
-/// What the closure captures and what it returns must be `Send`, as it may start on another thread:
-///
-/// ```compile_fail,E0277
-/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-/// # rt.block_on(|| {
-/// let shared = std::rc::Rc::new(7);
-/// let child = cygnet::spawn(move || *shared); // `Rc<i32>` cannot be sent
-/// # drop(child);
-/// # });
-/// ```
-///
 /// ```compile_fail,E0277
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
 /// # rt.block_on(|| {
@@ -177,7 +166,7 @@ where
     LocalTask { task: Task::new(claim), here: PhantomData }
 }
 
-/// Spawns a child that may change workers (threads) at each suspension.
+/// Spawns a child that may change workers (threads) whenever it waits.
 ///
 /// Started or not, any worker may take it when it is ready, so one that waits often is balanced
 /// better than a pinned one. A yield leaves it where it is.

@@ -306,7 +306,8 @@ impl<T> Task<T> {
     ///
     /// Suspends the calling task, or blocks a plain thread, unless the task has ended. A child that
     /// nobody has started yet is called right here if more than half of the stack is left: with the
-    /// spawn that costs no locked instruction, else five (the architecture document lists them).
+    /// spawn that costs no locked instruction; two if it needs a stack of its own; five if it has been
+    /// started before (the architecture document lists them).
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with the payload if the closure panicked; [`JoinError::NotStarted`]
