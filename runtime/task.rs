@@ -5,12 +5,12 @@ use crate::retire::record::{JoinedAtHome, Phase, Record};
 use crate::retire::tree::Node;
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
+use crate::scheduler::call::call_child;
 use crate::scheduler::cancel::{cancel, unlink};
 use crate::scheduler::complete::{
     dispose, dispose_by_handle, free_bare, release, release_parent, release_run,
 };
 use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
-use crate::scheduler::run::call_child;
 use crate::scheduler::wait::await_end_anywhere;
 use crate::scheduler::worker::Worker;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Cancelling a task, and how a cancel finds a child that the task has called in place.
 //!
 //! A cancel marks a task and cuts its wait short, if it is in one that may be cut. A task that has called
-//! a child in a join ([`crate::scheduler::run::call_child`]) is in no wait of its own: it would have been,
+//! a child in a join ([`crate::scheduler::call::call_child`]) is in no wait of its own: it would have been,
 //! in that join, and the cancel would have cancelled the child. So it does that here too.
 //!
 //! # Protocol

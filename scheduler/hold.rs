@@ -12,10 +12,10 @@
 use crate::retire::chain::{restore_chain, suspend_chain};
 use crate::retire::record::{Phase, Record};
 use crate::retire::tree::Node;
+use crate::scheduler::call::start;
 use crate::scheduler::complete::release;
 use crate::scheduler::idle::Rest;
 use crate::scheduler::item::{Item, Runnable};
-use crate::scheduler::run::start;
 use crate::scheduler::worker::{Worker, task_of};
 use std::ptr::NonNull;
 

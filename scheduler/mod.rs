@@ -1,10 +1,12 @@
 //! Workers: how tasks wait, wake, travel and end.
 //!
 //! `README.md` is the map of the protocols. `worker` is what a thread owns; `run` its loop and its
-//! switches; `front`, `run_queue`, `inbox` and `item` its queues; `search` and `idle` what it does
-//! when they are empty, `spread` who starts tasks; `wait`, `cancel`, `hold` and `complete` how a task sleeps and ends.
+//! switches, `pick` what comes next, `call` how a task runs; `front`, `run_queue`, `inbox` and `item`
+//! its queues; `search` and `idle` what it does when they are empty, `spread` who starts tasks; `wait`,
+//! `cancel`, `hold` and `complete` how a task sleeps and ends.
 
 pub(crate) mod blocking;
+pub(crate) mod call;
 pub(crate) mod cancel;
 pub(crate) mod complete;
 mod front;
@@ -15,6 +17,7 @@ mod item;
 #[cfg(all(test, loom))]
 mod models;
 pub(crate) mod no_suspend;
+mod pick;
 pub(crate) mod root;
 pub(crate) mod run;
 mod run_queue;

@@ -9,7 +9,7 @@
 
 use crate::retire::tree::WorkerNumber;
 use crate::scheduler::idle::{Rest, Roused};
-use crate::scheduler::run::BATCH;
+use crate::scheduler::pick::BATCH;
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric::heavy;

@@ -11,7 +11,7 @@
 //! Tasks that run to their end without waiting take no new coroutine, and know nothing of this. The
 //! numbers of others are read without order: they are advice.
 
-use crate::scheduler::run::BATCH;
+use crate::scheduler::pick::BATCH;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::shim::spin_loop;

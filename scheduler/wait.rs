@@ -11,7 +11,7 @@ use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::{Strand, Turn, Worker};
-use crate::scheduler::{cancel, hold, run};
+use crate::scheduler::{call, cancel, hold};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
 use std::ptr::{self, NonNull};
@@ -179,7 +179,7 @@ impl Worker {
                 break;
             }
             worker.counters().in_place.add(1);
-            run::call(worker, child);
+            call::call(worker, child);
             worker = Worker::current().expect("tasks run on workers");
         }
         if frame.node.close() {

@@ -1,0 +1,92 @@
+//! How a task runs on the stack that its worker stands on, from its first instruction to its last.
+
+use crate::retire::record::{Extras, Failure, JoinedAtHome, Phase, Record, drop_payload, quietly};
+use crate::retire::tree::{NOBODY, Node, WorkerNumber};
+use crate::scheduler::complete::{complete, dispose};
+use crate::scheduler::worker::Worker;
+use std::ptr::NonNull;
+
+/// Runs a claimed task on the present stack, to its end, and completes it.
+pub(crate) fn start(worker: &Worker, record: NonNull<Record>) {
+    worker.counters().tasks.add(1);
+    call(worker, record);
+}
+
+/// As `start`, without counting it.
+pub(crate) fn call(worker: &Worker, record: NonNull<Record>) {
+    run_in_place(worker, record);
+    // SAFETY: the task has just ended here; its run reference is in our hand.
+    unsafe { complete(Worker::current().expect("tasks run on workers"), record) };
+}
+
+/// Calls a child that the running task has claimed and has the handle of, without completing it. Neither
+/// is migratable where it matters: the child stays, and so does the frame below it.
+#[inline(always)]
+pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    worker.counters().in_place.add(1);
+    task.at_home.set(JoinedAtHome::Called);
+    let outer = enter_node(worker, task, worker.number());
+    execute(worker, record);
+    if let Some(extras) = task.extras() {
+        drop_locals(extras);
+    }
+    worker.node.set(outer);
+}
+
+/// Makes a claimed task the one that runs here; returns the node that was.
+#[inline(always)]
+fn enter_node(worker: &Worker, task: &Record, home: WorkerNumber) -> *const Node {
+    if task.phase() != Phase::Running {
+        task.set_phase(Phase::Running);
+    }
+    task.node.set_home(home);
+    worker.node.replace(&raw const task.node)
+}
+
+/// Runs the closure of a claimed task, or drops it if it is too late for a start.
+#[inline(always)]
+fn execute(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    if task.wait.is_cancelled() || worker.shared().is_closing() {
+        // SAFETY: claimed by the caller.
+        unsafe { Record::abandon(record, Failure::NotStarted) };
+    } else {
+        // SAFETY: claimed by the caller.
+        unsafe { Record::run(record) };
+    }
+}
+
+/// Runs a claimed task on the present stack without completing it.
+fn run_in_place(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    let home = if task.traits.migratable { NOBODY } else { worker.number() };
+    let outer = enter_node(worker, task, home);
+    execute(worker, record);
+    task.stored.set(true);
+    if let Some(extras) = task.extras() {
+        drop_locals(extras);
+    }
+    if task.join.is_detached() {
+        // As long as the task is still the current one: its result's destructor may use it.
+        // SAFETY: the handle is gone, so the outcome is ours.
+        unsafe { dispose(record) };
+    }
+    let worker = Worker::current().expect("tasks run on workers");
+    worker.node.set(outer);
+}
+
+/// Drops a task's own bindings of task-locals while it is still the current one: the record may live
+/// on, and these are a user's types.
+#[cold]
+fn drop_locals(extras: &Extras) {
+    // SAFETY: the chain belongs to whoever runs the task, and no reference into it is out: `scope` has
+    // put back what the task began with.
+    let locals = unsafe { std::mem::take(&mut *extras.locals.get()) };
+    if let Some(payload) = quietly(|| drop(locals)) {
+        drop_payload(payload);
+    }
+}
