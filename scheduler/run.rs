@@ -100,7 +100,12 @@ impl Worker {
         let class = self.class_for(unsafe { record.as_ref() });
         let strand = self.new_strand(class, record.as_ptr());
         if strand.is_none() {
-            self.dedicated.set(record.as_ptr());
+            // One that an earlier attempt has left there is not to be lost.
+            if self.dedicated.get().is_null() {
+                self.dedicated.set(record.as_ptr());
+            } else {
+                shortage::put_back(self, record);
+            }
         }
         strand
     }

@@ -65,6 +65,29 @@ fn fresh_tasks_wait_for_a_stack_and_none_is_lost() {
 }
 
 #[test]
+fn no_fresh_task_is_lost_while_another_joins_again_and_again_on_the_only_stack() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let handle = rt.handle();
+        let ended = Arc::new(AtomicUsize::new(0));
+        rt.block_on(|| {
+            for _ in 0..100 {
+                let ended = ended.clone();
+                let count = move || ended.fetch_add(1, Ordering::Relaxed);
+                handle.spawn(count).unwrap().detach();
+            }
+            // Often enough that the fresh ones have their turn many times, and never a stack.
+            for _ in 0..10_000 {
+                spawn(|| ()).join().unwrap();
+            }
+        });
+        while ended.load(Ordering::Relaxed) < 100 {
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
 fn parked_tasks_that_hold_all_stacks_keep_fresh_ones_waiting_until_they_go_on() {
     within(|| {
         for workers in [1, 2] {
