@@ -1,10 +1,11 @@
 //! Coroutines inside of tasks.
 
-use crate::{again, assert_aborted};
+use crate::{again, assert_aborted, message};
 use cygnet::coroutine::{self, Builder, Coroutine, Resumed};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cygnet::{Runtime, scope, spawn, yield_now};
+use cygnet::{Runtime, no_suspend, scope, spawn, yield_now};
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
@@ -77,6 +78,22 @@ fn a_scope_inside_a_coroutine_waits_for_its_tasks() {
         co.resume(100).unwrap().returned().unwrap()
     });
     assert_eq!(sum, 4950);
+}
+
+#[test]
+fn a_body_in_a_task_cannot_suspend_inside_of_its_own_no_suspend() {
+    runtime(1).block_on(|| {
+        let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
+            let section = || no_suspend(|| yielder.suspend(()));
+            let said = catch_unwind(AssertUnwindSafe(section)).unwrap_err();
+            assert!(message(&*said).contains("inside no_suspend"));
+            yielder.suspend(());
+        });
+        assert_eq!(co.resume(()), Ok(Resumed::Yielded(())));
+        yield_now().unwrap();
+        // A section of the resumer's is no matter.
+        assert_eq!(no_suspend(|| co.resume(())), Ok(Resumed::Returned(())));
+    });
 }
 
 #[test]
