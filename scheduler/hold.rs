@@ -7,7 +7,8 @@
 //! other workers, and otherwise blocks its thread until the wait is over.
 //!
 //! What cannot end so (a descendant, stolen by another worker, that waits for a task whose home is the
-//! held worker) hangs, and is a documented limit.
+//! held worker) hangs, and is a documented limit. So does what a hold below another one gives away, if
+//! all other workers are held too: they look for it only where there is but one worker.
 
 use crate::retire::chain::{restore_chain, suspend_chain};
 use crate::retire::record::{Phase, Record};
@@ -71,7 +72,10 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
                     Runnable::Started(record) => started.push(record),
                 }
             }
-            worker.next_local()
+            let local = worker.next_local();
+            // A hold below another one has put there what descends from the other's task, and with one
+            // worker nobody else takes it.
+            if local.is_none() && shared.workers() == 1 { worker.next_injected() } else { local }
         });
         let Some(record) = fresh else { break };
         // SAFETY: we hold its run reference.

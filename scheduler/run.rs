@@ -470,7 +470,7 @@ impl Worker {
         }
     }
 
-    fn next_injected(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_injected(&self) -> Option<NonNull<Record>> {
         use crossbeam_deque::Steal;
         let injector = &self.shared().injector;
         while !injector.is_empty() {
