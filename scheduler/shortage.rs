@@ -24,7 +24,7 @@
 //!
 //! A worker that starves, or idles under pressure, notes itself in the books before it lies down, and
 //! strikes itself out, under the same lock, before it does anything else. So whoever holds the lock and
-//! finds all workers noted has stopped the world: no task runs and the tree does not change, but for
+//! finds all workers noted, none of them with orders that it has not got up for yet, has stopped the world: no task runs and the tree does not change, but for
 //! what foreign threads do (spawn, unpark, cancel, drop handles). The last one to be noted looks at
 //! everything (verdict.rs): it finds guests' hosts on any worker and leaves orders for them; and if there
 //! is none, it passes a verdict if
@@ -223,7 +223,8 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     }
     books.lines[me].resting = true;
     let mut ordered = Vec::new();
-    if books.lines.iter().all(|line| line.resting) {
+    // One that has orders is about to get up, and what it was told to do comes first.
+    if books.lines.iter().all(|line| line.resting && line.orders.is_empty()) {
         judge(worker, &mut books, &mut ordered);
         if ordered.contains(&me) {
             books.lines[me].resting = false;

@@ -450,6 +450,62 @@ fn a_local_task_without_a_stack_is_run_as_a_guest_too() {
     });
 }
 
+/// Stands for a thread that the system does not run for a while.
+unsafe extern "C" fn doze(_: libc::c_int) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+    // SAFETY: the pointers are to a live value and null.
+    unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
+}
+
+#[test]
+#[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
+fn a_worker_that_is_slow_to_get_up_is_not_told_twice_to_run_the_same_guest() {
+    // SAFETY: no precondition.
+    let this_thread = || unsafe { libc::gettid() };
+    within(|| {
+        // SAFETY: a handler for a signal that nobody else uses here.
+        unsafe { libc::signal(libc::SIGUSR1, doze as *const () as libc::sighandler_t) };
+        let rt = runtime(2, 2);
+        let (send, receive) = std::sync::mpsc::channel();
+        let compute = Arc::new(AtomicBool::new(true));
+        let neighbour = rt.spawn({
+            let (compute, send) = (compute.clone(), send.clone());
+            move || {
+                send.send(this_thread()).unwrap();
+                while compute.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
+                park().is_err()
+            }
+        });
+        receive.recv().unwrap();
+        let called = Arc::new(AtomicUsize::new(0));
+        let host = rt.spawn({
+            let called = called.clone();
+            move || {
+                // So many that their worker does not come to the guest behind them.
+                (0..20_000).for_each(|_| spawn_local(|| ()).detach());
+                let guest = spawn_local(move || called.fetch_add(1, Ordering::Relaxed));
+                deep(|| {
+                    send.send(this_thread()).unwrap();
+                    guest.join()
+                })
+            }
+        });
+        let worker = receive.recv().unwrap();
+        // It rests, but for short looks at some of its tasks; the neighbour's is the last to rest.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        // SAFETY: a thread of this process.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), worker, libc::SIGUSR1) };
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        compute.store(false, Ordering::Release);
+        assert_eq!(host.join().unwrap().unwrap(), 0);
+        drop(neighbour);
+        drop(rt);
+        assert_eq!(called.load(Ordering::Relaxed), 1);
+    });
+}
+
 #[test]
 fn a_runtime_that_is_dropped_while_tasks_wait_for_stacks_ends_without_calling_them() {
     struct Dropped(Arc<AtomicUsize>);
