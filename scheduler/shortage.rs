@@ -449,6 +449,10 @@ pub(crate) fn see_off(worker: &Worker) {
 fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
     // SAFETY: claimed.
     let task = unsafe { record.as_ref() };
+    if task.phase() != Phase::Running {
+        // From the front, where it was private.
+        task.set_phase(Phase::Running);
+    }
     task.node.set_home(worker.number());
     let outer = worker.node.replace(&raw const task.node);
     // What it has captured is dropped: destructors of a user's, which cannot wait on this stack.

@@ -369,6 +369,22 @@ fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ende
     target_arch = "aarch64",
     ignore = "the usual stack is larger there, and the large child fits"
 )]
+fn a_task_that_was_cancelled_before_it_left_the_front_ends_without_a_stack() {
+    within(|| {
+        let rt = narrow().build().unwrap();
+        rt.block_on(|| {
+            drop(spawn(|| unreachable!("it was cancelled before its start")));
+            let error = spawn(greedy()).join().unwrap_err();
+            assert!(matches!(error, JoinError::NoStack(_)), "{error}");
+        });
+    });
+}
+
+#[test]
+#[cfg_attr(
+    target_arch = "aarch64",
+    ignore = "the usual stack is larger there, and the large child fits"
+)]
 fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
     within(|| {
         let rt = narrow().build().unwrap();
