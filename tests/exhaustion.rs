@@ -5,7 +5,8 @@ mod common;
 
 use common::within;
 use cygnet::{
-    Builder, JoinError, Runtime, checkpoint, park, scope, spawn, spawn_local, unparker, yield_now,
+    Builder, JoinError, Runtime, YieldTo, checkpoint, park, scope, spawn, spawn_local, unparker,
+    yield_now, yield_to,
 };
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -214,6 +215,34 @@ fn a_cancel_of_the_waiter_comes_into_force_after_the_guest_has_ended() {
         drop(task);
         go_on.store(true, Ordering::Release);
         drop(rt);
+    });
+}
+
+#[test]
+fn a_waiter_that_was_cancelled_goes_on_and_is_not_asked_for_its_stack_for_ever() {
+    within(|| {
+        let rt = runtime(1, 2);
+        let (send, receive) = std::sync::mpsc::channel();
+        let (give, take) = std::sync::mpsc::channel();
+        let waiter = rt.spawn(move || {
+            let child = spawn(move || {
+                send.send(unparker()).unwrap();
+                park().unwrap();
+                // Its parent is ready from now on, and would have had room for a child of ours.
+                drop::<cygnet::Task<bool>>(take.recv().unwrap());
+                spawn(|| ()).detach();
+            });
+            assert_eq!(yield_to(&child), Ok(YieldTo::Ran));
+            // No stack is left for this one.
+            cygnet::task().stack_size(4 << 20).unwrap().spawn(|| ()).detach();
+            child.join().is_err()
+        });
+        let child = receive.recv().unwrap();
+        give.send(waiter).unwrap();
+        // Long enough for the parent to wait.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        child.unpark();
+        assert_eq!(rt.block_on(|| 7), 7);
     });
 }
 
