@@ -470,7 +470,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn next_injected(&self) -> Option<NonNull<Record>> {
+    fn next_injected(&self) -> Option<NonNull<Record>> {
         use crossbeam_deque::Steal;
         let injector = &self.shared().injector;
         while !injector.is_empty() {

@@ -482,6 +482,40 @@ fn no_error_is_given_while_a_task_waits_for_another_runtime() {
 }
 
 #[test]
+fn a_child_without_a_stack_is_called_by_the_worker_that_is_held_until_it_ends() {
+    struct Late<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for Late<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+    within(|| {
+        let rt = runtime(2, 2);
+        let (send, receive) = std::sync::mpsc::channel();
+        let parked = rt.spawn(move || {
+            send.send(unparker()).unwrap();
+            park().unwrap();
+        });
+        let unparker = receive.recv().unwrap();
+        let called = AtomicUsize::new(0);
+        let error = rt.try_block_on(|| {
+            let _late = Late(|| {
+                scope(|s| {
+                    s.spawn(|| called.fetch_add(1, Ordering::Relaxed));
+                    // Long enough for the other worker to take it, and to find no stack for it.
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                });
+            });
+            panic!("here")
+        });
+        assert!(error.is_err());
+        assert_eq!(called.into_inner(), 1);
+        unparker.unpark();
+        parked.join().unwrap();
+    });
+}
+
+#[test]
 fn a_local_task_without_a_stack_is_run_as_a_guest_too() {
     within(|| {
         let rt = runtime(1, 1);
