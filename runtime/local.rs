@@ -5,6 +5,7 @@
 //! parent's chain, at the cost of one reference count, and only if there is one.
 
 use crate::retire::record::Record;
+use crate::runtime::coroutine::Pin;
 use crate::runtime::here;
 use crate::scheduler::worker::Worker;
 use std::any::Any;
@@ -95,6 +96,7 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
         let (_, task) = here("TaskLocal::scope");
         // SAFETY: the running task.
         let task = unsafe { task.as_ref() };
+        let _pin = Pin::innermost();
         let outer = chain(task).clone();
         let binding: Arc<dyn Any + Send + Sync> =
             Arc::new(Binding { key: self.key(), value: Arc::new(value), outer: outer.clone() });

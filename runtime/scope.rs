@@ -2,6 +2,7 @@
 
 use crate::retire::record::{Traits, drop_payload};
 use crate::retire::wait::WaitKind;
+use crate::runtime::coroutine::Pin;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
 use crate::runtime::spawn::terms;
@@ -93,6 +94,7 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 {
     let (worker, task) = here("scope");
+    let _pin = Pin::innermost();
     let mut scope =
         Scope { frame: ScopeFrame::new(worker, task), scope: PhantomData, env: PhantomData };
     let outer = worker.node.replace(&raw const scope.frame.node);

@@ -65,7 +65,10 @@ pub(crate) struct BlockingPool {
 
 #[derive(Default)]
 struct Counts {
+    /// Those that there are or that are being started, for the bound.
     threads: AtomicUsize,
+    /// Those that will certainly look for a job: started, and not about to leave.
+    serving: AtomicUsize,
     /// Idle threads less queued jobs. A job takes its thread out of this number before it is sent, so
     /// none is ever promised to two.
     spare: AtomicIsize,
@@ -85,7 +88,9 @@ impl BlockingPool {
     pub(crate) unsafe fn submit(&self, job: &Job<'_>) {
         let counts = &self.counts;
         let spare = counts.spare.fetch_sub(1, Ordering::AcqRel);
-        if spare <= 0 && !self.start_thread() && counts.threads.load(Ordering::Acquire) == 0 {
+        // Not the number of all threads, in which others count what they have yet to start in vain. One
+        // that serves finds the job: it looks at `spare` after it has left `serving`.
+        if spare <= 0 && !self.start_thread() && counts.serving.load(Ordering::Acquire) == 0 {
             counts.spare.fetch_add(1, Ordering::AcqRel);
             job.run();
             // Nobody else knows the job.
@@ -118,18 +123,22 @@ impl BlockingPool {
 }
 
 fn serve(jobs: &Receiver<Sent>, counts: &Counts) {
+    counts.serving.fetch_add(1, Ordering::AcqRel);
     loop {
         counts.spare.fetch_add(1, Ordering::AcqRel);
         let job = loop {
             if let Ok(Sent(job)) = jobs.recv_timeout(PATIENCE) {
                 break job;
             }
-            // Leave only if no job has been promised this thread.
+            // Leave only if no job has been promised this thread. Out of `serving` first: a submitter
+            // whose job this does not see finds us gone.
+            counts.serving.fetch_sub(1, Ordering::AcqRel);
             let leaves = |spare: isize| (spare > 0).then(|| spare - 1);
             if counts.spare.fetch_update(Ordering::AcqRel, Ordering::Acquire, leaves).is_ok() {
                 counts.threads.fetch_sub(1, Ordering::AcqRel);
                 return;
             }
+            counts.serving.fetch_add(1, Ordering::AcqRel);
         };
         // SAFETY: its owner keeps it until the end.
         unsafe { perform(job) };

@@ -7,7 +7,12 @@
 //! other workers, and otherwise blocks its thread until the wait is over.
 //!
 //! What cannot end so (a descendant, stolen by another worker, that waits for a task whose home is the
-//! held worker) hangs, and is a documented limit.
+//! held worker) hangs, and is a documented limit. So does what a hold below another one gives away, if
+//! all other workers are held too.
+//!
+//! With one worker there is nobody to offer anything to, and where others starve (see `shortage`) they
+//! cannot start what they were given: then the held worker looks for descendants of its task in the
+//! injector too.
 
 use crate::retire::chain::{restore_chain, suspend_chain};
 use crate::retire::record::{Phase, Record};
@@ -17,7 +22,13 @@ use crate::scheduler::complete::release;
 use crate::scheduler::idle::Rest;
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::worker::{Worker, task_of};
+use crate::shim::atomic::Ordering;
+use crate::shim::time::Duration;
+use crossbeam_deque::Steal;
 use std::ptr::NonNull;
+
+/// How long a held worker rests while others starve.
+const FAMINE: Duration = Duration::from_millis(1);
 
 /// Holds the worker until `task`, which runs on it, is no longer parked.
 #[cold]
@@ -27,7 +38,9 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     let node = worker.node.get();
     // What is called meanwhile is not in the bare coroutine that the waiting task may be in.
     let chain = suspend_chain();
+    let shared = worker.shared();
     loop {
+        let starving = shared.pressure.load(Ordering::Relaxed);
         worker.collect();
         if !me.wait.is_parked() {
             // The waker has queued us, or is about to.
@@ -36,14 +49,16 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
                 break;
             }
         } else {
-            offer_or_run(worker, task);
+            offer_or_run(worker, task, starving);
             if !me.wait.is_parked() {
                 continue; // what was run was what it waited for
             }
         }
-        let shared = worker.shared();
-        shared.idle.rest(shared, worker.remote.index, Rest::Held, || {
-            worker.has_ready_besides_queue() || !worker.remote.front.is_empty()
+        let rest = if starving { Rest::HeldFor(FAMINE) } else { Rest::Held };
+        shared.idle.rest(shared, worker.remote.index, rest, || {
+            worker.has_ready_besides_queue()
+                || !worker.remote.front.is_empty()
+                || !starving && shared.pressure.load(Ordering::Relaxed)
         });
     }
     restore_chain(chain);
@@ -51,9 +66,11 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     Worker::current().expect("a held worker stays")
 }
 
-/// Runs fresh descendants of `task` that lie here, and lets others have the rest.
-fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
+/// Runs fresh descendants of `task` that lie here, and lets others have the rest. `starving`: others
+/// cannot start what they have.
+fn offer_or_run(worker: &Worker, task: NonNull<Record>, starving: bool) {
     let shared = worker.shared();
+    let mut injected = Vec::new();
     let mut others = Vec::new();
     let mut started = Vec::new();
     loop {
@@ -73,7 +90,12 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
             }
             worker.next_local()
         });
-        let Some(record) = fresh else { break };
+        let here = fresh.is_some();
+        let further = || {
+            let look = starving || shared.workers() == 1;
+            look.then(|| next_injected(worker, &mut started)).flatten()
+        };
+        let Some(record) = fresh.or_else(further) else { break };
         // SAFETY: we hold its run reference.
         let parent = unsafe { record.as_ref() }.node.parent;
         // SAFETY: as above.
@@ -82,9 +104,21 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
         // With no other worker there is nobody to offer it to: better a reported overflow than a hang.
         if (fits || shared.workers() == 1) && descends_from(parent, task) {
             start(worker, record);
-        } else {
+        } else if here {
             others.push(record);
+        } else {
+            injected.push(record);
         }
+    }
+    let missed = !injected.is_empty();
+    for record in injected {
+        // SAFETY: we hold its run reference.
+        unsafe { record.as_ref() }.unclaim();
+        shared.injector.push(Item::fresh(record));
+    }
+    if missed {
+        // One that looked meanwhile may have lain down.
+        shared.idle.notify(shared, true);
     }
     for record in others {
         // SAFETY: we hold its run reference.
@@ -99,6 +133,27 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
     for record in started {
         shared.injector.push(Item::started(record));
         shared.idle.notify(shared, true);
+    }
+}
+
+/// A fresh task of the injector, claimed.
+fn next_injected(worker: &Worker, started: &mut Vec<NonNull<Record>>) -> Option<NonNull<Record>> {
+    loop {
+        match worker.shared().injector.steal() {
+            Steal::Success(item) => match item.open() {
+                Runnable::Fresh(record) => {
+                    // SAFETY: the item holds a reference.
+                    if unsafe { record.as_ref() }.claim() {
+                        return Some(record);
+                    }
+                    // SAFETY: the item's reference, given up.
+                    unsafe { release(record, 1) };
+                }
+                Runnable::Started(record) => started.push(record),
+            },
+            Steal::Retry => std::hint::spin_loop(),
+            Steal::Empty => return None,
+        }
     }
 }
 

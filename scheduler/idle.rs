@@ -122,6 +122,8 @@ pub(crate) enum Rest {
     Nap(Duration),
     /// Wakes for its own inbox only.
     Held,
+    /// Likewise, or when the time is up.
+    HeldFor(Duration),
 }
 
 /// What ended a rest.
@@ -249,7 +251,7 @@ impl Idle {
             match rest {
                 Rest::Sleep => lists.asleep.push(worker),
                 Rest::Nap(_) => lists.napping.push(worker),
-                Rest::Held => {}
+                Rest::Held | Rest::HeldFor(_) => {}
             }
             self.publish(&lists);
         }
@@ -257,7 +259,7 @@ impl Idle {
         if !look() {
             me.sleep(match rest {
                 Rest::Sleep | Rest::Held => None,
-                Rest::Nap(time) => Some(time),
+                Rest::Nap(time) | Rest::HeldFor(time) => Some(time),
             });
         }
         let mut lists = self.lists();

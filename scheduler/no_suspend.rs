@@ -70,7 +70,7 @@ fn refuse() -> ! {
 /// How many sections the caller is in.
 #[inline]
 pub(crate) fn depth() -> u32 {
-    DEPTH.get()
+    with_depth(Cell::get)
 }
 
 /// Whether the caller is in a section that forbids suspension.

@@ -8,6 +8,7 @@ use crate::retire::record::{Phase, Record};
 use crate::retire::stack::StackClass;
 use crate::scheduler::complete::release;
 use crate::scheduler::item::{Item, Runnable};
+use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Turn, Worker};
 use crate::shim::atomic::Ordering;
 use std::ptr::{self, NonNull};
@@ -63,7 +64,12 @@ impl Worker {
         let class = self.class_for(unsafe { record.as_ref() });
         let strand = self.new_strand(class, record.as_ptr());
         if strand.is_none() {
-            self.dedicated.set(record.as_ptr());
+            // One that an earlier attempt has left there is not to be lost.
+            if self.dedicated.get().is_null() {
+                self.dedicated.set(record.as_ptr());
+            } else {
+                shortage::put_back(self, record);
+            }
         }
         strand
     }

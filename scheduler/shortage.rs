@@ -24,8 +24,8 @@
 //!
 //! A worker that starves, or idles under pressure, notes itself in the books before it lies down, and
 //! strikes itself out, under the same lock, before it does anything else. So whoever holds the lock and
-//! finds all workers noted has stopped the world: no task runs and the tree does not change, but for
-//! what foreign threads do (spawn, unpark, cancel, drop handles). The last one to be noted looks at
+//! finds all workers noted, none of them with orders that it has not got up for yet, has stopped the
+//! world: no task runs and the tree does not change, but for what foreign threads do (spawn, unpark, cancel, drop handles). The last one to be noted looks at
 //! everything (verdict.rs): it finds guests' hosts on any worker and leaves orders for them; and if there
 //! is none, it passes a verdict if
 //!
@@ -148,8 +148,7 @@ pub(crate) fn relieve(worker: &Worker) -> bool {
     };
     let mut ran = false;
     for order in orders {
-        ran = true;
-        carry_out(worker, order);
+        ran |= carry_out(worker, order);
     }
     ran || worker.exhausted.get() && look_here(worker)
 }
@@ -224,7 +223,8 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     }
     books.lines[me].resting = true;
     let mut ordered = Vec::new();
-    if books.lines.iter().all(|line| line.resting) {
+    // One that has orders is about to get up, and what it was told to do comes first.
+    if books.lines.iter().all(|line| line.resting && line.orders.is_empty()) {
         judge(worker, &mut books, &mut ordered);
         if ordered.contains(&me) {
             books.lines[me].resting = false;
@@ -322,10 +322,9 @@ fn look_here(worker: &Worker) -> bool {
         put_back(worker, record);
     }
     match found {
-        Some((record, host)) => carry_out(worker, Order::Visit(record, host)),
-        None => return ended,
+        Some((record, host)) => carry_out(worker, Order::Visit(record, host)) || ended,
+        None => ended,
     }
-    true
 }
 
 /// A coroutine of `worker` that waits for the end of the fresh task, or of one that ends after it, and
@@ -370,6 +369,10 @@ fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Strand> {
     if task.node.home() != worker.number() || task.phase() != Phase::Parked {
         return None;
     }
+    // One that a cancel has woken has the phase until it runs, and needs its stack for that.
+    if !task.wait.is_parked() {
+        return None;
+    }
     let place = ptr::with_exposed_provenance::<Strand>(task.place.load(Ordering::Relaxed));
     // SAFETY: the task is parked (or woken and not continued) at home, which runs nothing now, so its
     // coroutine is alive and suspended.
@@ -377,19 +380,19 @@ fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Strand> {
     ptr::eq(strand.task.get(), record.as_ptr()).then_some(strand)
 }
 
-fn carry_out(worker: &Worker, order: Order) {
+/// True if it has run or ended the task.
+fn carry_out(worker: &Worker, order: Order) -> bool {
     match order {
         Order::Refuse(record, reason) => {
-            if take_if_local(worker, record) {
+            let taken = take_if_local(worker, record);
+            if taken {
                 refuse(worker, record, Failure::NoStack(reason));
             }
+            taken
         }
         Order::Visit(record, host) => {
-            if take_if_local(worker, record) {
-                // SAFETY: the host is one of ours and suspended: nothing has run here since it was
-                // found.
-                visit(worker, record, unsafe { &*host });
-            }
+            // SAFETY: the host is one of ours and suspended: nothing has run here since it was found.
+            take_if_local(worker, record) && visit(worker, record, unsafe { &*host })
         }
     }
 }
@@ -406,15 +409,16 @@ fn take_if_local(worker: &Worker, record: NonNull<Record>) -> bool {
     true
 }
 
-/// Runs a claimed task on the stack of one that waits for it.
-fn visit(worker: &Worker, record: NonNull<Record>, host: &Strand) {
+/// Runs a claimed task on the stack of one that waits for it; false if that one has been woken, and the
+/// task is queued again.
+fn visit(worker: &Worker, record: NonNull<Record>, host: &Strand) -> bool {
     // SAFETY: the task of a suspended coroutine has not ended.
     let waiter = unsafe { &*host.task.get() };
     let shielded = if host.has_room_for_guest() { waiter.wait.shield() } else { None };
     let Some(shielded) = shielded else {
         // Cancelled meanwhile: it frees its stack.
         put_back(worker, record);
-        return;
+        return false;
     };
     host.lent.set(shielded);
     // SAFETY: suspended, with room; it waits for what cannot end before this task, and no cancel wakes
@@ -425,6 +429,7 @@ fn visit(worker: &Worker, record: NonNull<Record>, host: &Strand) {
     worker.adopt(unsafe { guest.as_ref() });
     worker.counters().in_place.add(1);
     worker.leave_main(guest.as_ptr());
+    true
 }
 
 /// A guest has ended: its host is its own again. On the main coroutine, at once.
@@ -449,6 +454,10 @@ pub(crate) fn see_off(worker: &Worker) {
 fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
     // SAFETY: claimed.
     let task = unsafe { record.as_ref() };
+    if task.phase() != Phase::Running {
+        // From the front, where it was private.
+        task.set_phase(Phase::Running);
+    }
     task.node.set_home(worker.number());
     let outer = worker.node.replace(&raw const task.node);
     // What it has captured is dropped: destructors of a user's, which cannot wait on this stack.

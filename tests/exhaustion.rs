@@ -5,7 +5,8 @@ mod common;
 
 use common::within;
 use cygnet::{
-    Builder, JoinError, Runtime, checkpoint, park, scope, spawn, spawn_local, unparker, yield_now,
+    Builder, JoinError, Runtime, YieldTo, checkpoint, park, scope, spawn, spawn_local, unparker,
+    yield_now, yield_to,
 };
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -60,6 +61,29 @@ fn fresh_tasks_wait_for_a_stack_and_none_is_lost() {
                 std::thread::yield_now();
             }
             assert!(rt.metrics().stacks_high_water <= stacks);
+        }
+    });
+}
+
+#[test]
+fn no_fresh_task_is_lost_while_another_joins_again_and_again_on_the_only_stack() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let handle = rt.handle();
+        let ended = Arc::new(AtomicUsize::new(0));
+        rt.block_on(|| {
+            for _ in 0..100 {
+                let ended = ended.clone();
+                let count = move || ended.fetch_add(1, Ordering::Relaxed);
+                handle.spawn(count).unwrap().detach();
+            }
+            // Often enough that the fresh ones have their turn many times, and never a stack.
+            for _ in 0..10_000 {
+                spawn(|| ()).join().unwrap();
+            }
+        });
+        while ended.load(Ordering::Relaxed) < 100 {
+            std::thread::yield_now();
         }
     });
 }
@@ -191,6 +215,34 @@ fn a_cancel_of_the_waiter_comes_into_force_after_the_guest_has_ended() {
         drop(task);
         go_on.store(true, Ordering::Release);
         drop(rt);
+    });
+}
+
+#[test]
+fn a_waiter_that_was_cancelled_goes_on_and_is_not_asked_for_its_stack_for_ever() {
+    within(|| {
+        let rt = runtime(1, 2);
+        let (send, receive) = std::sync::mpsc::channel();
+        let (give, take) = std::sync::mpsc::channel();
+        let waiter = rt.spawn(move || {
+            let child = spawn(move || {
+                send.send(unparker()).unwrap();
+                park().unwrap();
+                // Its parent is ready from now on, and would have had room for a child of ours.
+                drop::<cygnet::Task<bool>>(take.recv().unwrap());
+                spawn(|| ()).detach();
+            });
+            assert_eq!(yield_to(&child), Ok(YieldTo::Ran));
+            // No stack is left for this one.
+            cygnet::task().stack_size(4 << 20).unwrap().spawn(|| ()).detach();
+            child.join().is_err()
+        });
+        let child = receive.recv().unwrap();
+        give.send(waiter).unwrap();
+        // Long enough for the parent to wait.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        child.unpark();
+        assert_eq!(rt.block_on(|| 7), 7);
     });
 }
 
@@ -346,6 +398,22 @@ fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ende
     target_arch = "aarch64",
     ignore = "the usual stack is larger there, and the large child fits"
 )]
+fn a_task_that_was_cancelled_before_it_left_the_front_ends_without_a_stack() {
+    within(|| {
+        let rt = narrow().build().unwrap();
+        rt.block_on(|| {
+            drop(spawn(|| unreachable!("it was cancelled before its start")));
+            let error = spawn(greedy()).join().unwrap_err();
+            assert!(matches!(error, JoinError::NoStack(_)), "{error}");
+        });
+    });
+}
+
+#[test]
+#[cfg_attr(
+    target_arch = "aarch64",
+    ignore = "the usual stack is larger there, and the large child fits"
+)]
 fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
     within(|| {
         let rt = narrow().build().unwrap();
@@ -414,6 +482,40 @@ fn no_error_is_given_while_a_task_waits_for_another_runtime() {
 }
 
 #[test]
+fn a_child_without_a_stack_is_called_by_the_worker_that_is_held_until_it_ends() {
+    struct Late<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for Late<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+    within(|| {
+        let rt = runtime(2, 2);
+        let (send, receive) = std::sync::mpsc::channel();
+        let parked = rt.spawn(move || {
+            send.send(unparker()).unwrap();
+            park().unwrap();
+        });
+        let unparker = receive.recv().unwrap();
+        let called = AtomicUsize::new(0);
+        let error = rt.try_block_on(|| {
+            let _late = Late(|| {
+                scope(|s| {
+                    s.spawn(|| called.fetch_add(1, Ordering::Relaxed));
+                    // Long enough for the other worker to take it, and to find no stack for it.
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                });
+            });
+            panic!("here")
+        });
+        assert!(error.is_err());
+        assert_eq!(called.into_inner(), 1);
+        unparker.unpark();
+        parked.join().unwrap();
+    });
+}
+
+#[test]
 fn a_local_task_without_a_stack_is_run_as_a_guest_too() {
     within(|| {
         let rt = runtime(1, 1);
@@ -424,6 +526,62 @@ fn a_local_task_without_a_stack_is_run_as_a_guest_too() {
             })
         });
         assert_eq!(value.unwrap(), 7);
+    });
+}
+
+/// Stands for a thread that the system does not run for a while.
+unsafe extern "C" fn doze(_: libc::c_int) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+    // SAFETY: the pointers are to a live value and null.
+    unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
+}
+
+#[test]
+#[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
+fn a_worker_that_is_slow_to_get_up_is_not_told_twice_to_run_the_same_guest() {
+    // SAFETY: no precondition.
+    let this_thread = || unsafe { libc::gettid() };
+    within(|| {
+        // SAFETY: a handler for a signal that nobody else uses here.
+        unsafe { libc::signal(libc::SIGUSR1, doze as *const () as libc::sighandler_t) };
+        let rt = runtime(2, 2);
+        let (send, receive) = std::sync::mpsc::channel();
+        let compute = Arc::new(AtomicBool::new(true));
+        let neighbour = rt.spawn({
+            let (compute, send) = (compute.clone(), send.clone());
+            move || {
+                send.send(this_thread()).unwrap();
+                while compute.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
+                park().is_err()
+            }
+        });
+        receive.recv().unwrap();
+        let called = Arc::new(AtomicUsize::new(0));
+        let host = rt.spawn({
+            let called = called.clone();
+            move || {
+                // So many that their worker does not come to the guest behind them.
+                (0..20_000).for_each(|_| spawn_local(|| ()).detach());
+                let guest = spawn_local(move || called.fetch_add(1, Ordering::Relaxed));
+                deep(|| {
+                    send.send(this_thread()).unwrap();
+                    guest.join()
+                })
+            }
+        });
+        let worker = receive.recv().unwrap();
+        // It rests, but for short looks at some of its tasks; the neighbour's is the last to rest.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        // SAFETY: a thread of this process.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), worker, libc::SIGUSR1) };
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        compute.store(false, Ordering::Release);
+        assert_eq!(host.join().unwrap().unwrap(), 0);
+        drop(neighbour);
+        drop(rt);
+        assert_eq!(called.load(Ordering::Relaxed), 1);
     });
 }
 

@@ -135,6 +135,30 @@ fn without_memory_for_a_single_stack_block_on_says_so() {
 }
 
 #[test]
+fn blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_started() {
+    if limits_mean_nothing() {
+        return;
+    }
+    let name = "blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_started";
+    alone(name, || {
+        within(|| {
+            let rt = Runtime::builder().workers(4).build().unwrap();
+            // The memory that the calls take is there from now on.
+            let calls = |rounds: u32| {
+                let call = move || (0..rounds).for_each(|_| cygnet::blocking(|| ()));
+                let tasks: Vec<_> = (0..8).map(|_| rt.spawn(call)).collect();
+                tasks.into_iter().for_each(|task| task.join().unwrap());
+            };
+            calls(0);
+            // Less than a thread's stack.
+            limit_address_space(1 << 20);
+            calls(1_000);
+            assert_eq!(common::proc::threads_named("cygnet-blocking"), []);
+        });
+    });
+}
+
+#[test]
 fn a_map_that_fails_makes_tasks_wait_until_others_have_ended() {
     if limits_mean_nothing() {
         return;

@@ -330,6 +330,39 @@ fn children_called_during_an_unwinding_do_not_count_as_panicking_twice() {
 }
 
 #[test]
+fn a_child_that_a_second_unwinding_hands_on_is_called_by_the_first() {
+    within(|| {
+        for workers in [1, 2] {
+            let rt = runtime(workers);
+            let called = AtomicUsize::new(0);
+            let error = rt.try_block_on(|| {
+                let _outer = Late(|| {
+                    let ended = catch_unwind(AssertUnwindSafe(|| {
+                        scope(|s| {
+                            s.spawn(|| called.fetch_add(1, Ordering::Relaxed));
+                            // The newest one comes first, and waits for a child that is not run in place.
+                            s.spawn(|| {
+                                let _inner = Late(|| {
+                                    scope(|_| {
+                                        let task = cygnet::task().stack_size(1 << 20).unwrap();
+                                        task.spawn(|| ()).detach();
+                                    });
+                                });
+                                panic!("the second")
+                            });
+                        })
+                    }));
+                    assert!(ended.is_err());
+                });
+                panic!("the first")
+            });
+            assert!(error.is_err());
+            assert_eq!(called.into_inner(), 1);
+        }
+    });
+}
+
+#[test]
 fn a_task_dropped_during_an_unwinding_is_cancelled() {
     within(|| {
         let rt = runtime(2);

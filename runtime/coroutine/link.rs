@@ -64,6 +64,8 @@ pub(super) struct Link {
     suspension: Cell<Suspension>,
     /// The resumer's `no_suspend` sections; the body cannot suspend in the middle of one more.
     sections: Cell<u32>,
+    /// What the body is in the middle of that belongs to the task it runs in; see `current::Pin`.
+    pub(super) pins: Cell<u32>,
     /// It certainly ends before anything that it borrows, a thread-local value for instance.
     pub(super) scoped: bool,
     pub(super) id: u64,
@@ -88,6 +90,7 @@ impl Link {
             state: Cell::new(State::Created),
             suspension: Cell::new(Suspension::IfNotPanicking),
             sections: Cell::new(0),
+            pins: Cell::new(0),
             scoped,
             id: current::new_id(),
             name,
@@ -206,7 +209,8 @@ impl Link {
     pub(super) fn assert_may_suspend(&self) {
         let in_order = thread::panicking() as u8 == self.suspension.get() as u8;
         let outside = !ptr::eq(current::innermost(), self);
-        if !in_order || outside || no_suspend::depth() != self.sections.get() {
+        let pinned = self.pins.get() != 0;
+        if !in_order || outside || pinned || no_suspend::depth() != self.sections.get() {
             self.refuse_to_suspend();
         }
     }
@@ -222,6 +226,12 @@ impl Link {
         }
         if no_suspend::depth() != self.sections.get() {
             panic!("a coroutine would be suspended inside no_suspend");
+        }
+        if self.pins.get() != 0 {
+            panic!(
+                "a coroutine would be suspended inside scope or TaskLocal::scope, which must end in the \
+                 task where it began and before anything that is opened later"
+            );
         }
         match self.suspension.get() {
             Suspension::NeverAgain => fatal(

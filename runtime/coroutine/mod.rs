@@ -58,6 +58,8 @@
 //! # Limits
 //!
 //! * A coroutine stays on the thread it was created on: it is neither `Send` nor `Sync`.
+//! * In a task, a body cannot suspend inside of [`scope`](crate::scope()) or
+//!   [`TaskLocal::scope`](crate::TaskLocal::scope): these change the task until they end.
 //! * As with all stackful coroutines that are safe to use, nothing stops a body from suspending inside
 //!   a callback of code that keeps state per thread for the callback's extent, the initialiser of a
 //!   thread-local value for instance. Others see that state until the body goes on. To forget a
@@ -91,8 +93,8 @@ use crate::retire::record::drop_payload;
 use crate::retire::stack::{Stack, StackClass};
 
 pub use builder::Builder;
-pub(crate) use current::describe_overflow;
 pub use current::{Current, current};
+pub(crate) use current::{Pin, describe_overflow};
 pub use error::{CreateError, ResumeError};
 pub use link::State;
 use link::{Link, fatal};

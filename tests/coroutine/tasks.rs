@@ -1,10 +1,13 @@
 //! Coroutines inside of tasks.
 
-use crate::{again, assert_aborted};
+use crate::{again, assert_aborted, message};
 use cygnet::coroutine::{self, Builder, Coroutine, Resumed};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cygnet::{Runtime, scope, spawn, yield_now};
+use cygnet::{Runtime, TaskLocal, no_suspend, scope, spawn, spawn_local, yield_now};
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
@@ -77,6 +80,76 @@ fn a_scope_inside_a_coroutine_waits_for_its_tasks() {
         co.resume(100).unwrap().returned().unwrap()
     });
     assert_eq!(sum, 4950);
+}
+
+#[test]
+fn a_body_in_a_task_cannot_suspend_inside_of_its_own_no_suspend() {
+    runtime(1).block_on(|| {
+        let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
+            let section = || no_suspend(|| yielder.suspend(()));
+            let said = catch_unwind(AssertUnwindSafe(section)).unwrap_err();
+            assert!(message(&*said).contains("inside no_suspend"));
+            yielder.suspend(());
+        });
+        assert_eq!(co.resume(()), Ok(Resumed::Yielded(())));
+        yield_now().unwrap();
+        // A section of the resumer's is no matter.
+        assert_eq!(no_suspend(|| co.resume(())), Ok(Resumed::Returned(())));
+    });
+}
+
+type Slot = Rc<RefCell<Option<Coroutine<(), bool, ()>>>>;
+
+/// A body that tries to suspend inside of `around`, is refused, and suspends outside of it. It is begun by
+/// one task and continued by another.
+fn is_refused(around: impl Fn(&dyn Fn()) + Send + 'static) {
+    runtime(1).block_on(move || {
+        let slot = Slot::default();
+        let there = slot.clone();
+        let begin = spawn_local(move || {
+            let co = Coroutine::<(), bool, ()>::new(move |yielder, ()| {
+                let inside = || around(&|| yielder.suspend(false));
+                let said = catch_unwind(AssertUnwindSafe(inside)).unwrap_err();
+                assert!(message(&*said).contains("inside scope or TaskLocal::scope"));
+                yielder.suspend(true);
+            });
+            assert_eq!(co.resume(()), Ok(Resumed::Yielded(true)));
+            *there.borrow_mut() = Some(co);
+        });
+        begin.join().unwrap();
+        let go_on = spawn_local(move || {
+            let co = slot.take().unwrap();
+            // One that is opened by the resumer is no matter.
+            scope(|_| assert_eq!(co.resume(()), Ok(Resumed::Returned(()))));
+        });
+        go_on.join().unwrap();
+    });
+}
+
+#[test]
+fn a_body_cannot_leave_a_scope_of_its_task_open() {
+    is_refused(|suspend| scope(|_| suspend()));
+}
+
+#[test]
+fn a_body_cannot_leave_a_task_local_of_its_task_bound() {
+    static LOCAL: TaskLocal<u8> = TaskLocal::new();
+    is_refused(|suspend| LOCAL.scope(7, suspend));
+}
+
+#[test]
+fn a_coroutine_that_is_resumed_inside_of_a_scope_of_another_may_suspend() {
+    runtime(1).block_on(|| {
+        let outer = Coroutine::<(), (), u32>::new(|_, ()| {
+            let inner = Coroutine::<(), (), ()>::new(|yielder, ()| yielder.suspend(()));
+            scope(|s| {
+                inner.resume(()).unwrap();
+                s.spawn(|| yield_now().unwrap());
+            });
+            inner.resume(()).unwrap().returned().map_or(0, |()| 7)
+        });
+        assert_eq!(outer.resume(()), Ok(Resumed::Returned(7)));
+    });
 }
 
 #[test]
