@@ -51,9 +51,15 @@
 //!
 //! When a thread ends, its thread-local values are destroyed in an order that nobody controls, and
 //! code that was suspended inside of [`LocalKey::with`](std::thread::LocalKey::with) must not see a
-//! value that is gone. So from then on (where the C library tells: glibc does) a suspended coroutine
+//! value that is gone. So once the destruction has come to the values that were in use before the
+//! thread's first coroutine (where the C library tells: glibc does), a suspended coroutine
 //! cannot be resumed ([`ResumeError::ThreadEnding`]), and dropping it leaks its stack instead of
 //! unwinding it. This concerns only coroutines that are kept in thread-local values themselves.
+//!
+//! Values first used later are destroyed earlier, latest first, and no C library tells of that. So do
+//! not keep a coroutine in a thread-local value if it may be suspended inside `with` of another one:
+//! that is the case of a callback with per-thread state in the [contract](crate#the-thread-rule), and
+//! the coroutine may be unwound after the other value has gone.
 //!
 //! # Limits
 //!
@@ -62,7 +68,7 @@
 //!   [`TaskLocal::scope`](crate::TaskLocal::scope): these change the task until they end.
 //! * As with all stackful coroutines that are safe to use, nothing stops a body from suspending inside
 //!   a callback of code that keeps state per thread for the callback's extent, the initialiser of a
-//!   thread-local value for instance. Others see that state until the body goes on. To forget a
+//!   thread-local value or `LocalKey::with` for instance. Others see that state until the body goes on. To forget a
 //!   coroutine that has borrowed a thread-local value and shares it with a scoped thread, and then to
 //!   end the thread, is undefined behaviour.
 //! * Code that overflows its stack is stopped by the guard: the process ends by a signal, with a report

@@ -26,8 +26,8 @@ static MEMORY: OnceLock<StackMemory> = OnceLock::new();
 
 thread_local! {
     static POOL: RefCell<Pool> = {
-        // The destructor of the pool is registered by now, and with it those of all other
-        // thread-local values in Rust: ours comes before them.
+        // By the first access that comes after, the destructor of the pool is registered, and the notice
+        // of the thread's end comes before it.
         RefCell::new(Pool { stacks: StackPool::new(KEPT), in_use: 0 })
     };
 }

@@ -5,15 +5,15 @@
 use std::ffi::c_void;
 
 /// What glibc offers to compilers for `thread_local` objects: the last one registered is the first
-/// one called. Rust's own destructors hang on one registration, made with the first of them.
+/// one called. Rust registers a destructor for each value when that is first used.
 type Register = unsafe extern "C" fn(
     destructor: unsafe extern "C" fn(*mut c_void),
     object: *mut c_void,
     dso_symbol: *mut c_void,
 ) -> libc::c_int;
 
-/// Has `callback` called on this thread right before the destructors of the thread-local values of
-/// Rust, provided that one of these has been made. Where the C library does not offer it, never.
+/// Has `callback` called on this thread right before the destructors of those thread-local values that
+/// have been used so far. Where the C library does not offer it, never.
 pub(super) fn call_before_destructors(callback: fn()) {
     // Looked up rather than linked: other C libraries lack it.
     // SAFETY: the name is a C string.
@@ -23,8 +23,8 @@ pub(super) fn call_before_destructors(callback: fn()) {
     }
     // SAFETY: the symbol of that name has this type.
     let register = unsafe { std::mem::transmute::<*mut c_void, Register>(register) };
-    // A null symbol keeps the main program loaded and not the library that this code is in; but
-    // Rust's own registration does, and that one is called after ours.
+    // A null symbol keeps the main program loaded and not the library that this code is in; but the
+    // registration of the pool's destructor, made before, does, and that one is called after ours.
     // SAFETY: `call` may be called with the pointer to a function.
     unsafe { register(call, callback as *mut c_void, std::ptr::null_mut()) };
 }
