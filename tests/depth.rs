@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Drops, eventually, scaled, with, with_each};
+use common::{Drops, eventually, scaled, scaled_in_debug, with, with_each};
 use cygnet::{park, spawn, unparker, yield_now};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ fn a_chain_of_a_million_detached_parents_and_children_ends() {
         }
         ends.fetch_add(1, Ordering::Relaxed);
     }
-    let deep = scaled(1_000_000);
+    let deep = scaled_in_debug(1_000_000);
     with(&[1, 2, 8], |rt| {
         let ends = Arc::new(AtomicUsize::new(0));
         rt.block_on(|| descend(deep, ends.clone()));
@@ -49,7 +49,7 @@ fn a_chain_of_a_million_detached_parents_and_children_ends() {
 
 #[test]
 fn a_million_detached_children_of_one_parent_end_before_it() {
-    let many = scaled(1_000_000);
+    let many = scaled_in_debug(1_000_000);
     with(&[1, 2, 8], |rt| {
         let ends = Arc::new(AtomicUsize::new(0));
         rt.block_on(|| {
