@@ -3,8 +3,10 @@
 
 mod common;
 
-use common::{Drops, eventually, give_way_until, scaled, with_each, with_each_and_many};
-use cygnet::{Runtime, spawn, spawn_unscoped, unparker, yield_now};
+use common::{
+    Drops, eventually, give_way_until, panic_of, scaled, with, with_each, with_each_and_many,
+};
+use cygnet::{Runtime, TaskId, TaskLocal, scope, spawn, spawn_unscoped, unparker, yield_now};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -222,6 +224,62 @@ fn an_unscoped_task_outlives_the_one_that_spawned_it() {
         assert!(!task.is_finished());
         open.send(17).unwrap();
         assert_eq!(task.join().unwrap(), 17);
+    });
+}
+
+static BOUND: TaskLocal<u8> = TaskLocal::new();
+
+/// What a destructor finds: the task, what is bound, and what a call of `scope` says.
+type Found = (Option<TaskId>, Option<u8>, String);
+
+/// A result whose destructor looks around.
+struct Asks(Arc<Mutex<Vec<Found>>>);
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        let said = panic_of(|| scope(|_| ()));
+        let bound = BOUND.with(|bound| bound.copied());
+        self.0.lock().unwrap().push((cygnet::current_id(), bound, said));
+    }
+}
+
+#[test]
+fn a_result_that_nobody_takes_is_not_dropped_in_the_name_of_a_parent_that_runs_elsewhere() {
+    // With two workers, one of which its parent never leaves, a child and its own run on the other.
+    with(&[2], |rt| {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        rt.block_on(|| {
+            BOUND.scope(1, || {
+                let (away, open) =
+                    (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+                let child = spawn({
+                    let (away, open, result) = (away.clone(), open.clone(), Asks(asked.clone()));
+                    move || {
+                        spawn(move || {
+                            away.store(true, Ordering::Release);
+                            while !open.load(Ordering::Acquire) {
+                                std::thread::yield_now();
+                            }
+                        })
+                        .detach();
+                        result
+                    }
+                });
+                while !away.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                // The child has returned, and its own child is left.
+                child.detach();
+                open.store(true, Ordering::Release);
+                while asked.lock().unwrap().is_empty() {
+                    std::thread::yield_now();
+                }
+            });
+        });
+        let asked = asked.lock().unwrap();
+        let [(id, bound, said)] = &asked[..] else { panic!("{asked:?}") };
+        assert_eq!((*id, *bound), (None, None));
+        assert!(said.contains("outside a task"), "{said}");
     });
 }
 

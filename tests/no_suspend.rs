@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{give_way_until, parks, with_each};
+use common::{Drops, give_way_until, parks, with_each};
 use cygnet::{blocking, checkpoint, no_suspend, park, spawn, unparker, yield_now};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 const REFUSAL: &str = "a task would be suspended inside no_suspend";
 
@@ -65,5 +66,27 @@ fn a_panic_inside_no_suspend_ends_the_section() {
             assert_eq!(common::panic_of(|| no_suspend(|| no_suspend(|| panic!("out")))), "out");
             yield_now().unwrap();
         });
+    });
+}
+
+#[test]
+fn the_result_of_a_started_task_whose_join_was_refused_is_dropped() {
+    with_each(|rt| {
+        let (results, ended) = (Drops::new(), Arc::new(AtomicBool::new(false)));
+        rt.block_on(|| {
+            let before = parks(rt);
+            let task = spawn({
+                let (results, ended) = (results.clone(), ended.clone());
+                move || {
+                    // The refused join lets go of the task: it is cancelled.
+                    ended.store(park().is_err(), Ordering::Relaxed);
+                    results.guard()
+                }
+            });
+            give_way_until(|| parks(rt) > before);
+            let said = common::panic_of(|| no_suspend(|| drop(task.join())));
+            assert!(said.contains(REFUSAL), "{said}");
+        });
+        assert_eq!((results.count(), ended.load(Ordering::Relaxed)), (1, true));
     });
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{give_way_until, parks, scaled, with, with_each_and_many};
+use common::{give_way_until, parks, scaled, with, with_each, with_each_and_many};
 use cygnet::{YieldTo, checkpoint, no_suspend, park, spawn, unparker, yield_now, yield_to};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -172,6 +172,27 @@ fn yield_to_a_task_of_another_worker_says_that_it_is_elsewhere() {
             stop.store(true, Ordering::Relaxed);
             elsewhere.join().unwrap();
         });
+    });
+}
+
+#[test]
+fn yield_to_a_fresh_task_of_another_runtime_leaves_it_there() {
+    with_each(|rt| {
+        let other = common::runtime(1);
+        let (open, gate) = channel::<()>();
+        let (running, runs) = channel();
+        let busy = other.spawn(move || {
+            running.send(std::thread::current().id()).unwrap();
+            gate.recv().unwrap();
+        });
+        let there = runs.recv().unwrap();
+        // Its only worker is busy, so this one stays queued.
+        let queued = other.spawn(|| std::thread::current().id());
+        assert_eq!(rt.block_on(|| yield_to(&queued)), Ok(YieldTo::Elsewhere));
+        assert!(!queued.is_finished());
+        open.send(()).unwrap();
+        assert_eq!(queued.join().unwrap(), there);
+        busy.join().unwrap();
     });
 }
 
