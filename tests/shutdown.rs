@@ -2,8 +2,10 @@
 
 mod common;
 
-use common::{Drops, eventually};
-use cygnet::{JoinError, Runtime, park, spawn, yield_now};
+use common::{Drops, eventually, scaled_in_debug};
+use cygnet::{JoinError, Runtime, Unparker, park, spawn, spawn_local, unparker, yield_now};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -35,6 +37,50 @@ fn a_runtime_that_ends_wakes_parked_yielding_and_joining_tasks_with_cancelled() 
             drop(rt);
             drop(told);
             assert_eq!(outcomes.iter().filter(|cut| *cut).count(), 30);
+        });
+    }
+}
+
+#[test]
+fn tasks_of_one_worker_that_wake_each_other_without_end_are_cut_short_when_the_runtime_ends() {
+    /// Wakes the other and waits to be woken, until that is refused.
+    fn exchange(other: &Unparker, [begun, ended]: &[AtomicUsize; 2]) {
+        begun.fetch_add(1, Ordering::Relaxed);
+        while park().is_ok() {
+            other.unpark();
+        }
+        ended.fetch_add(1, Ordering::Relaxed);
+    }
+    for workers in common::WORKERS {
+        common::within(|| {
+            for _ in 0..scaled_in_debug(100) {
+                let rt = common::runtime(workers);
+                let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+                for _ in 0..8 {
+                    let counts = counts.clone();
+                    rt.spawn(move || {
+                        let (me, place) = (unparker(), Rc::new(RefCell::new(None)));
+                        let partner = spawn_local({
+                            let (place, counts) = (place.clone(), counts.clone());
+                            move || {
+                                *place.borrow_mut() = Some(unparker());
+                                me.unpark();
+                                exchange(&me, &counts);
+                            }
+                        });
+                        while place.borrow().is_none() {
+                            yield_now().unwrap();
+                        }
+                        let other = place.borrow_mut().take().unwrap();
+                        exchange(&other, &counts);
+                        partner.detach();
+                    })
+                    .detach();
+                }
+                eventually("all have begun", || counts[0].load(Ordering::Relaxed) == 16);
+                drop(rt);
+                assert_eq!(counts[1].load(Ordering::Relaxed), 16);
+            }
         });
     }
 }
