@@ -113,8 +113,13 @@ impl JoinWord {
         }
     }
 
-    /// Marks the end where nobody else can look: the caller owns the handle and runs the task.
+    /// Whether nobody waits. Final for a caller who has the handle and runs the task.
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == EMPTY
+    }
+
+    /// Marks the end where nobody else can look: the caller owns the handle and runs the task.
     pub(crate) fn finish_unshared(&self) {
         let before = self.0.load(Ordering::Acquire);
         if before != EMPTY {
@@ -122,6 +127,28 @@ impl JoinWord {
             discard(before);
         }
         self.0.store(DONE, Ordering::Release);
+    }
+
+    /// Registers the handle's waiter where it is known that this task is started on the waiter's own
+    /// worker, and neither leaves it: as long as the registration stands nobody else changes the word,
+    /// which takes no locked instruction. For a word that [is empty](JoinWord::is_empty).
+    #[inline]
+    pub(crate) fn register_at_home(&self, waiter: *const Record) {
+        debug_assert!(self.is_empty());
+        self.0.store(Waiter::Task(waiter).encode(), Ordering::Release);
+    }
+
+    /// Takes such a registration back before the task is started.
+    pub(crate) fn unregister_at_home(&self) {
+        self.0.store(EMPTY, Ordering::Release);
+    }
+
+    /// Marks the end for one who has registered at home and is still there. On that worker.
+    #[inline]
+    pub(crate) fn finish_at_home(&self) -> *const Record {
+        let waiter = self.waiting_task().expect("the joiner has registered");
+        self.0.store(DONE, Ordering::Release);
+        waiter
     }
 
     /// Registers the handle's waiter; gives it back if the task has ended.

@@ -23,6 +23,7 @@ use crate::retire::record_pool::class_of;
 use crate::retire::stack::StackExhausted;
 use crate::retire::tree::{NOBODY, Node, NodeKind};
 use crate::retire::wait::WaitWord;
+use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::alloc::Layout;
 use std::any::Any;
@@ -87,6 +88,19 @@ impl Phase {
     }
 }
 
+/// The state of a join between two tasks that stay on one worker: see [`JoinWord::register_at_home`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum JoinedAtHome {
+    /// There is none.
+    No,
+    /// The joiner has called the task on its own stack.
+    Called,
+    /// The joiner is parked.
+    Waiting,
+    /// The task has ended there, and has left its run reference to the joiner.
+    Ended,
+}
+
 /// Properties of a task that are fixed at its spawn.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Traits {
@@ -98,12 +112,28 @@ pub(crate) struct Traits {
     pub(crate) stack_class: u8,
 }
 
+impl Traits {
+    /// Whether the task can be neither called on the stack of another nor run by a loop.
+    #[inline(always)]
+    pub(crate) fn needs_own_stack(self) -> bool {
+        // Without a branch between the two.
+        self.migratable | (self.stack_class != 0)
+    }
+}
+
 /// What most tasks never have.
-#[derive(Default)]
 pub(crate) struct Extras {
     pub(crate) name: Option<Box<str>>,
     /// The innermost binding of task-locals; owned by whoever runs the task.
     pub(crate) locals: UnsafeCell<Option<Arc<dyn Any + Send + Sync>>>,
+    /// The child that it has called in place, once that has waited: a counted reference.
+    pub(crate) called: Mutex<Option<NonNull<Record>>>,
+}
+
+impl Default for Extras {
+    fn default() -> Extras {
+        Extras { name: None, locals: UnsafeCell::new(None), called: Mutex::new(None) }
+    }
 }
 
 /// What a record can do with the closure and the outcome whose types it has forgotten.
@@ -117,7 +147,7 @@ pub(crate) struct Operations {
     outcome_offset: usize,
     pub(crate) layout: Layout,
     /// The layout's class in the pool.
-    pub(crate) class: Option<usize>,
+    pub(crate) class: usize,
 }
 
 /// See the module's documentation.
@@ -139,6 +169,9 @@ pub(crate) struct Record {
     pub(crate) disposed: AtomicBool,
     /// The outcome is there. Written and read at home alone.
     pub(crate) stored: std::cell::Cell<bool>,
+    /// Whether a task of the worker where this one was started, and stays, waits for it. Written and
+    /// read there alone.
+    pub(crate) at_home: std::cell::Cell<JoinedAtHome>,
     pub(crate) traits: Traits,
 }
 
@@ -281,6 +314,7 @@ impl Record {
             phase: AtomicU8::new(Phase::Created as u8),
             disposed: AtomicBool::new(false),
             stored: std::cell::Cell::new(false),
+            at_home: std::cell::Cell::new(JoinedAtHome::No),
             traits: birth.traits,
         };
         let cell = memory.cast::<Cell<F, T>>();
@@ -358,11 +392,18 @@ impl Record {
         }
     }
 
+    /// Whether the caller's `n` references are all there are, so that nobody can make another.
+    #[inline]
+    pub(crate) fn is_last(&self, n: u32) -> bool {
+        // Acquire: what others did to the record before they let go of it happens before.
+        self.references.load(Ordering::Acquire) == n
+    }
+
     /// Gives up `n` references; true if these were the last, and the caller frees the record.
     #[inline]
     pub(crate) fn release(&self, n: u32) -> bool {
-        // If all that are left are ours nobody else can make a new one: no locked instruction.
-        if self.references.load(Ordering::Acquire) == n {
+        // No locked instruction, if it can be avoided.
+        if self.is_last(n) {
             return true;
         }
         let before = self.references.fetch_sub(n, Ordering::Release);
@@ -408,7 +449,7 @@ impl Record {
     ///
     /// # Safety
     /// As for `dispose`, and `T` is the type that the record was made with.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn take_outcome<T>(this: NonNull<Record>) -> Outcome<T> {
         // SAFETY: the offset is that of the payload in this record's own layout, and the payload
         // is a union whose fields start at offset 0 (each field of a union may be read through a
@@ -439,7 +480,18 @@ impl Record {
         if !extras.is_null() {
             drop_extras(extras);
         }
-        let operations = record.operations;
+        // SAFETY: passed on.
+        unsafe { Record::end_bare(this) }
+    }
+
+    /// As `end`, for a record that never had extras.
+    ///
+    /// # Safety
+    /// As for `end`.
+    #[inline(always)]
+    pub(crate) unsafe fn end_bare(this: NonNull<Record>) -> &'static Operations {
+        // SAFETY: alive until this call.
+        let operations = unsafe { this.as_ref() }.operations;
         // SAFETY: nobody uses the fields any more. None has a destructor, except under loom.
         unsafe { ptr::drop_in_place(this.as_ptr()) };
         operations

@@ -43,44 +43,58 @@ struct FreeChunk {
     next: Option<NonNull<FreeChunk>>,
 }
 
-#[derive(Default)]
 struct FreeList {
     head: Cell<Option<NonNull<FreeChunk>>>,
-    len: Cell<usize>,
+    /// How many chunks may still be added.
+    room: Cell<usize>,
 }
 
+impl FreeList {
+    /// # Safety
+    /// `chunk` is the first in the list.
+    #[inline]
+    unsafe fn unlink(&self, chunk: NonNull<FreeChunk>) {
+        // SAFETY: chunks in the list are ours and hold a link.
+        self.head.set(unsafe { chunk.as_ref().next });
+        self.room.set(self.room.get() + 1);
+    }
+}
+
+/// The class of layouts that are not pooled.
+const UNPOOLED: usize = SIZES.len();
+
 /// The pool of one worker, used by its thread alone.
-#[derive(Default)]
 pub(crate) struct RecordPool {
     lists: [FreeList; SIZES.len()],
     /// Bytes given to the allocator since the last trim.
     freed: Cell<usize>,
 }
 
-/// The class of a layout; none if it is not pooled.
-pub(crate) const fn class_of(layout: Layout) -> Option<usize> {
-    if layout.align() > ALIGN {
-        return None;
+impl Default for RecordPool {
+    fn default() -> RecordPool {
+        let lists = BUSY.map(|room| FreeList { head: Cell::new(None), room: Cell::new(room) });
+        RecordPool { lists, freed: Cell::new(0) }
     }
-    let mut class = 0;
-    while class < SIZES.len() {
-        if layout.size() <= SIZES[class] {
-            return Some(class);
-        }
+}
+
+/// The class of a layout.
+pub(crate) const fn class_of(layout: Layout) -> usize {
+    let mut class = if layout.align() > ALIGN { UNPOOLED } else { 0 };
+    while class < SIZES.len() && layout.size() > SIZES[class] {
         class += 1;
     }
-    None
+    class
 }
 
 /// What is really asked of the allocator for `layout`.
 const fn rounded(layout: Layout) -> Layout {
     match class_of(layout) {
+        UNPOOLED => layout,
         // `SIZES` and `ALIGN` are a valid layout; the error arm is never taken.
-        Some(class) => match Layout::from_size_align(SIZES[class], ALIGN) {
+        class => match Layout::from_size_align(SIZES[class], ALIGN) {
             Ok(rounded) => rounded,
             Err(_) => layout,
         },
-        None => layout,
     }
 }
 
@@ -106,14 +120,12 @@ pub(crate) unsafe fn free(memory: NonNull<u8>, layout: Layout) {
 impl RecordPool {
     #[inline]
     pub(crate) fn take(&self, layout: Layout) -> NonNull<u8> {
-        if let Some(class) = class_of(layout) {
-            let list = &self.lists[class];
-            if let Some(chunk) = list.head.get() {
-                // SAFETY: chunks in the list are ours and hold a link.
-                list.head.set(unsafe { chunk.as_ref().next });
-                list.len.set(list.len.get() - 1);
-                return chunk.cast();
-            }
+        if let Some(list) = self.lists.get(class_of(layout))
+            && let Some(chunk) = list.head.get()
+        {
+            // SAFETY: the chunk is in the list.
+            unsafe { list.unlink(chunk) };
+            return chunk.cast();
         }
         allocate(layout)
     }
@@ -131,23 +143,23 @@ impl RecordPool {
     /// # Safety
     /// As for `free`; `class` is the layout's.
     #[inline]
-    pub(crate) unsafe fn put_classed(
-        &self,
-        memory: NonNull<u8>,
-        layout: Layout,
-        class: Option<usize>,
-    ) {
-        if let Some(class) = class {
-            let list = &self.lists[class];
-            if list.len.get() < BUSY[class] {
-                let chunk = memory.cast::<FreeChunk>();
-                // SAFETY: the memory is ours now, larger than a link and aligned for it.
-                unsafe { chunk.write(FreeChunk { next: list.head.get() }) };
-                list.head.set(Some(chunk));
-                list.len.set(list.len.get() + 1);
-                return;
-            }
-        }
+    pub(crate) unsafe fn put_classed(&self, memory: NonNull<u8>, layout: Layout, class: usize) {
+        let Some(list) = self.lists.get(class).filter(|list| list.room.get() > 0) else {
+            // SAFETY: passed on.
+            return unsafe { self.free(memory, layout) };
+        };
+        let chunk = memory.cast::<FreeChunk>();
+        // SAFETY: the memory is ours now, larger than a link and aligned for it.
+        unsafe { chunk.write(FreeChunk { next: list.head.get() }) };
+        list.head.set(Some(chunk));
+        list.room.set(list.room.get() - 1);
+    }
+
+    /// # Safety
+    /// As for the function `free`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn free(&self, memory: NonNull<u8>, layout: Layout) {
         self.freed.set(self.freed.get() + layout.size());
         // SAFETY: passed on.
         unsafe { free(memory, layout) }
@@ -162,18 +174,21 @@ impl RecordPool {
     }
 
     fn shrink_to(&self, bytes: usize) {
-        for (class, list) in self.lists.iter().enumerate() {
-            while list.len.get() > bytes / SIZES[class] {
+        for (class, size) in SIZES.into_iter().enumerate() {
+            let list = &self.lists[class];
+            let layout = Layout::from_size_align(size, ALIGN).expect("constants");
+            while self.len(class) > bytes / size {
                 let chunk = list.head.get().expect("the length says that there is one");
-                // SAFETY: chunks in the list are ours and hold a link.
-                list.head.set(unsafe { chunk.as_ref().next });
-                list.len.set(list.len.get() - 1);
-                let layout = Layout::from_size_align(SIZES[class], ALIGN).expect("constants");
-                self.freed.set(self.freed.get() + layout.size());
+                // SAFETY: the chunk is in the list.
+                unsafe { list.unlink(chunk) };
                 // SAFETY: unlinked just now; allocated with this layout.
-                unsafe { free(chunk.cast(), layout) };
+                unsafe { self.free(chunk.cast(), layout) };
             }
         }
+    }
+
+    fn len(&self, class: usize) -> usize {
+        BUSY[class] - self.lists[class].room.get()
     }
 }
 
@@ -223,6 +238,6 @@ mod tests {
             unsafe { pool.put(chunk, layout) };
         }
         pool.trim();
-        assert_eq!(pool.lists[0].len.get(), IDLE_BYTES / 120);
+        assert_eq!(pool.len(0), IDLE_BYTES / 120);
     }
 }

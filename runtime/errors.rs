@@ -109,6 +109,8 @@ impl JoinError {
 }
 
 impl From<Failure> for JoinError {
+    #[cold]
+    #[inline(never)]
     fn from(failure: Failure) -> JoinError {
         match failure {
             Failure::Panicked(payload) => JoinError::Panicked(payload),

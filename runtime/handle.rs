@@ -1,6 +1,6 @@
 //! A way to a runtime for those who do not own it.
 
-use crate::retire::record::Traits;
+use crate::retire::record::{Extras, Traits};
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
@@ -10,7 +10,6 @@ use crate::scheduler::no_suspend::assert_may_suspend;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
-use std::cell::UnsafeCell;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe, resume_unwind};
 use std::sync::Arc;
@@ -118,12 +117,7 @@ impl Handle {
         T: Send + 'static,
     {
         let (traits, name) = task.into_parts();
-        let extras = name.map(|name| {
-            Box::new(crate::retire::record::Extras {
-                name: Some(name),
-                locals: UnsafeCell::new(None),
-            })
-        });
+        let extras = name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
         let terms = Terms { spawned_at: Location::caller(), traits, extras, detached: false };
         // SAFETY: 'static.
         unsafe { self.spawn_root(f, terms) }.map(Task::new)
@@ -205,10 +199,7 @@ impl Handle {
                 }
             }
         };
-        match claim.join(WaitKind::Structured) {
-            Ok(outcome) => outcome,
-            Err(_) => unreachable!("a structured wait is not cut short"),
-        }
+        claim.join(WaitKind::Structured, |_| unreachable!("a structured wait is not cut short"))
     }
 
     /// What the workers have counted so far. Takes a lock for the count of stacks.

@@ -40,7 +40,7 @@ impl WorkerMetrics {
         // SAFETY: the queue lives at least as long as the worker that it belongs to.
         let retire = unsafe { remote.retired.as_ref() }.counters();
         WorkerMetrics {
-            tasks: counters.tasks.get(),
+            tasks: counters.tasks.get() + counters.in_place.get(),
             in_place: counters.in_place.get(),
             spawned: counters.spawned.get(),
             steals: counters.steals.get(),

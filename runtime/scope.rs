@@ -6,9 +6,9 @@ use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
 use crate::runtime::spawn::terms;
 use crate::runtime::task::{Claim, TaskId, is_refused, is_running_task};
+use crate::scheduler::cancel::cancel;
 use crate::scheduler::no_suspend::assert_may_suspend;
 use crate::scheduler::scope::ScopeFrame;
-use crate::scheduler::wait::cancel;
 use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::marker::PhantomData;
@@ -177,21 +177,7 @@ impl<T> ScopedTask<'_, T> {
     /// As there.
     pub fn join(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
-        match claim.join(WaitKind::Grant) {
-            Ok(outcome) => outcome,
-            Err(claim) if is_running_task(claim.pointer()) => {
-                claim.let_go(true);
-                Err(JoinError::OwnEnd)
-            }
-            Err(claim) => {
-                cancel(claim.record());
-                claim.let_go(true);
-                if is_refused() {
-                    assert_may_suspend();
-                }
-                Err(JoinError::Cancelled(Cancelled::new()))
-            }
-        }
+        claim.join(WaitKind::Grant, not_joined)
     }
 
     /// Whether the task, with all its children, has ended. One load.
@@ -203,6 +189,21 @@ impl<T> ScopedTask<'_, T> {
     pub fn id(&self) -> TaskId {
         TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
     }
+}
+
+/// What a `ScopedTask` makes of a join that was cut short.
+#[cold]
+fn not_joined<T>(claim: Claim<T>) -> Result<T, JoinError> {
+    if is_running_task(claim.pointer()) {
+        claim.let_go(true);
+        return Err(JoinError::OwnEnd);
+    }
+    cancel(claim.record());
+    claim.let_go(true);
+    if is_refused() {
+        assert_may_suspend();
+    }
+    Err(JoinError::Cancelled(Cancelled::new()))
 }
 
 impl<T> UnwindSafe for ScopedTask<'_, T> {}

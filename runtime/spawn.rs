@@ -31,7 +31,7 @@ pub(crate) fn terms(
 #[cold]
 #[inline(never)]
 fn boxed(name: Option<Box<str>>, locals: local::Chain) -> Option<Box<Extras>> {
-    Some(Box::new(Extras { name, locals: UnsafeCell::new(locals) }))
+    Some(Box::new(Extras { name, locals: UnsafeCell::new(locals), ..Extras::default() }))
 }
 
 /// Spawns a child of the running node.
@@ -61,17 +61,6 @@ unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) 
 /// # rt.block_on(|| {
 /// let child = cygnet::spawn(|| 6 * 7);
 /// assert_eq!(child.join().unwrap(), 42);
-/// # });
-/// ```
-///
-/// What the closure captures and what it returns must be `Send`, as it may start on another thread:
-///
-/// ```compile_fail,E0277
-/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-/// # rt.block_on(|| {
-/// let shared = std::rc::Rc::new(7);
-/// let child = cygnet::spawn(move || *shared); // `Rc<i32>` cannot be sent
-/// # drop(child);
 /// # });
 /// ```
 ///
@@ -177,7 +166,7 @@ where
     LocalTask { task: Task::new(claim), here: PhantomData }
 }
 
-/// Spawns a child that may change workers (threads) at each suspension.
+/// Spawns a child that may change workers (threads) whenever it waits.
 ///
 /// Started or not, any worker may take it when it is ready, so one that waits often is balanced
 /// better than a pinned one. A yield leaves it where it is.

@@ -5,6 +5,7 @@ use crate::retire::record::{Phase, Record};
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::runtime::task::{Task, TaskId, same};
+use crate::scheduler::cancel;
 use crate::scheduler::complete::release;
 use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
@@ -158,7 +159,7 @@ pub fn is_cancelled() -> bool {
     match Worker::current().and_then(|w| Some((w, w.task()?))) {
         Some((worker, task)) => {
             // SAFETY: the running task.
-            unsafe { task.as_ref() }.wait.is_cancelled() || worker.shared().is_closing()
+            cancel::is_cancelled(unsafe { task.as_ref() }) || worker.shared().is_closing()
         }
         None => false,
     }
@@ -201,6 +202,7 @@ pub fn current_id() -> Option<TaskId> {
 ///
 /// # Panics
 /// Outside a task, and inside [`no_suspend`](crate::no_suspend).
+#[inline]
 #[track_caller]
 pub fn park() -> Result<(), Cancelled> {
     let (worker, task) = here("park");

@@ -1,13 +1,17 @@
 //! The handle of a task.
 
 use crate::retire::join::Waiter;
-use crate::retire::record::{Phase, Record};
+use crate::retire::record::{JoinedAtHome, Phase, Record};
+use crate::retire::tree::Node;
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
-use crate::scheduler::complete::{dispose, dispose_by_handle, release};
+use crate::scheduler::cancel::{cancel, unlink};
+use crate::scheduler::complete::{
+    dispose, dispose_by_handle, free_bare, release, release_parent, release_run,
+};
 use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
-use crate::scheduler::run::run_in_place;
-use crate::scheduler::wait::{await_end_anywhere, cancel};
+use crate::scheduler::run::call_child;
+use crate::scheduler::wait::await_end_anywhere;
 use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::future::Future;
@@ -16,6 +20,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 /// The identity of a task: no two tasks of a process have the same.
@@ -56,20 +61,110 @@ impl<T> Claim<T> {
         self.record
     }
 
-    /// Waits for the end and takes the outcome. A wait that is not structured gives the claim back
-    /// if it is cut short.
-    #[inline]
-    pub(crate) fn join(self, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
+    /// Waits for the end and takes the outcome. A wait that is cut short, which a structured one never
+    /// is, ends in `cut`.
+    #[inline(always)]
+    pub(crate) fn join(
+        self,
+        kind: WaitKind,
+        cut: fn(Claim<T>) -> Result<T, JoinError>,
+    ) -> Result<T, JoinError> {
         // Between tasks there is no node, and no record has such a parent.
-        if let Some(worker) = Worker::current()
-            && worker.claim_in_place(self.record, kind)
-        {
-            return self.run_here(worker, kind);
+        let Some(worker) = Worker::current() else { return self.await_and_take(kind, cut) };
+        if !worker.claim_in_place(self.record, kind) {
+            return self.join_elsewhere(worker, kind, cut);
         }
-        self.await_and_take(kind)
+        call_child(worker, self.record);
+        let record = self.record();
+        let ended = record.node.close();
+        if !(ended && record.is_last(2) && record.join.is_empty() && record.extras().is_none()) {
+            return self.end_shared(worker, kind, ended, cut);
+        }
+        // The run reference and the handle's, and no waker of an earlier poll: nobody will look at the
+        // record again, so it need not be told that the task has ended.
+        uncount(worker, record.node.parent);
+        let record = ManuallyDrop::new(self).record;
+        // SAFETY: the outcome was stored by the call above, and nobody else can take it.
+        let outcome = unsafe { Record::take_outcome(record) };
+        // By its parts, as `take_outcome` gives it.
+        match outcome {
+            Ok(value) => {
+                // SAFETY: nobody else has a reference, and there are no extras.
+                unsafe { free_bare(worker, record) };
+                Ok(value)
+            }
+            Err(failure) => {
+                // SAFETY: as above.
+                unsafe { free_bare(worker, record) };
+                Err(JoinError::from(failure))
+            }
+        }
     }
 
-    /// The end of a join that was cut short.
+    /// Waits for a task that cannot be called here.
+    #[inline(never)]
+    fn join_elsewhere(
+        self,
+        worker: &Worker,
+        kind: WaitKind,
+        cut: fn(Claim<T>) -> Result<T, JoinError>,
+    ) -> Result<T, JoinError> {
+        match worker.start_and_await(self.record, kind) {
+            None => self.await_and_take(kind, cut),
+            Some(Err(_)) => cut(self),
+            Some(Ok(())) if self.record().at_home.get() == JoinedAtHome::Ended => {
+                // SAFETY: it has ended on this worker, and left its run reference to us.
+                unsafe { self.take_all(worker) }
+            }
+            // SAFETY: it has ended, and the claim is ours.
+            Some(Ok(())) => unsafe { self.take() },
+        }
+    }
+
+    /// The end of a child that was called here, if it has children left or is known to others.
+    #[cold]
+    #[inline(never)]
+    fn end_shared(
+        self,
+        worker: &Worker,
+        kind: WaitKind,
+        ended: bool,
+        cut: fn(Claim<T>) -> Result<T, JoinError>,
+    ) -> Result<T, JoinError> {
+        let record = self.record();
+        if let Some(joiner) = worker.task() {
+            // SAFETY: the running task.
+            unlink(unsafe { joiner.as_ref() }, self.record);
+        }
+        if !ended {
+            // The last of its children completes the task.
+            record.stored.set(true);
+            return self.await_and_take(kind, cut);
+        }
+        record.set_phase(Phase::Finished);
+        record.join.finish_unshared();
+        uncount(worker, record.node.parent);
+        // SAFETY: the task has just ended on this worker.
+        unsafe { self.take_all(worker) }
+    }
+
+    /// Takes the outcome of a task that has ended on this worker, and gives up its run reference too.
+    ///
+    /// # Safety
+    /// That, and the run reference is the caller's.
+    unsafe fn take_all(self, worker: &Worker) -> Result<T, JoinError> {
+        let record = ManuallyDrop::new(self).record;
+        // SAFETY: it has ended, and the claim was the only one.
+        let outcome = unsafe { take_outcome(record) };
+        let retired = worker.retired().as_ptr().expose_provenance();
+        // SAFETY: alive by its references.
+        unsafe { record.as_ref() }.place.store(retired, Ordering::Relaxed);
+        // SAFETY: the run reference and the handle's are both ours.
+        unsafe { release_run(worker, record, 2) };
+        outcome
+    }
+
+    /// What a `Task` makes of a join that was cut short.
     #[cold]
     fn not_joined(self) -> Result<T, JoinError> {
         if is_running_task(self.record) {
@@ -84,45 +179,22 @@ impl<T> Claim<T> {
     }
 
     #[inline(never)]
-    fn await_and_take(self, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
+    fn await_and_take(
+        self,
+        kind: WaitKind,
+        cut: fn(Claim<T>) -> Result<T, JoinError>,
+    ) -> Result<T, JoinError> {
         if is_running_task(self.record) {
-            return Err(self);
+            return cut(self);
         }
         if kind != WaitKind::Structured && !self.record().join.is_done() && is_refused() {
-            return Err(self);
+            return cut(self);
         }
         match await_end_anywhere(&self.record().join, kind) {
             // SAFETY: the task has ended, and the claim is ours.
-            Ok(()) => Ok(unsafe { self.take() }),
-            Err(_) => Err(self),
+            Ok(()) => unsafe { self.take() },
+            Err(_) => cut(self),
         }
-    }
-
-    /// Runs a task that the caller has claimed on the present stack.
-    fn run_here(self, worker: &Worker, kind: WaitKind) -> Result<Result<T, JoinError>, Claim<T>> {
-        worker.counters().in_place.add(1);
-        run_in_place(worker, self.record);
-        let worker = Worker::current().expect("tasks run on workers");
-        let record = self.record();
-        if !record.node.close() {
-            // Children are left; the last of them completes the task.
-            return self.await_and_take(kind);
-        }
-        record.set_phase(Phase::Finished);
-        record.join.finish_unshared();
-        let parent = record.node.parent;
-        // SAFETY: the outcome was stored by the run above, and nobody else can take it.
-        let outcome = unsafe { Record::take_outcome::<T>(self.record) };
-        record.place.store(
-            worker.retired().as_ptr().expose_provenance(),
-            std::sync::atomic::Ordering::Relaxed,
-        );
-        let pointer = ManuallyDrop::new(self).record;
-        // SAFETY: the run reference and the handle's are both ours; the task ended on this worker.
-        unsafe { crate::scheduler::complete::release_run(worker, pointer, 2) };
-        let left = crate::scheduler::complete::release_parent(worker.number(), parent);
-        debug_assert!(left.is_none(), "the parent runs, it cannot have ended");
-        Ok(outcome.map_err(JoinError::from))
     }
 
     /// Takes the outcome of a task that has ended.
@@ -132,10 +204,10 @@ impl<T> Claim<T> {
     unsafe fn take(self) -> Result<T, JoinError> {
         let record = ManuallyDrop::new(self).record;
         // SAFETY: done, and the claim was the only one.
-        let outcome = unsafe { Record::take_outcome::<T>(record) };
+        let outcome = unsafe { take_outcome(record) };
         // SAFETY: the handle's reference.
         unsafe { release(record, 1) };
-        outcome.map_err(JoinError::from)
+        outcome
     }
 
     /// Lets go of the outcome. `in_scope`: the parent is a scope that the handle cannot outlive.
@@ -174,8 +246,8 @@ impl<T> Claim<T> {
 /// The handle of a spawned task.
 ///
 /// Dropping it cancels the task: one that has not started never will (its captures are dropped when
-/// its turn comes), one that has is told so by its present or next wait. Its children are not told
-/// in this version. The drop does not wait. [`Task::detach`] lets go of the handle without
+/// its turn comes), one that has is told so by its present or next wait, and so is a child that it has
+/// called in a [join](Task::join). Other children are not told in this version. The drop does not wait. [`Task::detach`] lets go of the handle without
 /// cancelling.
 ///
 /// A `Task` is a future with the outcome of [`Task::join`], for use in any executor. Inside a task
@@ -234,7 +306,8 @@ impl<T> Task<T> {
     ///
     /// Suspends the calling task, or blocks a plain thread, unless the task has ended. A child that
     /// nobody has started yet is called right here if more than half of the stack is left: with the
-    /// spawn that costs no locked instruction, else five (the architecture document lists them).
+    /// spawn that costs no locked instruction; two if it needs a stack of its own; five if it has been
+    /// started before (the architecture document lists them).
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with the payload if the closure panicked; [`JoinError::NotStarted`]
@@ -251,10 +324,7 @@ impl<T> Task<T> {
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), if it would have to wait.
     pub fn join(self) -> Result<T, JoinError> {
-        match self.into_claim().join(WaitKind::Grant) {
-            Ok(outcome) => outcome,
-            Err(claim) => claim.not_joined(),
-        }
+        self.into_claim().join(WaitKind::Grant, Claim::not_joined)
     }
 
     /// Whether the task, with all its children, has ended. One load.
@@ -331,6 +401,26 @@ impl<T> fmt::Debug for Task<T> {
             .field("finished", &self.is_finished())
             .finish()
     }
+}
+
+/// Moves the outcome out of a record.
+///
+/// # Safety
+/// As for [`Record::take_outcome`].
+#[inline(always)]
+unsafe fn take_outcome<T>(record: NonNull<Record>) -> Result<T, JoinError> {
+    // SAFETY: passed on.
+    match unsafe { Record::take_outcome::<T>(record) } {
+        Ok(value) => Ok(value),
+        Err(failure) => Err(JoinError::from(failure)),
+    }
+}
+
+/// Uncounts a child that was called by its parent, which runs on this worker.
+#[inline(always)]
+fn uncount(worker: &Worker, parent: *const Node) {
+    let left = release_parent(worker.number(), parent);
+    debug_assert!(left.is_none(), "the parent runs, it cannot have ended");
 }
 
 /// Whether a wait of the caller would be refused by a panic.

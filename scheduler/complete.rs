@@ -9,7 +9,7 @@
 
 use crate::retire::join::{Finished, Waiter};
 use crate::retire::queue::RetireQueue;
-use crate::retire::record::{Payload, Phase, Record, drop_payload, quietly};
+use crate::retire::record::{JoinedAtHome, Payload, Phase, Record, drop_payload, quietly};
 use crate::retire::record_pool;
 use crate::retire::thread_waiter::ThreadWaiter;
 use crate::retire::tree::{Node, NodeKind, Release};
@@ -27,9 +27,26 @@ use std::ptr::{self, NonNull};
 /// The run reference is the caller's, and is given up.
 pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) {
     // SAFETY: alive by the run reference.
-    if unsafe { record.as_ref() }.node.close() {
+    let task = unsafe { record.as_ref() };
+    if !task.node.close() {
+        return;
+    }
+    if task.at_home.get() != JoinedAtHome::Waiting {
         // SAFETY: passed on; no child is left.
-        unsafe { ended(worker, record) };
+        return unsafe { ended(worker, record) };
+    }
+    task.set_phase(Phase::Finished);
+    task.at_home.set(JoinedAtHome::Ended);
+    let parent = task.node.parent;
+    // The joiner has both references from here on, and runs when we have left.
+    let joiner = task.join.finish_at_home();
+    // SAFETY: a registered task may not leave its wait before this grant has arrived.
+    if unsafe { (*joiner).wait.grant() } {
+        worker.make_ready(NonNull::new(joiner.cast_mut()).expect("a joiner is not null"));
+    }
+    if let Some(next) = release_parent(worker.number(), parent) {
+        // SAFETY: given back by the call.
+        unsafe { ended(worker, next) };
     }
 }
 
@@ -196,6 +213,20 @@ pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u3
     } else {
         // SAFETY: the queue is this worker's own.
         unsafe { worker.retired().as_ref().take_custody() };
+    }
+}
+
+/// Ends a record without extras all of whose references are the caller's, on a worker.
+///
+/// # Safety
+/// That, and the outcome is gone.
+#[inline(always)]
+pub(crate) unsafe fn free_bare(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: passed on.
+    let operations = unsafe { Record::end_bare(record) };
+    // SAFETY: the memory of an ended record.
+    unsafe {
+        worker.records.put_classed(record.cast(), operations.layout, operations.class);
     }
 }
 

@@ -168,8 +168,27 @@ impl Front {
         true
     }
 
+    /// Removes `record` if it is the newest item. For the owner, who holds a reference.
+    #[inline(always)]
+    pub(crate) fn take_newest(&self, record: NonNull<Record>) -> bool {
+        let last = self.owned.tail.load(Ordering::Relaxed).wrapping_sub(1);
+        // The place may be anything, as in `take`; the slot below the tail is one of the ring, even if
+        // the ring is empty, and what an empty one still holds is told by the head.
+        // SAFETY: the caller holds a reference.
+        if unsafe { record.as_ref() }.place.load(Ordering::Relaxed) != last
+            || self.slot(last).load(Ordering::Relaxed) != record.as_ptr()
+        {
+            return false;
+        }
+        if self.head.load(Ordering::Relaxed) > last {
+            return false;
+        }
+        self.owned.tail.store(last, Ordering::Relaxed);
+        light();
+        self.head.load(Ordering::Relaxed) <= last || self.settle(last)
+    }
+
     /// Removes `record` wherever it lies, if it is still here. For the owner, who holds a reference.
-    #[inline]
     pub(crate) fn take(&self, record: NonNull<Record>) -> bool {
         // SAFETY: the caller holds a reference.
         let place = &unsafe { record.as_ref() }.place;

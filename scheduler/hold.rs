@@ -78,7 +78,7 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
         let parent = unsafe { record.as_ref() }.node.parent;
         // SAFETY: as above.
         let traits = unsafe { record.as_ref() }.traits;
-        let fits = traits.stack_class == 0 && !traits.migratable && worker.strand().has_room();
+        let fits = !traits.needs_own_stack() && worker.strand().has_room();
         // With no other worker there is nobody to offer it to: better a reported overflow than a hang.
         if (fits || shared.workers() == 1) && descends_from(parent, task) {
             start(worker, record);

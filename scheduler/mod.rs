@@ -2,9 +2,10 @@
 //!
 //! `README.md` is the map of the protocols. `worker` is what a thread owns; `run` its loop and its
 //! switches; `front`, `run_queue`, `inbox` and `item` its queues; `search` and `idle` what it does
-//! when they are empty; `wait`, `hold` and `complete` how a task sleeps and ends.
+//! when they are empty, `spread` who starts tasks; `wait`, `cancel`, `hold` and `complete` how a task sleeps and ends.
 
 pub(crate) mod blocking;
+pub(crate) mod cancel;
 pub(crate) mod complete;
 mod front;
 mod hold;
@@ -22,6 +23,7 @@ mod search;
 pub(crate) mod shared;
 mod shortage;
 pub(crate) mod spawn;
+mod spread;
 pub(crate) mod thread;
 mod verdict;
 pub(crate) mod wait;

@@ -12,9 +12,9 @@
 
 use crate::retire::chain::{restore_chain, suspend_chain};
 use crate::retire::coroutine::Coroutine;
-use crate::retire::record::{Extras, Failure, Phase, Record, drop_payload, quietly};
+use crate::retire::record::{Extras, Failure, JoinedAtHome, Phase, Record, drop_payload, quietly};
 use crate::retire::stack::StackClass;
-use crate::retire::tree::NOBODY;
+use crate::retire::tree::{NOBODY, Node, WorkerNumber};
 use crate::scheduler::complete::{complete, dispose, release};
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::shortage;
@@ -27,16 +27,36 @@ use std::ptr::{self, NonNull};
 /// Items that an owner hands over at once, and a thief takes at once.
 pub(crate) const BATCH: usize = 64;
 
+/// How a coroutine comes out of standing by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum StoodBy {
+    /// There is a task for it, or for its loop.
+    Needed,
+    /// Another one stands by, or somebody may need its stack.
+    Superfluous,
+    /// Its time is over: it was asked to end by the main coroutine.
+    Dismissed,
+}
+
 impl Worker {
-    /// Sets the running coroutine aside and runs others until somebody makes `task`, which runs on
-    /// it, ready again. The caller has seen to that, and has stored the coroutine in `place`.
-    ///
-    /// Returns the worker that the task then runs on (another one only if it may migrate).
-    pub(crate) fn suspend<'a>(&self, task: NonNull<Record>) -> &'a Worker {
+    /// What goes on when `task`, which runs here, is set aside until somebody makes it ready again; may be
+    /// the running coroutine itself. The caller has seen to that, and has stored the coroutine in the
+    /// task's `place`.
+    #[inline]
+    pub(crate) fn next_after(&self, task: NonNull<Record>) -> *const Strand {
         point();
+        self.strand().task.set(task.as_ptr());
+        self.pick()
+    }
+
+    /// Goes on with `next`, and comes back when somebody continues the running coroutine, whose task is
+    /// noted in it. Returns the worker that the task then runs on (another one only if it may migrate).
+    ///
+    /// Inlined, with nothing but the switch and what belongs to it: each return from a function that
+    /// another coroutine has called is one that the processor predicts wrong.
+    #[inline(always)]
+    pub(crate) fn leave_for<'a>(&self, next: *const Strand) -> &'a Worker {
         let me = self.strand();
-        me.task.set(task.as_ptr());
-        let next = self.pick();
         let node = self.node.get();
         if !ptr::eq(next, me) {
             self.counters().switches.add(1);
@@ -54,7 +74,7 @@ impl Worker {
     }
 
     /// The coroutine to run next. May be the one that is being suspended.
-    fn pick(&self) -> *const Strand {
+    pub(crate) fn pick(&self) -> *const Strand {
         self.collect();
         if self.next_turn.get() == Turn::Neglected {
             self.next_turn.set(Turn::ReadyAgain);
@@ -65,7 +85,7 @@ impl Worker {
         if self.tick() {
             // The turn of fresh tasks, before those that yield all the time.
             // Not left to the tick in `next_fresh`, which always comes right after this one.
-            self.owed.set(false);
+            self.serve_owed();
             self.offers.set(self.offers.get().wrapping_add(1));
             if self.has_neglected()
                 && let Some(strand) = self.next_neglected().and_then(|record| self.begin(record))
@@ -85,7 +105,7 @@ impl Worker {
 
     /// A new coroutine for a fresh task; none if there is no task, or no stack for it.
     fn begin_fresh(&self) -> Option<*const Strand> {
-        if !self.has_fresh() {
+        if !self.has_fresh() || !self.may_start() {
             return None;
         }
         if self.remote.front.wants_attention() {
@@ -95,7 +115,7 @@ impl Worker {
     }
 
     /// A new coroutine for a claimed task; if there is no stack the task is kept for later.
-    fn begin(&self, record: NonNull<Record>) -> Option<*const Strand> {
+    pub(crate) fn begin(&self, record: NonNull<Record>) -> Option<*const Strand> {
         // SAFETY: we hold the run reference.
         let class = self.class_for(unsafe { record.as_ref() });
         let strand = self.new_strand(class, record.as_ptr());
@@ -217,6 +237,17 @@ impl Worker {
         class: StackClass,
         first: *const Record,
     ) -> Option<*const Strand> {
+        if class == self.class
+            // SAFETY: null, or a coroutine that is suspended in `stand_by`.
+            && let Some(spare) = unsafe { self.spare.replace(ptr::null()).as_ref() }
+        {
+            spare.first.set(first);
+            self.adopt(spare);
+            if self.exhausted.get() {
+                shortage::end(self);
+            }
+            return Some(spare);
+        }
         let taken = self.stacks.borrow_mut().take(class, &self.shared().stacks);
         match taken {
             Ok(stack) => {
@@ -265,11 +296,7 @@ impl Worker {
             task.unclaim_privately();
         }
         let Some(strand) = self.new_strand(class, record.as_ptr()) else {
-            // Back into the front: it is ours.
-            task.unclaim_privately();
-            if self.remote.front.push(record) {
-                self.attend();
-            }
+            self.requeue(record);
             return false;
         };
         task.place.store(strand.expose_provenance(), Ordering::Relaxed);
@@ -358,7 +385,7 @@ impl Worker {
             let Some(record) = self.next_fresh() else { return };
             // SAFETY: we hold the run reference.
             let traits = unsafe { record.as_ref() }.traits;
-            if traits.stack_class != 0 || traits.migratable {
+            if traits.needs_own_stack() {
                 self.dedicated.set(record.as_ptr());
                 return;
             }
@@ -372,7 +399,7 @@ impl Worker {
             return Some(record);
         }
         if self.tick() {
-            self.owed.set(false);
+            self.serve_owed();
             let last_first = self.next_neglected();
             if last_first.is_some() {
                 return last_first;
@@ -482,8 +509,44 @@ impl Worker {
         None
     }
 
+    /// Keeps the running coroutine, whose loop has nothing to do, for the next task that needs one, and
+    /// leaves for another meanwhile: to end it and to make a new one would cost more.
+    ///
+    /// Inlined, so that a coroutine that stands by again after one task has returned from no more
+    /// functions than it has called: the processor predicts returns by calls, and the coroutine that is
+    /// continued next is predicted right.
+    #[inline(always)]
+    fn stand_by(&self) -> StoodBy {
+        if !self.spare.get().is_null() || self.shared().pressure.load(Ordering::Relaxed) {
+            return StoodBy::Superfluous;
+        }
+        let me = self.strand();
+        self.disown(me);
+        me.task.set(ptr::null());
+        self.spare.set(me);
+        let next = self.pick_after_end();
+        if !ptr::eq(next, me) {
+            self.current.set(next);
+            // SAFETY: `me` runs; `next` is suspended or new, and in our hand alone.
+            unsafe { me.context.switch(&(*next).context) };
+            self.bury();
+            self.node.set(ptr::null());
+        }
+        if self.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
+    }
+
+    /// Ends the spare coroutine, if there is one. On the main coroutine.
+    pub(crate) fn dismiss_spare(&self) {
+        // SAFETY: null, or a coroutine that is suspended in `stand_by`.
+        if let Some(spare) = unsafe { self.spare.replace(ptr::null()).as_ref() } {
+            self.adopt(spare);
+            self.dismissing.set(true);
+            self.leave_main(spare);
+        }
+    }
+
     /// Ends the running coroutine and leaves for the next one.
-    fn retire_strand(&self) -> ! {
+    fn retire_strand(&self, dismissed: bool) -> ! {
         let me = self.strand();
         self.disown(me);
         let Some(stack) = me.take_stack() else {
@@ -493,7 +556,7 @@ impl Worker {
             // SAFETY: nothing on this part of the stack is used again; main is suspended.
             unsafe { me.context.leave(&self.main().context) }
         };
-        let next = self.pick_after_end();
+        let next = if dismissed { self.main.get() } else { self.pick_after_end() };
         self.current.set(next);
         #[cfg(cygnet_tsan)]
         self.departed.set(me);
@@ -541,47 +604,89 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     unsafe { strand_ref.context.arrive(message) };
     // A task's own panic does not come here; this would be a bug of the scheduler, and there is no
     // frame below to unwind into.
-    let result = catch_unwind(AssertUnwindSafe(|| {
+    let Ok(dismissed) = catch_unwind(AssertUnwindSafe(|| {
         let worker = Worker::current().expect("coroutines run on workers");
         worker.bury();
         // What the coroutine that was left has set is not ours, and may be gone when we use it.
         worker.node.set(ptr::null());
-        let first = NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut());
-        if let Some(first) = first {
-            // SAFETY: its run reference came with it.
-            let traits = unsafe { first.as_ref() }.traits;
-            start(worker, first);
-            if traits.migratable || traits.stack_class != 0 || strand_ref.is_guest() {
-                // It may have changed workers, or the stack is a rare one or another's: no loop.
-                return;
+        loop {
+            let first = NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut());
+            if let Some(first) = first
+                && !start_first(worker, strand_ref, first)
+            {
+                return false;
+            }
+            worker.run_loop();
+            match worker.stand_by() {
+                StoodBy::Needed => {}
+                StoodBy::Superfluous => return false,
+                StoodBy::Dismissed => return true,
             }
         }
-        worker.run_loop();
-    }));
-    if result.is_err() {
+    })) else {
         std::process::abort();
+    };
+    Worker::current().expect("coroutines run on workers").retire_strand(dismissed)
+}
+
+/// Runs the task that a coroutine was made for; false if no loop may run on it afterwards.
+fn start_first(worker: &Worker, strand: &Strand, first: NonNull<Record>) -> bool {
+    if strand.is_guest() {
+        call(worker, first);
+        return false;
     }
-    Worker::current().expect("coroutines run on workers").retire_strand()
+    // SAFETY: its run reference came with it.
+    let task = unsafe { first.as_ref() };
+    // Else it may have changed workers by its end, or the stack is a rare one.
+    let usual = !task.traits.migratable && worker.class_for(task) == worker.class;
+    start(worker, first);
+    usual
 }
 
 /// Runs a claimed task on the present stack, to its end, and completes it.
 pub(crate) fn start(worker: &Worker, record: NonNull<Record>) {
+    worker.counters().tasks.add(1);
+    call(worker, record);
+}
+
+/// As `start`, without counting it.
+pub(crate) fn call(worker: &Worker, record: NonNull<Record>) {
     run_in_place(worker, record);
     // SAFETY: the task has just ended here; its run reference is in our hand.
     unsafe { complete(Worker::current().expect("tasks run on workers"), record) };
 }
 
-/// Runs a claimed task on the present stack without completing it.
-#[inline]
-pub(crate) fn run_in_place(worker: &Worker, record: NonNull<Record>) {
+/// Calls a child that the running task has claimed and has the handle of, without completing it. Neither
+/// is migratable where it matters: the child stays, and so does the frame below it.
+#[inline(always)]
+pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
+    worker.counters().in_place.add(1);
+    task.at_home.set(JoinedAtHome::Called);
+    let outer = enter_node(worker, task, worker.number());
+    execute(worker, record);
+    if let Some(extras) = task.extras() {
+        drop_locals(extras);
+    }
+    worker.node.set(outer);
+}
+
+/// Makes a claimed task the one that runs here; returns the node that was.
+#[inline(always)]
+fn enter_node(worker: &Worker, task: &Record, home: WorkerNumber) -> *const Node {
     if task.phase() != Phase::Running {
         task.set_phase(Phase::Running);
     }
-    task.node.set_home(if task.traits.migratable { NOBODY } else { worker.number() });
-    let outer = worker.node.replace(&raw const task.node);
-    worker.counters().tasks.add(1);
+    task.node.set_home(home);
+    worker.node.replace(&raw const task.node)
+}
+
+/// Runs the closure of a claimed task, or drops it if it is too late for a start.
+#[inline(always)]
+fn execute(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
     if task.wait.is_cancelled() || worker.shared().is_closing() {
         // SAFETY: claimed by the caller.
         unsafe { Record::abandon(record, Failure::NotStarted) };
@@ -589,6 +694,15 @@ pub(crate) fn run_in_place(worker: &Worker, record: NonNull<Record>) {
         // SAFETY: claimed by the caller.
         unsafe { Record::run(record) };
     }
+}
+
+/// Runs a claimed task on the present stack without completing it.
+fn run_in_place(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    let home = if task.traits.migratable { NOBODY } else { worker.number() };
+    let outer = enter_node(worker, task, home);
+    execute(worker, record);
     task.stored.set(true);
     if let Some(extras) = task.extras() {
         drop_locals(extras);

@@ -24,18 +24,37 @@ const PATIENCE: Duration = Duration::from_micros(3);
 /// How long it searches before it lets others have the processor at each turn, and at all.
 const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
-/// Loot that lasts less was not worth stealing.
+/// Loot that lasts less was not worth stealing, ...
 const SHORT: Duration = Duration::from_micros(4);
+/// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
+const SHORT_ITEM: Duration = Duration::from_nanos(200);
+/// So often a search takes by force and finds nothing left, before it is given up: what comes and goes
+/// within `PATIENCE` is too short as well.
+const VAIN: u32 = 2;
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// As long as no stack can be had.
 const FIRST_FAMINE: Duration = Duration::from_micros(100);
 const LONGEST_FAMINE: Duration = Duration::from_millis(16);
 
+/// A request that waits for its answer.
+struct Asked {
+    victim: usize,
+    since: Instant,
+    spawned: u64,
+}
+
+/// What was stolen last.
+struct Loot {
+    taken: Instant,
+    items: usize,
+    /// Coroutines that the thief had.
+    live: u32,
+}
+
 /// What a worker remembers from one search to the next.
 pub(crate) struct Searcher {
-    /// When the last loot was taken.
-    loot: Option<Instant>,
+    loot: Option<Loot>,
     /// The next nap, if the last loot was short.
     nap: Duration,
     /// Tasks spawned by all workers when the last nap began.
@@ -70,7 +89,10 @@ impl Searcher {
             self.settle_count(worker);
             return;
         }
-        self.judge_loot();
+        self.judge_loot(worker);
+        if worker.stand_back() {
+            return;
+        }
         if self.nap.is_zero() && self.search(worker) {
             return;
         }
@@ -84,13 +106,19 @@ impl Searcher {
         }
     }
 
-    fn judge_loot(&mut self) {
-        let Some(taken) = self.loot.take() else { return };
-        if taken.elapsed() < SHORT {
-            self.nap = (self.nap * 2).clamp(FIRST_NAP, LONGEST_NAP);
+    fn judge_loot(&mut self, worker: &Worker) {
+        let Some(loot) = self.loot.take() else { return };
+        // Tasks that have been started and wait are not done with.
+        let done = worker.live() <= loot.live;
+        if done && loot.taken.elapsed() < SHORT.max(SHORT_ITEM * loot.items as u32) {
+            self.nap_longer();
         } else {
             self.nap = Duration::ZERO;
         }
+    }
+
+    fn nap_longer(&mut self) {
+        self.nap = (self.nap * 2).clamp(FIRST_NAP, LONGEST_NAP);
     }
 
     /// True if there is something to run now.
@@ -101,8 +129,9 @@ impl Searcher {
         }
         self.counted = true;
         let start = now();
-        let mut asked: Option<(usize, Instant)> = None;
+        let mut asked: Option<Asked> = None;
         let mut found = false;
+        let mut vain = 0;
         loop {
             if worker.has_ready() || worker.has_fresh() {
                 found = true;
@@ -114,16 +143,21 @@ impl Searcher {
             }
             let time = now();
             match asked {
-                Some((victim, since)) if time - since >= PATIENCE => {
+                Some(Asked { victim, since, spawned }) if time - since >= PATIENCE => {
                     asked = None;
-                    if self.take_by_force(worker, victim) {
+                    if self.take_by_force(worker, victim, spawned) {
                         found = true;
+                        break;
+                    }
+                    vain += 1;
+                    if vain == VAIN {
+                        self.nap_longer();
                         break;
                     }
                 }
                 Some(_) => {}
                 None => {
-                    asked = self.ask(worker).map(|victim| (victim, time));
+                    asked = self.ask(worker, time);
                     if asked.is_none() && (time - start >= SEARCH || shared.workers() == 1) {
                         break;
                     }
@@ -193,7 +227,7 @@ impl Searcher {
     }
 
     /// Asks the first worker with something in its front.
-    fn ask(&self, worker: &Worker) -> Option<usize> {
+    fn ask(&self, worker: &Worker, since: Instant) -> Option<Asked> {
         let shared = worker.shared();
         let count = shared.workers();
         let start = worker.random() as usize % count;
@@ -201,10 +235,12 @@ impl Searcher {
             .map(|i| shared.remote((start + i) % count))
             .find(|remote| remote.index != worker.remote.index && !remote.front.is_empty())?;
         victim.front.ask();
-        Some(victim.index)
+        Some(Asked { victim: victim.index, since, spawned: victim.counters.spawned.get() })
     }
 
-    fn take_by_force(&mut self, worker: &Worker, victim: usize) -> bool {
+    /// Steals from the front of one that has not answered. `spawned`: how many tasks it had spawned when
+    /// it was asked.
+    fn take_by_force(&mut self, worker: &Worker, victim: usize, spawned: u64) -> bool {
         let remote = worker.shared().remote(victim);
         if remote.front.is_empty() {
             return false;
@@ -213,13 +249,18 @@ impl Searcher {
         worker.counters().rescues.add(1);
         if taken > 0 {
             self.looted(worker);
+            if remote.counters.spawned.get() == spawned {
+                // It computes, and would not have come to them soon: not to be judged by their length.
+                self.loot = None;
+                self.nap = Duration::ZERO;
+            }
         }
         taken > 0
     }
 
     fn looted(&mut self, worker: &Worker) {
         worker.counters().steals.add(1);
-        self.loot = Some(now());
+        self.loot = Some(Loot { taken: now(), items: worker.deque.len(), live: worker.live() });
     }
 
     /// There are tasks, or another worker has some, but no stacks.
@@ -276,9 +317,13 @@ impl Searcher {
         if let Rest::Nap(time) = rest {
             // One more look; short loot makes the next nap longer.
             self.nap = Duration::ZERO;
-            self.search(worker);
+            let found = self.search(worker);
             self.settle_count(worker);
-            self.nap = if self.loot.is_some() { time } else { (time * 2).min(LONGEST_NAP) };
+            self.nap = match (found, &self.loot) {
+                (true, None) => Duration::ZERO,
+                (true, Some(_)) => time,
+                (false, _) => (time * 2).min(LONGEST_NAP),
+            };
         }
     }
 }
@@ -291,6 +336,7 @@ fn others(worker: &Worker) -> impl Iterator<Item = &Remote> {
 
 /// Gives back what a sleeping worker should not hold on to.
 fn tidy(worker: &Worker) {
+    worker.dismiss_spare();
     worker.housekeeping();
     worker.records.trim();
     worker.remote.front.trim();

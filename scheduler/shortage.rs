@@ -185,6 +185,7 @@ pub(crate) fn class_of(shared: &Shared, record: NonNull<Record>) -> StackClass {
 
 /// Gives back all warm stacks and wakes those who starve; true if there was one.
 fn give_up_warm(worker: &Worker) -> bool {
+    worker.dismiss_spare();
     worker.housekeeping();
     if worker.stacks.borrow().warm() == 0 {
         return false;
@@ -334,7 +335,7 @@ fn look_here(worker: &Worker) -> bool {
 pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Strand> {
     // SAFETY: the run reference is in the caller's hand.
     let task = unsafe { record.as_ref() };
-    if task.traits.stack_class != 0 || task.traits.migratable {
+    if task.traits.needs_own_stack() {
         return None;
     }
     let mut at: *const Node = &raw const task.node;

@@ -38,6 +38,7 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
         searcher.search_or_sleep(worker);
     }
     call(config.on_stop.as_deref());
+    worker.dismiss_spare();
     worker.housekeeping();
     worker.stacks.borrow_mut().drain(&shared.stacks);
     asm::set_thread_word(ptr::null_mut());

@@ -4,14 +4,14 @@
 //! the two ends of it that need the scheduler: leaving the worker to others, and coming back.
 
 use crate::retire::join::{JoinWord, Waiter};
-use crate::retire::record::{Phase, Record};
+use crate::retire::record::{JoinedAtHome, Phase, Record};
 use crate::retire::thread_waiter::ThreadWaiter;
 use crate::retire::wait::{Publish, WaitKind, Woken};
 use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::{Strand, Turn, Worker};
-use crate::scheduler::{hold, run};
+use crate::scheduler::{cancel, hold, run};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
 use std::ptr::{self, NonNull};
@@ -19,6 +19,16 @@ use std::ptr::{self, NonNull};
 /// The calling task is cancelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut;
+
+/// How a wait is spent.
+enum Rest {
+    /// It is over already.
+    Over(Result<(), Cut>),
+    /// With this thread: nobody else may run on it.
+    Held,
+    /// Beside this coroutine, which goes on meanwhile.
+    Beside(*const Strand),
+}
 
 /// Puts a task whose PARKED bit the caller has cleared back to work, at its home.
 pub(crate) fn resume(record: *const Record) {
@@ -59,34 +69,52 @@ impl Worker {
     /// Publishes a wait of `task`, which runs here, and sleeps if need be. `Err` if it is cancelled
     /// (or the runtime ends) and the kind allows that to count: then nothing was published, or the
     /// wait was cut short.
-    fn wait<'a>(&self, task: NonNull<Record>, kind: WaitKind) -> (Result<(), Cut>, &'a Worker) {
+    #[inline(always)]
+    fn wait(&self, task: NonNull<Record>, kind: WaitKind) -> (Result<(), Cut>, &Worker) {
+        let worker = match self.lie_down(task, kind) {
+            Rest::Over(result) => return (result, self),
+            Rest::Held => hold::hold(self, task),
+            Rest::Beside(next) => self.leave_for(next),
+        };
+        // SAFETY: the running task.
+        let woken = unsafe { task.as_ref() }.wait.woken();
+        (if woken == Woken::Granted { Ok(()) } else { Err(Cut) }, worker)
+    }
+
+    /// Publishes a wait of `task`, and says how it is to be spent.
+    #[inline(never)]
+    fn lie_down(&self, task: NonNull<Record>, kind: WaitKind) -> Rest {
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
-        let here = Worker::current().expect("tasks run on workers");
-        if kind != WaitKind::Structured && self.shared().is_closing() {
-            return (Err(Cut), here);
-        }
+        // In the middle of an unwinding others must not run on this thread.
         let panicking = std::thread::panicking();
-        if panicking && kind != WaitKind::Structured {
-            // Others must not run on this thread in the middle of an unwinding.
-            return (Err(Cut), here);
+        if kind != WaitKind::Structured && (panicking || self.shared().is_closing()) {
+            return Rest::Over(Err(Cut));
+        }
+        if kind != WaitKind::Structured
+            && me.at_home.get() == JoinedAtHome::Called
+            && cancel::link(task)
+        {
+            return Rest::Over(Err(Cut));
         }
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
         let published = me.wait.publish(kind);
         if published != Publish::Parked {
             me.set_phase(Phase::Running);
-            return (if published == Publish::Ready { Ok(()) } else { Err(Cut) }, here);
+            return Rest::Over(if published == Publish::Ready { Ok(()) } else { Err(Cut) });
         }
         self.counters().parks.add(1);
         // Where nobody else may run on this thread, a wait that must be waited for holds it.
-        let held = panicking || is_forbidden();
-        let worker = if held { hold::hold(self, task) } else { self.suspend(task) };
-        let result = if me.wait.woken() == Woken::Granted { Ok(()) } else { Err(Cut) };
-        (result, worker)
+        if panicking || self.forbidden.get() > 0 {
+            return Rest::Held;
+        }
+        Rest::Beside(self.next_after(task))
     }
 
     /// Waits for a permit.
+    #[inline(always)]
+    #[track_caller]
     pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Cut> {
         assert_may_suspend();
         let (result, worker) = self.wait(task, WaitKind::Permit);
@@ -104,8 +132,8 @@ impl Worker {
         kind: WaitKind,
     ) -> Result<(), Cut> {
         // SAFETY: the running task.
-        let _me = unsafe { task.as_ref() };
-        if kind != WaitKind::Structured && self.is_cut() {
+        let me = unsafe { task.as_ref() };
+        if kind != WaitKind::Structured && (self.is_cut() || cancel::is_cancelled(me)) {
             self.give_way(task);
             return Err(Cut);
         }
@@ -144,14 +172,14 @@ impl Worker {
             // SAFETY: just taken out, with its run reference.
             let task = unsafe { child.as_ref() };
             let ours = ptr::eq(task.node.parent, &raw const frame.node);
-            if !ours || task.traits.stack_class != 0 || task.traits.migratable {
+            if !ours || task.traits.needs_own_stack() {
                 if worker.remote.front.push(child) {
                     worker.attend();
                 }
                 break;
             }
             worker.counters().in_place.add(1);
-            run::start(worker, child);
+            run::call(worker, child);
             worker = Worker::current().expect("tasks run on workers");
         }
         if frame.node.close() {
@@ -162,33 +190,47 @@ impl Worker {
     }
 
     /// Lets the others run once.
+    #[inline(always)]
+    #[track_caller]
     pub(crate) fn yield_now(&self, task: NonNull<Record>) -> Result<(), Cut> {
-        if !std::thread::panicking() {
-            assert_may_suspend();
-            self.give_way(task);
-        }
+        let next = self.queue_behind(task);
+        let worker = if next.is_null() {
+            assert_may_yield();
+            self
+        } else {
+            self.leave_for(next)
+        };
         // SAFETY: the running task.
-        let cancelled = unsafe { task.as_ref() }.wait.is_cancelled();
-        let worker = Worker::current().expect("tasks run on workers");
+        let cancelled = cancel::is_cancelled(unsafe { task.as_ref() });
         if cancelled || worker.shared().is_closing() { Err(Cut) } else { Ok(()) }
     }
 
-    /// Puts the running task behind those that are ready, if that is allowed here. Also what a
-    /// cancelled wait does, so that a task that goes on calling waits cannot hold its worker.
-    fn give_way(&self, task: NonNull<Record>) {
-        if std::thread::panicking() || is_forbidden() {
-            return;
+    /// Puts the running task behind those that are ready; what goes on, or null if it is not allowed
+    /// to be set aside here.
+    #[inline(never)]
+    fn queue_behind(&self, task: NonNull<Record>) -> *const Strand {
+        if std::thread::panicking() || self.forbidden.get() > 0 {
+            return ptr::null();
         }
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Suspended);
         self.ready.push(task);
-        self.suspend(task);
+        self.next_after(task)
+    }
+
+    /// Lets the others run once, if that is allowed here. Also what a cancelled wait does, so that a
+    /// task that goes on calling waits cannot hold its worker.
+    fn give_way(&self, task: NonNull<Record>) {
+        let next = self.queue_behind(task);
+        if !next.is_null() {
+            self.leave_for(next);
+        }
     }
 
     /// Whether a wait of the running task that may be cut short would be.
-    #[inline]
+    #[inline(always)]
     fn is_cut(&self) -> bool {
         let cancelled = match self.task() {
             // SAFETY: the running task.
@@ -200,13 +242,12 @@ impl Worker {
 
     /// Takes a fresh task out of wherever it lies to be run in place, if it is one of those that may
     /// be: a child of the running node, on a stack with room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn claim_in_place(&self, record: NonNull<Record>, kind: WaitKind) -> bool {
         // SAFETY: the caller holds the handle.
         let task = unsafe { record.as_ref() };
         if !ptr::eq(task.node.parent, self.node.get())
-            || task.traits.stack_class != 0
-            || task.traits.migratable
+            || task.traits.needs_own_stack()
             || self.forbidden.get() > 0
             || !self.strand().has_room()
             || (kind != WaitKind::Structured && self.is_cut())
@@ -217,9 +258,17 @@ impl Worker {
         if self.tick() {
             self.let_others();
         }
+        self.remote.front.take_newest(record) || self.claim_elsewhere(record)
+    }
+
+    /// Takes a fresh task out of the middle of the front, or out of another queue.
+    #[inline(never)]
+    fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
         if self.remote.front.take(record) {
             return true;
         }
+        // SAFETY: the caller holds the handle.
+        let task = unsafe { record.as_ref() };
         if task.phase() != Phase::Ready {
             return false;
         }
@@ -231,12 +280,104 @@ impl Worker {
         false
     }
 
+    /// Starts a fresh child of the running node on a coroutine of its own, because it needs one or there is
+    /// no room to call it, and waits for its end. Nothing, if it is not to be had or either of the two
+    /// could be met on another worker.
+    ///
+    /// The child runs here until its end, so hardly anything need be locked, unless the last of its own
+    /// children ends elsewhere after it: `at_home` of the record says whether it has ended here.
+    pub(crate) fn start_and_await(
+        &self,
+        record: NonNull<Record>,
+        kind: WaitKind,
+    ) -> Option<Result<(), Cut>> {
+        let parent = self.node.get();
+        // SAFETY: the caller holds the handle.
+        let child = unsafe { record.as_ref() };
+        if !ptr::eq(child.node.parent, parent) {
+            return None;
+        }
+        let joiner = self.task()?;
+        // SAFETY: the running task.
+        let me = unsafe { joiner.as_ref() };
+        if child.traits.migratable
+            || me.traits.migratable
+            || !child.join.is_empty()
+            || !self.dedicated.get().is_null()
+            || self.forbidden.get() > 0
+            || std::thread::panicking()
+            || (kind != WaitKind::Structured && self.is_cut())
+        {
+            return None;
+        }
+        if me.at_home.get() == JoinedAtHome::Called
+            && kind != WaitKind::Structured
+            && cancel::link(joiner)
+        {
+            return None;
+        }
+        if self.tick() {
+            self.let_others();
+        }
+        if !self.remote.front.take_newest(record) && !self.claim_elsewhere(record) {
+            return None;
+        }
+        child.join.register_at_home(joiner.as_ptr());
+        child.at_home.set(JoinedAtHome::Waiting);
+        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.set_phase(Phase::Parked);
+        if me.wait.publish(kind) != Publish::Parked {
+            // Cancelled this moment: the child is what it was.
+            me.set_phase(Phase::Running);
+            child.at_home.set(JoinedAtHome::No);
+            child.join.unregister_at_home();
+            self.requeue(record);
+            return None;
+        }
+        self.counters().parks.add(1);
+        self.strand().task.set(joiner.as_ptr());
+        let next = self.begin(record).unwrap_or_else(|| {
+            // No stack: it is kept for later, and may be started anywhere. The registration stands.
+            child.at_home.set(JoinedAtHome::No);
+            self.pick()
+        });
+        self.leave_for(next);
+        if me.wait.woken() == Woken::Granted {
+            return Some(Ok(()));
+        }
+        if child.join.take_back() {
+            child.at_home.set(JoinedAtHome::No);
+            self.give_way(joiner);
+            return Some(Err(Cut));
+        }
+        // The end came first and its grant is under way.
+        let (result, _) = self.wait(joiner, WaitKind::Structured);
+        debug_assert!(result.is_ok(), "a structured wait was cut short");
+        Some(Ok(()))
+    }
+
+    /// Puts a claimed task back to where this worker finds it first.
+    #[cold]
+    pub(crate) fn requeue(&self, record: NonNull<Record>) {
+        // SAFETY: the run reference is in our hand.
+        let task = unsafe { record.as_ref() };
+        if task.traits.local {
+            task.unclaim();
+            self.local.borrow_mut().push_front(record);
+        } else {
+            task.unclaim_privately();
+            if self.remote.front.push(record) {
+                self.attend();
+            }
+        }
+    }
+
     /// Gives way to others who would have to wait as long as the running task goes on. It is ready
     /// itself meanwhile, and what it has spawned stays where it is.
     #[cold]
     #[inline(never)]
     fn let_others(&self) {
-        self.owed.set(false);
+        self.serve_owed();
         self.offers.set(self.offers.get().wrapping_add(1));
         let neglected = self.has_neglected();
         if !(neglected || self.has_ready()) || is_forbidden() {
@@ -248,6 +389,16 @@ impl Worker {
             _ => Turn::Ready,
         });
         self.give_way(task);
+    }
+}
+
+/// In the middle of an unwinding a yield does nothing; inside `no_suspend` it panics.
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn assert_may_yield() {
+    if !std::thread::panicking() {
+        assert_may_suspend();
     }
 }
 
@@ -263,12 +414,4 @@ pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), 
         waiter.wait();
     }
     Ok(())
-}
-
-/// Marks a task cancelled and cuts its wait short.
-pub(crate) fn cancel(task: &Record) {
-    task.node.word().set_cancelled();
-    if task.wait.cancel() {
-        resume(task);
-    }
 }

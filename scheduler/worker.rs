@@ -18,6 +18,7 @@ use crate::scheduler::item::Item;
 use crate::scheduler::run_queue::RunQueue;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
+use crate::scheduler::spread::Spread;
 use crate::shim;
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crossbeam_deque::{Stealer, Worker as Deque};
@@ -67,8 +68,9 @@ pub(crate) enum Turn {
 /// What a worker counts.
 #[derive(Default)]
 pub(crate) struct Counters {
-    /// Tasks started (in place ones too).
+    /// Tasks started by a loop or on a stack of their own.
     pub(crate) tasks: Counter,
+    /// Tasks called on the stack of another.
     pub(crate) in_place: Counter,
     pub(crate) spawned: Counter,
     pub(crate) steals: Counter,
@@ -111,6 +113,10 @@ pub(crate) struct Worker {
     pub(crate) local: RefCell<VecDeque<NonNull<Record>>>,
     pub(crate) deque: Deque<Item>,
     pub(crate) stacks: RefCell<StackPool>,
+    /// A coroutine whose loop has nothing to do, suspended and out of the ring.
+    pub(crate) spare: Cell<*const Strand>,
+    /// The spare one is to end.
+    pub(crate) dismissing: Cell<bool>,
     pub(crate) records: RecordPool,
     /// All coroutines but main, a ring without a head.
     pub(crate) strands: Cell<*const Strand>,
@@ -126,9 +132,9 @@ pub(crate) struct Worker {
     pub(crate) exhausted: Cell<bool>,
     /// A guest that has ended; main sees to its host.
     pub(crate) vacated: Cell<*const Strand>,
+    /// Decisions until those who come last are owed a turn.
     tick: Cell<u32>,
-    /// Those who come last are owed a turn.
-    pub(crate) owed: Cell<bool>,
+    pub(crate) spread: Spread,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,
     /// Whose turn it is when a task that could go on for ever gives way.
@@ -166,6 +172,8 @@ impl Worker {
             forbidden: Cell::new(0),
             deque,
             stacks: RefCell::new(StackPool::new(WARM_STACKS)),
+            spare: Cell::new(ptr::null()),
+            dismissing: Cell::new(false),
             records: RecordPool::default(),
             strands: Cell::new(ptr::null()),
             dedicated: Cell::new(ptr::null()),
@@ -175,7 +183,7 @@ impl Worker {
             exhausted: Cell::new(false),
             vacated: Cell::new(ptr::null()),
             tick: Cell::new(PERIOD),
-            owed: Cell::new(false),
+            spread: Spread::new(),
             turn: Cell::new(0),
             next_turn: Cell::new(Turn::Ready),
             offers: Cell::new(0),
@@ -237,17 +245,21 @@ impl Worker {
     /// Counts a scheduling decision; true if those who come last are owed a turn. It stays true until
     /// they have had it: were it a matter of one moment, two places that count in step could always
     /// leave it to each other.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tick(&self) -> bool {
         let left = self.tick.get();
-        if left == 0 {
-            self.tick.set(PERIOD);
-            self.owed.set(true);
-            self.housekeeping();
-        } else {
+        if left > 0 {
             self.tick.set(left - 1);
         }
-        self.owed.get()
+        left == 0
+    }
+
+    /// Those who come last get their turn now. Also the time for what is due now and then.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn serve_owed(&self) {
+        self.tick.set(PERIOD);
+        self.housekeeping();
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{give_way_until, with, with_each};
+use common::{give_way_until, with_each};
 use cygnet::{JoinError, Runtime, park, spawn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -32,9 +32,7 @@ fn a_task_that_joins_itself_is_told_so() {
 }
 
 /// A task that joins a child which is parked for ever is dropped; how its join ends.
-///
-/// `in_place`: nobody has started the child before the join.
-fn join_of_a_dropped_task(rt: &Runtime, in_place: bool) -> JoinError {
+fn join_of_a_dropped_task(rt: &Runtime) -> JoinError {
     let outcome = Arc::new(Mutex::new(None));
     let joining_now = Arc::new(AtomicBool::new(false));
     let before = common::parks(rt);
@@ -43,16 +41,14 @@ fn join_of_a_dropped_task(rt: &Runtime, in_place: bool) -> JoinError {
         move || {
             let parks = move || handle.metrics().workers.iter().map(|w| w.parks).sum::<u64>();
             let joined = spawn(|| park().is_err());
-            if !in_place {
-                give_way_until(|| parks() > before);
-            }
+            // Started, so that it is not called in place.
+            give_way_until(|| parks() > before);
             joining_now.store(true, Ordering::Release);
             let error = joined.join().unwrap_err();
             *outcome.lock().unwrap() = Some(error);
         }
     });
-    let waits = if in_place { 1 } else { 2 };
-    give_way_until(|| joining_now.load(Ordering::Acquire) && common::parks(rt) >= before + waits);
+    give_way_until(|| joining_now.load(Ordering::Acquire) && common::parks(rt) >= before + 2);
     drop(joining);
     give_way_until(|| outcome.lock().unwrap().is_some());
     outcome.lock().unwrap().take().unwrap()
@@ -61,14 +57,6 @@ fn join_of_a_dropped_task(rt: &Runtime, in_place: bool) -> JoinError {
 #[test]
 fn a_join_is_cut_short_when_the_joining_task_is_cancelled_and_cancels_the_joined() {
     with_each(|rt| {
-        assert!(rt.block_on(|| join_of_a_dropped_task(rt, false)).is_cancelled());
-    });
-}
-
-#[test]
-#[ignore = "a child that is run in place by its join does not see that the joining task is cancelled"]
-fn a_join_in_place_is_cut_short_when_the_joining_task_is_cancelled() {
-    with(&[1], |rt| {
-        assert!(rt.block_on(|| join_of_a_dropped_task(rt, true)).is_cancelled());
+        assert!(rt.block_on(|| join_of_a_dropped_task(rt)).is_cancelled());
     });
 }

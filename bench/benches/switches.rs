@@ -7,6 +7,10 @@ use cygnet_bench::figures::ops;
 
 type Operation = fn(u64) -> Duration;
 
+fn coroutine(c: &mut Criterion) {
+    c.bench_function("coroutine, one way", |b| b.iter_custom(ops::coroutine_switches));
+}
+
 fn yields(c: &mut Criterion) {
     let runtime = ops::runtime(1);
     let mut group = c.benchmark_group("yield");
@@ -39,6 +43,6 @@ fn short() -> Criterion {
 criterion_group! {
     name = benches;
     config = short();
-    targets = yields, ping_pong
+    targets = coroutine, yields, ping_pong
 }
 criterion_main!(benches);

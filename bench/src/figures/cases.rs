@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::floor::{Floor, Floors};
 use super::harness::{Cost, Delays, Plan, repeat, sample};
-use super::{memory, ops};
+use super::work::Work;
+use super::{balance, memory, ops};
 use crate::clock::cpu_time;
 
 /// The values of a case by their keys: nanoseconds for an operation, bytes for a task.
@@ -21,8 +22,14 @@ pub const CPU: &str = "cpu";
 
 /// Tasks in a batch.
 const BATCH: usize = 100_000;
-/// How long a worker is left alone so that it is sure to sleep.
+/// How long a worker is left alone so that it is sure to sleep; and to search, but not to have given up.
 const ASLEEP: Duration = Duration::from_millis(3);
+const SEARCHING: Duration = Duration::from_micros(5);
+/// What a stolen task must last at least for its thief to go on searching afterwards, with room.
+const LOOT: Duration = Duration::from_micros(20);
+/// Tasks that wait and then compute, and for how long each.
+const BALANCED: u32 = 1000;
+const BALANCED_WORK: Duration = Duration::from_micros(100);
 
 /// One thing to measure.
 pub struct Case {
@@ -30,9 +37,39 @@ pub struct Case {
     pub name: &'static str,
     /// The floor that is measured in the same process besides the usual ones.
     pub floor: Floor,
-    /// Rounds beyond which nothing is learnt: of memory there is next to no spread.
-    pub most_rounds: u32,
+    /// What it measures.
+    pub kind: Kind,
     run: fn(&Plan) -> anyhow::Result<Values>,
+}
+
+/// What a case measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Times: they differ from round to round, and with what else the machine does.
+    Times,
+    /// Bytes: next to no spread, whoever uses the processor.
+    Bytes,
+}
+
+impl Kind {
+    /// Rounds beyond which nothing is learnt.
+    const ROUNDS_OF_BYTES: u32 = 3;
+
+    /// In how many of so many rounds it is measured.
+    #[must_use]
+    pub fn rounds(self, of: u32) -> u32 {
+        match self {
+            Kind::Times => of,
+            Kind::Bytes => of.min(Kind::ROUNDS_OF_BYTES),
+        }
+    }
+
+    /// Whether it is measured in this one (from 0) of so many rounds: they are spread evenly.
+    #[must_use]
+    pub fn is_due(self, round: u32, of: u32) -> bool {
+        let due = u64::from(self.rounds(of));
+        u64::from(round) * due % u64::from(of) < due
+    }
 }
 
 /// What a process that measures a case prints.
@@ -53,16 +90,17 @@ pub struct Measurement {
 
 /// A case of times.
 const fn timed(name: &'static str, run: fn(&Plan) -> anyhow::Result<Values>) -> Case {
-    Case { name, floor: Floor::Rmw, most_rounds: u32::MAX, run }
+    Case { name, floor: Floor::Rmw, kind: Kind::Times, run }
 }
 
 /// A case of bytes.
 const fn sized(name: &'static str, run: fn(&Plan) -> anyhow::Result<Values>) -> Case {
-    Case { name, floor: Floor::Rmw, most_rounds: 3, run }
+    Case { name, floor: Floor::Rmw, kind: Kind::Bytes, run }
 }
 
 /// All cases, in the order in which a round goes through them.
 pub const CASES: &[Case] = &[
+    timed("coroutine-switch", |p| Ok(values(repeat(p, ops::coroutine_switches)))),
     timed("spawn-join-in-place-1", |p| inside(p, 1, ops::spawn_join_in_place)),
     timed("spawn-join-in-place-2", |p| inside(p, 2, ops::spawn_join_in_place)),
     timed("spawn-join-own-stack-1", |p| inside(p, 1, ops::spawn_join_own_stack)),
@@ -73,10 +111,9 @@ pub const CASES: &[Case] = &[
     timed("spawn-join-yielding-2", |p| inside(p, 2, ops::spawn_join_yielding)),
     timed("start-in-place", |p| delays_inside(p, 1, ops::start_in_place)),
     timed("start-own-stack", |p| delays_inside(p, 1, ops::start_on_own_stack)),
-    timed("start-elsewhere-searching", |p| {
-        delays_inside(p, 2, || ops::start_elsewhere(Duration::ZERO))
-    }),
-    timed("start-elsewhere-asleep", |p| delays_inside(p, 2, || ops::start_elsewhere(ASLEEP))),
+    timed("start-elsewhere-searching", |p| start_elsewhere(p, SEARCHING, LOOT)),
+    timed("start-elsewhere-napping", |p| start_elsewhere(p, Duration::ZERO, Duration::ZERO)),
+    timed("start-elsewhere-asleep", |p| start_elsewhere(p, ASLEEP, LOOT)),
     Case {
         floor: Floor::Handoff,
         ..timed("start-from-outside", |p| Ok(delays_outside(p, Duration::ZERO)))
@@ -99,6 +136,10 @@ pub const CASES: &[Case] = &[
         floor: Floor::Threads,
         ..timed("runtime", |p| Ok(values(repeat(p, |n| ops::life_of_a_runtime(n, 2)))))
     },
+    timed("balance-together-1", |p| balance(p, 1, balance::woken_together)),
+    timed("balance-together-2", |p| balance(p, 2, balance::woken_together)),
+    timed("balance-at-once-1", |p| balance(p, 1, balance::woken_at_once)),
+    timed("balance-at-once-2", |p| balance(p, 2, balance::woken_at_once)),
     timed("first-start", |p| Ok(first_start(p))),
     sized("memory-parked-100000", |p| memory::parked(p.size(100_000, 10_000))),
     sized("memory-parked-1000000", |p| memory::parked(p.size(1_000_000, 20_000))),
@@ -162,6 +203,11 @@ fn delays_inside(
     Ok(percentiles(&runtime.block_on(|| sample(plan, start))))
 }
 
+fn start_elsewhere(plan: &Plan, gap: Duration, work: Duration) -> anyhow::Result<Values> {
+    let work = if work.is_zero() { Work::NONE } else { Work::calibrate(work) };
+    delays_inside(plan, 2, || ops::start_elsewhere(gap, work))
+}
+
 fn delays_outside(plan: &Plan, gap: Duration) -> Values {
     let runtime = ops::runtime(2);
     percentiles(&sample(plan, || ops::start_from_outside(&runtime, gap)))
@@ -187,26 +233,43 @@ fn from_outside(plan: &Plan) -> Values {
     values(repeat(plan, |n| ops::spawn_from_outside(&runtime, n)))
 }
 
+/// All tasks of `variant`, from the first spawn to the last end.
+fn balance(
+    plan: &Plan,
+    workers: usize,
+    variant: fn(u32, Work) -> Duration,
+) -> anyhow::Result<Values> {
+    let work = Work::calibrate(BALANCED_WORK);
+    inside(plan, workers, |n| (0..n).map(|_| variant(BALANCED, work)).sum())
+}
+
 /// Spawn, first start and park: on stacks that were never used, and again on the same stacks.
 fn first_start(plan: &Plan) -> Values {
     let count = plan.size(100_000, 5_000);
+    let time = || {
+        let (time, tasks) = ops::park_many(count);
+        ops::release_many(tasks);
+        time
+    };
     let (mut fresh, mut warm) = (Vec::new(), Vec::new());
-    let mut total = Duration::ZERO;
-    while total < plan.measured || fresh.len() < 2 {
-        let runtime = ops::runtime(1);
-        let (first, second) = runtime.block_on(|| {
-            let (first, tasks) = ops::park_many(count);
-            ops::release_many(tasks);
-            let (second, tasks) = ops::park_many(count);
-            ops::release_many(tasks);
-            (first, second)
+    while total(&fresh) < plan.measured || total(&warm) < plan.measured {
+        ops::runtime(1).block_on(|| {
+            fresh.push(time());
+            warm.push(time());
+            while total(&warm) < plan.measured {
+                warm.push(time());
+            }
         });
-        fresh.push(first.as_nanos() as f64 / count as f64);
-        warm.push(second.as_nanos() as f64 / count as f64);
-        total += first + second;
     }
-    let median = super::stats::median;
+    let median = |times: &[Duration]| {
+        let each: Vec<f64> = times.iter().map(|t| t.as_nanos() as f64 / count as f64).collect();
+        super::stats::median(&each)
+    };
     Values::from([("fresh".to_owned(), median(&fresh)), ("warm".to_owned(), median(&warm))])
+}
+
+fn total(times: &[Duration]) -> Duration {
+    times.iter().sum()
 }
 
 #[cfg(test)]
@@ -219,6 +282,17 @@ mod tests {
     fn no_two_cases_have_the_same_name() {
         let names: BTreeSet<_> = CASES.iter().map(|case| case.name).collect();
         assert_eq!(names.len(), CASES.len());
+    }
+
+    #[test]
+    fn bytes_are_measured_in_a_few_rounds_spread_evenly() {
+        let due = |kind: Kind, of: u32| -> Vec<u32> {
+            (0..of).filter(|&round| kind.is_due(round, of)).collect()
+        };
+        assert_eq!(due(Kind::Bytes, 15), [0, 5, 10]);
+        assert_eq!(due(Kind::Bytes, 4), [0, 2, 3]);
+        assert_eq!(due(Kind::Bytes, 2), [0, 1]);
+        assert_eq!(due(Kind::Times, 4), [0, 1, 2, 3]);
     }
 
     #[test]

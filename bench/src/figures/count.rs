@@ -9,6 +9,9 @@ use super::ops;
 type Counted = (&'static str, fn(u64));
 
 const COUNTED: &[Counted] = &[
+    ("coroutine-switch", |n| {
+        ops::coroutine_switches(n);
+    }),
     ("spawn-join-in-place", |n| inside(n, ops::spawn_join_in_place)),
     ("spawn-join-own-stack", |n| inside(n, ops::spawn_join_own_stack)),
     ("spawn-join-loop", |n| inside(n, ops::spawn_join_through_loop)),

@@ -28,6 +28,8 @@ pub enum Floor {
     Threads,
     /// So many bytes, by the nature of the thing.
     Bytes(u32),
+    /// So many nanoseconds, likewise.
+    Nanoseconds(u32),
 }
 
 /// The floors of a process, in nanoseconds.
@@ -76,7 +78,7 @@ impl Floors {
             Floor::Load => Some(self.load),
             Floor::Page => Some(self.page),
             Floor::Handoff | Floor::Threads => self.other,
-            Floor::Bytes(bytes) => Some(bytes.into()),
+            Floor::Bytes(amount) | Floor::Nanoseconds(amount) => Some(amount.into()),
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct Plan {
 
 /// What a repetition should last: long against the clock, short against an interruption.
 const REPETITION: Duration = Duration::from_millis(2);
-/// Repetitions, at least, unless one of them alone takes longer than all should.
+/// Repetitions, at least, unless they take twice as long as all should.
 const REPETITIONS: usize = 11;
 
 impl Plan {
@@ -67,7 +67,7 @@ pub fn repeat(plan: &Plan, mut rep: impl FnMut(u64) -> Duration) -> Cost {
     }
     let mut walls = Vec::new();
     let (mut total, cpu_before) = (Duration::ZERO, cpu_time());
-    while total < plan.measured || walls.len() < REPETITIONS && total < plan.measured * 4 {
+    while total < plan.measured || walls.len() < REPETITIONS && total < plan.measured * 2 {
         let time = rep(count);
         total += time;
         walls.push(time.as_nanos() as f64 / count as f64);

@@ -1,14 +1,17 @@
 //! The figures: what the library's calls cost, each beside its floor and its target.
 //!
 //! * [`ops`]: the calls themselves, in loops; the criterion benches run the same.
+//! * [`balance`], [`work`]: tasks that wait and then compute for a known time.
 //! * [`floor`]: what the machine charges for the least that such calls can consist of.
 //! * [`harness`]: warm-up, repetition, medians, within one process.
 //! * [`cases`], [`memory`]: what one process measures, and prints as one JSON line.
 //! * [`rows`]: the table: which value of which case, its floor, its target.
-//! * [`rounds`]: starts a process for each case, in interleaved rounds.
+//! * [`rounds`], [`progress`]: a process for each case, in interleaved rounds, and what is shown of
+//!   it.
 //! * [`stats`], [`verdict`], [`machine`], [`report`]: from samples to the printed page.
 //! * [`count`]: a number of operations and nothing else, for a tool that counts instructions.
 
+pub mod balance;
 pub mod cases;
 pub mod count;
 pub mod floor;
@@ -16,11 +19,13 @@ pub mod harness;
 pub mod machine;
 pub mod memory;
 pub mod ops;
+pub mod progress;
 pub mod report;
 pub mod rounds;
 pub mod rows;
 pub mod stats;
 pub mod verdict;
+pub mod work;
 
 use std::process::ExitCode;
 
@@ -35,8 +40,8 @@ pub struct FiguresArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Rounds over which the median is taken, each a process of its own for each case [default: 15,
-    /// with --quick 3]
+    /// Rounds over which the median is taken, each a process of its own for each case; memory is
+    /// measured in three of them [default: 15, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
     /// Measure for a shorter time and with fewer tasks: a look, not a figure to be published

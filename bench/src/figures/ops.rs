@@ -11,7 +11,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cygnet::coroutine::Coroutine;
 use cygnet::{LocalTask, Runtime, Task, Unparker};
+
+use super::work::Work;
 
 /// The size of stack that tasks with a coroutine of their own ask for: what others get unasked.
 const STACK: usize = 64 << 10;
@@ -123,6 +126,26 @@ pub fn batch(tasks: &mut Vec<Task<usize>>) -> Duration {
 pub fn batches(n: u64, size: usize) -> Duration {
     let mut tasks = Vec::with_capacity(size);
     (0..n).map(|_| batch(&mut tasks)).sum()
+}
+
+/// `n` switches into a bare coroutine and out of it: half of them resume it, half are its suspending.
+/// No runtime is needed.
+pub fn coroutine_switches(n: u64) -> Duration {
+    let coroutine = Coroutine::new(|yielder, mut stop: bool| {
+        while !stop {
+            stop = yielder.suspend(());
+        }
+    });
+    // The first resumption starts it.
+    black_box(coroutine.resume(false).is_ok());
+    let pairs = n.div_ceil(2);
+    let began = Instant::now();
+    for _ in 0..pairs {
+        black_box(coroutine.resume(false).is_ok());
+    }
+    let time = began.elapsed();
+    black_box(coroutine.resume(true).is_ok());
+    scale(time, n, pairs * 2)
 }
 
 /// Some `n` yields among `tasks` tasks of one worker, the caller one of them.
@@ -305,15 +328,22 @@ pub fn start_on_own_stack() -> (Instant, Instant) {
 }
 
 /// From a spawn to the first instruction on another worker, while the spawner computes and does not
-/// call the scheduler; `gap` before the spawn lets the other worker go to sleep. Needs two workers.
+/// call the scheduler. Needs two workers.
+///
+/// The child does `work` after that, and `gap` is the time from the end of one child to the spawn of
+/// the next; on these two depends what the other worker does when the spawn comes.
 #[must_use]
-pub fn start_elsewhere(gap: Duration) -> (Instant, Instant) {
+pub fn start_elsewhere(gap: Duration, work: Work) -> (Instant, Instant) {
     let idle = Instant::now();
     while idle.elapsed() < gap {
         spin_loop();
     }
     let before = Instant::now();
-    let child = cygnet::spawn(Instant::now);
+    let child = cygnet::spawn(move || {
+        let started = Instant::now();
+        work.run(1);
+        started
+    });
     while !child.is_finished() {
         spin_loop();
     }

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use anyhow::Context;
 use serde::Serialize;
 
-use super::cases::Measurement;
+use super::cases::{Kind, Measurement};
 use super::floor::Floor;
 use super::machine::Machine;
-use super::rounds::Results;
+use super::rounds::{Measured, Results};
 use super::rows::{Row, Source, Unit};
 use super::stats;
 use super::verdict::Verdict;
@@ -18,14 +18,29 @@ use super::verdict::Verdict;
 pub struct Page {
     machine: Machine,
     rounds: u32,
+    /// Those of them in which memory was measured.
+    rounds_of_bytes: u32,
     /// Taken in a hurry: not for publication.
     quick: bool,
+    /// How long it all took.
+    seconds: f64,
     /// Measurements during which others used the processor, kept for want of better ones.
     disturbed: u32,
-    /// Such measurements that were thrown away.
+    /// Repetitions of such measurements.
     repeated: u32,
     floors: FloorMedians,
     figures: Vec<Figure>,
+    cases: Vec<CaseCost>,
+}
+
+/// What it took to measure a case.
+#[derive(Debug, Serialize)]
+struct CaseCost {
+    case: &'static str,
+    rounds: usize,
+    repeated: u32,
+    disturbed: u32,
+    seconds: f64,
 }
 
 /// The floors over all processes, in nanoseconds.
@@ -68,7 +83,7 @@ struct Figure {
 /// The values of a source, round by round.
 fn values(source: Source, results: &Results) -> Vec<f64> {
     let of = |(case, key): (&str, &str)| -> Vec<f64> {
-        let measured = results.by_case.get(case).map_or(&[][..], |all| all);
+        let measured = results.by_case.get(case).map_or(&[][..], |all| &all.measurements);
         measured.iter().filter_map(|m| m.values.get(key).copied()).collect()
     };
     match source {
@@ -81,7 +96,8 @@ fn values(source: Source, results: &Results) -> Vec<f64> {
 
 /// The measurements that a row rests on.
 fn measurements<'a>(row: &Row, results: &'a Results) -> Vec<&'a Measurement> {
-    row.cases().filter_map(|case| results.by_case.get(case.name)).flatten().collect()
+    let measured = row.cases().filter_map(|case| results.by_case.get(case.name));
+    measured.flat_map(|measured| &measured.measurements).collect()
 }
 
 fn floor_of(floor: Floor, measured: &[&Measurement]) -> Option<f64> {
@@ -136,7 +152,7 @@ impl Figure {
             _ => String::new(),
         };
         let target = match (self.target, self.target_r) {
-            (Some(most), Some(r)) => format!("{} = {r} r", amount(most, self.unit)),
+            (Some(most), Some(r)) => format!("{} or {r} r", amount(most, self.unit)),
             (most, _) => show(most),
         };
         let value = match &self.skipped {
@@ -158,6 +174,13 @@ impl Figure {
 /// The heads of the columns.
 const HEADS: [&str; 7] = ["figure", "median", "90 % of it", "CPU", "floor", "target", "met"];
 
+impl CaseCost {
+    fn new(case: &'static str, measured: &Measured) -> CaseCost {
+        let &Measured { ref measurements, seconds, disturbed, repeated } = measured;
+        CaseCost { case, rounds: measurements.len(), repeated, disturbed, seconds }
+    }
+}
+
 impl Page {
     /// Puts the results of all rounds together.
     #[must_use]
@@ -168,14 +191,17 @@ impl Page {
         rows: &[&Row],
         results: &Results,
     ) -> Page {
-        let all: Vec<&Measurement> = results.by_case.values().flatten().collect();
+        let by_case = || results.by_case.iter();
+        let all: Vec<&Measurement> = by_case().flat_map(|(_, m)| &m.measurements).collect();
         let floor = |floor| floor_of(floor, &all).unwrap_or(f64::NAN);
         Page {
             machine,
             rounds,
+            rounds_of_bytes: Kind::Bytes.rounds(rounds),
             quick,
-            disturbed: results.disturbed,
-            repeated: results.repeated,
+            seconds: results.seconds,
+            disturbed: by_case().map(|(_, m)| m.disturbed).sum(),
+            repeated: by_case().map(|(_, m)| m.repeated).sum(),
             floors: FloorMedians {
                 rmw: floor(Floor::Rmw),
                 call: floor(Floor::Call),
@@ -183,6 +209,7 @@ impl Page {
                 page: floor(Floor::Page),
             },
             figures: rows.iter().map(|row| Figure::new(row, results)).collect(),
+            cases: by_case().map(|(&case, measured)| CaseCost::new(case, measured)).collect(),
         }
     }
 
@@ -208,10 +235,13 @@ impl Page {
         let Machine { cygnet, rustc, cpu, cores, kernel, date } = &self.machine;
         let mut text = format!(
             "cygnet {cygnet}, {rustc}, {date}\n{cpu}, {cores} cores, Linux {kernel}\n\
-             {} rounds{}; {} disturbed measurements repeated, {} kept\n\
+             {} rounds, of memory {}{}, in {:.1} min; {} repeats of disturbed measurements, {} \
+             disturbed ones kept\n\
              r = {} (an atomic read-modify-write), a call {}, a load {}, a fresh page {}\n\n",
             self.rounds,
+            self.rounds_of_bytes,
             if self.quick { ", in a hurry and with fewer tasks: not for publication" } else { "" },
+            self.seconds / 60.0,
             self.repeated,
             self.disturbed,
             amount(self.floors.rmw, Unit::Time),
@@ -291,6 +321,10 @@ mod tests {
         }
     }
 
+    fn measured(measurements: Vec<Measurement>) -> Measured {
+        Measured { measurements, ..Measured::default() }
+    }
+
     fn row(name: &str) -> &'static Row {
         ROWS.iter().find(|row| row.name == name).unwrap()
     }
@@ -308,11 +342,17 @@ mod tests {
         let mut results = Results::default();
         results.by_case.insert(
             "batch-2",
-            vec![measurement("batch-2", "time", 20.0), measurement("batch-2", "time", 90.0)],
+            measured(vec![
+                measurement("batch-2", "time", 20.0),
+                measurement("batch-2", "time", 90.0),
+            ]),
         );
         results.by_case.insert(
             "batch-1",
-            vec![measurement("batch-1", "time", 10.0), measurement("batch-1", "time", 30.0)],
+            measured(vec![
+                measurement("batch-1", "time", 10.0),
+                measurement("batch-1", "time", 30.0),
+            ]),
         );
         let figure = Figure::new(row("batch, 2 workers to 1"), &results);
         assert_eq!(figure.rounds, [2.0, 3.0]);
@@ -323,11 +363,11 @@ mod tests {
     fn a_figure_stands_beside_its_floor_and_target() {
         let mut results = Results::default();
         let case = "spawn-join-in-place-1";
-        results.by_case.insert(case, vec![measurement(case, "time", 24.0)]);
+        results.by_case.insert(case, measured(vec![measurement(case, "time", 24.0)]));
         let figure = Figure::new(row("spawn+join in place, 1 worker"), &results);
         let cells = figure.cells();
         assert_eq!(cells[1], "24.0 ns");
-        assert_eq!(cells[4..], ["8.00 ns", "25.0 ns = 3 r", "yes"].map(str::to_owned));
+        assert_eq!(cells[4..], ["8.00 ns", "25.0 ns or 3 r", "yes"].map(str::to_owned));
     }
 
     #[test]
@@ -337,7 +377,7 @@ mod tests {
         nothing.values.clear();
         nothing.skipped = Some("needs 5.0 GiB of memory".to_owned());
         let mut results = Results::default();
-        results.by_case.insert(case, vec![nothing]);
+        results.by_case.insert(case, measured(vec![nothing]));
         let rows = [row("queued task, 1,000,000, without handle")];
         let page = Page::new(Machine::here(), 1, true, &rows, &results);
         let text = page.text();

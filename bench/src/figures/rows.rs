@@ -87,6 +87,17 @@ const fn bytes(
     Row { name, source: Source::Value(case, key), unit: Unit::Bytes, floor, target }
 }
 
+/// Of the times of two cases.
+const fn ratio(
+    name: &'static str,
+    first: &'static str,
+    second: &'static str,
+    target: Target,
+) -> Row {
+    let source = Source::Ratio((first, TIME), (second, TIME));
+    Row { name, source, unit: Unit::Ratio, floor: None, target }
+}
+
 use Floor::{Call, Handoff, Page, Rmw, Threads};
 
 /// One page of stack, and the page-table entries of its 64 KiB (eight bytes for each 4 KiB).
@@ -94,15 +105,20 @@ const PARKED: u32 = 4096 + 128;
 /// The captured word.
 const QUEUED: u32 = 8;
 
+/// What the tasks of the balance compute, on one worker and on two.
+const COMPUTING: Floor = Floor::Nanoseconds(100_000_000);
+const COMPUTING_HALF: Floor = Floor::Nanoseconds(50_000_000);
+
 const STATED: Target = Target::STATED;
 const IN_PLACE: Target = Target::time(25.0).in_r(3.0);
 const OWN_STACK: Target = Target::time(55.0).in_r(6.0);
 const BATCH: Target = Target::time(30.0);
+const BALANCE: Target = Target::ratio(0.6);
 
 /// All rows, in the order in which they are printed.
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    time("switch and queue, one way (yield, 2 tasks)", "yield-2", TIME, Call, STATED),
+    time("coroutine resume + yield, one way", "coroutine-switch", TIME, Call, Target::time(3.0)),
     time("spawn+join in place, 1 worker", "spawn-join-in-place-1", TIME, Rmw, IN_PLACE),
     time("spawn+join in place, 2 workers", "spawn-join-in-place-2", TIME, Rmw, IN_PLACE),
     time("spawn+join own stack, 1 worker", "spawn-join-own-stack-1", TIME, Rmw, OWN_STACK),
@@ -115,10 +131,12 @@ pub const ROWS: &[Row] = &[
     time("spawn to start, in place, p99", "start-in-place", "p99", Rmw, STATED),
     time("spawn to start, parks once, p50", "start-own-stack", "p50", Rmw, STATED),
     time("spawn to start, parks once, p99", "start-own-stack", "p99", Rmw, STATED),
-    time("spawn to start, other worker awake, p50", "start-elsewhere-searching", "p50", Rmw, STATED),
-    time("spawn to start, other worker awake, p99", "start-elsewhere-searching", "p99", Rmw, STATED),
-    time("spawn to start, other worker asleep, p50", "start-elsewhere-asleep", "p50", Rmw, STATED),
-    time("spawn to start, other worker asleep, p99", "start-elsewhere-asleep", "p99", Rmw, STATED),
+    time("spawn to start, other worker searches, p50", "start-elsewhere-searching", "p50", Rmw, STATED),
+    time("spawn to start, other worker searches, p99", "start-elsewhere-searching", "p99", Rmw, STATED),
+    time("spawn to start, other worker naps, p50", "start-elsewhere-napping", "p50", Rmw, STATED),
+    time("spawn to start, other worker naps, p99", "start-elsewhere-napping", "p99", Rmw, STATED),
+    time("spawn to start, other worker sleeps, p50", "start-elsewhere-asleep", "p50", Rmw, STATED),
+    time("spawn to start, other worker sleeps, p99", "start-elsewhere-asleep", "p99", Rmw, STATED),
     time("spawn to start, foreign thread, p50", "start-from-outside", "p50", Handoff, STATED),
     time("spawn to start, foreign thread, p99", "start-from-outside", "p99", Handoff, STATED),
     time("spawn to start, foreign, asleep, p50", "start-from-outside-asleep", "p50", Handoff, STATED),
@@ -127,19 +145,20 @@ pub const ROWS: &[Row] = &[
     time("batch, a task, first round, 2 workers", "batch-2", "first", Rmw, STATED),
     time("batch, a task, later rounds, 1 worker", "batch-1", TIME, Rmw, BATCH),
     time("batch, a task, later rounds, 2 workers", "batch-2", TIME, Rmw, BATCH),
-    Row {
-        name: "batch, 2 workers to 1",
-        source: Source::Ratio(("batch-2", TIME), ("batch-1", TIME)),
-        unit: Unit::Ratio,
-        floor: None,
-        target: Target::ratio(1.0),
-    },
+    ratio("batch, 2 workers to 1", "batch-2", "batch-1", Target::ratio(1.0)),
     time("yield, 2 tasks", "yield-2", TIME, Call, Target::time(10.0)),
     time("yield, 1,000 tasks", "yield-1000", TIME, Call, Target::time(15.0)),
     time("park/unpark step, one worker", "ping-pong-home", TIME, Rmw, Target::time(45.0)),
     time("park/unpark step, across two", "ping-pong-across", TIME, Handoff, Target::time(1000.0)),
     time("spawn from outside and wait, 2 workers", "spawn-from-outside", TIME, Handoff,
          Target::time(5000.0)),
+    time("balance, woken together, 1 worker", "balance-together-1", TIME, COMPUTING, STATED),
+    time("balance, woken together, 2 workers", "balance-together-2", TIME, COMPUTING_HALF, STATED),
+    ratio("balance, woken together, 2 workers to 1", "balance-together-2", "balance-together-1",
+          BALANCE),
+    time("balance, woken at once, 1 worker", "balance-at-once-1", TIME, COMPUTING, STATED),
+    time("balance, woken at once, 2 workers", "balance-at-once-2", TIME, COMPUTING_HALF, STATED),
+    ratio("balance, woken at once, 2 workers to 1", "balance-at-once-2", "balance-at-once-1", BALANCE),
     bytes("parked task, 100,000", "memory-parked-100000", "bytes", PARKED, Target::bytes(4400.0)),
     bytes("parked task, 1,000,000", "memory-parked-1000000", "bytes", PARKED, Target::bytes(4400.0)),
     bytes("process, 1,000,000 ended, over its start", "memory-parked-1000000", "left", 0, STATED),
@@ -190,6 +209,38 @@ mod tests {
     }
 
     #[test]
+    fn the_targets_are_these() {
+        let in_two_units = |time: f64, r: f64| Target::time(time).in_r(r);
+        let expected = [
+            ("coroutine resume + yield, one way", Target::time(3.0)),
+            ("spawn+join in place, 1 worker", in_two_units(25.0, 3.0)),
+            ("spawn+join in place, 2 workers", in_two_units(25.0, 3.0)),
+            ("spawn+join own stack, 1 worker", in_two_units(55.0, 6.0)),
+            ("spawn+join own stack, 2 workers", in_two_units(55.0, 6.0)),
+            ("spawn+join through the loop, 1 worker", in_two_units(55.0, 6.0)),
+            ("spawn+join through the loop, 2 workers", in_two_units(55.0, 6.0)),
+            ("batch, a task, later rounds, 1 worker", Target::time(30.0)),
+            ("batch, a task, later rounds, 2 workers", Target::time(30.0)),
+            ("batch, 2 workers to 1", Target::ratio(1.0)),
+            ("yield, 2 tasks", Target::time(10.0)),
+            ("yield, 1,000 tasks", Target::time(15.0)),
+            ("park/unpark step, one worker", Target::time(45.0)),
+            ("park/unpark step, across two", Target::time(1e3)),
+            ("spawn from outside and wait, 2 workers", Target::time(5e3)),
+            ("balance, woken together, 2 workers to 1", Target::ratio(0.6)),
+            ("balance, woken at once, 2 workers to 1", Target::ratio(0.6)),
+            ("parked task, 100,000", Target::bytes(4400.0)),
+            ("parked task, 1,000,000", Target::bytes(4400.0)),
+            ("queued task, 1,000,000, without handle", Target::bytes(160.0)),
+            ("runtime of 2 workers, built and dropped", Target::time(60e3)),
+            ("first start and park, fresh page", Target::time(2.5e3)),
+        ];
+        let with_target = ROWS.iter().filter(|row| row.target != STATED);
+        let with_target: Vec<_> = with_target.map(|row| (row.name, row.target)).collect();
+        assert_eq!(with_target, expected);
+    }
+
+    #[test]
     fn a_floor_of_its_own_is_one_that_the_case_measures() {
         for row in ROWS {
             if let Some(floor @ (Floor::Handoff | Floor::Threads)) = row.floor {
@@ -205,7 +256,7 @@ mod tests {
             ROWS.iter().filter(|row| row.matches(&filters)).count()
         };
         assert_eq!(wanted(&[]), ROWS.len());
-        assert_eq!(wanted(&["YIELD, 2", "yield, 1,000"]), 3);
+        assert_eq!(wanted(&["YIELD, 2", "yield, 1,000"]), 2);
         assert_eq!(wanted(&["nothing of the kind"]), 0);
     }
 }

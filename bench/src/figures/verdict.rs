@@ -39,7 +39,7 @@ impl Target {
         Target { most: Some(most), most_r: None, ratio: true }
     }
 
-    /// And so many r.
+    /// Or so many r: one of the two is enough.
     #[must_use]
     pub const fn in_r(self, most_r: f64) -> Target {
         Target { most_r: Some(most_r), ..self }
@@ -93,8 +93,8 @@ impl Verdict {
         match self {
             Verdict::Stated => "",
             Verdict::Met => "yes",
-            Verdict::MetInR => "in r",
-            Verdict::MetInTime => "in time",
+            Verdict::MetInR => "yes, in r",
+            Verdict::MetInTime => "yes, in time",
             Verdict::Missed => "no",
             Verdict::TooFewRounds => "few rounds",
         }
