@@ -19,6 +19,7 @@ pub(crate) mod queue;
 pub(crate) mod record;
 pub(crate) mod record_pool;
 #[cfg(all(test, not(loom)))]
+#[path = "../tests/common/rerun.rs"]
 pub(crate) mod rerun;
 mod slab;
 pub(crate) mod stack;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::within;
+use common::{Drops, within};
 use cygnet::{
     Builder, JoinError, Runtime, YieldTo, checkpoint, park, scope, spawn, spawn_local, unparker,
     yield_now, yield_to,
@@ -313,8 +313,6 @@ fn a_child_that_needs_a_larger_stack_than_there_is_ends_in_an_error() {
     within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers, workers);
-            let hold: Vec<_> = (1..workers).map(|_| ()).collect();
-            drop(hold);
             let result = rt.block_on(|| {
                 // With more workers than one a stack may be left.
                 cygnet::task().stack_size(1 << 20).unwrap().spawn(|| 7).join()
@@ -325,43 +323,6 @@ fn a_child_that_needs_a_larger_stack_than_there_is_ends_in_an_error() {
                 other => panic!("{other:?} with {workers} workers"),
             }
             assert_eq!(rt.block_on(|| spawn(|| 8).join().unwrap()), 8);
-        }
-    });
-}
-
-#[test]
-fn a_larger_stack_is_had_by_giving_up_warm_smaller_ones() {
-    within(|| {
-        let rt = runtime(1, 2);
-        // Two stacks of the usual size are warm afterwards.
-        rt.block_on(|| {
-            let parked = spawn(|| yield_now().unwrap());
-            yield_now().unwrap();
-            parked.join().unwrap();
-        });
-        let value =
-            rt.block_on(|| cygnet::task().stack_size(1 << 20).unwrap().spawn(|| 7).join().unwrap());
-        assert_eq!(value, 7);
-    });
-}
-
-#[test]
-fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
-    within(|| {
-        let rt = runtime(2, 3);
-        for _ in 0..50 {
-            let count = rt.block_on(|| {
-                let tasks: Vec<_> = (0..20)
-                    .map(|i| {
-                        spawn(move || {
-                            yield_now().unwrap();
-                            i
-                        })
-                    })
-                    .collect();
-                tasks.into_iter().map(|task| task.join().unwrap()).sum::<u32>()
-            });
-            assert_eq!(count, 190);
         }
     });
 }
@@ -587,12 +548,6 @@ fn a_worker_that_is_slow_to_get_up_is_not_told_twice_to_run_the_same_guest() {
 
 #[test]
 fn a_runtime_that_is_dropped_while_tasks_wait_for_stacks_ends_without_calling_them() {
-    struct Dropped(Arc<AtomicUsize>);
-    impl Drop for Dropped {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
     within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers, workers);
@@ -606,9 +561,9 @@ fn a_runtime_that_is_dropped_while_tasks_wait_for_stacks_ends_without_calling_th
                 .detach();
             }
             receive.iter().take(workers).for_each(drop);
-            let dropped = Arc::new(AtomicUsize::new(0));
+            let dropped = Drops::new();
             for _ in 0..100 {
-                let captured = Dropped(dropped.clone());
+                let captured = dropped.guard();
                 rt.spawn(move || {
                     let _captured = captured;
                     unreachable!("the runtime ends");
@@ -616,7 +571,7 @@ fn a_runtime_that_is_dropped_while_tasks_wait_for_stacks_ends_without_calling_th
                 .detach();
             }
             drop(rt);
-            assert_eq!(dropped.load(Ordering::Relaxed), 100);
+            assert_eq!(dropped.count(), 100);
         }
     });
 }

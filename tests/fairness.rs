@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{give_way_until, with_each};
+use common::{give_way_until, scaled, with_each, with_each_and_many};
 use cygnet::{Runtime, park, scope, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,12 +58,17 @@ fn flooded(rt: &Runtime, flood: fn(&AtomicBool), meanwhile: impl FnOnce()) {
     floods.into_iter().for_each(|flood| flood.join().unwrap());
 }
 
+/// How often a task gets its turn in each flood.
+fn turns() -> usize {
+    scaled(10).max(3)
+}
+
 #[test]
 fn an_injected_task_gets_its_turn_in_every_flood() {
-    with_each(|rt| {
+    with_each_and_many(|rt| {
         for (_, flood) in FLOODS {
             flooded(rt, flood, || {
-                for i in 0..3 {
+                for i in 0..turns() {
                     assert_eq!(rt.spawn(move || i).join().unwrap(), i);
                 }
             });
@@ -73,18 +78,18 @@ fn an_injected_task_gets_its_turn_in_every_flood() {
 
 #[test]
 fn a_woken_task_gets_its_turn_in_every_flood() {
-    with_each(|rt| {
+    with_each_and_many(|rt| {
         for (_, flood) in FLOODS {
             flooded(rt, flood, || {
                 let (tell, told) = channel();
                 let sleeper = rt.spawn(move || {
                     tell.send(unparker()).unwrap();
-                    (0..3).for_each(|_| {
+                    (0..turns()).for_each(|_| {
                         park().unwrap();
                         tell.send(unparker()).unwrap();
                     });
                 });
-                for _ in 0..3 {
+                for _ in 0..turns() {
                     told.recv().unwrap().unpark();
                 }
                 told.recv().unwrap();
@@ -96,11 +101,11 @@ fn a_woken_task_gets_its_turn_in_every_flood() {
 
 #[test]
 fn a_yielded_task_gets_its_turn_in_every_flood() {
-    with_each(|rt| {
+    with_each_and_many(|rt| {
         for (_, flood) in FLOODS {
             flooded(rt, flood, || {
-                let turns = || (0..20).for_each(|_| yield_now().unwrap());
-                rt.spawn(turns).join().unwrap();
+                let yields = || (0..10 * turns()).for_each(|_| yield_now().unwrap());
+                rt.spawn(yields).join().unwrap();
             });
         }
     });
@@ -108,7 +113,7 @@ fn a_yielded_task_gets_its_turn_in_every_flood() {
 
 #[test]
 fn a_fresh_child_is_started_although_its_parent_and_others_yield_for_ever() {
-    with_each(|rt| {
+    with_each_and_many(|rt| {
         flooded(rt, FLOODS[2].1, || {
             rt.block_on(|| {
                 for _ in 0..10 {

@@ -109,19 +109,24 @@ fn runtimes_that_were_built_and_dropped_leave_nothing_behind() {
         within_seconds(300, || {
             let rounds = scaled_in_debug(10_000).max(200);
             let first = rounds / 10;
-            let (mut threads, mut maps, mut resident) = (0, 0, 0);
+            let threads = proc::threads().len();
+            // The system strikes a thread off its list a moment after it has been joined.
+            let all_gone = || {
+                eventually("the workers' threads are gone", || proc::threads().len() == threads);
+            };
+            let (mut maps, mut resident) = (0, 0);
             for round in 0..=rounds {
                 let rt = Runtime::builder().workers(2).build().unwrap();
                 assert_eq!(rt.block_on(|| spawn(|| 1).join().unwrap()), 1);
                 drop(rt);
                 if round == first {
-                    (threads, maps, resident) =
-                        (proc::threads().len(), proc::maps(), proc::resident());
+                    all_gone();
+                    (maps, resident) = (proc::maps(), proc::resident());
                 }
             }
+            all_gone();
             let grown = proc::resident().saturating_sub(resident);
             println!("from round {first} to {rounds}: {grown} B, {maps} to {} maps", proc::maps());
-            assert_eq!(proc::threads().len(), threads);
             assert!(proc::maps() <= maps + 2, "{} maps were {maps}", proc::maps());
             // A sanitizer keeps what was freed for a while.
             assert!(grown < 256 << 10 || common::SANITIZED, "{grown} B more than at round {first}");

@@ -3,9 +3,10 @@
 mod common;
 
 use common::rerun::alone_and_leaking;
-use common::{runtime, within};
-use cygnet::{JoinError, Runtime, Task, park, scope, spawn, unparker, yield_now};
+use common::{runtime, scaled, with_each, within};
+use cygnet::{JoinError, Runtime, Task, park, scope, spawn, spawn_local, unparker, yield_now};
 use std::any::Any;
+use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -200,6 +201,69 @@ fn a_scope_in_a_destructor_during_an_unwinding_waits_for_its_children() {
                 .unwrap_err();
             assert!(error.to_string().contains("the first"));
             assert!(seen.into_inner());
+        }
+    });
+}
+
+/// Calls `f` in a destructor that runs because of a panic.
+fn while_unwinding(rt: &Runtime, f: impl FnMut() + Send) {
+    let error = rt
+        .try_block_on(|| {
+            let _late = Late(f);
+            panic!("the first")
+        })
+        .unwrap_err();
+    assert!(error.to_string().contains("the first"), "{error}");
+}
+
+#[test]
+fn a_scope_during_an_unwinding_waits_for_local_tasks_too() {
+    with_each(|rt| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        while_unwinding(rt, || {
+            scope(|_| {
+                for _ in 0..10 {
+                    let ended = ended.clone();
+                    spawn_local(move || ended.fetch_add(1, Ordering::Relaxed)).detach();
+                }
+            });
+        });
+        assert_eq!(ended.load(Ordering::Relaxed), 10);
+    });
+}
+
+#[test]
+fn a_scope_during_an_unwinding_waits_for_a_child_that_needs_a_larger_stack() {
+    with_each(|rt| {
+        let seen = AtomicUsize::new(0);
+        while_unwinding(rt, || {
+            // The smallest capture that asks for more than the usual stack.
+            let captured = [1u8; (4 << 10) + 1];
+            scope(|s| {
+                let seen = &seen;
+                s.spawn(move || seen.store(black_box(&captured).len(), Ordering::Relaxed));
+            });
+        });
+        assert_eq!(seen.into_inner(), (4 << 10) + 1);
+    });
+}
+
+#[test]
+fn a_scope_during_an_unwinding_loses_no_child_although_others_were_joined_before_it() {
+    with_each(|rt| {
+        for _ in 0..scaled(20) {
+            let ended = AtomicUsize::new(0);
+            while_unwinding(rt, || {
+                scope(|s| {
+                    for _ in 0..50 {
+                        s.spawn(|| ended.fetch_add(1, Ordering::Relaxed));
+                        // Joined out of the queue, where it leaves an entry without a task, or
+                        // cancelled, if another worker has begun it.
+                        let _ = s.spawn(|| ()).join();
+                    }
+                });
+            });
+            assert_eq!(ended.into_inner(), 50);
         }
     });
 }

@@ -7,6 +7,7 @@ use common::{compute, give_way_until, scaled, with, with_each, with_each_and_man
 use cygnet::{blocking, checkpoint, park, scope, spawn, spawn_local, spawn_migratable, yield_now};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -216,6 +217,92 @@ fn a_detached_local_task_ends_before_its_parent() {
             parent.join().unwrap();
             assert_eq!(ended.load(Ordering::Relaxed), 10);
         });
+    });
+}
+
+#[test]
+fn a_local_task_that_is_joined_in_place_and_waits_loses_none_of_those_behind_it() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            // Others that are ready all the time.
+            let stop = Arc::new(AtomicBool::new(false));
+            let others: Vec<_> = (0..8)
+                .map(|_| {
+                    let stop = stop.clone();
+                    spawn(move || give_way_until(|| stop.load(Ordering::Relaxed)))
+                })
+                .collect();
+            let ran = Rc::new(Cell::new(0));
+            for round in 1..=scaled(100) {
+                let first = spawn_local(|| (0..3).for_each(|_| yield_now().unwrap()));
+                for _ in 0..3 {
+                    let ran = ran.clone();
+                    spawn_local(move || ran.set(ran.get() + 1)).detach();
+                }
+                let last = spawn_local(|| yield_now().unwrap());
+                first.join().unwrap();
+                last.join().unwrap();
+                give_way_until(|| ran.get() == 3 * round);
+            }
+            stop.store(true, Ordering::Relaxed);
+            others.into_iter().for_each(|task| task.join().unwrap());
+        });
+    });
+}
+
+/// Tells on which thread it was dropped.
+struct TellsThread {
+    dropped: Arc<Mutex<Vec<ThreadId>>>,
+    _not_send: PhantomData<Rc<()>>,
+}
+
+impl Drop for TellsThread {
+    fn drop(&mut self) {
+        self.dropped.lock().unwrap().push(current().id());
+    }
+}
+
+#[test]
+fn the_result_of_a_local_task_is_dropped_at_home_although_its_last_child_ends_elsewhere() {
+    with(&[2, 3, 8], |rt| {
+        for detached in [true, false] {
+            let dropped = Arc::new(Mutex::new(Vec::new()));
+            let home = rt.block_on(|| {
+                let (away, open) =
+                    (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+                let returned = Rc::new(Cell::new(false));
+                let local = spawn_local({
+                    let (away, open) = (away.clone(), open.clone());
+                    let (returned, dropped) = (returned.clone(), dropped.clone());
+                    move || {
+                        let started = away.clone();
+                        spawn(move || {
+                            started.store(true, Ordering::Release);
+                            while !open.load(Ordering::Acquire) {
+                                std::thread::yield_now();
+                            }
+                        })
+                        .detach();
+                        // It does not wait, so the child can start on another worker only.
+                        while !away.load(Ordering::Acquire) {
+                            std::thread::yield_now();
+                        }
+                        returned.set(true);
+                        TellsThread { dropped, _not_send: PhantomData }
+                    }
+                });
+                // While this task runs here the local one does not: it has returned, and its child is left.
+                give_way_until(|| returned.get());
+                if detached {
+                    local.detach()
+                } else {
+                    drop(local)
+                }
+                open.store(true, Ordering::Release);
+                current().id()
+            });
+            assert_eq!(*dropped.lock().unwrap(), [home], "detached: {detached}");
+        }
     });
 }
 

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Drops, give_way_until, panic_of, parks, scaled, with_each, with_each_and_many};
+use common::{
+    Drops, give_way_until, panic_of, parks, scaled, scaled_in_debug, with_each, with_each_and_many,
+};
 use cygnet::{park, scope, spawn, unparker, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -212,22 +214,23 @@ fn scopes_nest_in_one_task_and_in_their_children() {
 fn a_task_in_a_scope_may_spawn_into_it() {
     with_each_and_many(|rt| {
         rt.block_on(|| {
-            let count = AtomicUsize::new(0);
-            scope(|s| {
-                fn plant<'scope>(
-                    s: &'scope cygnet::Scope<'scope, '_>,
-                    count: &'scope AtomicUsize,
-                    n: usize,
-                ) {
-                    count.fetch_add(1, Ordering::Relaxed);
-                    if n > 0 {
-                        s.spawn(move || plant(s, count, n - 1));
-                        s.spawn(move || plant(s, count, n - 1));
-                    }
+            fn plant<'scope>(
+                s: &'scope cygnet::Scope<'scope, '_>,
+                count: &'scope AtomicUsize,
+                n: usize,
+            ) {
+                count.fetch_add(1, Ordering::Relaxed);
+                if n > 0 {
+                    s.spawn(move || plant(s, count, n - 1));
+                    s.spawn(move || plant(s, count, n - 1));
                 }
-                plant(s, &count, 8);
-            });
-            assert_eq!(count.into_inner(), 511);
+            }
+            // One large tree, and many small ones, whose last tasks are stolen at the scope's very end.
+            for depth in std::iter::once(8).chain((0..scaled_in_debug(2_000)).map(|_| 3)) {
+                let count = AtomicUsize::new(0);
+                scope(|s| plant(s, &count, depth));
+                assert_eq!(count.into_inner(), (2 << depth) - 1);
+            }
         });
     });
 }

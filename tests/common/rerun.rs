@@ -1,5 +1,9 @@
-//! Tests that need a process of their own: they measure it, or end it by a signal. Such a test runs the
-//! test binary again for itself alone.
+//! Tests that need a process of their own: they change limits or handlers, measure the process, or end
+//! it by a signal. Such a test runs the test binary again for itself alone.
+//!
+//! The library's own tests include this file, too.
+
+#![allow(dead_code)] // no binary of tests uses all of it
 
 use std::env;
 use std::ffi::OsString;
@@ -12,8 +16,13 @@ pub(crate) fn role() -> Option<String> {
     env::var(ROLE).ok()
 }
 
-/// Runs the test `name` again, in a role.
+/// Runs the test `name` (its full path without the crate) again, in a role.
 pub(crate) fn rerun(name: &str, role: &str) -> Output {
+    command(name, role).output().unwrap()
+}
+
+/// The command of `rerun`.
+pub(crate) fn command(name: &str, role: &str) -> Command {
     let binary = env::current_exe().unwrap();
     // The tests of another architecture run in an emulator, which the child needs as well.
     let arch = env::consts::ARCH.to_ascii_uppercase();
@@ -21,12 +30,12 @@ pub(crate) fn rerun(name: &str, role: &str) -> Output {
     let mut words: Vec<OsString> =
         runner.iter().flat_map(|runner| runner.split_whitespace()).map(OsString::from).collect();
     words.push(binary.into());
-    Command::new(&words[0])
+    let mut command = Command::new(&words[0]);
+    command
         .args(&words[1..])
         .args(["--exact", name, "--nocapture", "--test-threads=1", "--include-ignored"])
-        .env(ROLE, role)
-        .output()
-        .unwrap()
+        .env(ROLE, role);
+    command
 }
 
 /// Runs `body` in a process of its own, as the test `name`, and passes its failure on.
@@ -48,7 +57,7 @@ pub(crate) fn alone(name: &str, body: impl FnOnce()) {
 pub(crate) fn alone_and_leaking(name: &str, body: impl FnOnce()) {
     alone(name, || {
         body();
-        if super::SANITIZED {
+        if cfg!(any(cygnet_asan, cygnet_tsan)) {
             // The search begins when the process exits in the usual way.
             println!("{ROLE} done");
             // SAFETY: ends the process at once; nothing that is open here has to be saved.

@@ -4,6 +4,8 @@
 mod dropping;
 mod many;
 mod panics;
+#[path = "../common/rerun.rs"]
+mod rerun;
 mod scoped;
 mod stack;
 mod state;
@@ -11,12 +13,11 @@ mod tasks;
 mod the_end_of_a_thread;
 mod values;
 
+use std::any;
 use std::cell::RefCell;
-use std::ffi::OsString;
 use std::panic::UnwindSafe;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::rc::Rc;
-use std::{any, env};
 
 use cygnet::coroutine::{
     Builder, Coroutine, CreateError, Current, ResumeError, Resumed, State, Yielder,
@@ -54,27 +55,14 @@ fn message(payload: &(dyn any::Any + Send)) -> &str {
     }
 }
 
-const ROLE: &str = "CYGNET_TEST_ROLE";
-
 /// Runs `body` in a process of its own, as the test `name`, and tells how that ended.
 fn again(name: &str, body: impl FnOnce()) -> Output {
-    if env::var_os(ROLE).is_some() {
+    if rerun::role().is_some() {
         body();
         std::process::exit(0);
     }
-    // The tests of another architecture run in an emulator, which the child needs as well.
-    let arch = env::consts::ARCH.to_ascii_uppercase();
-    let runner = env::var(format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER"));
-    let mut words: Vec<OsString> =
-        runner.iter().flat_map(|runner| runner.split_whitespace()).map(OsString::from).collect();
-    words.push(env::current_exe().unwrap().into());
-    Command::new(&words[0])
-        .args(&words[1..])
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env(ROLE, "child")
-        .env_remove("RUST_BACKTRACE")
-        .output()
-        .unwrap()
+    // A backtrace would be taken on stacks that are small on purpose.
+    rerun::command(name, "child").env_remove("RUST_BACKTRACE").output().unwrap()
 }
 
 fn assert_aborted(output: &Output, sentence: &str) {

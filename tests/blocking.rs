@@ -1,0 +1,137 @@
+//! Calls that block their thread, while the worker goes on with other tasks.
+
+mod common;
+
+use common::{eventually, parks, scaled, text, with_each, with_each_and_many};
+use cygnet::{blocking, spawn, spawn_blocking};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier};
+
+#[test]
+fn a_blocking_call_borrows_returns_its_value_and_passes_its_panic_on() {
+    with_each_and_many(|rt| {
+        rt.block_on(|| {
+            let worker = std::thread::current().id();
+            let mut list = vec![1, 2];
+            let length = blocking(|| {
+                assert_ne!(std::thread::current().id(), worker);
+                list.push(3);
+                list.len()
+            });
+            assert_eq!((length, list.as_slice()), (3, &[1, 2, 3][..]));
+            assert_eq!(std::thread::current().id(), worker);
+            assert_eq!(common::panic_of(|| blocking(|| panic!("far away"))), "far away");
+            let error = spawn_blocking(|| -> u8 { panic!("further") }).join().unwrap_err();
+            assert_eq!(text(&*error.into_panic().unwrap()), "further");
+            assert_eq!(spawn_blocking(|| 5).join().unwrap(), 5);
+        });
+    });
+}
+
+#[test]
+fn the_worker_goes_on_with_others_while_a_call_blocks() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (send, receive) = channel();
+            let blocked = spawn_blocking(move || receive.recv().unwrap());
+            let sender = spawn(move || send.send(7).unwrap());
+            assert_eq!(blocked.join().unwrap(), 7);
+            sender.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn blocking_calls_that_need_each_other_all_get_a_thread() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let together = 100;
+            let barrier = Arc::new(Barrier::new(together));
+            let tasks: Vec<_> = (0..together)
+                .map(|_| {
+                    let barrier = barrier.clone();
+                    spawn_blocking(move || barrier.wait().is_leader())
+                })
+                .collect();
+            let leaders = tasks.into_iter().filter_map(|task| task.join().unwrap().then_some(()));
+            assert_eq!(leaders.count(), 1);
+        });
+    });
+}
+
+#[test]
+fn a_blocking_call_does_not_wait_behind_one_that_an_idle_thread_has_just_taken() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            for _ in 0..scaled(2_000) {
+                let barrier = Arc::new(Barrier::new(2));
+                let partner = barrier.clone();
+                let first = spawn_blocking(move || partner.wait().is_leader());
+                let second = spawn_blocking(move || barrier.wait().is_leader());
+                assert!(first.join().unwrap() ^ second.join().unwrap());
+            }
+        });
+    });
+}
+
+#[test]
+fn many_more_blocking_calls_than_threads_all_end() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let tasks: Vec<_> =
+                (0..scaled(2_000)).map(|i| spawn_blocking(move || i as u64)).collect();
+            let many = tasks.len() as u64;
+            let sum: u64 = tasks.into_iter().map(|task| task.join().unwrap()).sum();
+            assert_eq!(sum, many * (many - 1) / 2);
+        });
+    });
+}
+
+#[test]
+fn a_blocking_call_is_not_cut_short_by_a_cancellation() {
+    with_each(|rt| {
+        let (open, gate) = channel::<()>();
+        let (tell, told) = channel();
+        let task = rt.spawn(move || {
+            let (mut borrowed, mut gate) = (0, gate);
+            let (receiver, slot) = (&mut gate, &mut borrowed);
+            blocking(move || {
+                receiver.recv().unwrap();
+                *slot = 1;
+            });
+            tell.send((borrowed, cygnet::is_cancelled())).unwrap();
+        });
+        eventually("it waits", || parks(rt) > 0);
+        drop(task);
+        open.send(()).unwrap();
+        assert_eq!(told.recv().unwrap(), (1, true));
+    });
+}
+
+#[test]
+fn on_a_plain_thread_a_blocking_call_is_a_call() {
+    let here = std::thread::current().id();
+    assert_eq!(blocking(|| std::thread::current().id()), here);
+}
+
+#[test]
+fn a_foreign_thread_wakes_and_is_woken_by_tasks() {
+    with_each(|rt| {
+        let rounds = scaled(500);
+        let (to_task, from_thread): (Sender<usize>, _) = channel();
+        let (to_thread, from_task) = channel();
+        let task = rt.spawn(move || {
+            let mut from_thread = from_thread;
+            for _ in 0..rounds {
+                let receiver = &mut from_thread;
+                let n = blocking(move || receiver.recv().unwrap());
+                to_thread.send(n + 1).unwrap();
+            }
+        });
+        for round in 0..rounds {
+            to_task.send(round).unwrap();
+            assert_eq!(from_task.recv().unwrap(), round + 1);
+        }
+        task.join().unwrap();
+    });
+}

@@ -1,0 +1,84 @@
+//! Sleeping workers are woken while others compute: for tasks from outside, and for those that a busy
+//! worker has spawned.
+
+mod common;
+
+use common::{eventually, proc, scaled, within};
+use cygnet::{Runtime, spawn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Shows a behaviour with several workers whose threads have a name of their own.
+fn with_named(name: &str, show: impl Fn(&Runtime) + Sync) {
+    for workers in [2, 3, 8] {
+        within(|| {
+            let rt = Runtime::builder().workers(workers).thread_name(name).build().unwrap();
+            show(&rt);
+        });
+    }
+}
+
+/// Waits until so many of the workers' threads sleep.
+fn await_sleepers(name: &str, sleepers: usize) {
+    // An emulator's threads have states of their own.
+    if !common::emulated() {
+        eventually("they sleep", || {
+            let threads = proc::threads_named(name).into_iter();
+            threads.filter(|(id, _)| proc::thread_state(*id).contains("S (sleeping)")).count()
+                >= sleepers
+        });
+    }
+}
+
+#[test]
+fn a_task_from_outside_starts_although_all_that_were_woken_before_compute() {
+    with_named("outside", |rt| {
+        for _ in 0..scaled(20) {
+            let (started, open) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+            let tasks: Vec<_> = (0..rt.workers())
+                .map(|busy| {
+                    await_sleepers("outside", rt.workers() - busy);
+                    let (begun, open) = (started.clone(), open.clone());
+                    let task = rt.spawn(move || {
+                        begun.fetch_add(1, Ordering::Relaxed);
+                        while !open.load(Ordering::Relaxed) {
+                            std::thread::yield_now();
+                        }
+                    });
+                    eventually("it has started", || started.load(Ordering::Relaxed) == busy + 1);
+                    task
+                })
+                .collect();
+            open.store(true, Ordering::Relaxed);
+            tasks.into_iter().for_each(|task| task.join().unwrap());
+        }
+    });
+}
+
+#[test]
+fn children_are_started_by_workers_that_slept_while_their_parent_computes() {
+    with_named("inside", |rt| {
+        for _ in 0..scaled(20) {
+            await_sleepers("inside", rt.workers());
+            let all = rt.workers();
+            // Each keeps its worker until all have started, so each needs one of its own.
+            let started = Arc::new(AtomicUsize::new(0));
+            let meet = move |started: &AtomicUsize| {
+                started.fetch_add(1, Ordering::Relaxed);
+                while started.load(Ordering::Relaxed) < all {
+                    std::thread::yield_now();
+                }
+            };
+            rt.block_on(|| {
+                let children: Vec<_> = (1..all)
+                    .map(|_| {
+                        let started = started.clone();
+                        spawn(move || meet(&started))
+                    })
+                    .collect();
+                meet(&started);
+                children.into_iter().for_each(|child| child.join().unwrap());
+            });
+        }
+    });
+}

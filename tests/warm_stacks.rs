@@ -1,0 +1,105 @@
+//! Stacks that lie warm in a worker's pool when no more can be had: they are given up for those who need one.
+
+mod common;
+
+use common::rerun::alone;
+use common::{scaled, within, within_seconds};
+use cygnet::{Runtime, park, spawn, spawn_local, unparker, yield_now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn runtime(workers: usize, stacks: usize) -> Runtime {
+    Runtime::builder().workers(workers).max_stacks(stacks).build().unwrap()
+}
+
+#[test]
+fn a_larger_stack_is_had_by_giving_up_warm_smaller_ones() {
+    within(|| {
+        let rt = runtime(1, 2);
+        // Two stacks of the usual size are warm afterwards.
+        rt.block_on(|| {
+            let parked = spawn(|| yield_now().unwrap());
+            yield_now().unwrap();
+            parked.join().unwrap();
+        });
+        let value =
+            rt.block_on(|| cygnet::task().stack_size(1 << 20).unwrap().spawn(|| 7).join().unwrap());
+        assert_eq!(value, 7);
+    });
+}
+
+#[test]
+fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
+    within(|| {
+        let rt = runtime(2, 3);
+        for _ in 0..50 {
+            let count = rt.block_on(|| {
+                let tasks: Vec<_> = (0..20)
+                    .map(|i| {
+                        spawn(move || {
+                            yield_now().unwrap();
+                            i
+                        })
+                    })
+                    .collect();
+                tasks.into_iter().map(|task| task.join().unwrap()).sum::<u32>()
+            });
+            assert_eq!(count, 190);
+        }
+    });
+}
+
+/// Keeps every worker busy at once, so that each has had a stack.
+fn busy_on_all_workers(rt: &Runtime) {
+    let (workers, started) = (rt.workers(), Arc::new(AtomicUsize::new(0)));
+    let all: Vec<_> = (0..workers)
+        .map(|_| {
+            let started = started.clone();
+            rt.spawn(move || {
+                started.fetch_add(1, Ordering::Relaxed);
+                while started.load(Ordering::Relaxed) < workers {
+                    std::thread::yield_now();
+                }
+            })
+        })
+        .collect();
+    all.into_iter().for_each(|task| task.join().unwrap());
+}
+
+#[test]
+fn the_warm_stack_of_an_idle_worker_serves_a_local_task_of_another() {
+    within(|| {
+        for workers in [2, 3, 8] {
+            for _ in 0..scaled(20) {
+                let rt = runtime(workers, workers);
+                busy_on_all_workers(&rt);
+                assert_eq!(rt.metrics().stacks, workers);
+                let woken = rt.block_on(|| {
+                    let me = unparker();
+                    spawn_local(move || me.unpark()).detach();
+                    park()
+                });
+                assert!(woken.is_ok());
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "a worker that computes keeps the stacks that lie warm in its pool"]
+fn the_warm_stack_of_a_computing_worker_serves_another() {
+    alone("the_warm_stack_of_a_computing_worker_serves_another", || {
+        within_seconds(10, || {
+            let rt = runtime(2, 2);
+            for _ in 0..scaled(100) {
+                // One worker has both stacks: its own, and one that lies warm.
+                rt.block_on(|| {
+                    let me = unparker();
+                    spawn_local(move || me.unpark()).detach();
+                    park().unwrap();
+                });
+                busy_on_all_workers(&rt);
+            }
+        });
+    });
+}
