@@ -9,7 +9,7 @@
 //!   +------ detach -----------> DETACHED   the finisher disposes of the result
 //! ```
 //!
-//! There is one handle, so one waiter at most. The swap to DONE decides: whoever stood in the
+//! There is one handle, so one waiter at most: a waker of an earlier poll is taken back first. The swap to DONE decides: whoever stood in the
 //! word then is the finisher's to wake, and may not leave its wait before the wake has arrived.
 //! DONE and DETACHED are final. Writing DONE is `Release` and reading it `Acquire`: they hand the
 //! result over.
@@ -154,20 +154,25 @@ impl JoinWord {
     /// Registers the handle's waiter; gives it back if the task has ended.
     pub(crate) fn register(&self, waiter: Waiter) -> Result<(), Waiter> {
         let mut before = self.0.load(Ordering::Acquire);
+        while before != EMPTY && before != DONE {
+            // A waker of an earlier poll of the same handle. Its destructor may wait itself, which is over
+            // before the caller's wait begins: the grants of two waits must not be mixed up.
+            match self.0.compare_exchange(before, EMPTY, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    discard(before);
+                    before = self.0.load(Ordering::Acquire);
+                }
+                Err(now) => before = now,
+            }
+        }
         if before == DONE {
             return Err(waiter);
         }
         let word = waiter.encode();
-        loop {
-            match self.0.compare_exchange(before, word, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => {
-                    // A waker registered by an earlier poll of the same handle.
-                    discard(before);
-                    return Ok(());
-                }
-                Err(DONE) => return Err(Waiter::decode(word).expect("just encoded")),
-                Err(now) => before = now,
-            }
+        match self.0.compare_exchange(EMPTY, word, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(()),
+            // The end: there is one handle, and it is in the caller's hand.
+            Err(_) => Err(Waiter::decode(word).expect("just encoded")),
         }
     }
 

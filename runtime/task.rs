@@ -143,6 +143,9 @@ impl<T> Claim<T> {
         }
         record.set_phase(Phase::Finished);
         record.join.finish_unshared();
+        // That may have dropped a waker, whose destructor may have waited, and a migratable joiner have
+        // changed workers.
+        let worker = Worker::current().expect("tasks run on workers");
         uncount(worker, record.node.parent);
         // SAFETY: the task has just ended on this worker.
         unsafe { self.take_all(worker) }

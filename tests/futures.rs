@@ -306,7 +306,6 @@ fn join_that_drops_a_waker_that_waits(rt: &Runtime, joiners: u64, join: fn(&Runt
 }
 
 #[test]
-#[ignore = "a join is registered while the destructor of an earlier waker may still wait itself"]
 fn the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor() {
     alone(
         "the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor",
@@ -321,7 +320,6 @@ fn the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s
 }
 
 #[test]
-#[ignore = "a join is registered while the destructor of an earlier waker may still wait itself"]
 fn the_end_of_a_task_that_a_thread_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor() {
     alone(
         "the_end_of_a_task_that_a_thread_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor",
@@ -351,7 +349,6 @@ impl Drop for Moves {
 }
 
 #[test]
-#[ignore = "a join in place goes on with the worker that it had before it dropped an earlier waker"]
 fn a_migratable_task_may_move_while_its_join_in_place_drops_an_earlier_waker() {
     fn poll_and_join(n: u64) -> u64 {
         let mut task = spawn(move || vec![n; 4]);

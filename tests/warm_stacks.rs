@@ -2,8 +2,7 @@
 
 mod common;
 
-use common::rerun::alone;
-use common::{scaled, within, within_seconds};
+use common::{scaled, within};
 use cygnet::{Runtime, park, spawn, spawn_local, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,24 +81,5 @@ fn the_warm_stack_of_an_idle_worker_serves_a_local_task_of_another() {
                 assert!(woken.is_ok());
             }
         }
-    });
-}
-
-#[test]
-#[ignore = "a worker that computes keeps the stacks that lie warm in its pool"]
-fn the_warm_stack_of_a_computing_worker_serves_another() {
-    alone("the_warm_stack_of_a_computing_worker_serves_another", || {
-        within_seconds(10, || {
-            let rt = runtime(2, 2);
-            for _ in 0..scaled(100) {
-                // One worker has both stacks: its own, and one that lies warm.
-                rt.block_on(|| {
-                    let me = unparker();
-                    spawn_local(move || me.unpark()).detach();
-                    park().unwrap();
-                });
-                busy_on_all_workers(&rt);
-            }
-        });
     });
 }
