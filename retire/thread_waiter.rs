@@ -6,6 +6,17 @@
 use crate::retire::wait::{Publish, WaitKind, WaitWord};
 use std::sync::Arc;
 use std::thread::Thread;
+#[cfg(not(loom))]
+use {
+    crate::shim::time::{Duration, now},
+    std::hint::spin_loop,
+};
+
+/// How long a thread spins before it sleeps, and before it lets others have the processor at each turn.
+#[cfg(not(loom))]
+const SPIN: Duration = Duration::from_micros(20);
+#[cfg(not(loom))]
+const POLITE: Duration = Duration::from_micros(2);
 
 #[repr(align(8))]
 pub(crate) struct ThreadWaiter {
@@ -30,6 +41,7 @@ impl ThreadWaiter {
 
     /// Waits for the grant. For the thread that the waiter belongs to.
     pub(crate) fn wait(&self) {
+        self.spin();
         if self.word.publish(WaitKind::Structured) == Publish::Parked {
             while self.word.is_parked() {
                 // May return early; the word decides.
@@ -37,6 +49,23 @@ impl ThreadWaiter {
             }
         }
     }
+
+    /// Looks out for the grant for a while: what a worker does at once is over before the thread could
+    /// be put to sleep and woken again, each of which takes longer.
+    #[cfg(not(loom))]
+    fn spin(&self) {
+        let start = now();
+        while !self.word.is_notified() {
+            let time = start.elapsed();
+            if time >= SPIN {
+                return;
+            }
+            if time >= POLITE { std::thread::yield_now() } else { spin_loop() }
+        }
+    }
+
+    #[cfg(loom)]
+    fn spin(&self) {}
 
     /// Delivers the grant.
     ///

@@ -204,6 +204,12 @@ impl WaitWord {
         self.0.load(Ordering::Acquire) & PARKED != 0
     }
 
+    /// Whether a grant has come before the wait was published.
+    #[inline]
+    pub(crate) fn is_notified(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & NOTIFIED != 0
+    }
+
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed) & CANCELLED != 0

@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_micros(3);
 /// How long it searches before it lets others have the processor at each turn, and at all.
 const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
+/// How long a worker that may not search, as enough others do, waits for its own tasks to be woken.
+const LINGER: Duration = Duration::from_micros(20);
 /// Loot that lasts less was not worth stealing, ...
 const SHORT: Duration = Duration::from_micros(4);
 /// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
@@ -125,7 +127,7 @@ impl Searcher {
     fn search(&mut self, worker: &Worker) -> bool {
         let shared = worker.shared();
         if !self.counted && !shared.idle.start_searching(shared.workers()) {
-            return worker.has_ready();
+            return linger(worker);
         }
         self.counted = true;
         let start = now();
@@ -325,6 +327,23 @@ impl Searcher {
                 (false, _) => (time * 2).min(LONGEST_NAP),
             };
         }
+    }
+}
+
+/// Looks out for a while for what comes to this worker itself, without searching: a task that waits for
+/// another worker's is often woken sooner than a thread could be put to sleep. True if there is something
+/// to run now.
+fn linger(worker: &Worker) -> bool {
+    let start = now();
+    loop {
+        if worker.has_ready() || worker.has_fresh() {
+            return true;
+        }
+        let time = now() - start;
+        if worker.live() == 0 || time >= LINGER || worker.shared().is_stopping() {
+            return false;
+        }
+        if time >= POLITE { thread::yield_now() } else { spin_loop() }
     }
 }
 
