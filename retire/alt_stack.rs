@@ -3,6 +3,7 @@
 use std::io;
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -10,6 +11,12 @@ use super::guard::{GUARD, GuardKind, page_size};
 
 /// Room for the handlers that ours passes faults on to: some print stack traces.
 const ROOM: usize = 64 << 10;
+
+/// So many that nobody uses stay mapped for threads to come: to map one and to unmap it interrupts every
+/// processor that runs the process. None of their pages is resident unless a handler has run on it.
+const SPARE: usize = 64;
+
+static SPARES: Mutex<Vec<MmapRaw>> = Mutex::new(Vec::new());
 
 /// The calling thread's alternate signal stack, with a guard of its own.
 ///
@@ -27,35 +34,50 @@ pub(crate) struct AltStack {
 impl AltStack {
     /// Fails if memory is short, or if the thread is running on an alternate stack right now.
     pub(crate) fn install() -> io::Result<AltStack> {
-        // The kernel's frame grows with the registers of the processor.
-        // SAFETY: a query without pointers; an unknown key is answered with 0.
-        let frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
-        let size = (frame.max(libc::SIGSTKSZ) + ROOM).next_multiple_of(page_size());
-        let map = MmapOptions::new().len(GUARD + size).stack().no_reserve_swap().map_anon()?;
-        let map = MmapRaw::from(map);
-        // SAFETY: the range is the start of the mapping made above, and it is not used as stack.
-        unsafe { GuardKind::of_this_kernel().install(map.as_mut_ptr()) }
-            .map_err(io::Error::from_raw_os_error)?;
+        let spare = spares().pop();
+        let map = spare.map_or_else(map, Ok)?;
         let bottom = map.as_mut_ptr().wrapping_add(GUARD).cast();
+        let size = map.len() - GUARD;
         let before = exchange(Some(libc::stack_t { ss_sp: bottom, ss_flags: 0, ss_size: size }))?;
         Ok(AltStack { map: Some(map), before, not_send: PhantomData })
-    }
-
-    fn is_installed(&self) -> bool {
-        let Some(map) = &self.map else { return false };
-        let bottom = map.as_mut_ptr().wrapping_add(GUARD).cast();
-        exchange(None).is_ok_and(|now| now.ss_sp == bottom && now.ss_flags & libc::SS_DISABLE == 0)
     }
 }
 
 impl Drop for AltStack {
     fn drop(&mut self) {
-        if self.is_installed() && exchange(Some(self.before)).is_ok() {
+        let Some(map) = self.map.as_ref() else { return };
+        let ours = map.as_mut_ptr().wrapping_add(GUARD).cast();
+        let installed = exchange(None)
+            .is_ok_and(|now| now.ss_sp == ours && now.ss_flags & libc::SS_DISABLE == 0);
+        let map = self.map.take();
+        if !installed || exchange(Some(self.before)).is_err() {
+            // Somebody has put another one over ours and may put ours back: it stays mapped.
+            std::mem::forget(map);
             return;
         }
-        // Somebody has put another one over ours and may put ours back: it stays mapped.
-        std::mem::forget(self.map.take());
+        let mut spares = spares();
+        if spares.len() < SPARE {
+            spares.extend(map);
+        }
     }
+}
+
+fn spares() -> MutexGuard<'static, Vec<MmapRaw>> {
+    SPARES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Maps one, guarded.
+fn map() -> io::Result<MmapRaw> {
+    // The kernel's frame grows with the registers of the processor.
+    // SAFETY: a query without pointers; an unknown key is answered with 0.
+    let frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    let size = (frame.max(libc::SIGSTKSZ) + ROOM).next_multiple_of(page_size());
+    let map = MmapOptions::new().len(GUARD + size).stack().no_reserve_swap().map_anon()?;
+    let map = MmapRaw::from(map);
+    // SAFETY: the range is the start of the mapping made above, and it is not used as stack.
+    unsafe { GuardKind::of_this_kernel().install(map.as_mut_ptr()) }
+        .map_err(io::Error::from_raw_os_error)?;
+    Ok(map)
 }
 
 /// sigaltstack(2): sets a stack, if there is one, and returns the one before.
@@ -91,8 +113,10 @@ mod tests {
         let before = exchange(None).unwrap();
         let outer = AltStack::install().unwrap();
         let inner = AltStack::install().unwrap();
+        let address =
+            |stack: &AltStack| stack.map.as_ref().unwrap().as_mut_ptr().wrapping_add(GUARD).cast();
         drop(inner);
-        assert!(outer.is_installed());
+        assert_eq!(exchange(None).unwrap().ss_sp, address(&outer));
         drop(outer);
         assert_eq!(exchange(None).unwrap().ss_sp, before.ss_sp);
     }

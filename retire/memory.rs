@@ -8,6 +8,7 @@ use crate::shim::{Mutex, MutexGuard};
 
 use super::guard::{GUARD, GuardKind, discard, page_size};
 use super::slab::Slab;
+use super::spare_slab;
 use super::stack::{Stack, StackClass, StackExhausted};
 
 /// Slabs without a stack in use that each class keeps mapped, so that a load which comes and goes
@@ -61,7 +62,9 @@ pub(crate) struct StackCounters {
 impl StackMemory {
     /// No memory is taken before the first stack.
     pub(crate) fn new(max_stacks: Option<usize>) -> StackMemory {
-        StackMemory::with_guard(max_stacks, GuardKind::of_this_kernel(), max_splits())
+        let guard = GuardKind::of_this_kernel();
+        let max_splits = if guard == GuardKind::Protection { max_splits() } else { usize::MAX };
+        StackMemory::with_guard(max_stacks, guard, max_splits)
     }
 
     pub(super) fn with_guard(
@@ -98,6 +101,14 @@ impl StackMemory {
         #[cfg(cygnet_asan)]
         stack.unpoison();
         Ok(stack)
+    }
+
+    /// As `give_back`, for the last few stacks of a worker that ends: they stay resident as long as their
+    /// slab is mapped, which the next runtime may inherit.
+    pub(crate) fn give_back_warm(&self, stacks: Vec<Stack>) {
+        let mut surplus = Vec::new();
+        self.ledger().put(stacks, &mut surplus);
+        drop(surplus);
     }
 
     /// Ends the stacks' lives: their memory goes back to the kernel, their slots become vacant, and
@@ -139,6 +150,15 @@ impl StackMemory {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // The books are in order between any two calls that could panic.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for StackMemory {
+    fn drop(&mut self) {
+        if self.guard == GuardKind::of_this_kernel() {
+            let ledger = self.ledger.get_mut().unwrap_or_else(PoisonError::into_inner);
+            spare_slab::keep(ledger.shelves[StackClass::DEFAULT.index()].slabs.drain(..).flatten());
+        }
     }
 }
 
@@ -184,13 +204,14 @@ impl Ledger {
 
     /// Maps another slab for the class.
     fn grow(&mut self, class: StackClass) -> Result<(), StackExhausted> {
-        let slab = Slab::map(class).or_else(|errno| {
-            // Address space is short, and other classes may hold some in reserve.
-            if !self.release_idle() {
-                return Err(refusal(errno));
-            }
-            Slab::map(class).map_err(refusal)
-        })?;
+        let slab =
+            spare_slab::take(class).map_or_else(|| Slab::map(class), Ok).or_else(|errno| {
+                // Address space is short, and other classes may hold some in reserve.
+                if !self.release_idle() {
+                    return Err(refusal(errno));
+                }
+                Slab::map(class).map_err(refusal)
+            })?;
         let shelf = &mut self.shelves[class.index()];
         let number = shelf.unused.pop().unwrap_or_else(|| {
             shelf.slabs.push(None);

@@ -22,6 +22,7 @@ pub(crate) mod record_pool;
 #[path = "../tests/common/rerun.rs"]
 pub(crate) mod rerun;
 mod slab;
+mod spare_slab;
 pub(crate) mod stack;
 pub(crate) mod thread_waiter;
 pub(crate) mod tree;

@@ -103,15 +103,28 @@ impl StackPool {
     /// Gives back everything. Never called from one of these stacks.
     pub(crate) fn drain(&mut self, memory: &StackMemory) {
         for warm in &mut self.warm {
-            let stacks = std::mem::take(&mut warm.stacks);
-            warm.fetched = warm.fetched.saturating_sub(stacks.len());
-            warm.stacks.reserve_exact(warm.fetched);
-            memory.give_back(stacks);
+            memory.give_back(warm.take_all());
         }
+    }
+
+    /// As `drain`, when the owner ends: a few stacks are given back as they are.
+    pub(crate) fn close(&mut self, memory: &StackMemory) {
+        let few = &mut self.warm[StackClass::DEFAULT.index()];
+        if few.stacks.len() <= KEPT_WHOLE {
+            memory.give_back_warm(few.take_all());
+        }
+        self.drain(memory);
     }
 }
 
 impl Warm {
+    fn take_all(&mut self) -> Vec<Stack> {
+        let stacks = std::mem::take(&mut self.stacks);
+        self.fetched = self.fetched.saturating_sub(stacks.len());
+        self.stacks.reserve_exact(self.fetched);
+        stacks
+    }
+
     fn trim(&mut self, memory: &StackMemory, bound: usize, whole: usize) -> bool {
         let surplus = self.stacks.len().saturating_sub(bound);
         if surplus > 0 {

@@ -4,19 +4,13 @@
 //! it. Each thread that ever waits has one, in thread-local storage.
 
 use crate::retire::wait::{Publish, WaitKind, WaitWord};
+use crate::shim::spin_until;
 use std::sync::Arc;
 use std::thread::Thread;
-#[cfg(not(loom))]
-use {
-    crate::shim::time::{Duration, now},
-    std::hint::spin_loop,
-};
+use std::time::Duration;
 
-/// How long a thread spins before it sleeps, and before it lets others have the processor at each turn.
-#[cfg(not(loom))]
+/// How long a thread spins before it sleeps: what a worker does at once is over by then.
 const SPIN: Duration = Duration::from_micros(20);
-#[cfg(not(loom))]
-const POLITE: Duration = Duration::from_micros(2);
 
 #[repr(align(8))]
 pub(crate) struct ThreadWaiter {
@@ -41,7 +35,7 @@ impl ThreadWaiter {
 
     /// Waits for the grant. For the thread that the waiter belongs to.
     pub(crate) fn wait(&self) {
-        self.spin();
+        spin_until(SPIN, || self.word.is_notified());
         if self.word.publish(WaitKind::Structured) == Publish::Parked {
             while self.word.is_parked() {
                 // May return early; the word decides.
@@ -49,23 +43,6 @@ impl ThreadWaiter {
             }
         }
     }
-
-    /// Looks out for the grant for a while: what a worker does at once is over before the thread could
-    /// be put to sleep and woken again, each of which takes longer.
-    #[cfg(not(loom))]
-    fn spin(&self) {
-        let start = now();
-        while !self.word.is_notified() {
-            let time = start.elapsed();
-            if time >= SPIN {
-                return;
-            }
-            if time >= POLITE { std::thread::yield_now() } else { spin_loop() }
-        }
-    }
-
-    #[cfg(loom)]
-    fn spin(&self) {}
 
     /// Delivers the grant.
     ///

@@ -11,12 +11,16 @@ use crate::runtime::task::{Task, TaskId};
 use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
 use crate::scheduler::worker::Worker;
+use crate::shim::spin_until;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// How long a drop spins for the end of a thread before it sleeps: they end one after the other, at once.
+const SPIN: Duration = Duration::from_micros(50);
 
 /// Whose guard an address belongs to. Runs in a signal handler on the faulting thread.
 fn describe(address: usize) -> Option<Description> {
@@ -462,6 +466,7 @@ impl Drop for Runtime {
         }
         self.shared.stop();
         for thread in self.threads.drain(..) {
+            spin_until(SPIN, || thread.is_finished());
             // A worker's thread does not unwind: its hooks' panics are caught.
             let _ = thread.join();
         }

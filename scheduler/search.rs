@@ -14,6 +14,7 @@ use crate::scheduler::shortage;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric::heavy;
 use crate::shim::spin_loop;
+use crate::shim::spin_until;
 use crate::shim::thread;
 use crate::shim::time::{Duration, Instant, now};
 use crossbeam_deque::Steal;
@@ -334,17 +335,11 @@ impl Searcher {
 /// another worker's is often woken sooner than a thread could be put to sleep. True if there is something
 /// to run now.
 fn linger(worker: &Worker) -> bool {
-    let start = now();
-    loop {
-        if worker.has_ready() || worker.has_fresh() {
-            return true;
-        }
-        let time = now() - start;
-        if worker.live() == 0 || time >= LINGER || worker.shared().is_stopping() {
-            return false;
-        }
-        if time >= POLITE { thread::yield_now() } else { spin_loop() }
+    let found = || worker.has_ready() || worker.has_fresh();
+    if worker.live() > 0 {
+        spin_until(LINGER, || found() || worker.shared().is_stopping());
     }
+    found()
 }
 
 /// The others' remote parts.

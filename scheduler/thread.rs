@@ -40,7 +40,7 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     call(config.on_stop.as_deref());
     worker.dismiss_spare();
     worker.housekeeping();
-    worker.stacks.borrow_mut().drain(&shared.stacks);
+    worker.stacks.borrow_mut().close(&shared.stacks);
     asm::set_thread_word(ptr::null_mut());
     worker.main.set(ptr::null());
     worker.current.set(ptr::null());

@@ -24,6 +24,35 @@ mod face;
 
 pub(crate) mod asymmetric;
 
+use std::time::Duration;
+
+/// How long a thread spins before it lets others have the processor at each turn.
+#[cfg(not(loom))]
+const POLITE: Duration = Duration::from_micros(2);
+
+/// Spins until it is so, for `limit` at most; whether it is. For what is mostly so sooner than a thread
+/// could be put to sleep and woken again.
+#[cfg(not(loom))]
+pub(crate) fn spin_until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let start = face::time::now();
+    loop {
+        if so() {
+            return true;
+        }
+        let time = face::time::now() - start;
+        if time >= limit {
+            return false;
+        }
+        if time >= POLITE { std::thread::yield_now() } else { face::spin_loop() }
+    }
+}
+
+/// A model has no time to wait.
+#[cfg(loom)]
+pub(crate) fn spin_until(_: Duration, mut so: impl FnMut() -> bool) -> bool {
+    so()
+}
+
 pub(crate) use face::*;
 
 #[cfg(all(test, loom))]
