@@ -52,6 +52,33 @@ impl GuardKind {
     }
 }
 
+/// linux/pidfd.h, since Linux 6.14: this process, without a descriptor that a fork could carry over to
+/// the child.
+const PIDFD_SELF_PROCESS: libc::c_int = -10_001;
+
+/// Installs markers at all these places by one call; says how many of them, from the first, have one
+/// now. Fewer than all if the kernel does not know the call, or refuses.
+///
+/// # Safety
+/// As for [`GuardKind::install`], for each.
+pub(crate) unsafe fn install_markers(places: &[*mut u8]) -> usize {
+    let ranges: Vec<libc::iovec> =
+        places.iter().map(|&at| libc::iovec { iov_base: at.cast(), iov_len: GUARD }).collect();
+    // SAFETY: the vector is there during the call; the ranges are the caller's, as for `madvise`.
+    let advised = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            PIDFD_SELF_PROCESS,
+            ranges.as_ptr(),
+            ranges.len(),
+            MADV_GUARD_INSTALL,
+            0,
+        )
+    };
+    // Bytes, or -1.
+    usize::try_from(advised).map_or(0, |bytes| bytes / GUARD)
+}
+
 /// The size of a page of this machine.
 pub(crate) fn page_size() -> usize {
     // SAFETY: a query without pointers.
@@ -141,6 +168,25 @@ pub(crate) mod tests {
             assert!(faults(guard));
             // SAFETY: as above.
             assert_eq!(unsafe { above.read() }, 0);
+        }
+    }
+
+    #[test]
+    fn markers_that_are_installed_together_fault_like_others() {
+        if GuardKind::of_this_kernel() != GuardKind::Marker {
+            return;
+        }
+        let map = memmap2::MmapOptions::new().len(8 * GUARD).map_anon().unwrap();
+        let map = memmap2::MmapRaw::from(map);
+        let place = |index: usize| map.as_mut_ptr().wrapping_add(index * GUARD);
+        let places = [place(1), place(3), place(6)];
+        // SAFETY: the places lie in the mapping made above.
+        let installed = unsafe { install_markers(&places) };
+        // None on kernels before 6.14.
+        assert!(installed == 0 || installed == places.len());
+        for index in 0..8 {
+            let guarded = installed > 0 && [1, 3, 6].contains(&index);
+            assert_eq!(faults(place(index)), guarded, "{index}");
         }
     }
 

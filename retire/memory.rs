@@ -6,7 +6,7 @@ use std::{array, fs, ptr};
 
 use crate::shim::{Mutex, MutexGuard};
 
-use super::guard::{GUARD, GuardKind, discard, page_size};
+use super::guard::{GUARD, GuardKind, discard, install_markers, page_size};
 use super::slab::Slab;
 use super::spare_slab;
 use super::stack::{Stack, StackClass, StackExhausted};
@@ -101,6 +101,54 @@ impl StackMemory {
         #[cfg(cygnet_asan)]
         stack.unpoison();
         Ok(stack)
+    }
+
+    /// As `take`, and up to `extra` more of the same class for later, whose guards come by the same system
+    /// call. None extra where that would not be cheaper, or where stacks are scarce.
+    pub(crate) fn take_several(
+        &self,
+        class: StackClass,
+        extra: usize,
+    ) -> Result<(Stack, Vec<Stack>), StackExhausted> {
+        let scarce = self.max_stacks != usize::MAX || self.guard != GuardKind::Marker;
+        if extra == 0 || scarce || class > StackClass::DEFAULT {
+            return Ok((self.take(class)?, Vec::new()));
+        }
+        let mut bare = Vec::with_capacity(1 + extra);
+        let mut guarded = Vec::new();
+        {
+            let mut ledger = self.ledger();
+            let (first, has_guard) = ledger.take(self, class)?;
+            if has_guard {
+                // So have its neighbours, most likely: nothing to be saved.
+                return Ok((first, guarded));
+            }
+            bare.push(first);
+            // Of slabs that are mapped.
+            while bare.len() + guarded.len() <= extra
+                && !ledger.shelves[class.index()].open.is_empty()
+                && let Ok((stack, has_guard)) = ledger.take(self, class)
+            {
+                if has_guard { guarded.push(stack) } else { bare.push(stack) }
+            }
+        }
+        let places: Vec<_> = bare.iter().map(Stack::base).collect();
+        // SAFETY: as in `take`, for each of them.
+        let installed = unsafe { install_markers(&places) };
+        let mut first = None;
+        for (index, stack) in bare.into_iter().enumerate() {
+            // SAFETY: as in `take`.
+            let done = index < installed || unsafe { self.guard.install(stack.base()) }.is_ok();
+            match (done, &first) {
+                (true, None) => first = Some(stack),
+                (true, Some(_)) => guarded.push(stack),
+                (false, _) => self.ledger().put_bare(stack),
+            }
+        }
+        match first.or_else(|| guarded.pop()) {
+            Some(first) => Ok((first, guarded)),
+            None => Ok((self.take(class)?, guarded)),
+        }
     }
 
     /// As `give_back`, for the last few stacks of a worker that ends: they stay resident as long as their

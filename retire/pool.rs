@@ -14,6 +14,8 @@ const KEPT_TOP: usize = 16 << 10;
 /// The last stacks used keep all that they touched: a worker that naps between jobs would otherwise
 /// pay a page fault for each page of each job.
 const KEPT_WHOLE: usize = 4;
+/// Fresh stacks fetched beyond the one that is wanted, at most.
+const FETCH: usize = 15;
 /// Stacks given back by one call of `trim`: about a third of a millisecond.
 const BATCH: usize = 1024;
 
@@ -61,11 +63,14 @@ impl StackPool {
     #[cold]
     #[inline(never)]
     fn fetch(&mut self, class: StackClass, memory: &StackMemory) -> Result<Stack, StackExhausted> {
-        let stack = memory.take(class)?;
         let warm = &mut self.warm[class.index()];
-        warm.fetched += 1;
+        // As many more as there are, so that few are fetched for few tasks.
+        let (stack, extra) = memory.take_several(class, warm.fetched.min(FETCH))?;
+        warm.fetched += 1 + extra.len();
         // Called when `stacks` is empty, so this is what the capacity becomes.
         warm.stacks.reserve(warm.fetched);
+        // The lowest address is taken next: neighbours share page tables.
+        warm.stacks.extend(extra.into_iter().rev());
         Ok(stack)
     }
 
@@ -211,7 +216,25 @@ mod tests {
             let stack = pool.take(CLASS, &memory).unwrap();
             assert_eq!(address(&stack), bottom);
         }
-        assert_eq!(pool.warm(), 0);
+    }
+
+    #[test]
+    fn fresh_stacks_come_several_at_a_time_when_many_are_wanted_and_never_where_they_are_limited() {
+        let fetched = |memory: StackMemory, count: usize| {
+            let mut pool = StackPool::new(8);
+            fill(&mut pool, &memory, count);
+            let fetched = memory.counters().live;
+            assert_eq!(fetched, pool.warm());
+            pool.drain(&memory);
+            assert_eq!(memory.counters().live, 0);
+            fetched
+        };
+        assert_eq!(fetched(StackMemory::new(None), 1), 1);
+        for count in [2, 10, 100, 2_000] {
+            let several = fetched(StackMemory::new(None), count);
+            assert!((count..=count + FETCH).contains(&several), "{several} for {count}");
+            assert_eq!(fetched(StackMemory::new(Some(10_000)), count), count);
+        }
     }
 
     #[test]

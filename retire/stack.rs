@@ -20,7 +20,7 @@ const GUARD_SHARE: usize = 4;
 /// A size of stack: its stride, always a power of two.
 ///
 /// Sizes that end up with the same stride are the same class, so that their stacks are shared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct StackClass(u8); // log2 of the stride
 
 impl StackClass {
