@@ -203,7 +203,7 @@ impl StackMemory {
 
 impl Drop for StackMemory {
     fn drop(&mut self) {
-        if self.guard == GuardKind::of_this_kernel() {
+        if self.guard == GuardKind::Marker {
             let ledger = self.ledger.get_mut().unwrap_or_else(PoisonError::into_inner);
             spare_slab::keep(ledger.shelves[StackClass::DEFAULT.index()].slabs.drain(..).flatten());
         }
@@ -220,7 +220,7 @@ impl Ledger {
             return Err(StackExhausted::Limit { max_stacks: memory.max_stacks });
         }
         if self.shelves[class.index()].open.is_empty() {
-            self.grow(class)?;
+            self.grow(memory.guard, class)?;
         }
         let shelf = &mut self.shelves[class.index()];
         let number = *shelf.open.first().expect("grow adds an open slab");
@@ -251,15 +251,16 @@ impl Ledger {
     }
 
     /// Maps another slab for the class.
-    fn grow(&mut self, class: StackClass) -> Result<(), StackExhausted> {
-        let slab =
-            spare_slab::take(class).map_or_else(|| Slab::map(class), Ok).or_else(|errno| {
-                // Address space is short, and other classes may hold some in reserve.
-                if !self.release_idle() {
-                    return Err(refusal(errno));
-                }
-                Slab::map(class).map_err(refusal)
-            })?;
+    fn grow(&mut self, guard: GuardKind, class: StackClass) -> Result<(), StackExhausted> {
+        // Guards that split mappings belong to the runtime that has counted them.
+        let spare = if guard == GuardKind::Marker { spare_slab::take(class) } else { None };
+        let slab = spare.map_or_else(|| Slab::map(class), Ok).or_else(|errno| {
+            // Address space is short, and other classes may hold some in reserve.
+            if !self.release_idle() {
+                return Err(refusal(errno));
+            }
+            Slab::map(class).map_err(refusal)
+        })?;
         let shelf = &mut self.shelves[class.index()];
         let number = shelf.unused.pop().unwrap_or_else(|| {
             shelf.slabs.push(None);

@@ -24,7 +24,7 @@ pub(super) fn take(class: StackClass) -> Option<Slab> {
 }
 
 /// Keeps one of the slabs of a runtime that has ended, if there is none yet. They are of the default
-/// class, with guards of the kind that this kernel is given.
+/// class, and guarded by markers.
 pub(super) fn keep(slabs: impl Iterator<Item = Slab>) {
     let mut left = Vec::new();
     {
