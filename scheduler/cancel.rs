@@ -15,7 +15,9 @@
 //! of references.
 //!
 //! Neither side misses the other: the child links, *fences*, and looks whether a task below it is
-//! cancelled; the canceller marks the task, *fences*, and looks for a link. The reference is copied under
+//! cancelled, from which on all those above it are; the canceller marks the task, *fences*, and looks for a
+//! link. So a link leads from a cancelled task to a cancelled one, or to one that the canceller is on its
+//! way to, and a link that is there need not be looked at again. The reference is copied under
 //! the lock of the link, so the child's record stays while the canceller uses it, and whatever it does to
 //! a child that has ended meanwhile has no effect.
 
@@ -117,16 +119,19 @@ pub(crate) fn link(task: NonNull<Record>) -> bool {
         unsafe { child.as_ref() }.add_reference();
         *link = Some(child);
         drop(link);
-        newly_linked.push(caller_ref);
+        newly_linked.push((caller_ref, child));
         child = caller;
     }
     fence(Ordering::SeqCst);
-    let cancelled = newly_linked.iter().any(|caller| caller.wait.is_cancelled());
-    if cancelled {
-        // SAFETY: the running task.
-        mark(unsafe { task.as_ref() });
+    // From below, each of them as if the cancel had found it: what they call later looks no further.
+    for (caller, called) in newly_linked.into_iter().rev() {
+        if caller.wait.is_cancelled() {
+            // SAFETY: the running task, or one that waits for it to return.
+            mark(unsafe { called.as_ref() });
+        }
     }
-    cancelled
+    // SAFETY: the running task.
+    unsafe { task.as_ref() }.wait.is_cancelled()
 }
 
 /// Forgets a child that has returned.

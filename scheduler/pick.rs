@@ -36,7 +36,10 @@ impl Worker {
             {
                 return strand;
             }
-            if let Some(strand) = self.begin_fresh() {
+            if self.has_fresh()
+                && self.may_start_in_turn()
+                && let Some(strand) = self.begin_fresh()
+            {
                 return strand;
             }
             if self.exhausted.get() && !ptr::eq(self.current.get(), self.main.get()) {
@@ -44,14 +47,12 @@ impl Worker {
                 return self.main.get();
             }
         }
-        self.next_ready().or_else(|| self.begin_fresh()).unwrap_or(self.main.get())
+        let fresh = || if self.has_fresh() && self.may_start() { self.begin_fresh() } else { None };
+        self.next_ready().or_else(fresh).unwrap_or(self.main.get())
     }
 
     /// A new coroutine for a fresh task; none if there is no task, or no stack for it.
     fn begin_fresh(&self) -> Option<*const Strand> {
-        if !self.has_fresh() || !self.may_start() {
-            return None;
-        }
         if self.remote.front.wants_attention() {
             self.attend();
         }

@@ -129,10 +129,15 @@ pub(crate) fn end(worker: &Worker) {
     let mut books = shared.shortage.books();
     books.lines[worker.remote.index].starving = false;
     books.hopeless = None;
-    if books.lines.iter().all(|line| !line.starving) {
-        // Under the lock: one that begins to starve raises it afterwards.
-        shared.pressure.store(false, Ordering::SeqCst);
-    }
+    settle(shared, &books);
+}
+
+/// Sees to it that there is pressure as long as somebody starves, or has orders: who does not starve
+/// looks for them only under pressure, and may get up after the one for whose sake they were given.
+fn settle(shared: &Shared, books: &Books) {
+    let pressure = books.lines.iter().any(|line| line.starving || !line.orders.is_empty());
+    // Under the lock: one that begins to starve raises it afterwards.
+    shared.pressure.store(pressure, Ordering::SeqCst);
 }
 
 /// What a worker does for the starving, and for itself, whenever it is at its main coroutine under
@@ -144,7 +149,11 @@ pub(crate) fn relieve(worker: &Worker) -> bool {
     }
     let orders = {
         let mut books = worker.shared().shortage.books();
-        std::mem::take(&mut books.lines[worker.remote.index].orders)
+        let orders = std::mem::take(&mut books.lines[worker.remote.index].orders);
+        if !orders.is_empty() {
+            settle(worker.shared(), &books);
+        }
+        orders
     };
     let mut ran = false;
     for order in orders {
@@ -228,6 +237,9 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
         judge(worker, &mut books, &mut ordered);
         if ordered.contains(&me) {
             books.lines[me].resting = false;
+        }
+        if !ordered.is_empty() {
+            settle(shared, &books);
         }
     }
     let mine = !books.lines[me].resting;
@@ -466,4 +478,34 @@ fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
     worker.node.set(outer);
     // SAFETY: the run reference is in our hand.
     unsafe { complete(worker, record) };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::scheduler::shared::Config;
+
+    #[test]
+    fn one_with_orders_feels_the_pressure_also_when_nobody_starves_any_more() {
+        let config = Config {
+            workers: 2,
+            stack_class: StackClass::for_size(64 << 10).unwrap(),
+            max_stacks: Some(1),
+            on_panic: None,
+        };
+        let shared = Shared::new(config);
+        // SAFETY: no thread is this worker.
+        let starving = unsafe { &*shared.seat(0) };
+        starving.shared.set(crate::shim::Arc::as_ptr(&shared));
+        begin(starving);
+        // Nobody carries it out here.
+        let order = Order::Refuse(NonNull::dangling(), StackExhausted::Limit { max_stacks: 1 });
+        shared.shortage.books().lines[1].orders.push(order);
+        end(starving);
+        assert!(shared.pressure.load(Ordering::Relaxed));
+        let mut books = shared.shortage.books();
+        books.lines[1].orders.clear();
+        settle(&shared, &books);
+        assert!(!shared.pressure.load(Ordering::Relaxed));
+    }
 }

@@ -6,7 +6,8 @@
 //! than another worker has; it **stands back**: it offers its fresh tasks in public, wakes somebody, and
 //! does nothing but look for ready ones, as long as the other makes progress. If nobody does for
 //! [`PATIENCE`] (they compute, or the machine has no processor for them) it tolerates the imbalance, and
-//! twice as much the next time.
+//! twice as much the next time. Where ready tasks keep it from standing back at all, a fresh one is started
+//! at each second of their turns.
 //!
 //! Tasks that run to their end without waiting take no new coroutine, and know nothing of this. The
 //! numbers of others are read without order: they are advice.
@@ -51,6 +52,13 @@ impl Worker {
     #[inline]
     pub(crate) fn may_start(&self) -> bool {
         self.live() <= self.spread.allowed.get() || self.compare()
+    }
+
+    /// As `may_start`, for the turn that fresh tasks have between ready ones. True also if the worker
+    /// should have stood back since their last turn and has not come to it.
+    pub(crate) fn may_start_in_turn(&self) -> bool {
+        let kept_waiting = self.spread.standing_back.get();
+        self.may_start() || kept_waiting
     }
 
     #[cold]
@@ -107,7 +115,8 @@ impl Worker {
             if self.live() <= now_least.saturating_add(SLACK / 2) {
                 return true;
             }
-            if now_least != least {
+            // Those that come and go are no progress, which would have no end.
+            if now_least > least {
                 (least, since) = (now_least, time);
             } else if time - since >= PATIENCE {
                 self.tolerate();

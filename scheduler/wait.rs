@@ -298,6 +298,10 @@ impl Worker {
             return None;
         }
         let joiner = self.task()?;
+        // First of all: much can be otherwise afterwards.
+        if self.tick() {
+            self.let_others();
+        }
         // SAFETY: the running task.
         let me = unsafe { joiner.as_ref() };
         if child.traits.migratable
@@ -315,9 +319,6 @@ impl Worker {
             && cancel::link(joiner)
         {
             return None;
-        }
-        if self.tick() {
-            self.let_others();
         }
         if !self.remote.front.take_newest(record) && !self.claim_elsewhere(record) {
             return None;

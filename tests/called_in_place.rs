@@ -123,3 +123,29 @@ fn a_child_that_waits_again_and_again_is_linked_once_and_forgotten_at_its_end() 
         assert_eq!(rounds.load(Ordering::Relaxed), 1_000);
     });
 }
+
+#[test]
+fn a_child_waits_for_nothing_after_one_that_it_has_called_was_told_of_the_cancel() {
+    with(&[1], |rt| {
+        let (at, reached) = channel();
+        let (go, gone) = channel::<()>();
+        let (tell, told) = channel();
+        let parent = rt.spawn(move || {
+            let child = spawn(move || {
+                at.send(()).unwrap();
+                // Not a wait of the task's: its caller is cancelled meanwhile.
+                gone.recv().unwrap();
+                tell.send(spawn(|| park().is_err()).join().unwrap()).unwrap();
+                tell.send(spawn(|| park().is_err()).join().is_ok_and(|cut| !cut)).unwrap();
+                tell.send(park().is_ok()).unwrap();
+            });
+            let _ = child.join();
+        });
+        reached.recv().unwrap();
+        drop(parent);
+        go.send(()).unwrap();
+        assert!(told.recv().unwrap(), "the first grandchild is told");
+        assert!(!told.recv().unwrap(), "the second one is not left waiting");
+        assert!(!told.recv().unwrap(), "nor is the child itself");
+    });
+}

@@ -3,11 +3,14 @@
 
 mod common;
 
-use common::{give_way_until, scaled, with_each, with_each_and_many};
-use cygnet::{Runtime, park, scope, spawn, unparker, yield_now};
+use common::{
+    SANITIZED, emulated, give_way_until, scaled, with, with_each, with_each_and_many, within,
+};
+use cygnet::{Runtime, Unparker, YieldTo, park, scope, spawn, task, unparker, yield_now, yield_to};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 type Flood = (&'static str, fn(&AtomicBool));
 
@@ -214,4 +217,96 @@ fn tasks_that_were_injected_together_all_start_although_each_floods() {
             floods.into_iter().for_each(|flood| flood.join().unwrap());
         }
     });
+}
+
+/// Runs `f` while the other of two workers runs `leaf` again and again and this one has 60 tasks more,
+/// which do `wait` until it is over.
+fn unbalanced<R>(leaf: fn(), wait: fn(&AtomicBool), f: impl FnOnce() -> R) -> R {
+    let over = Arc::new(AtomicBool::new(false));
+    let (tell, told) = channel();
+    let other = spawn({
+        let over = over.clone();
+        move || {
+            tell.send(()).unwrap();
+            while !over.load(Ordering::Relaxed) {
+                leaf();
+            }
+        }
+    });
+    told.recv().unwrap(); // Holds this worker, so it is the other one that has started it.
+    let (tell, told) = channel();
+    let here: Vec<_> = (0..60)
+        .map(|_| {
+            let (over, tell) = (over.clone(), tell.clone());
+            let task = spawn(move || {
+                tell.send(unparker()).unwrap();
+                wait(&over);
+            });
+            assert_eq!(yield_to(&task), Ok(YieldTo::Ran));
+            task
+        })
+        .collect();
+    let waiting: Vec<_> = told.try_iter().collect();
+    let result = f();
+    over.store(true, Ordering::Relaxed);
+    waiting.iter().for_each(Unparker::unpark);
+    here.into_iter().for_each(|task| task.join().unwrap());
+    other.join().unwrap();
+    result
+}
+
+#[test]
+fn a_lone_fresh_task_gets_its_turn_on_a_worker_with_many_more_coroutines_that_all_yield() {
+    with(&[2], |rt| {
+        rt.block_on(|| {
+            let yields = |over: &AtomicBool| {
+                while !over.load(Ordering::Relaxed) {
+                    yield_now().unwrap();
+                }
+            };
+            unbalanced(
+                || common::compute(10),
+                yields,
+                || {
+                    let started = Arc::new(AtomicBool::new(false));
+                    let lone = spawn({
+                        let started = started.clone();
+                        move || started.store(true, Ordering::Relaxed)
+                    });
+                    give_way_until(|| started.load(Ordering::Relaxed));
+                    lone.join().unwrap();
+                },
+            );
+        });
+    });
+}
+
+#[test]
+fn a_worker_that_stands_back_does_not_take_coming_and_going_for_progress() {
+    // Its coroutines are one, two, one, two.
+    fn comes_and_goes() {
+        task().stack_size(1 << 20).unwrap().spawn(|| common::compute(30)).join().unwrap();
+        common::compute(30);
+    }
+    // It learns to tolerate it, so each time is the first.
+    let times = (0..9).map(|_| {
+        within(|| {
+            let waits = |_: &AtomicBool| park().unwrap();
+            common::runtime(2).block_on(|| {
+                unbalanced(comes_and_goes, waits, || {
+                    let (me, start) = (unparker(), Instant::now());
+                    let lone = spawn(move || {
+                        me.unpark();
+                        start.elapsed()
+                    });
+                    park().unwrap();
+                    lone.join().unwrap()
+                })
+            })
+        })
+    });
+    let mut times: Vec<Duration> = times.collect();
+    times.sort();
+    let limit = if SANITIZED || emulated() { 500 } else { 10 };
+    assert!(times[4] < Duration::from_millis(limit), "{times:?}");
 }
