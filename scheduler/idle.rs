@@ -7,12 +7,13 @@
 //!
 //! # No wake is lost
 //!
-//! Work appears in four places. For each there is a pair "store, fence, load" on both sides, so that
+//! Work appears in five places. For each there is a pair "store, fence, load" on both sides, so that
 //! either the producer sees the sleeper or the sleeper sees the work:
 //!
 //! | where | producer | sleeper |
 //! | --- | --- | --- |
 //! | injector, public deques | push; fence; `sleepers > 0` and nobody searching: wake one | enter the list; fence; look |
+//! | a batch from the injector to a deque | push to the deque; as above | as above |
 //! | inbox, cut request of one worker | push; fence; its state is ASLEEP: wake it | state = ASLEEP; fence; look |
 //! | a front | store tail; (light fence); load limit | ask every front; membarrier; look |
 //! | end of the runtime | flag; wake all | enter the list; fence; look |

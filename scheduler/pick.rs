@@ -349,6 +349,11 @@ impl Worker {
         while !injector.is_empty() {
             match injector.steal_batch_with_limit_and_pop(&self.deque, 16) {
                 Steal::Success(item) => {
+                    // Between the two queues the others of the batch were in neither: whoever lay
+                    // down meanwhile has not seen them, and nobody searches on our behalf.
+                    if !self.deque.is_empty() {
+                        self.shared().idle.notify(self.shared(), false);
+                    }
                     if let Some(record) = self.open(item) {
                         return Some(record);
                     }

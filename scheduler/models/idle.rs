@@ -264,3 +264,42 @@ fn loom_a_waker_that_finds_nobody_looks_again() {
         Pool::end(pool);
     });
 }
+
+/// A worker that does not search takes a batch from the injector into its deque, and then computes. On
+/// its way the rest of the batch is in neither queue.
+fn a_batch_on_its_way(notifies: bool) {
+    let pool = Pool::<1>::new();
+    pool.queued.store(1, Ordering::Relaxed);
+    let deque = Stage::new(AtomicUsize::new(0));
+    let active = spawn(move || {
+        if pool.steal() {
+            deque.store(1, Ordering::Release);
+            if notifies {
+                pool.dormitory.idle.notify(&pool.dormitory, false);
+            }
+        }
+    });
+    pool.dormitory.sleepers[0].introduce();
+    let mut found = false;
+    while !found {
+        let look = || !pool.is_empty() || deque.load(Ordering::Relaxed) > 0;
+        let roused = pool.dormitory.idle.rest(&pool.dormitory, 0, Rest::Sleep, look);
+        found = pool.steal() || deque.swap(0, Ordering::Acquire) > 0;
+        pool.settle_count(&mut (roused == Roused::ToSearch), true);
+    }
+    active.join().unwrap();
+    Pool::end(pool);
+    // SAFETY: the threads have ended.
+    unsafe { deque.end() };
+}
+
+#[test]
+fn loom_a_batch_is_announced_when_it_has_arrived() {
+    explore(3, || a_batch_on_its_way(true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_batch_that_nobody_announces() {
+    explore(3, || a_batch_on_its_way(false));
+}
