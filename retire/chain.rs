@@ -8,31 +8,81 @@
 //! Plain thread-local storage will do, also around a switch. A bare coroutine is not `Send`, so a task
 //! that has one on its stack stays on its thread; for any other task the pointer is null, and nothing
 //! is written after the switch.
+//!
+//! What the scheduler may do to the innermost one is to pin it: see [`Pin`].
 
 use std::cell::Cell;
-use std::ptr;
+use std::ptr::{self, NonNull};
+
+/// The part of a bare coroutine that is known here.
+pub(crate) struct Node {
+    /// How many sections its body is in that must end before it is left.
+    pins: Cell<u32>,
+}
+
+impl Node {
+    pub(crate) const fn new() -> Node {
+        Node { pins: Cell::new(0) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins.get() != 0
+    }
+}
+
+/// Keeps the coroutine that the caller is in, if any, from suspending.
+///
+/// For `no_suspend`, and for calls that change the task around a closure and change it back: the node of a
+/// scope, the bindings of task-locals. Were the coroutine left in the middle, the task could go on with
+/// the change, undo it out of order, or end; and the coroutine be continued by another task.
+pub(crate) struct Pin(Option<NonNull<Node>>);
+
+impl Pin {
+    // Not inlined: a task that may change threads must not keep the address of a thread-local value.
+    #[inline(never)]
+    pub(crate) fn innermost() -> Pin {
+        let node = NonNull::new(innermost().cast_mut());
+        if let Some(node) = node {
+            // SAFETY: a coroutine in the chain of the running thread is alive.
+            let pins = unsafe { &node.as_ref().pins };
+            pins.set(pins.get() + 1);
+        }
+        Pin(node)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if let Some(node) = self.0 {
+            // SAFETY: the coroutine that this frame stands on or is called from; it cannot end before it.
+            let pins = unsafe { &node.as_ref().pins };
+            pins.set(pins.get() - 1);
+        }
+    }
+}
 
 thread_local! {
     // Without a destructor, so that it can be read as long as the thread lives, from a signal handler
     // too.
-    static INNERMOST: Cell<*const ()> = const { Cell::new(ptr::null()) };
+    static INNERMOST: Cell<*const Node> = const { Cell::new(ptr::null()) };
 }
 
 /// The innermost running coroutine, or null.
 #[inline(always)]
-pub(crate) fn innermost() -> *const () {
+pub(crate) fn innermost() -> *const Node {
     INNERMOST.get()
 }
 
 /// Makes another one the innermost; returns the one before.
 #[inline(always)]
-pub(crate) fn set_innermost(coroutine: *const ()) -> *const () {
+pub(crate) fn set_innermost(coroutine: *const Node) -> *const Node {
     INNERMOST.replace(coroutine)
 }
 
 /// The pointer of a suspended task.
 #[must_use = "without it the task would lose its current coroutine"]
-pub(crate) struct Saved(*const ());
+pub(crate) struct Saved(*const Node);
 
 /// Sets the pointer of the running task aside: the next one starts outside of any coroutine.
 #[inline(always)]

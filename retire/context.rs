@@ -52,6 +52,18 @@ impl Context {
         }
     }
 
+    /// As if made by `of_thread` now. For a flow that has been left with this context before, or never.
+    #[inline(always)]
+    #[allow(clippy::unused_self, clippy::missing_const_for_fn)]
+    pub(crate) fn renew(&self) {
+        // The rest is learned whenever the flow is left.
+        #[cfg(cygnet_tsan)]
+        {
+            self.fiber.set(asm::sanitizer::thread::current());
+            self.left_on.set(ptr::null_mut());
+        }
+    }
+
     /// A new flow on `stack`, whose frames start below `top`: the first switch to it calls
     /// `entry(data, _)`, which begins with [`Context::arrive`].
     ///

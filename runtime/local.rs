@@ -4,8 +4,8 @@
 //! The bindings of a task are a chain of shared nodes, the innermost first; a child starts with its
 //! parent's chain, at the cost of one reference count, and only if there is one.
 
+use crate::retire::chain::Pin;
 use crate::retire::record::Record;
-use crate::runtime::coroutine::Pin;
 use crate::runtime::here;
 use crate::scheduler::worker::Worker;
 use std::any::Any;

@@ -1,8 +1,8 @@
 //! Scopes: tasks that borrow from the frame that waits for them.
 
+use crate::retire::chain::Pin;
 use crate::retire::record::{Traits, drop_payload};
 use crate::retire::wait::WaitKind;
-use crate::runtime::coroutine::Pin;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
 use crate::runtime::spawn::terms;

@@ -1,5 +1,6 @@
 //! Sections in which a task must not be suspended.
 
+use crate::retire::chain::Pin;
 use crate::scheduler::worker::Worker;
 use std::cell::Cell;
 
@@ -31,7 +32,8 @@ impl Drop for Section {
 /// For code that must not lose its thread half-way: callbacks of an interface that keeps per-thread
 /// state for their extent (scoped thread-locals, interpreter locks), initialisers of thread-locals.
 /// Calls that do not have to wait (a join of a task that has ended, an unpark) are allowed. Sections
-/// nest.
+/// nest. A bare coroutine cannot be suspended in the middle of one that its body has begun, but inside of its
+/// resumer's.
 ///
 /// Works on any thread. Does not suspend. Costs an increment and a decrement.
 ///
@@ -47,6 +49,7 @@ impl Drop for Section {
 /// # Panics
 /// As `f` does. A call below it that would suspend panics.
 pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
+    let _pin = Pin::innermost();
     with_depth(|depth| depth.set(depth.get() + 1));
     let _section = Section;
     f()
@@ -65,12 +68,6 @@ pub(crate) fn assert_may_suspend() {
 #[track_caller]
 fn refuse() -> ! {
     panic!("cygnet: a task would be suspended inside no_suspend")
-}
-
-/// How many sections the caller is in.
-#[inline]
-pub(crate) fn depth() -> u32 {
-    with_depth(Cell::get)
 }
 
 /// Whether the caller is in a section that forbids suspension.

@@ -57,36 +57,6 @@ pub(super) fn set_innermost(link: *const Link) -> *const Link {
     chain::set_innermost(link.cast()).cast()
 }
 
-/// Keeps the coroutine that the caller is in, if any, from suspending.
-///
-/// For calls that change the task around a closure and change it back: the node of a scope, the bindings
-/// of task-locals. Were the coroutine left in the middle, the task could go on with the change, undo it
-/// out of order, or end; and the coroutine be continued by another task.
-pub(crate) struct Pin(*const Link);
-
-impl Pin {
-    // Not inlined: a task that may change threads must not keep the address of a thread-local value.
-    #[inline(never)]
-    pub(crate) fn innermost() -> Pin {
-        let link = innermost();
-        // SAFETY: a coroutine in the chain of the running thread is alive.
-        if let Some(link) = unsafe { link.as_ref() } {
-            link.pins.set(link.pins.get() + 1);
-        }
-        Pin(link)
-    }
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        // SAFETY: null, or the coroutine that this frame stands on or is called from, which cannot end
-        // before it.
-        if let Some(link) = unsafe { self.0.as_ref() } {
-            link.pins.set(link.pins.get() - 1);
-        }
-    }
-}
-
 /// Whose guard this is, if it belongs to a coroutine that runs on this thread. Async-signal-safe.
 pub(crate) fn describe_overflow(fault_address: usize) -> Option<Description> {
     let mut next = innermost();

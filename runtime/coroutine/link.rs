@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::thread;
 
 use super::current;
+use crate::retire::chain::Node;
 use crate::retire::context::Context;
-use crate::scheduler::no_suspend;
 
 /// Where a coroutine is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -54,18 +54,19 @@ enum Suspension {
 struct Dismissed;
 
 /// See the module's documentation.
+///
+/// The node comes first: a pointer to it is a pointer to the whole.
+#[repr(C)]
 pub(super) struct Link {
+    node: Node,
     context: Context,
-    /// Where the resumer waits; valid while running.
-    resumer: Cell<*const Context>,
+    /// Where the resumer waits; valid while running. Here and not in the resumer's frame: each load that
+    /// leads to the other side's stack pointer delays the switch.
+    resumer: Context,
     /// The next one in the chain; valid while running.
     pub(super) resumed_by: Cell<*const Link>,
     state: Cell<State>,
     suspension: Cell<Suspension>,
-    /// The resumer's `no_suspend` sections; the body cannot suspend in the middle of one more.
-    sections: Cell<u32>,
-    /// What the body is in the middle of that belongs to the task it runs in; see `current::Pin`.
-    pub(super) pins: Cell<u32>,
     /// It certainly ends before anything that it borrows, a thread-local value for instance.
     pub(super) scoped: bool,
     pub(super) id: u64,
@@ -84,13 +85,12 @@ impl Link {
         scoped: bool,
     ) -> Link {
         Link {
+            node: Node::new(),
             context,
-            resumer: Cell::new(ptr::null()),
+            resumer: Context::of_thread(),
             resumed_by: Cell::new(ptr::null()),
             state: Cell::new(State::Created),
             suspension: Cell::new(Suspension::IfNotPanicking),
-            sections: Cell::new(0),
-            pins: Cell::new(0),
             scoped,
             id: current::new_id(),
             name,
@@ -106,6 +106,18 @@ impl Link {
 
     pub(super) fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    #[inline(always)]
+    pub(super) fn may_be_resumed(&self) -> bool {
+        (self.state() == State::Suspended && self.may_go_on()) || self.may_be_started()
+    }
+
+    // Apart, so that the usual case is a comparison and not a table of jumps.
+    #[cold]
+    #[inline(never)]
+    fn may_be_started(&self) -> bool {
+        self.state() == State::Created
     }
 
     /// Whether it may go on: not if it may be in the middle of using a thread-local value that has
@@ -133,15 +145,14 @@ impl Link {
 
     #[inline(always)]
     unsafe fn go_on(&self) {
-        let here = Context::of_thread();
+        self.resumer.renew();
         let resumed_by = current::set_innermost(self);
         self.resumed_by.set(resumed_by);
-        self.resumer.set(&here);
-        self.sections.set(no_suspend::depth());
         self.state.set(State::Running);
-        // SAFETY: this flow is the running one and waits in this frame until the other comes back to
-        // it; that one is suspended or new, its stack is there, and by contract it may run.
-        unsafe { here.switch(&self.context) };
+        // SAFETY: this flow is the running one and waits here until the other comes back to it, and until
+        // then nobody else resumes this coroutine; the other is suspended or new, its stack is there, and
+        // by contract it may run.
+        unsafe { self.resumer.switch(&self.context) };
         current::set_innermost(resumed_by);
     }
 
@@ -153,8 +164,8 @@ impl Link {
     pub(super) unsafe fn suspend(&self) {
         self.state.set(State::Suspended);
         // SAFETY: the body is the innermost coroutine, so it is its flow that runs, and the resumer
-        // waits in `go_on`, whose frame holds its context.
-        unsafe { self.context.switch(&*self.resumer.get()) };
+        // waits in `go_on`.
+        unsafe { self.context.switch(&self.resumer) };
     }
 
     /// To be called first thing on the coroutine's own stack.
@@ -173,7 +184,7 @@ impl Link {
     pub(super) unsafe fn end(&self) -> ! {
         self.state.set(State::Finished);
         // SAFETY: as in `suspend`. The stack and this object are freed by the resumer.
-        unsafe { self.context.leave(&*self.resumer.get()) }
+        unsafe { self.context.leave(&self.resumer) }
     }
 
     /// Runs the destructors on the stack, innermost first, by unwinding it.
@@ -209,8 +220,7 @@ impl Link {
     pub(super) fn assert_may_suspend(&self) {
         let in_order = thread::panicking() as u8 == self.suspension.get() as u8;
         let outside = !ptr::eq(current::innermost(), self);
-        let pinned = self.pins.get() != 0;
-        if !in_order || outside || pinned || no_suspend::depth() != self.sections.get() {
+        if !in_order || outside || self.node.is_pinned() {
             self.refuse_to_suspend();
         }
     }
@@ -224,13 +234,10 @@ impl Link {
                  suspend, not another coroutine or a task that runs inside it"
             );
         }
-        if no_suspend::depth() != self.sections.get() {
-            panic!("a coroutine would be suspended inside no_suspend");
-        }
-        if self.pins.get() != 0 {
+        if self.node.is_pinned() {
             panic!(
-                "a coroutine would be suspended inside scope or TaskLocal::scope, which must end in the \
-                 task where it began and before anything that is opened later"
+                "a coroutine would be suspended inside no_suspend, or inside scope or TaskLocal::scope, \
+                 which must end in the task where it began and before anything that is opened later"
             );
         }
         match self.suspension.get() {

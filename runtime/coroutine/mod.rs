@@ -99,8 +99,8 @@ use crate::retire::record::drop_payload;
 use crate::retire::stack::{Stack, StackClass};
 
 pub use builder::Builder;
+pub(crate) use current::describe_overflow;
 pub use current::{Current, current};
-pub(crate) use current::{Pin, describe_overflow};
 pub use error::{CreateError, ResumeError};
 pub use link::State;
 use link::{Link, fatal};
@@ -345,12 +345,8 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     pub fn resume(&self, input: In) -> Result<Resumed<Out, Ret>, ResumeError<In>> {
         let core = self.core();
         let link = &core.yielder.link;
-        match link.state() {
-            State::Created => {}
-            State::Suspended if link.may_go_on() => {}
-            State::Suspended => return Err(ResumeError::ThreadEnding(input)),
-            State::Running => return Err(ResumeError::Running(input)),
-            State::Finished => return Err(ResumeError::Finished(input)),
+        if !link.may_be_resumed() {
+            return Err(refusal(link.state(), input));
         }
         core.yielder.transfer.set(Transfer::In(input));
         // SAFETY: the state allows it; what the body borrows is there by the contract of `create`, and
@@ -459,6 +455,16 @@ impl<In, Out, Ret> fmt::Debug for Coroutine<In, Out, Ret> {
             .field("name", &self.name())
             .field("state", &self.state())
             .finish_non_exhaustive()
+    }
+}
+
+/// Why [`Coroutine::resume`] does nothing.
+#[cold]
+fn refusal<In>(state: State, input: In) -> ResumeError<In> {
+    match state {
+        State::Created | State::Suspended => ResumeError::ThreadEnding(input),
+        State::Running => ResumeError::Running(input),
+        State::Finished => ResumeError::Finished(input),
     }
 }
 
