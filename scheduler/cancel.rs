@@ -19,7 +19,7 @@
 //! link. So a link leads from a cancelled task to a cancelled one, or to one that the canceller is on its
 //! way to, and a link that is there need not be looked at again. The reference is copied under
 //! the lock of the link, so the child's record stays while the canceller uses it, and whatever it does to
-//! a child that has ended meanwhile has no effect.
+//! a child that has ended meanwhile has no effect. (models/cancel.rs explores both.)
 
 use crate::retire::record::{JoinedAtHome, Record};
 use crate::scheduler::complete::release;
@@ -58,12 +58,12 @@ fn mark(task: &Record) {
 
 /// The child that a task has called and that is linked to it, with a reference.
 fn called_by(task: &Record) -> Option<NonNull<Record>> {
-    let child = *lock(&task.extras()?.called);
-    if let Some(child) = child {
-        // SAFETY: the link holds a reference, and we its lock.
-        unsafe { child.as_ref() }.add_reference();
-    }
-    child
+    let link = lock(&task.extras()?.called);
+    let child = (*link)?;
+    // SAFETY: the link holds a reference, and we its lock: the child cannot return past it.
+    unsafe { child.as_ref() }.add_reference();
+    drop(link);
+    Some(child)
 }
 
 fn lock(link: &Link) -> MutexGuard<'_, Option<NonNull<Record>>> {

@@ -16,13 +16,22 @@ use std::ptr::{self, NonNull};
 
 /// A record for `f`, with a run reference and a handle's (or none, if detached).
 pub(crate) fn record<T>(f: impl FnOnce() -> T, detached: bool) -> NonNull<Record> {
+    make_record(f, detached, ptr::null())
+}
+
+/// A record with both references, of a child of the task `parent`.
+pub(crate) fn record_below<T>(f: impl FnOnce() -> T, parent: NonNull<Record>) -> NonNull<Record> {
+    make_record(f, false, parent.as_ptr().cast())
+}
+
+fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) -> NonNull<Record> {
     fn make<F: FnOnce() -> T, T>(f: F, birth: Birth) -> NonNull<Record> {
         let memory = record_pool::allocate(layout_of::<F, T>());
         // SAFETY: the memory is for this layout, and ours.
         unsafe { Record::new(memory, f, birth) }
     }
     let birth = Birth {
-        parent: ptr::null::<Node>(),
+        parent,
         id: 1,
         spawned_at: Location::caller(),
         traits: Traits::default(),

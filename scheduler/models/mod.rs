@@ -6,6 +6,7 @@
 //! Not modelled: the blocking pool (its jobs go through a channel of another crate, whose insides loom
 //! does not see), the public deques and the injector (likewise), and `shortage`, which works under one lock.
 
+mod cancel;
 mod front;
 mod idle;
 mod inbox;
