@@ -6,7 +6,7 @@ use crate::runtime::errors::{JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::spawn::{TaskBuilder, terms};
 use crate::runtime::task::{Claim, Task};
-use crate::scheduler::no_suspend::assert_may_suspend;
+use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
@@ -175,7 +175,7 @@ impl Handle {
             Some((worker, task))
                 if std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared)) =>
             {
-                assert_may_suspend();
+                assert_may_wait();
                 let terms = terms(task, at, Traits::default(), None);
                 // SAFETY: the structured wait below outlasts the child.
                 let record = unsafe { worker.spawn(worker.node.get(), f, terms) };
@@ -183,9 +183,7 @@ impl Handle {
                 unsafe { Claim::new(record) }
             }
             _ => {
-                if inside.is_some() {
-                    assert_may_suspend();
-                }
+                assert_may_wait();
                 let terms = Terms {
                     spawned_at: at,
                     traits: Traits::default(),

@@ -6,9 +6,9 @@ use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
 use crate::runtime::spawn::terms;
-use crate::runtime::task::{Claim, TaskId, is_refused, is_running_task};
+use crate::runtime::task::{Claim, TaskId, is_running_task};
 use crate::scheduler::cancel::cancel;
-use crate::scheduler::no_suspend::assert_may_suspend;
+use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::worker::Worker;
 use std::fmt;
@@ -202,9 +202,7 @@ fn not_joined<T>(claim: Claim<T>) -> Result<T, JoinError> {
     }
     cancel(claim.record());
     claim.let_go(true);
-    if is_refused() {
-        assert_may_suspend();
-    }
+    assert_may_wait();
     Err(JoinError::Cancelled(Cancelled::new()))
 }
 

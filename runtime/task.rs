@@ -10,9 +10,10 @@ use crate::scheduler::cancel::{cancel, unlink};
 use crate::scheduler::complete::{
     dispose, dispose_by_handle, free_bare, release, release_parent, release_run,
 };
-use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
+use crate::scheduler::no_suspend::{assert_may_wait, is_forbidden};
 use crate::scheduler::wait::await_end_anywhere;
 use crate::scheduler::worker::Worker;
+use crate::shim::atomic::Ordering;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -20,7 +21,6 @@ use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 /// The identity of a task: no two tasks of a process have the same.
@@ -175,9 +175,7 @@ impl<T> Claim<T> {
             return Err(JoinError::OwnEnd);
         }
         self.abandon();
-        if is_refused() {
-            assert_may_suspend();
-        }
+        assert_may_wait();
         Err(JoinError::Cancelled(Cancelled::new()))
     }
 
@@ -428,7 +426,7 @@ fn uncount(worker: &Worker, parent: *const Node) {
 
 /// Whether a wait of the caller would be refused by a panic.
 pub(crate) fn is_refused() -> bool {
-    is_forbidden() && Worker::current().is_some_and(|worker| worker.task().is_some())
+    Worker::current().is_some_and(|worker| worker.task().is_none() || is_forbidden())
 }
 
 /// Whether a task is the calling one.

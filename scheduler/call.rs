@@ -82,7 +82,7 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
 /// Drops a task's own bindings of task-locals while it is still the current one: the record may live
 /// on, and these are a user's types.
 #[cold]
-fn drop_locals(extras: &Extras) {
+pub(crate) fn drop_locals(extras: &Extras) {
     // SAFETY: the chain belongs to whoever runs the task, and no reference into it is out: `scope` has
     // put back what the task began with.
     let locals = unsafe { std::mem::take(&mut *extras.locals.get()) };

@@ -70,9 +70,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
 /// cannot start what they have.
 fn offer_or_run(worker: &Worker, task: NonNull<Record>, starving: bool) {
     let shared = worker.shared();
-    let mut injected = Vec::new();
-    let mut others = Vec::new();
-    let mut started = Vec::new();
+    let mut given = GivenAway::default();
     loop {
         let fresh = worker.remote.front.pop().or_else(|| {
             while let Some(item) = worker.deque.pop() {
@@ -85,15 +83,14 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>, starving: bool) {
                         // SAFETY: the item's reference, given up.
                         unsafe { release(record, 1) };
                     }
-                    Runnable::Started(record) => started.push(record),
+                    Runnable::Started(record) => given.started.push(record),
                 }
             }
             worker.next_local()
         });
-        let here = fresh.is_some();
         let further = || {
             let look = starving || shared.workers() == 1;
-            look.then(|| next_injected(worker, &mut started)).flatten()
+            look.then(|| next_injected(worker, &mut given.started)).flatten()
         };
         let Some(record) = fresh.or_else(further) else { break };
         // SAFETY: we hold its run reference.
@@ -103,36 +100,40 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>, starving: bool) {
         let fits = !traits.needs_own_stack() && worker.strand().has_room();
         // With no other worker there is nobody to offer it to: better a reported overflow than a hang.
         if (fits || shared.workers() == 1) && descends_from(parent, task) {
+            // It may take long, or wait for one of those.
+            given.queue(worker);
             start(worker, record);
-        } else if here {
-            others.push(record);
         } else {
-            injected.push(record);
+            given.fresh.push(record);
         }
     }
-    let missed = !injected.is_empty();
-    for record in injected {
-        // SAFETY: we hold its run reference.
-        unsafe { record.as_ref() }.unclaim();
-        shared.injector.push(Item::fresh(record));
-    }
-    if missed {
-        // One that looked meanwhile may have lain down.
-        shared.idle.notify(shared, true);
-    }
-    for record in others {
-        // SAFETY: we hold its run reference.
-        let task = unsafe { record.as_ref() };
-        task.unclaim();
-        if task.traits.local {
-            worker.local.borrow_mut().push_back(record);
-        } else {
-            shared.inject(record);
+    given.queue(worker);
+}
+
+/// What a held worker has come upon and does not run: in no queue, until it is put into one.
+#[derive(Default)]
+struct GivenAway {
+    /// Claimed.
+    fresh: Vec<NonNull<Record>>,
+    started: Vec<NonNull<Record>>,
+}
+
+impl GivenAway {
+    fn queue(&mut self, worker: &Worker) {
+        let shared = worker.shared();
+        for record in self.fresh.drain(..) {
+            // SAFETY: we hold its run reference.
+            let task = unsafe { record.as_ref() };
+            task.unclaim();
+            if task.traits.local {
+                worker.local.borrow_mut().push_back(record);
+            } else {
+                shared.offer(Item::fresh(record));
+            }
         }
-    }
-    for record in started {
-        shared.injector.push(Item::started(record));
-        shared.idle.notify(shared, true);
+        for record in self.started.drain(..) {
+            shared.offer(Item::started(record));
+        }
     }
 }
 

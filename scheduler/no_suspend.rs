@@ -70,6 +70,28 @@ fn refuse() -> ! {
     panic!("cygnet: a task would be suspended inside no_suspend")
 }
 
+/// Panics if the caller would wait where it must not: in a section that forbids suspension, or on a worker's
+/// thread between tasks, which would block all those that are at home there.
+#[inline]
+#[track_caller]
+pub(crate) fn assert_may_wait() {
+    if let Some(worker) = Worker::current() {
+        if worker.task().is_none() {
+            refuse_between_tasks();
+        }
+        assert_may_suspend();
+    }
+}
+
+#[cold]
+#[track_caller]
+fn refuse_between_tasks() -> ! {
+    panic!(
+        "cygnet: a wait on a worker's thread outside of its tasks (in a hook, a waker, or the destructor of \
+         a result that nobody takes) would block all tasks of that worker"
+    )
+}
+
 /// Whether the caller is in a section that forbids suspension.
 #[inline]
 pub(crate) fn is_forbidden() -> bool {

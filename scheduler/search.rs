@@ -13,12 +13,12 @@ use crate::scheduler::pick::BATCH;
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric::heavy;
+use crate::shim::atomic::Ordering;
 use crate::shim::spin_loop;
 use crate::shim::spin_until;
 use crate::shim::thread;
 use crate::shim::time::{Duration, Instant, now};
 use crossbeam_deque::Steal;
-use std::sync::atomic::Ordering;
 
 /// How long a searcher waits for an answer before it takes by force.
 const PATIENCE: Duration = Duration::from_micros(3);

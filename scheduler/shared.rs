@@ -102,10 +102,15 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Puts a fresh task where any worker finds it, and sees to it that one looks.
+    /// Takes in a fresh task from outside.
     pub(crate) fn inject(&self, record: NonNull<Record>) {
         self.injected.fetch_add(1, Ordering::Relaxed);
-        self.injector.push(Item::fresh(record));
+        self.offer(Item::fresh(record));
+    }
+
+    /// Puts an item where any worker finds it, and sees to it that one looks.
+    pub(crate) fn offer(&self, item: Item) {
+        self.injector.push(item);
         self.idle.notify(self, true);
     }
 

@@ -47,6 +47,7 @@ use crate::retire::coroutine::Coroutine;
 use crate::retire::record::{Failure, Phase, Record};
 use crate::retire::stack::{StackClass, StackExhausted};
 use crate::retire::tree::{Node, NodeKind};
+use crate::scheduler::call::drop_locals;
 use crate::scheduler::complete::complete;
 use crate::scheduler::idle::{Rest, Roused};
 use crate::scheduler::item::{Item, Runnable};
@@ -473,8 +474,13 @@ fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
     task.node.set_home(worker.number());
     let outer = worker.node.replace(&raw const task.node);
     // What it has captured is dropped: destructors of a user's, which cannot wait on this stack.
-    // SAFETY: claimed.
-    no_suspend(|| unsafe { Record::abandon(record, why) });
+    no_suspend(|| {
+        // SAFETY: claimed.
+        unsafe { Record::abandon(record, why) };
+        if let Some(extras) = task.extras() {
+            drop_locals(extras);
+        }
+    });
     worker.node.set(outer);
     // SAFETY: the run reference is in our hand.
     unsafe { complete(worker, record) };

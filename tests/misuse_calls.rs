@@ -320,6 +320,67 @@ fn hooks_of_threads_are_outside_of_tasks() {
 }
 
 #[test]
+fn a_wait_in_a_thread_hook_is_a_panic_and_blocks_no_worker() {
+    within(|| {
+        let (said, heard) = mpsc::channel();
+        let rt = Runtime::builder()
+            .workers(1)
+            .on_thread_start(move || {
+                let here = Handle::current();
+                let _ = said.send(panic_of(|| here.block_on(|| 7)));
+                let _ = said.send(panic_of(|| here.spawn(|| 7).unwrap().join()));
+            })
+            .build()
+            .unwrap();
+        assert_eq!(rt.block_on(|| 7), 7);
+        drop(rt);
+        let heard: Vec<_> = heard.iter().collect();
+        assert_eq!(heard.len(), 2);
+        assert!(heard.iter().all(|said| said.contains("outside of its tasks")), "{heard:?}");
+    });
+}
+
+#[test]
+fn a_wait_in_the_destructor_of_a_result_that_nobody_takes_is_a_panic() {
+    struct Waits(Handle, mpsc::Sender<String>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let _ = self.1.send(panic_of(|| self.0.block_on(|| 7)));
+        }
+    }
+    within(|| {
+        let rt = Runtime::builder().workers(1).build().unwrap();
+        let (said, heard) = mpsc::channel();
+        rt.block_on(move || {
+            let (runs, go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let until = |flag: &AtomicBool| {
+                while !flag.load(Ordering::Relaxed) {
+                    yield_now().unwrap();
+                }
+            };
+            let parent = spawn({
+                let (runs, go) = (runs.clone(), go.clone());
+                move || {
+                    // Its end, which comes after that of the parent's closure, ends the parent.
+                    let child = spawn(move || {
+                        runs.store(true, Ordering::Relaxed);
+                        until(&go);
+                    });
+                    child.detach();
+                    Waits(Handle::current(), said)
+                }
+            });
+            until(&runs);
+            parent.detach();
+            go.store(true, Ordering::Relaxed);
+        });
+        let heard = heard.recv().unwrap();
+        assert!(heard.contains("outside of its tasks"), "{heard}");
+        assert_eq!(rt.block_on(|| 7), 7);
+    });
+}
+
+#[test]
 fn an_on_panic_hook_that_panics_or_waits_does_no_harm() {
     within(|| {
         let told = Arc::new(AtomicUsize::new(0));

@@ -269,6 +269,57 @@ fn a_scope_during_an_unwinding_loses_no_child_although_others_were_joined_before
 }
 
 #[test]
+fn a_held_worker_hides_no_task_while_it_runs_a_descendant() {
+    fn spin_until(flag: &AtomicBool) {
+        while !flag.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+    fn set(flag: &AtomicBool) {
+        flag.store(true, Ordering::Release);
+    }
+    within(|| {
+        let (rt, other) = (runtime(2), runtime(1));
+        let flags: [AtomicBool; 5] = Default::default();
+        let [busy, unwinds, own, stranger, begun] = &flags;
+        rt.block_on(|| {
+            scope(|s| {
+                // The other worker takes nothing before the descendant runs.
+                s.spawn(|| {
+                    set(busy);
+                    spin_until(own);
+                });
+                spin_until(busy);
+                let unwinding = s.spawn(|| {
+                    scope(|s| {
+                        s.spawn(|| {
+                            set(own);
+                            spin_until(stranger);
+                        });
+                        set(begun);
+                        yield_now().unwrap();
+                        let _late = Late(|| {
+                            set(unwinds);
+                            other.block_on(|| spin_until(own));
+                        });
+                        panic!("the first")
+                    })
+                });
+                while !begun.load(Ordering::Acquire) {
+                    yield_now().unwrap();
+                }
+                // In the queue it lies above the descendant.
+                s.spawn(|| set(stranger));
+                while !unwinds.load(Ordering::Acquire) {
+                    yield_now().unwrap();
+                }
+                assert!(unwinding.join().is_err());
+            });
+        });
+    });
+}
+
+#[test]
 fn block_on_in_a_destructor_during_an_unwinding_returns_its_value() {
     within(|| {
         let (rt, other) = (runtime(1), runtime(1));
