@@ -1,7 +1,7 @@
 //! Building a runtime, and its end.
 
 use crate::retire::overflow::{self, Description, Reporter};
-use crate::retire::record::Payload;
+use crate::retire::record::{Payload, Record};
 use crate::retire::stack::{DEFAULT_SIZE, StackClass};
 use crate::runtime::coroutine;
 use crate::runtime::errors::{BuildError, JoinError, SpawnError, panic_text};
@@ -14,7 +14,7 @@ use crate::scheduler::worker::Worker;
 use crate::shim::spin_until;
 use std::fmt;
 use std::io::{self, Write};
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -44,8 +44,7 @@ type Hook = Arc<dyn Fn() + Send + Sync>;
 /// ```
 pub struct PanicReport<'a> {
     payload: &'a Payload,
-    id: u64,
-    name: Option<&'a str>,
+    task: &'a Record,
 }
 
 impl PanicReport<'_> {
@@ -61,20 +60,26 @@ impl PanicReport<'_> {
 
     /// The identity of the task.
     pub fn task(&self) -> TaskId {
-        TaskId(self.id)
+        TaskId(self.task.id())
     }
 
     /// The task's name, if it has one.
     pub fn name(&self) -> Option<&str> {
-        self.name
+        self.task.name()
+    }
+
+    /// Where the task was spawned: the caller of `spawn`, `block_on` and the like.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.task.spawned_at
     }
 }
 
 impl fmt::Debug for PanicReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PanicReport")
-            .field("task", &self.id)
-            .field("name", &self.name)
+            .field("task", &self.task().0)
+            .field("name", &self.name())
+            .field("spawned_at", &format_args!("{}", self.spawned_at()))
             .field("message", &self.message())
             .finish()
     }
@@ -216,9 +221,7 @@ impl Builder {
     /// must not suspend; a panic in it is caught. Without a hook there is what std's panic hook has
     /// printed.
     pub fn on_panic(mut self, hook: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Builder {
-        self.on_panic = Some(Box::new(move |payload, id, name| {
-            hook(&PanicReport { payload, id, name });
-        }));
+        self.on_panic = Some(Box::new(move |payload, task| hook(&PanicReport { payload, task })));
         self
     }
 
@@ -391,6 +394,7 @@ impl Runtime {
     /// # Panics
     /// With the panic of `f`; inside [`no_suspend`](crate::no_suspend), if called by a task; if the
     /// runtime is ending (which a task of it can see).
+    #[track_caller]
     pub fn block_on<F, T>(&self, f: F) -> T
     where
         F: FnOnce() -> T + Send,
@@ -412,6 +416,7 @@ impl Runtime {
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), if called by a task.
+    #[track_caller]
     pub fn try_block_on<F, T>(&self, f: F) -> Result<T, JoinError>
     where
         F: FnOnce() -> T + Send,
@@ -431,6 +436,7 @@ impl Runtime {
     ///
     /// # Panics
     /// Never: a runtime that can be named has not ended.
+    #[track_caller]
     pub fn spawn<F, T>(&self, f: F) -> Task<T>
     where
         F: FnOnce() -> T + Send + 'static,

@@ -1,11 +1,11 @@
 //! Scopes: tasks that borrow from the frame that waits for them.
 
 use crate::retire::chain::Pin;
-use crate::retire::record::{Traits, drop_payload};
+use crate::retire::record::drop_payload;
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
-use crate::runtime::spawn::terms;
+use crate::runtime::spawn::{TaskBuilder, terms};
 use crate::runtime::task::{Claim, TaskId, is_running_task};
 use crate::scheduler::cancel::cancel;
 use crate::scheduler::no_suspend::assert_may_wait;
@@ -145,12 +145,36 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let (worker, task) = here("Scope::spawn");
+        self.spawn_with(TaskBuilder::default(), f)
+    }
+
+    /// As [`Scope::spawn`], with a name or a stack of its own size.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// cygnet::scope(|s| {
+    ///     let deep = s.spawn_with(cygnet::task().stack_size(1 << 20).unwrap(), || [0u8; 200_000].len());
+    ///     assert_eq!(deep.join().unwrap(), 200_000);
+    /// });
+    /// # });
+    /// ```
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn spawn_with<F, T>(&'scope self, task: TaskBuilder, f: F) -> ScopedTask<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let (worker, parent) = here("Scope::spawn");
         assert!(
             self.frame.is_of(worker),
             "cygnet: Scope::spawn was called by a task of another runtime than the scope's"
         );
-        let terms = terms(task, Location::caller(), Traits::default(), None);
+        let (traits, name) = task.into_parts();
+        let terms = terms(parent, Location::caller(), traits, name);
         // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor does
         // 'scope end, before the frame's last child has ended. The frame is open: only its
         // own task closes it, after `f`, and a child that calls this is counted in it.
@@ -190,6 +214,11 @@ impl<T> ScopedTask<'_, T> {
     /// The task's identity.
     pub fn id(&self) -> TaskId {
         TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
+    }
+
+    /// The name it was given, if any.
+    pub fn name(&self) -> Option<&str> {
+        self.claim.as_ref().and_then(|claim| claim.record().name())
     }
 }
 

@@ -158,12 +158,7 @@ where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
-    let (worker, parent) = here("spawn_local");
-    let traits = Traits { local: true, ..Traits::default() };
-    let terms = terms(parent, Location::caller(), traits, None);
-    // SAFETY: 'static; it stays on this worker, as does its handle.
-    let claim = unsafe { spawn_child(worker, terms, f) };
-    LocalTask { task: Task::new(claim), here: PhantomData }
+    task().spawn_local(f)
 }
 
 /// Spawns a child that may change workers (threads) whenever it waits.
@@ -258,6 +253,11 @@ impl<T> LocalTask<T> {
     pub fn id(&self) -> TaskId {
         self.task.id()
     }
+
+    /// The name it was given, if any.
+    pub fn name(&self) -> Option<&str> {
+        self.task.name()
+    }
 }
 
 impl<T> std::fmt::Debug for LocalTask<T> {
@@ -350,6 +350,24 @@ impl TaskBuilder {
         let record = unsafe { worker.spawn(root, f, terms) };
         // SAFETY: the handle's reference is ours.
         Task::new(unsafe { Claim::new(record) })
+    }
+
+    /// See [`spawn_local`].
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn spawn_local<F, T>(self, f: F) -> LocalTask<T>
+    where
+        F: FnOnce() -> T + 'static,
+        T: 'static,
+    {
+        let (worker, parent) = here("spawn_local");
+        let traits = Traits { local: true, ..self.traits };
+        let terms = terms(parent, Location::caller(), traits, self.name);
+        // SAFETY: 'static; it stays on this worker, as does its handle.
+        let claim = unsafe { spawn_child(worker, terms, f) };
+        LocalTask { task: Task::new(claim), here: PhantomData }
     }
 
     pub(crate) fn into_parts(self) -> (Traits, Option<Box<str>>) {

@@ -25,7 +25,7 @@ pub(crate) struct Config {
 }
 
 /// Told of panics whose handle is gone: the payload, and the task's id and name.
-pub(crate) type OnPanic = Box<dyn Fn(&Payload, u64, Option<&str>) + Send + Sync>;
+pub(crate) type OnPanic = Box<dyn Fn(&Payload, &Record) + Send + Sync>;
 
 /// A worker in its place. Others see only its `remote` part.
 pub(crate) struct Seat(Box<Worker>);
@@ -135,7 +135,7 @@ impl Shared {
     pub(crate) fn unobserved(&self, payload: Payload, task: &Record) {
         if let Some(hook) = &self.config.on_panic {
             // A user's function: it may panic, and must not suspend where it is called.
-            let failed = quietly(|| no_suspend(|| hook(&payload, task.id(), task.name())));
+            let failed = quietly(|| no_suspend(|| hook(&payload, task)));
             if let Some(second) = failed {
                 drop_payload(second);
             }

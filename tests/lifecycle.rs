@@ -60,17 +60,21 @@ fn a_panic_that_nobody_joins_is_told_to_the_hook_with_the_task_s_name() {
                 .workers(workers)
                 .on_panic(move |report| {
                     let name = report.name().map(str::to_owned);
-                    hook.lock().unwrap().push((report.message().to_owned(), name));
+                    let line = report.spawned_at().line();
+                    assert_eq!(report.spawned_at().file(), file!());
+                    hook.lock().unwrap().push((report.message().to_owned(), name, line));
                 })
                 .build()
                 .unwrap();
-            rt.block_on(|| {
-                cygnet::task().name("leaf").spawn(|| panic!("unseen")).detach();
+            let line = rt.block_on(|| {
+                let (leaf, line) = (cygnet::task().name("leaf"), line!() + 1);
+                leaf.spawn(|| panic!("unseen")).detach();
                 let seen: cygnet::Task<()> = spawn(|| panic!("seen"));
                 assert!(seen.join().is_err());
+                line
             });
             let told = told.lock().unwrap();
-            assert_eq!(*told, [("unseen".to_owned(), Some("leaf".to_owned()))]);
+            assert_eq!(*told, [("unseen".to_owned(), Some("leaf".to_owned()), line)]);
         });
     }
 }
@@ -341,6 +345,14 @@ fn a_task_has_the_name_that_it_was_given() {
             let nameless = spawn(|| ());
             assert_eq!(nameless.name(), None);
             nameless.join().unwrap();
+            let local = cygnet::task().name("here").spawn_local(cygnet::yield_now);
+            assert_eq!(local.name(), Some("here"));
+            local.join().unwrap().unwrap();
+            cygnet::scope(|s| {
+                let scoped = s.spawn_with(cygnet::task().name("inside"), || ());
+                assert_eq!(scoped.name(), Some("inside"));
+                scoped.join().unwrap();
+            });
         });
         let outside = rt.handle().spawn_with(cygnet::task().name("from outside"), || ()).unwrap();
         assert_eq!(outside.name(), Some("from outside"));
@@ -357,8 +369,16 @@ fn a_task_with_a_stack_of_its_own_size_has_that_much_room() {
     }
     with_each(|rt| {
         rt.block_on(|| {
-            let task = cygnet::task().stack_size(16 << 20).unwrap();
-            assert_eq!(task.spawn(|| fill(1_000)).join().unwrap(), 1_000);
+            let large = || cygnet::task().stack_size(16 << 20).unwrap();
+            assert_eq!(large().spawn(|| fill(1_000)).join().unwrap(), 1_000);
+            assert_eq!(large().spawn_local(|| fill(1_000)).join().unwrap(), 1_000);
+            let local = large().spawn_local(|| fill(1_000));
+            yield_now().unwrap();
+            assert_eq!(local.join().unwrap(), 1_000);
+            cygnet::scope(|s| {
+                assert_eq!(s.spawn_with(large(), || fill(1_000)).join().unwrap(), 1_000);
+                s.spawn_with(large(), || fill(1_000));
+            });
         });
     });
 }
