@@ -378,7 +378,7 @@ mod tests {
         nothing.skipped = Some("needs 5.0 GiB of memory".to_owned());
         let mut results = Results::default();
         results.by_case.insert(case, measured(vec![nothing]));
-        let rows = [row("queued task, 1,000,000, without handle")];
+        let rows = [row("queued task, 1,000,000")];
         let page = Page::new(Machine::here(), 1, true, &rows, &results);
         let text = page.text();
         assert!(text.contains("skipped") && text.contains("needs 5.0 GiB"), "{text}");
