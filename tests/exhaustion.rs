@@ -193,28 +193,35 @@ fn a_cancel_of_the_waiter_comes_into_force_after_the_guest_has_ended() {
     within(|| {
         let rt = runtime(1, 1);
         let (started, wait) = std::sync::mpsc::channel();
+        let (report, reported) = std::sync::mpsc::channel();
         let go_on = Arc::new(AtomicBool::new(false));
-        let task = rt.spawn({
-            let go_on = go_on.clone();
+        let ended = Arc::new(AtomicBool::new(false));
+        let host = rt.spawn({
+            let (go_on, ended) = (go_on.clone(), ended.clone());
             move || {
-                let child = deep(|| {
-                    spawn(move || {
+                let guest = {
+                    let ended = ended.clone();
+                    move || {
                         started.send(()).unwrap();
-                        let mut cancelled = false;
                         while !go_on.load(Ordering::Acquire) {
-                            cancelled |= yield_now().is_err();
+                            yield_now().unwrap();
                         }
-                        cancelled
-                    })
-                    .join()
-                });
-                assert!(child.is_ok() || child.unwrap_err().is_cancelled());
+                        // Turns for the host, if it has been woken too early.
+                        (0..10).for_each(|_| yield_now().unwrap());
+                        ended.store(true, Ordering::Release);
+                    }
+                };
+                let joined = deep(|| spawn(guest).join()).map_err(|error| error.to_string());
+                let ended = ended.load(Ordering::Acquire);
+                report.send((joined, ended, yield_now())).unwrap();
             }
         });
         wait.recv().unwrap();
-        drop(task);
+        drop(host);
         go_on.store(true, Ordering::Release);
-        drop(rt);
+        let (joined, ended, waited) = reported.recv().unwrap();
+        assert_eq!((joined, ended), (Ok(()), true), "the host went on before its guest had ended");
+        assert!(waited.is_err(), "the cancel was lost");
     });
 }
 
@@ -362,11 +369,14 @@ fn a_scope_whose_child_finds_no_stack_panics_with_the_reason_after_all_have_ende
 fn a_task_that_was_cancelled_before_it_left_the_front_ends_without_a_stack() {
     within(|| {
         let rt = narrow().build().unwrap();
+        let called = Arc::new(AtomicBool::new(false));
         rt.block_on(|| {
-            drop(spawn(|| unreachable!("it was cancelled before its start")));
+            let called = called.clone();
+            drop(spawn(move || called.store(true, Ordering::Relaxed)));
             let error = spawn(greedy()).join().unwrap_err();
             assert!(matches!(error, JoinError::NoStack(_)), "{error}");
         });
+        assert!(!called.load(Ordering::Relaxed), "it was cancelled before its start");
     });
 }
 
@@ -552,25 +562,29 @@ fn a_runtime_that_is_dropped_while_tasks_wait_for_stacks_ends_without_calling_th
         for workers in [1, 2] {
             let rt = runtime(workers, workers);
             let (send, receive) = std::sync::mpsc::channel();
+            let cut = Arc::new(AtomicUsize::new(0));
             for _ in 0..workers {
-                let send = send.clone();
+                let (send, cut) = (send.clone(), cut.clone());
                 rt.spawn(move || {
                     send.send(()).unwrap();
-                    assert!(park().is_err());
+                    cut.fetch_add(usize::from(park().is_err()), Ordering::Relaxed);
                 })
                 .detach();
             }
             receive.iter().take(workers).for_each(drop);
             let dropped = Drops::new();
+            let called = Arc::new(AtomicUsize::new(0));
             for _ in 0..100 {
-                let captured = dropped.guard();
+                let (captured, called) = (dropped.guard(), called.clone());
                 rt.spawn(move || {
                     let _captured = captured;
-                    unreachable!("the runtime ends");
+                    called.fetch_add(1, Ordering::Relaxed);
                 })
                 .detach();
             }
             drop(rt);
+            assert_eq!(cut.load(Ordering::Relaxed), workers);
+            assert_eq!(called.load(Ordering::Relaxed), 0);
             assert_eq!(dropped.count(), 100);
         }
     });
