@@ -3,8 +3,11 @@
 mod common;
 
 use common::rerun::alone_and_leaking;
-use common::{runtime, scaled, with_each, within};
-use cygnet::{JoinError, Runtime, Task, park, scope, spawn, spawn_local, unparker, yield_now};
+use common::{runtime, scaled, text, with_each, within};
+use cygnet::{
+    JoinError, Runtime, Task, park, scope, spawn, spawn_local, spawn_migratable, unparker,
+    yield_now,
+};
 use std::any::Any;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
@@ -308,6 +311,24 @@ fn join_park_and_yield_in_a_destructor_during_an_unwinding_return_at_once() {
         let (parked, yielded, joined) = answers.into_inner().unwrap().expect("it was dropped");
         assert!(parked.is_err() && yielded.is_ok(), "{parked:?}, {yielded:?}");
         assert!(matches!(joined, Some(Err(JoinError::Cancelled(_)))), "{joined:?}");
+    });
+}
+
+#[test]
+fn a_spawn_of_a_migratable_task_during_an_unwinding_is_refused() {
+    with_each(|rt| {
+        let refused = Mutex::new(None);
+        while_unwinding(rt, || {
+            // SAFETY: it captures nothing and holds nothing over a suspension.
+            let spawn = || unsafe { spawn_migratable(|| ()) }.detach();
+            *refused.lock().unwrap() = Some(catch_unwind(spawn));
+        });
+        let payload = refused.into_inner().unwrap().unwrap().expect_err("it was spawned");
+        let said = text(&*payload);
+        assert!(
+            said.contains("spawn_migratable was called while the thread is panicking"),
+            "{said}"
+        );
     });
 }
 
