@@ -218,6 +218,39 @@ fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
 }
 
 #[test]
+fn a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic() {
+    within(|| {
+        for workers in [1, 2] {
+            let rt = runtime(workers);
+            let handle = rt.handle();
+            let task = handle.spawn(move || {
+                let said = panic_of(|| cygnet::blocking(move || drop(rt)));
+                (said, spawn(|| 7).join().unwrap())
+            });
+            let (said, seven) = task.unwrap().join().unwrap();
+            assert!(said.contains("dropped by one of its own tasks"), "{said}");
+            assert_eq!(seven, 7);
+            assert_eq!(handle.block_on(|| cygnet::blocking(|| 8)), 8);
+        }
+    });
+}
+
+#[test]
+fn a_runtime_that_is_built_and_dropped_in_a_blocking_call_ends() {
+    within(|| {
+        let rt = runtime(1);
+        let handle = rt.block_on(|| {
+            cygnet::blocking(|| {
+                let inner = runtime(1);
+                assert_eq!(inner.block_on(|| cygnet::blocking(|| 7)), 7);
+                inner.handle()
+            })
+        });
+        assert!(handle.spawn(|| ()).is_err());
+    });
+}
+
+#[test]
 fn a_runtime_dropped_by_a_task_of_another_runtime_ends() {
     within(|| {
         let outer = runtime(1);
