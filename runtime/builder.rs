@@ -329,9 +329,9 @@ fn pin((): ()) {}
 /// }
 /// ```
 ///
-/// One of its own tasks must not drop it, as it would wait for itself: that panics (while
-/// unwinding, prints the sentence instead), and the runtime goes on and is leaked. A runtime that
-/// is forgotten goes on too.
+/// One of its own tasks must not drop it, nor a call of [`blocking`](crate::blocking) by one, as it
+/// would wait for itself: that panics (while unwinding, prints the sentence instead), and the runtime
+/// goes on and is leaked. A runtime that is forgotten goes on too.
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -455,9 +455,8 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if let Some(worker) = Worker::current()
-            && std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared))
-        {
+        let runs = |worker: &Worker| std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared));
+        if Worker::current().is_some_and(runs) || self.shared.blocking.is_served_here() {
             self.refuse();
             return;
         }

@@ -9,7 +9,8 @@ use crate::retire::record::{Payload, quietly};
 use crate::scheduler::complete::wake;
 use crate::shim::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,11 @@ use std::time::Duration;
 const BOUND: usize = 256;
 /// After so long without a job a thread ends.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// The pool whose job the thread is doing, by its counts.
+    static SERVED: Cell<*const Counts> = const { Cell::new(ptr::null()) };
+}
 
 type Closure<'a> = Box<dyn FnOnce() + Send + 'a>;
 
@@ -104,6 +110,11 @@ impl BlockingPool {
         }
     }
 
+    /// Whether the caller is in a job of this pool, for whose end a task waits.
+    pub(crate) fn is_served_here(&self) -> bool {
+        ptr::eq(SERVED.get(), Arc::as_ptr(&self.counts))
+    }
+
     fn start_thread(&self) -> bool {
         let counts = Arc::clone(&self.counts);
         if counts.threads.fetch_add(1, Ordering::AcqRel) >= BOUND {
@@ -140,8 +151,10 @@ fn serve(jobs: &Receiver<Sent>, counts: &Counts) {
             }
             counts.serving.fetch_add(1, Ordering::AcqRel);
         };
+        SERVED.set(counts);
         // SAFETY: its owner keeps it until the end.
         unsafe { perform(job) };
+        SERVED.set(ptr::null());
     }
 }
 

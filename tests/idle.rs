@@ -6,6 +6,8 @@ mod common;
 
 use common::{eventually, parks, proc, runtime};
 use cygnet::{park, spawn, yield_now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// What the workers' threads have used: processor time, and times that they gave it up.
@@ -29,8 +31,11 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
                     .collect();
                 tasks.into_iter().for_each(|task| task.join().unwrap());
             });
+            let cut = Arc::new(AtomicUsize::new(0));
             for _ in 0..100 {
-                rt.spawn(|| assert!(park().is_err())).detach();
+                let cut = cut.clone();
+                let wait = move || cut.fetch_add(usize::from(park().is_err()), Ordering::Relaxed);
+                rt.spawn(wait).detach();
             }
             eventually("all are parked", || parks(&rt) >= 100);
             // A thread names itself, and on a busy machine begins late.
@@ -62,6 +67,7 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
             assert_eq!(wakes, 0, "periodic wake-ups with {workers} workers");
             assert!(u128::from(time) * 1_000 < elapsed.as_nanos(), "{time} ns in {elapsed:?}");
             drop(rt);
+            assert_eq!(cut.load(Ordering::Relaxed), 100, "woken by the end, and by nothing else");
         });
     }
 }

@@ -4,7 +4,6 @@ mod common;
 
 use common::{panic_of, runtime, within};
 use cygnet::{Handle, JoinError, Runtime, Task, no_suspend, park, spawn, unparker, yield_now};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
@@ -172,25 +171,28 @@ fn a_scope_inside_no_suspend_that_must_wait_for_a_started_child_waits_no_shorter
     // The wait at a scope's end cannot be refused: its children borrow.
     within(|| {
         let rt = runtime(2);
-        rt.block_on(|| {
+        let waited = rt.block_on(|| {
+            let parks_before = common::parks(&rt);
             let started = AtomicBool::new(false);
             let ended = AtomicBool::new(false);
-            let result = catch_unwind(AssertUnwindSafe(|| {
+            no_suspend(|| {
                 cygnet::scope(|s| {
                     s.spawn(|| {
                         started.store(true, Ordering::Release);
-                        for _ in 0..100 {
-                            yield_now().unwrap();
-                        }
+                        // Until the scope's end has begun to wait.
+                        common::give_way_until(|| common::parks(&rt) > parks_before);
+                        (0..100).for_each(|_| yield_now().unwrap());
                         ended.store(true, Ordering::Release);
                     });
-                    yield_now().unwrap();
-                    no_suspend(|| cygnet::scope(|_| ()));
+                    // This worker is kept, so the other one takes it.
+                    while !started.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
                 });
-            }));
-            assert!(result.is_ok());
-            assert!(ended.load(Ordering::Acquire));
+                ended.load(Ordering::Acquire)
+            })
         });
+        assert!(waited);
     });
 }
 
@@ -212,6 +214,39 @@ fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
             assert!(heard.recv().unwrap().contains("dropped by one of its own tasks"));
             assert_eq!(handle.block_on(|| 8), 8);
         }
+    });
+}
+
+#[test]
+fn a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic() {
+    within(|| {
+        for workers in [1, 2] {
+            let rt = runtime(workers);
+            let handle = rt.handle();
+            let task = handle.spawn(move || {
+                let said = panic_of(|| cygnet::blocking(move || drop(rt)));
+                (said, spawn(|| 7).join().unwrap())
+            });
+            let (said, seven) = task.unwrap().join().unwrap();
+            assert!(said.contains("dropped by one of its own tasks"), "{said}");
+            assert_eq!(seven, 7);
+            assert_eq!(handle.block_on(|| cygnet::blocking(|| 8)), 8);
+        }
+    });
+}
+
+#[test]
+fn a_runtime_that_is_built_and_dropped_in_a_blocking_call_ends() {
+    within(|| {
+        let rt = runtime(1);
+        let handle = rt.block_on(|| {
+            cygnet::blocking(|| {
+                let inner = runtime(1);
+                assert_eq!(inner.block_on(|| cygnet::blocking(|| 7)), 7);
+                inner.handle()
+            })
+        });
+        assert!(handle.spawn(|| ()).is_err());
     });
 }
 

@@ -3,8 +3,11 @@
 mod common;
 
 use common::rerun::alone_and_leaking;
-use common::{runtime, scaled, with_each, within};
-use cygnet::{JoinError, Runtime, Task, park, scope, spawn, spawn_local, unparker, yield_now};
+use common::{runtime, scaled, text, with_each, within};
+use cygnet::{
+    JoinError, Runtime, Task, park, scope, spawn, spawn_local, spawn_migratable, unparker,
+    yield_now,
+};
 use std::any::Any;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
@@ -342,32 +345,41 @@ fn block_on_in_a_destructor_during_an_unwinding_returns_its_value() {
 fn join_park_and_yield_in_a_destructor_during_an_unwinding_return_at_once() {
     within(|| {
         let rt = runtime(2);
-        let answers = Mutex::new(Vec::new());
-        let (started, wait) = mpsc::channel();
-        let started = Mutex::new(started);
+        let answers = Mutex::new(None);
         let error = rt
             .try_block_on(|| {
-                let other = spawn(|| park().is_err());
-                let mut other = Some(other);
+                // Fresh or parked: nobody wakes it, so its join would have to wait.
+                let mut other = Some(spawn(park));
                 let _late = Late(|| {
-                    let mut answers = answers.lock().unwrap();
-                    answers.push(("park", park().is_err()));
-                    answers.push(("yield", yield_now().is_ok()));
-                    if let Some(other) = other.take() {
-                        // Fresh or parked: either way it comes to an end, as nobody wakes it.
-                        let joined = other.join();
-                        answers.push(("join", !matches!(joined, Err(JoinError::Panicked(_)))));
-                    }
-                    started.lock().unwrap().send(()).unwrap();
+                    let (parked, yielded) = (park(), yield_now());
+                    let joined = other.take().map(Task::join);
+                    *answers.lock().unwrap() = Some((parked, yielded, joined));
                 });
                 panic!("the first")
             })
             .unwrap_err();
         assert!(error.to_string().contains("the first"));
-        wait.recv().unwrap();
-        let answers = answers.into_inner().unwrap();
-        assert_eq!(answers.len(), 3);
-        assert!(answers.iter().all(|(_, good)| *good), "{answers:?}");
+        let (parked, yielded, joined) = answers.into_inner().unwrap().expect("it was dropped");
+        assert!(parked.is_err() && yielded.is_ok(), "{parked:?}, {yielded:?}");
+        assert!(matches!(joined, Some(Err(JoinError::Cancelled(_)))), "{joined:?}");
+    });
+}
+
+#[test]
+fn a_spawn_of_a_migratable_task_during_an_unwinding_is_refused() {
+    with_each(|rt| {
+        let refused = Mutex::new(None);
+        while_unwinding(rt, || {
+            // SAFETY: it captures nothing and holds nothing over a suspension.
+            let spawn = || unsafe { spawn_migratable(|| ()) }.detach();
+            *refused.lock().unwrap() = Some(catch_unwind(spawn));
+        });
+        let payload = refused.into_inner().unwrap().unwrap().expect_err("it was spawned");
+        let said = text(&*payload);
+        assert!(
+            said.contains("spawn_migratable was called while the thread is panicking"),
+            "{said}"
+        );
     });
 }
 

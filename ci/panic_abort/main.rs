@@ -1,16 +1,30 @@
-//! Cygnet in a program that aborts at a panic: tasks run as ever, and a panic in one ends the process
-//! with its message, before anybody could join it.
+//! Cygnet in a program that aborts at a panic: tasks and coroutines run as ever, a panic in a task ends
+//! the process with its message, before anybody could join it, and a suspended coroutine cannot be
+//! unwound.
 
+use cygnet::coroutine::{Coroutine, Resumed};
 use std::os::unix::process::ExitStatusExt;
+use std::rc::Rc;
 
 const SIGABRT: i32 = 6;
 
 fn main() {
-    let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-    if std::env::args().nth(1).is_some() {
-        let joined = rt.spawn(|| panic!("the task")).join().map(|()| ());
-        unreachable!("the process has survived: {joined:?}");
+    match std::env::args().nth(1).as_deref() {
+        None => {}
+        Some("panic") => panic_in_a_task(),
+        Some("scoped") => leave_a_scoped_coroutine_suspended(),
+        Some(role) => unreachable!("{role}"),
     }
+    tasks_run();
+    coroutines_run();
+    a_suspended_coroutine_is_leaked();
+    aborts_saying("panic", "the task");
+    aborts_saying("scoped", "coroutine 1 (unnamed) was left suspended by the end of its scope");
+    println!("panic=abort: tasks and coroutines run; a panic or a loan that cannot end is the end");
+}
+
+fn tasks_run() {
+    let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
     let mut numbers = [0; 100];
     let sum: u32 = rt.block_on(|| {
         cygnet::scope(|s| {
@@ -28,11 +42,61 @@ fn main() {
     drop(rt);
     // Woken with an error, or not started any more.
     assert!(!matches!(parked.join(), Ok(Ok(()))));
+}
 
+fn coroutines_run() {
+    let sum = Coroutine::new(|yielder, n: u32| n + yielder.suspend(n));
+    assert_eq!(sum.resume(3), Ok(Resumed::Yielded(3)));
+    assert_eq!(sum.resume(4), Ok(Resumed::Returned(7)));
+    // Before its start there is nothing to unwind.
+    let captured = Rc::new(());
+    let inside = captured.clone();
+    drop(Coroutine::<(), (), ()>::new(move |_, ()| drop(inside)));
+    assert_eq!(Rc::strong_count(&captured), 1);
+}
+
+fn a_suspended_coroutine_is_leaked() {
+    let captured = Rc::new(());
+    let inside = captured.clone();
+    let suspended = Coroutine::new(move |yielder, ()| {
+        let on_its_stack = std::hint::black_box([7u8; 4096]);
+        yielder.suspend(&raw const on_its_stack);
+        drop(inside);
+    });
+    let on_its_stack = suspended.resume(()).unwrap().yielded().unwrap();
+    drop(suspended);
+    // Another one, which would get its stack if that had been given back.
+    let other = Coroutine::<(), (), _>::new(|_, ()| std::hint::black_box([1u8; 8 << 10]).len());
+    assert_eq!(other.resume(()), Ok(Resumed::Returned(8 << 10)));
+    assert_eq!(Rc::strong_count(&captured), 2, "what it holds was dropped");
+    // SAFETY: the frame is there for ever.
+    assert_eq!(unsafe { on_its_stack.read_volatile() }, [7; 4096]);
+}
+
+fn panic_in_a_task() -> ! {
+    let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    let joined = rt.spawn(|| panic!("the task")).join().map(|()| ());
+    unreachable!("the process has survived: {joined:?}");
+}
+
+fn leave_a_scoped_coroutine_suspended() -> ! {
+    let lent = String::from("lent");
+    Coroutine::scoped(
+        |yielder, ()| {
+            let lent = &lent;
+            yielder.suspend(());
+            drop(lent.clone());
+        },
+        |coroutine| coroutine.resume(()).map(drop).unwrap(),
+    );
+    unreachable!("the process has survived");
+}
+
+/// Starts this program in a role in which it must abort, and say so.
+fn aborts_saying(role: &str, sentence: &str) {
     let program = std::env::current_exe().unwrap();
-    let child = std::process::Command::new(program).arg("panic").output().unwrap();
+    let child = std::process::Command::new(program).arg(role).output().unwrap();
     let said = String::from_utf8_lossy(&child.stderr);
-    assert_eq!(child.status.signal(), Some(SIGABRT), "{said}");
-    assert!(said.contains("the task"), "{said}");
-    println!("panic=abort: tasks run, and a panic ends the process");
+    assert_eq!(child.status.signal(), Some(SIGABRT), "{role}: {said}");
+    assert!(said.contains(sentence), "{role}: {said}");
 }
