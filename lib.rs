@@ -118,3 +118,8 @@ pub use runtime::*;
 #[cfg(doctest)]
 #[doc = include_str!("README.md")]
 mod readme {}
+
+/// And what must compile, or must not, for the sake of lifetimes.
+#[cfg(doctest)]
+#[doc = include_str!("docs/auto-traits.md")]
+mod auto_traits {}
