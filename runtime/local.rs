@@ -47,8 +47,7 @@ impl Drop for Binding {
 /// [`Runtime`](crate::Runtime) or [`Handle`](crate::Handle)) begin with none, as does the closure
 /// of [`blocking`](crate::blocking()). A value is dropped by the last that has it: the call of
 /// [`TaskLocal::scope`] that bound it, or a task that was spawned in there, when its closure has ended;
-/// on the thread where that happens, and before the task's parent ends. Handles keep no value, but for
-/// that of a task that ended with [`JoinError::NoStack`](crate::JoinError::NoStack).
+/// on the thread where that happens, and before the task's parent ends. Handles keep no value.
 ///
 /// ```
 /// static REQUEST: cygnet::TaskLocal<u64> = cygnet::TaskLocal::new();

@@ -149,7 +149,8 @@ impl<'scope> Scope<'scope, '_> {
         self.spawn_with(TaskBuilder::default(), f)
     }
 
-    /// As [`Scope::spawn`], with a name or a stack of its own size.
+    /// As [`Scope::spawn`], also in what it costs, with a name or a stack of its own size. Does not
+    /// suspend.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -250,7 +251,7 @@ impl<T> ScopedTask<'_, T> {
         TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
     }
 
-    /// The name it was given, if any.
+    /// The name it was given, if any, by [`Scope::spawn_with`]. Two loads; does not suspend.
     pub fn name(&self) -> Option<&str> {
         self.claim.as_ref().and_then(|claim| claim.record().name())
     }

@@ -290,7 +290,7 @@ impl<T> LocalTask<T> {
         self.task.id()
     }
 
-    /// The name it was given, if any.
+    /// The name it was given, if any. Two loads; does not suspend.
     pub fn name(&self) -> Option<&str> {
         self.task.name()
     }
@@ -400,7 +400,18 @@ impl TaskBuilder {
         Task::new(unsafe { Claim::new(record) })
     }
 
-    /// See [`spawn_local`].
+    /// Spawns it as a child that never leaves this worker. See [`spawn_local`], also for what it costs.
+    /// Does not suspend.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let list = std::rc::Rc::new([1, 2, 3]);
+    /// let sum = cygnet::task().name("sum").spawn_local(move || list.iter().sum::<i32>());
+    /// assert_eq!(sum.name(), Some("sum"));
+    /// assert_eq!(sum.join().unwrap(), 6);
+    /// # });
+    /// ```
     ///
     /// # Panics
     /// As there.

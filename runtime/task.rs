@@ -323,7 +323,9 @@ impl<T> Task<T> {
     /// cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend), unless the task has ended. Nothing is called there.
+    /// Inside [`no_suspend`](crate::no_suspend), unless the task has ended: nothing is called there. Nor may
+    /// a worker's thread wait between its tasks (in a thread's hook, a waker, the destructor of a result
+    /// that nobody takes).
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
