@@ -80,8 +80,9 @@
 //! A wait that keeps a borrow alive, or that the tree demands, is never cut short, neither by
 //! cancellation nor by unwinding nor by the end of the runtime: the end of a [`scope()`],
 //! [`Runtime::block_on`], [`blocking()`], and the end of a task, which comes after that of its last
-//! child. Nothing else suspends in the middle of an unwinding, where no other task may run: other
-//! waits return [`Cancelled`] at once, and a structured one holds its worker until it is over.
+//! child. Nothing suspends in the middle of an unwinding, where no other task may run: a structured
+//! wait holds its worker until it is over, other waits return [`Cancelled`] at once, and a yield
+//! returns without having yielded.
 //!
 //! # Cancellation is a value
 //!
@@ -89,7 +90,8 @@
 //! `?` passes it on. Dropping a [`Task`] cancels it: if it has not started it never does, else its
 //! present wait and each later one return the error. Dropping the [`Runtime`] does so to all its
 //! tasks. Nothing is unwound or freed under a running task, and a task that ignores the error runs
-//! on. In this version a cancellation does not reach a task's children.
+//! on. In this version a cancellation does not reach a task's children, but for one that it has called
+//! in a [join](Task::join).
 //!
 //! # Platforms
 //!
@@ -116,3 +118,8 @@ pub use runtime::*;
 #[cfg(doctest)]
 #[doc = include_str!("README.md")]
 mod readme {}
+
+/// And what must compile, or must not, for the sake of lifetimes.
+#[cfg(doctest)]
+#[doc = include_str!("docs/auto-traits.md")]
+mod auto_traits {}

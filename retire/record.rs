@@ -5,8 +5,9 @@
 //! A record outlives its task. The captures live in it until the start; the outcome from the end of
 //! the closure until the handle takes it, or until it is clear that nobody will. The record itself
 //! goes when the last reference does. References are held by: the task itself from its spawn to its
-//! end (the *run* reference, which moves from queue to worker), its handle, every `Unparker`, and
-//! every stale entry of a public queue.
+//! end (the *run* reference, which moves from queue to worker), its handle, every `Unparker`, every
+//! stale entry of a public queue or a local one, and the link (`called`, in the extras) of a task that
+//! has called this one in place, with a canceller that follows it (scheduler/cancel.rs).
 //!
 //! # Who may touch what
 //!
@@ -15,7 +16,12 @@
 //! | node, wait, join | see their modules | |
 //! | phase | spawner, then whoever claims it, then the home worker | anybody (relaxed: a hint) |
 //! | link | the one queue that the record is in | the same |
-//! | place | front index: spawner and thieves of its front; then home: coroutine | its waker |
+//! | place, in a front | spawner and thieves of that front: the index, or that it has left | the same |
+//! | place, started | home: the coroutine | its waker |
+//! | place, ended | the worker where it ended: its retire queue | who drops the last reference |
+//! | extras | spawner; then whoever runs the task; `called` under its lock | the same; for the name, anybody |
+//! | stored, at_home | home | home |
+//! | disposed | who drops an outcome that nobody takes, once | the same |
 //! | payload | spawner; the claimant; after DONE the owner of the result | |
 
 use crate::retire::join::JoinWord;

@@ -351,28 +351,41 @@ impl fmt::Debug for Runtime {
 impl Runtime {
     /// A runtime with the settings of [`Builder::new`]: one worker for each core.
     ///
+    /// ```
+    /// let rt = cygnet::Runtime::new()?;
+    /// assert_eq!(rt.block_on(|| 6 * 7), 42);
+    /// # Ok::<(), cygnet::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Builder::build`].
     pub fn new() -> Result<Runtime, BuildError> {
         Builder::new().build()
     }
 
-    /// Settings to build a runtime with.
+    /// Settings to build a runtime with. See [`Builder`] for an example.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// A handle to spawn tasks with, for other threads. It does not keep the runtime going.
+    /// A handle to spawn tasks with, for other threads. It does not keep the runtime going. Does not
+    /// suspend. One locked instruction. See [`Handle`] for an example.
     pub fn handle(&self) -> Handle {
         Handle::new(Arc::clone(&self.shared))
     }
 
-    /// The number of workers.
+    /// The number of workers. A load.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// assert_eq!(rt.workers(), 2);
+    /// ```
     pub fn workers(&self) -> usize {
         self.shared.workers()
     }
 
-    /// What the workers have counted so far. Takes a lock for the count of stacks.
+    /// What the workers have counted so far. Does not suspend. Takes a lock for the count of stacks, and
+    /// an allocation. See [`Metrics`] for an example.
     pub fn metrics(&self) -> Metrics {
         Metrics::read(&self.shared)
     }
@@ -393,7 +406,8 @@ impl Runtime {
     ///
     /// # Panics
     /// With the panic of `f`; inside [`no_suspend`](crate::no_suspend), if called by a task; if the
-    /// runtime is ending (which a task of it can see).
+    /// runtime is ending (which a task of it can see); with the text of [`NoStack`](crate::NoStack) if
+    /// there is no stack for `f`, and never will be.
     #[track_caller]
     pub fn block_on<F, T>(&self, f: F) -> T
     where
@@ -412,7 +426,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError::Panicked`], or [`JoinError::NotStarted`] if the runtime is ending.
+    /// [`JoinError::Panicked`], [`JoinError::NotStarted`] if the runtime is ending, or
+    /// [`JoinError::NoStack`] if there is no stack for `f`, and never will be.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), if called by a task.

@@ -234,7 +234,9 @@ impl fmt::Display for BuildError {
                 "a runtime has 1 to {} workers, not {asked} (Builder::workers)",
                 crate::Builder::MAX_WORKERS
             ),
-            BuildError::StackSize(text) => write!(f, "{text} (Builder::stack_size)"),
+            BuildError::StackSize(text) => {
+                write!(f, "{text} (Builder::stack_size or TaskBuilder::stack_size)")
+            }
             BuildError::MaxStacks { asked, workers } => write!(
                 f,
                 "{workers} workers need at least as many stacks, not {asked} (Builder::max_stacks)"

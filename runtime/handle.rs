@@ -46,6 +46,14 @@ impl Handle {
     /// The runtime that the calling thread is a worker of. (The closure of
     /// [`blocking`](crate::blocking()) runs on a thread that is not.)
     ///
+    /// Does not suspend. One locked instruction.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let task = rt.block_on(|| cygnet::Handle::current().spawn(|| 42).unwrap());
+    /// assert_eq!(task.join().unwrap(), 42);
+    /// ```
+    ///
     /// # Panics
     /// On any other thread.
     #[track_caller]
@@ -59,7 +67,8 @@ impl Handle {
         }
     }
 
-    /// The runtime that the calling thread is a worker of, if it is.
+    /// The runtime that the calling thread is a worker of, if it is. Does not suspend. One locked
+    /// instruction.
     ///
     /// ```
     /// assert!(cygnet::Handle::try_current().is_none());
@@ -139,11 +148,20 @@ impl Handle {
         Ok(unsafe { Claim::new(record) })
     }
 
-    /// See [`Runtime::block_on`](crate::Runtime::block_on).
+    /// Runs `f` as a task and waits for its end. See [`Runtime::block_on`](crate::Runtime::block_on),
+    /// also for when it suspends and what it costs.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let handle = rt.handle();
+    /// let words = vec!["a", "b"];
+    /// assert_eq!(handle.block_on(|| words.concat()), "ab");
+    /// ```
     ///
     /// # Panics
     /// With the panic of `f`; if the runtime has ended or is ending; inside
-    /// [`no_suspend`](crate::no_suspend), if called by a task.
+    /// [`no_suspend`](crate::no_suspend), if called by a task; with the text of
+    /// [`NoStack`](crate::NoStack) if there is no stack for `f`, and never will be.
     #[track_caller]
     pub fn block_on<F, T>(&self, f: F) -> T
     where
@@ -158,7 +176,15 @@ impl Handle {
         }
     }
 
-    /// See [`Runtime::try_block_on`](crate::Runtime::try_block_on).
+    /// As [`Handle::block_on`], with the panic of `f`, or the end of the runtime, as a value. See
+    /// [`Runtime::try_block_on`](crate::Runtime::try_block_on).
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let handle = rt.handle();
+    /// drop(rt);
+    /// assert!(matches!(handle.try_block_on(|| 7), Err(cygnet::JoinError::NotStarted)));
+    /// ```
     ///
     /// # Errors
     /// As there.
@@ -200,7 +226,7 @@ impl Handle {
         claim.join(WaitKind::Structured, |_| unreachable!("a structured wait is not cut short"))
     }
 
-    /// What the workers have counted so far. Takes a lock for the count of stacks.
+    /// What the workers have counted so far. See [`Runtime::metrics`](crate::Runtime::metrics).
     pub fn metrics(&self) -> Metrics {
         Metrics::read(&self.shared)
     }

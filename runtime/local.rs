@@ -45,8 +45,9 @@ impl Drop for Binding {
 ///
 /// Children see the values that were bound where they were spawned. Tasks spawned from outside (by
 /// [`Runtime`](crate::Runtime) or [`Handle`](crate::Handle)) begin with none, as does the closure
-/// of [`blocking`](crate::blocking()). A value is dropped when the last task that sees it has ended
-/// and its handles are gone, on whatever thread that happens.
+/// of [`blocking`](crate::blocking()). A value is dropped by the last that has it: the call of
+/// [`TaskLocal::scope`] that bound it, or a task that was spawned in there, when its closure has ended;
+/// on the thread where that happens, and before the task's parent ends. Handles keep no value.
 ///
 /// ```
 /// static REQUEST: cygnet::TaskLocal<u64> = cygnet::TaskLocal::new();
@@ -89,6 +90,15 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     /// Does not suspend by itself. Costs two allocations, and one more at a task's first binding;
     /// each spawn of a child in `f` then costs an allocation and a locked instruction more.
     ///
+    /// ```
+    /// static DEPTH: cygnet::TaskLocal<u32> = cygnet::TaskLocal::new();
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let inner = DEPTH.scope(1, || DEPTH.scope(2, || DEPTH.with(|depth| *depth.unwrap())));
+    /// assert_eq!(inner, 2);
+    /// # });
+    /// ```
+    ///
     /// # Panics
     /// Outside a task.
     #[track_caller]
@@ -116,6 +126,11 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     ///
     /// Does not suspend by itself. Costs a few locked instructions for each binding that is passed
     /// on the way.
+    ///
+    /// ```
+    /// static NAME: cygnet::TaskLocal<String> = cygnet::TaskLocal::new();
+    /// assert!(NAME.with(|name| name.is_none()));
+    /// ```
     pub fn with<R>(&'static self, f: impl FnOnce(Option<&T>) -> R) -> R {
         let task = Worker::current().and_then(Worker::task);
         // SAFETY: the running task.

@@ -91,12 +91,12 @@ impl Metrics {
         }
     }
 
-    /// Tasks started by all workers.
+    /// Tasks started by all workers. A sum of [`Metrics::workers`].
     pub fn tasks(&self) -> u64 {
         self.workers.iter().map(|w| w.tasks).sum()
     }
 
-    /// Steals of all workers.
+    /// Steals of all workers. Likewise.
     pub fn steals(&self) -> u64 {
         self.workers.iter().map(|w| w.steals).sum()
     }

@@ -40,8 +40,8 @@ impl fmt::Debug for Scope<'_, '_> {
 /// Tasks spawned with [`spawn`](crate::spawn()) inside `f` belong to the scope too.
 ///
 /// Suspends at its end (structured) if tasks are left; those that still lie on top of this worker's
-/// queue are called there and then. Costs a node on the caller's frame and an uncontended lock, no
-/// allocation.
+/// queue are called there and then. Costs a node on the caller's frame: no allocation, and no lock
+/// unless a task panics.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -86,8 +86,9 @@ impl fmt::Debug for Scope<'_, '_> {
 /// ```
 ///
 /// # Panics
-/// With the panic of `f`; else with the first panic of a task that was not joined; in both cases
-/// after all tasks have ended. Outside a task.
+/// With the panic of `f`; else with the first panic of a task that was not joined, or with the text of
+/// [`NoStack`](crate::NoStack) if there was no stack for one; in all cases after all tasks have ended.
+/// Outside a task.
 #[track_caller]
 pub fn scope<'env, F, R>(f: F) -> R
 where
@@ -148,7 +149,8 @@ impl<'scope> Scope<'scope, '_> {
         self.spawn_with(TaskBuilder::default(), f)
     }
 
-    /// As [`Scope::spawn`], with a name or a stack of its own size.
+    /// As [`Scope::spawn`], also in what it costs, with a name or a stack of its own size. Does not
+    /// suspend.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -195,6 +197,15 @@ impl<T> ScopedTask<'_, T> {
     /// Waits for the task's end and returns its value. See [`Task::join`](crate::Task::join), also
     /// for when it suspends and what it costs.
     ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let name = String::from("cygnet");
+    /// let length = cygnet::scope(|s| s.spawn(|| name.len()).join());
+    /// assert_eq!(length.unwrap(), 6);
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// As there; if the calling task is cancelled, the joined one is cancelled too, and the scope
     /// still waits for it.
@@ -206,17 +217,41 @@ impl<T> ScopedTask<'_, T> {
         claim.join(WaitKind::Grant, not_joined)
     }
 
-    /// Whether the task, with all its children, has ended. One load.
+    /// Whether the task, with all its children, has ended. Does not suspend. One load.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// cygnet::scope(|s| {
+    ///     let task = s.spawn(|| ());
+    ///     while !task.is_finished() {
+    ///         cygnet::yield_now().unwrap();
+    ///     }
+    /// });
+    /// # });
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.claim.as_ref().is_some_and(|claim| claim.record().join.is_done())
     }
 
-    /// The task's identity.
+    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load; does not
+    /// suspend.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// cygnet::scope(|s| {
+    ///     let task = s.spawn(|| cygnet::current_id().unwrap());
+    ///     let id = task.id();
+    ///     assert_eq!(task.join().unwrap(), id);
+    /// });
+    /// # });
+    /// ```
     pub fn id(&self) -> TaskId {
         TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
     }
 
-    /// The name it was given, if any.
+    /// The name it was given, if any, by [`Scope::spawn_with`]. Two loads; does not suspend.
     pub fn name(&self) -> Option<&str> {
         self.claim.as_ref().and_then(|claim| claim.record().name())
     }

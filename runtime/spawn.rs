@@ -228,7 +228,16 @@ pub struct LocalTask<T> {
 }
 
 impl<T> LocalTask<T> {
-    /// See [`Task::join`].
+    /// Waits for the task's end and returns its value. See [`Task::join`], also for when it suspends and
+    /// what it costs.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let list = cygnet::spawn_local(|| std::rc::Rc::new([1, 2, 3])); // the result need not be `Send`
+    /// assert_eq!(list.join().unwrap().len(), 3);
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// As there.
@@ -239,22 +248,49 @@ impl<T> LocalTask<T> {
         self.task.join()
     }
 
-    /// See [`Task::is_finished`].
+    /// Whether the task, with all its children, has ended. Does not suspend. One load.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let task = cygnet::spawn_local(|| ());
+    /// while !task.is_finished() {
+    ///     cygnet::yield_now().unwrap();
+    /// }
+    /// # task.join().unwrap();
+    /// # });
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
     }
 
-    /// See [`Task::detach`].
+    /// Lets go of the handle; the task goes on. See [`Task::detach`], also for what it costs.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let (done, end) = std::sync::mpsc::channel();
+    /// rt.block_on(|| cygnet::spawn_local(move || done.send(7).unwrap()).detach());
+    /// assert_eq!(end.recv(), Ok(7));
+    /// ```
     pub fn detach(self) {
         self.task.detach();
     }
 
-    /// See [`Task::id`].
+    /// The task's identity. A load; does not suspend.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let task = cygnet::spawn_local(|| cygnet::current_id().unwrap());
+    /// let id = task.id();
+    /// assert_eq!(task.join().unwrap(), id);
+    /// # });
+    /// ```
     pub fn id(&self) -> TaskId {
         self.task.id()
     }
 
-    /// The name it was given, if any.
+    /// The name it was given, if any. Two loads; does not suspend.
     pub fn name(&self) -> Option<&str> {
         self.task.name()
     }
@@ -289,7 +325,8 @@ impl std::fmt::Debug for TaskBuilder {
     }
 }
 
-/// Begins a task with a name or a stack size of its own. See [`TaskBuilder`] for an example.
+/// Begins a task with a name or a stack size of its own. See [`TaskBuilder`] for an example. Costs
+/// nothing, and works anywhere; does not suspend.
 pub fn task() -> TaskBuilder {
     TaskBuilder::default()
 }
@@ -317,7 +354,8 @@ impl TaskBuilder {
         Ok(self)
     }
 
-    /// See [`spawn`].
+    /// Spawns it as a child of the calling task. See [`spawn()`], also for what it costs, and
+    /// [`TaskBuilder`] for an example. Does not suspend.
     ///
     /// # Panics
     /// As there.
@@ -333,7 +371,17 @@ impl TaskBuilder {
         Task::new(unsafe { spawn_child(worker, terms, f) })
     }
 
-    /// See [`spawn_unscoped`].
+    /// Spawns it as a child of the runtime. See [`spawn_unscoped`], also for what it costs. Does not
+    /// suspend.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let log = cygnet::task().name("log").spawn_unscoped(|| 7);
+    /// assert_eq!(log.name(), Some("log"));
+    /// assert_eq!(log.join().unwrap(), 7);
+    /// # });
+    /// ```
     ///
     /// # Panics
     /// As there.
@@ -352,7 +400,18 @@ impl TaskBuilder {
         Task::new(unsafe { Claim::new(record) })
     }
 
-    /// See [`spawn_local`].
+    /// Spawns it as a child that never leaves this worker. See [`spawn_local`], also for what it costs.
+    /// Does not suspend.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let list = std::rc::Rc::new([1, 2, 3]);
+    /// let sum = cygnet::task().name("sum").spawn_local(move || list.iter().sum::<i32>());
+    /// assert_eq!(sum.name(), Some("sum"));
+    /// assert_eq!(sum.join().unwrap(), 6);
+    /// # });
+    /// ```
     ///
     /// # Panics
     /// As there.

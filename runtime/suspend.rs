@@ -16,8 +16,8 @@ use std::ptr::NonNull;
 /// Lets other ready tasks of this worker run, and comes back. Fresh tasks have a turn now and then,
 /// not at each call.
 ///
-/// Suspends (not while the thread is panicking). Costs a queue operation and, for each task that
-/// runs between, a switch; no locked instruction.
+/// Suspends (not while the thread is unwinding: then it returns at once). Costs a queue operation and,
+/// for each task that runs between, a switch; no locked instruction.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -64,7 +64,8 @@ pub enum YieldTo {
 /// A fresh one is started, on a coroutine of its own. "Next" is before the other ready tasks; a
 /// fresh task whose turn it is may still come first.
 ///
-/// Suspends. Costs a look through the worker's queue of ready tasks, in proportion to its length.
+/// Suspends, unless the thread is unwinding: then nothing runs, and [`YieldTo::Ran`] says only that the
+/// task comes next. Costs a look through the worker's queue of ready tasks, in proportion to its length.
 ///
 /// ```
 /// use cygnet::YieldTo;
@@ -226,6 +227,16 @@ impl RefUnwindSafe for Unparker {}
 /// An [`Unparker`] of the calling task. Does not suspend. Costs one locked instruction, as does its
 /// clone.
 ///
+/// ```
+/// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// # rt.block_on(|| {
+/// let me = cygnet::unparker();
+/// let other = cygnet::spawn(move || me.unpark());
+/// cygnet::park().unwrap();
+/// other.join().unwrap();
+/// # });
+/// ```
+///
 /// # Panics
 /// Outside a task.
 #[track_caller]
@@ -245,13 +256,23 @@ impl Unparker {
     /// Ends the task's [`park`], or makes its next one return at once.
     ///
     /// Does not suspend. Costs one locked instruction, more if the task's worker must be woken.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let me = cygnet::unparker();
+    /// me.unpark();
+    /// me.unpark(); // remembered once
+    /// cygnet::park().unwrap(); // so this one returns at once
+    /// # });
+    /// ```
     pub fn unpark(&self) {
         if self.record().wait.unpark() {
             resume(self.record.as_ptr());
         }
     }
 
-    /// The identity of the task.
+    /// The identity of the task. A load; does not suspend.
     pub fn id(&self) -> TaskId {
         TaskId(self.record().id())
     }

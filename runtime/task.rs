@@ -248,8 +248,8 @@ impl<T> Claim<T> {
 ///
 /// Dropping it cancels the task: one that has not started never will (its captures are dropped when
 /// its turn comes), one that has is told so by its present or next wait, and so is a child that it has
-/// called in a [join](Task::join). Other children are not told in this version. The drop does not wait. [`Task::detach`] lets go of the handle without
-/// cancelling.
+/// called in a [join](Task::join). Other children are not told in this version. The drop does not wait.
+/// [`Task::detach`] lets go of the handle without cancelling.
 ///
 /// A `Task` is a future with the outcome of [`Task::join`], for use in any executor. Inside a task
 /// call `join`. A handle that is forgotten (`mem::forget`) leaks the record and the result; the
@@ -312,23 +312,44 @@ impl<T> Task<T> {
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with the payload if the closure panicked; [`JoinError::NotStarted`]
-    /// if the runtime ended before the start; [`JoinError::OwnEnd`] if a task joins itself.
+    /// if the runtime ended before the start; [`JoinError::NoStack`] if there was no stack to start it
+    /// on, and never would have been; [`JoinError::OwnEnd`] if a task joins itself.
     ///
-    /// [`JoinError::Cancelled`] if the *calling* task is cancelled or its runtime ends, also if the
-    /// joined task has ended, but not if it can be called right here; or if the thread is unwinding
-    /// and the call would have to wait. The handle is then dropped, and with it the joined task is
-    /// cancelled, or its value dropped.
+    /// [`JoinError::Cancelled`] if the *calling* task is cancelled, its runtime ends, or its thread is
+    /// unwinding, also if the joined task has ended. The handle is then dropped, and with it the joined
+    /// task is cancelled, or its value dropped.
     ///
     /// A task that joins one that waits for it (a parent, say) waits until one of the two is
     /// cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend), if it would have to wait.
+    /// Inside [`no_suspend`](crate::no_suspend), unless the task has ended: nothing is called there. Nor may
+    /// a worker's thread wait between its tasks (in a thread's hook, a waker, the destructor of a result
+    /// that nobody takes).
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let sum = cygnet::spawn(|| 1 + 1);
+    /// let failed = cygnet::spawn(|| -> u8 { panic!("no luck") });
+    /// assert_eq!(sum.join().unwrap(), 2);
+    /// assert_eq!(failed.join().unwrap_err().to_string(), "the task panicked: no luck");
+    /// # });
+    /// ```
     pub fn join(self) -> Result<T, JoinError> {
         self.into_claim().join(WaitKind::Grant, Claim::not_joined)
     }
 
-    /// Whether the task, with all its children, has ended. One load.
+    /// Whether the task, with all its children, has ended. Does not suspend. One load.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let task = rt.spawn(|| 7);
+    /// while !task.is_finished() {
+    ///     std::thread::yield_now();
+    /// }
+    /// assert_eq!(task.join().unwrap(), 7);
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.record().join.is_done()
     }
@@ -353,12 +374,14 @@ impl<T> Task<T> {
         }
     }
 
-    /// The task's identity.
+    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load; does not
+    /// suspend.
     pub fn id(&self) -> TaskId {
         TaskId(self.record().id())
     }
 
-    /// The name it was given, if any.
+    /// The name it was given, if any, by [`TaskBuilder::name`](crate::TaskBuilder::name). Two loads;
+    /// does not suspend.
     pub fn name(&self) -> Option<&str> {
         self.record().name()
     }

@@ -1,10 +1,13 @@
-//! A structured wait in the middle of an unwinding.
+//! A structured wait in the middle of an unwinding, or inside [`no_suspend`](super::no_suspend).
 //!
 //! A destructor that runs because its thread panics may open a scope or block on a task. That wait
 //! must not be cut short, but no other task may run on this thread meanwhile either: it would see
 //! `thread::panicking()`, poison locks, and count its own panics on top. So the worker is held: it
 //! calls those descendants of the waiting task that nobody has started, hands everything else to the
 //! other workers, and otherwise blocks its thread until the wait is over.
+//!
+//! Likewise where the end of a scope is waited for inside a section of `no_suspend`. What is called there
+//! is in that section: its own waits are refused by a panic.
 //!
 //! What cannot end so (a descendant, stolen by another worker, that waits for a task whose home is the
 //! held worker) hangs, and is a documented limit. So does what a hold below another one gives away, if

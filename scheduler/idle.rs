@@ -25,10 +25,15 @@
 //!
 //! # Naps
 //!
-//! A thief whose loot was gone within a microsecond or two does more harm than good: it takes cache
-//! lines from a worker that would have been done sooner alone. It naps, unasked by fronts, for a time
-//! that doubles up to a millisecond, as long as some worker goes on spawning; when a nap has passed
+//! A thief whose loot was gone within 4 us, or 200 ns for each item, does more harm than good: it takes
+//! cache lines from a worker that would have been done sooner alone. It naps, unasked by fronts, for a
+//! time that doubles up to a millisecond, as long as some worker goes on spawning; when a nap has passed
 //! without anybody spawning it goes to sleep in earnest. An idle runtime has no timer.
+//!
+//! One that naps is woken for its own inbox, and by a producer that has put something into the injector
+//! from outside if nobody is asleep and nobody searches. What a searcher leaves behind when it stops,
+//! in the injector too, is announced to those asleep only: if all others nap it waits for the end of a
+//! nap.
 //!
 //! The lists are behind a mutex: entering and leaving one costs a futex call anyway.
 

@@ -1,9 +1,17 @@
 //! Workers: how tasks wait, wake, travel and end.
 //!
-//! `README.md` is the map of the protocols. `worker` is what a thread owns; `run` its loop and its
-//! switches, `pick` what comes next, `call` how a task runs; `front`, `run_queue`, `inbox` and `item`
-//! its queues; `search` and `idle` what it does when they are empty, `spread` who starts tasks; `wait`,
-//! `cancel`, `hold` and `complete` how a task sleeps and ends.
+//! `README.md` is the map of the protocols.
+//!
+//! | | |
+//! | --- | --- |
+//! | a worker | `worker`: what a thread owns, and what others may touch of it; `thread`: from the thread's start to its end; `shared`: what the workers of one runtime share, the injector too |
+//! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack |
+//! | queues | `front`, `run_queue`, `inbox`; `item`: what lies in the public ones |
+//! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
+//! | a task's life | `spawn`, `wait`, `cancel`, `complete`; `scope` and `root`: the nodes that are not tasks |
+//! | no other task may run | `no_suspend`: sections that say so; `hold`: a wait in the middle of an unwinding, or in such a section |
+//! | no stack to be had | `shortage`: who waits, lends and gives back; `verdict`: who has to fail |
+//! | calls that block | `blocking`: the threads for them |
 
 pub(crate) mod blocking;
 pub(crate) mod call;

@@ -35,6 +35,10 @@ impl Drop for Section {
 /// nest. A bare coroutine cannot be suspended in the middle of one that its body has begun, but inside of its
 /// resumer's.
 ///
+/// The end of a [`scope`](crate::scope()) inside is no panic: it holds the worker. Tasks of the scope
+/// that nobody has started are called there, inside the section, so their own waits panic; the others
+/// run on other workers as usual, and meanwhile this thread runs nothing else, or is blocked.
+///
 /// Works on any thread. Does not suspend. Costs an increment and a decrement.
 ///
 /// ```

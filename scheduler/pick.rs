@@ -13,7 +13,8 @@ use crate::scheduler::worker::{Strand, Turn, Worker};
 use crate::shim::atomic::Ordering;
 use std::ptr::{self, NonNull};
 
-/// Items that an owner hands over at once, and a thief takes at once.
+/// So many items an owner hands over at most, until its public deque holds as many; a thief takes half
+/// of that.
 pub(crate) const BATCH: usize = 64;
 
 impl Worker {

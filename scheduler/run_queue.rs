@@ -1,5 +1,26 @@
-//! A queue of one worker's own tasks: intrusive, first in first out, owner only, no atomics that
-//! matter (the link is an atomic because the inbox uses the same word; all accesses are relaxed).
+//! The run queue of a worker: its started tasks that are ready to go on, first in first out.
+//!
+//! # What is in it
+//!
+//! A record is here from the moment that its task may go on (it has yielded: Suspended; or whoever
+//! cleared its PARKED bit has brought it home: still Parked) until the worker continues it: Running.
+//! A fresh task that `yield_to` starts next comes here too, and a migratable one that was taken out of a
+//! public queue. The queue holds no reference: a task that has not ended has its run reference.
+//!
+//! # Who touches it
+//!
+//! The worker, on its own thread, and nobody else. Others put what they wake into the inbox, which the
+//! worker empties into this queue before each decision. So the ends are plain cells, and nothing is
+//! locked or fenced. The link in the record is an atomic only because the inbox uses the same word, which
+//! many push to; a record is in one of the two at a time, and all accesses from here are relaxed. What a
+//! waker has done is handed over by the inbox.
+//!
+//! # Cost
+//!
+//! `push`, `push_front` and `pop` are a few loads and stores. `remove` turns the whole queue round
+//! once, so that the order of the others stays; it serves `yield_to`, which brings a task forward
+//! ([`Worker::bring_forward`](crate::scheduler::worker::Worker::bring_forward)), and a held worker that
+//! takes its own task back.
 
 use crate::retire::record::Record;
 use crate::shim::atomic::Ordering;

@@ -1,9 +1,7 @@
-//! The auto traits and the lifetime bounds of every public type. What must not compile is in the
-//! documentation of the types, as `compile_fail` examples.
-//!
-//! `Task<T>` and `ScopedTask<T>` are `Send` and `Sync` if `T: Send` (a shared handle gives out
-//! nothing of `T`); `LocalTask<T>` is neither, whatever `T` is.
+//! The auto traits and the lifetime bounds of every public type: what docs/auto-traits.md says of them.
+//! What must not compile is there and in the documentation of the types, as `compile_fail` examples.
 
+use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
 use cygnet::{
     BuildError, Builder, Cancelled, Handle, JoinError, LocalTask, Metrics, NoStack, PanicReport,
     Runtime, Scope, ScopedTask, SpawnError, Task, TaskBuilder, TaskId, TaskLocal, Unparker,
@@ -11,71 +9,238 @@ use cygnet::{
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::{Debug, Display};
 use std::future::Future;
+use std::hash::Hash;
+use std::marker::{PhantomData, PhantomPinned};
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::rc::Rc;
+use std::sync::MutexGuard;
 
-/// Neither `Send` nor `Sync`.
-type Neither = Rc<u8>;
-/// `Send` and not `Sync`.
-type SendOnly = Cell<u8>;
+/// Lacks `Send` and nothing else, as the others lack one auto trait each.
+#[allow(dead_code)]
+struct NotSend(PhantomData<MutexGuard<'static, ()>>);
+#[allow(dead_code)]
+struct NotSync(Cell<u8>);
+impl RefUnwindSafe for NotSync {}
+#[allow(dead_code)]
+struct NotUnpin(PhantomPinned);
+#[allow(dead_code)]
+struct NotUnwindSafe(PhantomData<&'static mut ()>);
+#[allow(dead_code)]
+struct NotRefUnwindSafe(PhantomData<dyn Fn() + Send + Sync + Unpin>);
+impl UnwindSafe for NotRefUnwindSafe {}
 
-assert_impl_all!(Runtime: Send, Sync, Unpin, Debug);
-assert_not_impl_any!(Runtime: Clone);
-assert_impl_all!(Builder: Send, Unpin, Debug, Default);
-assert_impl_all!(Handle: Send, Sync, Unpin, Clone, Debug);
-
-assert_impl_all!(Task<u8>: Send, Sync, Unpin, Debug, Future);
-assert_impl_all!(Task<SendOnly>: Send, Sync, Unpin);
-assert_not_impl_any!(Task<Neither>: Send, Sync);
-assert_impl_all!(Task<Neither>: Unpin, Debug);
-assert_not_impl_any!(Task<u8>: Clone);
-
-assert_impl_all!(LocalTask<u8>: Unpin, Debug);
-assert_not_impl_any!(LocalTask<u8>: Send, Sync, Clone);
-assert_not_impl_any!(LocalTask<Neither>: Send, Sync);
-
-assert_impl_all!(ScopedTask<'static, u8>: Send, Sync, Unpin, Debug);
-assert_impl_all!(ScopedTask<'static, SendOnly>: Send, Sync);
-assert_not_impl_any!(ScopedTask<'static, Neither>: Send, Sync);
-assert_not_impl_any!(ScopedTask<'static, u8>: Clone);
-
-// Tasks in a scope may spawn siblings.
-assert_impl_all!(Scope<'static, 'static>: Sync, Debug);
-
-assert_impl_all!(Unparker: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(TaskBuilder: Send, Sync, Unpin, Debug, Default);
-assert_impl_all!(TaskId: Send, Sync, Unpin, Copy, Ord, std::hash::Hash, Debug, Display, UnwindSafe);
-assert_impl_all!(TaskLocal<u8>: Send, Sync, Unpin, Debug);
-// Only the key: the values are bound by those who may hold them.
-assert_impl_all!(TaskLocal<SendOnly>: Send, Sync);
-
-assert_impl_all!(JoinError: Send, Unpin, Debug, Display);
-// A payload is whatever a panic carried.
-assert_not_impl_any!(JoinError: Sync);
-assert_impl_all!(NoStack: Send, Sync, Copy, Error, UnwindSafe, RefUnwindSafe);
-assert_impl_all!(Cancelled: Send, Sync, Copy, Eq, Error, UnwindSafe, RefUnwindSafe);
-assert_impl_all!(BuildError: Send, Sync, Unpin, Error);
-assert_impl_all!(SpawnError<SendOnly>: Send, Debug, Display);
-assert_not_impl_any!(SpawnError<SendOnly>: Sync);
-assert_not_impl_any!(SpawnError<Neither>: Send, Sync);
-assert_impl_all!(PanicReport<'static>: Unpin, Debug);
-assert_impl_all!(Metrics: Send, Sync, Unpin, Clone, Eq, Debug, Default, UnwindSafe);
-assert_impl_all!(WorkerMetrics: Send, Sync, Unpin, Clone, Eq, Debug, Default, UnwindSafe);
-assert_impl_all!(YieldTo: Send, Sync, Copy, Eq, Debug, UnwindSafe);
-
-/// Handles may cross `catch_unwind`: nothing of a task's state is seen through them half-changed.
-#[test]
-fn handles_are_unwind_safe() {
-    fn check<T: UnwindSafe + RefUnwindSafe>() {}
-    check::<Handle>();
-    check::<Runtime>();
-    check::<Task<SendOnly>>();
-    check::<ScopedTask<'static, SendOnly>>();
-    check::<Unparker>();
+/// Whether a type implements a trait, as a constant: that of an `impl` of the type itself comes first, if
+/// its bound holds.
+macro_rules! implements {
+    ($type:ty: $trait:path) => {{
+        #[allow(dead_code)]
+        trait Otherwise {
+            const IS: bool = false;
+        }
+        impl<X: ?Sized> Otherwise for X {}
+        struct Does<X: ?Sized>(PhantomData<X>);
+        #[allow(dead_code)]
+        impl<X: ?Sized + $trait> Does<X> {
+            const IS: bool = true;
+        }
+        <Does<$type>>::IS
+    }};
 }
+
+/// Whether a type implements a trait for each of six choices of its parameter `T`.
+macro_rules! observed {
+    ($type:ty: $trait:path) => {
+        [
+            observed!($type: $trait, u8),
+            observed!($type: $trait, NotSend),
+            observed!($type: $trait, NotSync),
+            observed!($type: $trait, NotUnpin),
+            observed!($type: $trait, NotUnwindSafe),
+            observed!($type: $trait, NotRefUnwindSafe),
+        ]
+    };
+    ($type:ty: $trait:path, $argument:ty) => {{
+        #[allow(dead_code)]
+        type T = $argument;
+        implements!($type: $trait)
+    }};
+}
+
+/// What `observed` gives if a cell of the table is right: yes, no, or if `T` implements that trait.
+macro_rules! expected {
+    (yes) => {
+        [true; 6]
+    };
+    (no) => {
+        [false; 6]
+    };
+    ($trait:path) => {
+        observed!(T: $trait)
+    };
+}
+
+const fn same(a: [bool; 6], b: [bool; 6]) -> bool {
+    let mut i = 0;
+    while i < 6 {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+macro_rules! table {
+    ($($name:literal, $type:ty: $send:tt $sync:tt $unpin:tt $unwind:tt $ref_unwind:tt;)*) => {
+        $(const _: () = {
+            assert!(same(observed!($type: Send), expected!($send)), "Send");
+            assert!(same(observed!($type: Sync), expected!($sync)), "Sync");
+            assert!(same(observed!($type: Unpin), expected!($unpin)), "Unpin");
+            assert!(same(observed!($type: UnwindSafe), expected!($unwind)), "UnwindSafe");
+            assert!(same(observed!($type: RefUnwindSafe), expected!($ref_unwind)), "RefUnwindSafe");
+        };)*
+        const TABLE: &[(&str, [&str; 5])] = &[$((
+            $name,
+            [
+                stringify!($send),
+                stringify!($sync),
+                stringify!($unpin),
+                stringify!($unwind),
+                stringify!($ref_unwind),
+            ],
+        )),*];
+    };
+}
+
+// A type with two parameters has a row for each.
+table! {
+    // Send Sync Unpin UnwindSafe RefUnwindSafe
+    "Runtime", Runtime: yes yes yes yes yes;
+    "Builder", Builder: yes yes yes no no;
+    "Handle", Handle: yes yes yes yes yes;
+    "PanicReport<'a>", PanicReport<'static>: no no yes no no;
+    "BuildError", BuildError: yes yes yes no no;
+    "Task<T>", Task<T>: Send Send yes yes yes;
+    "LocalTask<T>", LocalTask<T>: no no yes yes yes;
+    "Scope<'scope, 'env>", Scope<'static, 'static>: no yes yes no yes;
+    "ScopedTask<'scope, T>", ScopedTask<'static, T>: Send Send Unpin yes yes;
+    "TaskBuilder", TaskBuilder: yes yes yes yes yes;
+    "TaskId", TaskId: yes yes yes yes yes;
+    "TaskLocal<T>", TaskLocal<T>: yes yes yes yes yes;
+    "Unparker", Unparker: yes yes yes yes yes;
+    "YieldTo", YieldTo: yes yes yes yes yes;
+    "JoinError", JoinError: yes no yes no no;
+    "NoStack", NoStack: yes yes yes yes yes;
+    "Cancelled", Cancelled: yes yes yes yes yes;
+    "SpawnError<F>", SpawnError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "Metrics", Metrics: yes yes yes yes yes;
+    "WorkerMetrics", WorkerMetrics: yes yes yes yes yes;
+    "coroutine::Builder", coroutine::Builder: yes yes yes yes yes;
+    "coroutine::Coroutine<In, Out, Ret>", Coroutine<T, u8, u8>: no no yes no no;
+    "coroutine::Coroutine<In, Out, Ret>", Coroutine<u8, T, u8>: no no yes no no;
+    "coroutine::Coroutine<In, Out, Ret>", Coroutine<u8, u8, T>: no no yes no no;
+    "coroutine::Yielder<In, Out>", Yielder<T, u8>: no no Unpin no no;
+    "coroutine::Yielder<In, Out>", Yielder<u8, T>: no no Unpin no no;
+    "coroutine::Resumed<Out, Ret>", Resumed<T, u8>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "coroutine::Resumed<Out, Ret>", Resumed<u8, T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "coroutine::ResumeError<In>", ResumeError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "coroutine::CreateError", CreateError: yes yes yes yes yes;
+    "coroutine::Current", Current: yes yes yes yes yes;
+    "coroutine::State", coroutine::State: yes yes yes yes yes;
+}
+
+/// As the document writes a cell of the row `name`.
+fn written(name: &str, cell: &str) -> String {
+    if matches!(cell, "yes" | "no") {
+        return cell.to_owned();
+    }
+    let (_, parameters) =
+        name.trim_end_matches('>').split_once('<').expect("a type with parameters");
+    let types = parameters.split(", ").filter(|p| !p.starts_with('\''));
+    let conditions: Vec<_> = types.map(|p| format!("`{p}: {cell}`")).collect();
+    format!("if {}", conditions.join(", "))
+}
+
+#[test]
+fn the_document_says_what_is_asserted_here() {
+    let document = include_str!("../docs/auto-traits.md");
+    let said: Vec<Vec<_>> = document
+        .lines()
+        .skip_while(|line| !line.starts_with("| type | `Send`"))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.split('|').skip(1).take(6).map(|cell| cell.trim().to_owned()).collect())
+        .collect();
+    let mut asserted: Vec<Vec<_>> = TABLE
+        .iter()
+        .map(|(name, cells)| {
+            let cells = cells.iter().map(|cell| written(name, cell));
+            std::iter::once(format!("`{name}`")).chain(cells).collect()
+        })
+        .collect();
+    asserted.dedup();
+    assert_eq!(said, asserted);
+}
+
+/// The names of the types that a module declares or passes on to its users.
+fn types_of(source: &str) -> BTreeSet<&str> {
+    fn capitalised(text: &str) -> impl Iterator<Item = &str> {
+        text.split(|c: char| !c.is_alphanumeric())
+            .filter(|word| word.starts_with(char::is_uppercase))
+    }
+    let mut types = BTreeSet::new();
+    for item in source.split("\npub ").skip(1) {
+        match item.split_once(' ') {
+            Some(("use", rest)) => types.extend(rest.split(';').take(1).flat_map(capitalised)),
+            Some(("struct" | "enum", rest)) => types.extend(capitalised(rest).take(1)),
+            _ => {}
+        }
+    }
+    types
+}
+
+#[test]
+fn no_public_type_is_missing() {
+    let names = |coroutine: bool| -> BTreeSet<&str> {
+        TABLE
+            .iter()
+            .filter(|(name, _)| name.starts_with("coroutine::") == coroutine)
+            .map(|(name, _)| name.trim_start_matches("coroutine::").split('<').next().unwrap())
+            .collect()
+    };
+    assert_eq!(types_of(include_str!("../runtime/mod.rs")), names(false));
+    assert_eq!(types_of(include_str!("../runtime/coroutine/mod.rs")), names(true));
+}
+
+// The other traits of the public types.
+assert_impl_all!(Runtime: Debug);
+assert_not_impl_any!(Runtime: Clone);
+assert_impl_all!(Builder: Debug, Default);
+assert_impl_all!(Handle: Clone, Debug);
+assert_impl_all!(Task<Cell<u8>>: Debug, Future);
+assert_not_impl_any!(Task<u8>: Clone);
+assert_impl_all!(LocalTask<Cell<u8>>: Debug);
+assert_not_impl_any!(LocalTask<u8>: Clone, Future);
+assert_impl_all!(ScopedTask<'static, Cell<u8>>: Debug);
+assert_not_impl_any!(ScopedTask<'static, u8>: Clone, Future);
+assert_impl_all!(Scope<'static, 'static>: Debug);
+assert_not_impl_any!(Scope<'static, 'static>: Clone);
+assert_impl_all!(Unparker: Clone, Debug);
+assert_impl_all!(TaskBuilder: Debug, Default);
+assert_impl_all!(TaskId: Copy, Ord, Hash, Debug, Display);
+assert_impl_all!(TaskLocal<u8>: Debug);
+assert_impl_all!(JoinError: Error);
+assert_impl_all!(NoStack: Copy, Eq, Error);
+assert_impl_all!(Cancelled: Copy, Eq, Error);
+assert_impl_all!(BuildError: Error);
+assert_impl_all!(SpawnError<Cell<u8>>: Error);
+assert_impl_all!(PanicReport<'static>: Debug);
+assert_impl_all!(Metrics: Clone, Eq, Debug, Default);
+assert_impl_all!(WorkerMetrics: Clone, Eq, Debug, Default);
+assert_impl_all!(YieldTo: Copy, Eq, Debug);
 
 /// These compile, or not: nothing is run.
 #[test]
@@ -93,6 +258,11 @@ fn lifetime_bounds_are_as_wide_as_they_may_be() {
     }
 
     #[allow(dead_code)]
+    fn a_local_task_is_covariant<'short>(task: LocalTask<&'static str>) -> LocalTask<&'short str> {
+        task
+    }
+
+    #[allow(dead_code)]
     fn block_on_borrows(rt: &Runtime, numbers: &mut [u8]) -> usize {
         rt.block_on(|| {
             numbers[0] = 1;
@@ -104,4 +274,18 @@ fn lifetime_bounds_are_as_wide_as_they_may_be() {
     fn a_scoped_task_borrows_and_returns_borrows(text: &str) -> &str {
         cygnet::scope(|s| s.spawn(|| &text[1..]).join().unwrap())
     }
+
+    #[allow(dead_code)]
+    fn a_scoped_coroutine_borrows_and_returns_borrows(text: &str) -> &str {
+        Coroutine::<(), (), &str>::scoped(
+            |_, ()| &text[1..],
+            |coroutine| coroutine.resume(()).unwrap().returned().unwrap(),
+        )
+    }
+
+    /// What borrows nothing may be kept for ever.
+    fn borrows_nothing<T: 'static>() {}
+    borrows_nothing::<(Runtime, Builder, Handle, TaskBuilder, TaskId, Unparker, YieldTo)>();
+    borrows_nothing::<(BuildError, JoinError, NoStack, Cancelled, Metrics, WorkerMetrics)>();
+    borrows_nothing::<(coroutine::Builder, CreateError, Current, coroutine::State)>();
 }

@@ -62,9 +62,10 @@ fn stacks_too_small_or_too_large_are_refused_with_the_bounds() {
     for asked in [0, 1, (16 << 10) - 1, (1 << 30) + 1, usize::MAX] {
         let said = refusal(Runtime::builder().workers(1).stack_size(asked));
         assert!(said.contains("16 KiB") && said.contains("1 GiB"), "{said}");
-        assert!(said.contains("(Builder::stack_size)"), "{said}");
+        assert!(said.contains("Builder::stack_size"), "{said}");
         let said = cygnet::task().stack_size(asked).expect_err("it was accepted").to_string();
         assert!(said.contains(&asked.to_string()), "{said}");
+        assert!(said.contains("TaskBuilder::stack_size"), "{said}");
     }
 }
 

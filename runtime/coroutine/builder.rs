@@ -51,7 +51,8 @@ impl Builder {
         self
     }
 
-    /// Makes the coroutine. Its body starts when it is resumed for the first time.
+    /// Makes the coroutine. Its body starts when it is resumed for the first time. See [`Builder`] for an
+    /// example.
     ///
     /// # Errors
     ///
@@ -77,6 +78,24 @@ impl Builder {
     /// # Errors
     ///
     /// As [`Builder::create`]; then `with` is not called.
+    ///
+    /// # Panics
+    ///
+    /// With a panic of `with`, or of the body while it is unwound.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cygnet::coroutine::{Builder, Coroutine};
+    ///
+    /// let text = String::from("borrowed");
+    /// let length = Builder::new().stack_size(128 << 10).scoped(
+    ///     |_, ()| text.len(),
+    ///     |coroutine: &Coroutine<(), (), usize>| coroutine.resume(()).unwrap().returned(),
+    /// )?;
+    /// assert_eq!(length, Some(8));
+    /// # Ok::<(), cygnet::coroutine::CreateError>(())
+    /// ```
     pub fn scoped<In, Out, Ret, T>(
         self,
         body: impl FnOnce(&Yielder<In, Out>, In) -> Ret,

@@ -101,7 +101,8 @@ pub(super) fn notice_the_end_of_this_thread() {
 
 /// The coroutine that the caller is in.
 ///
-/// Keeps no coroutine alive: it is a name tag.
+/// Keeps no coroutine alive: it is a name tag, and its methods are loads. See [`current()`] for an
+/// example.
 #[derive(Clone)]
 pub struct Current {
     id: u64,

@@ -9,6 +9,14 @@ use crate::retire::stack::{LARGEST, SMALLEST, StackExhausted};
 /// Why a coroutine could not be created.
 ///
 /// The body that was passed has been dropped.
+///
+/// ```
+/// use cygnet::coroutine::{Coroutine, CreateError};
+///
+/// let refused = Coroutine::builder().stack_size(100).create(|_, ()| ());
+/// # let refused: Result<Coroutine<(), (), ()>, _> = refused;
+/// assert_eq!(refused.unwrap_err(), CreateError::StackSize { asked: 100 });
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CreateError {
@@ -64,6 +72,16 @@ impl fmt::Display for CreateError {
 impl std::error::Error for CreateError {}
 
 /// Why a coroutine was not resumed. Gives back what would have been passed in.
+///
+/// ```
+/// use cygnet::coroutine::{Coroutine, State};
+///
+/// let once = Coroutine::<u8, (), ()>::new(|_, _| ());
+/// once.resume(1).unwrap();
+/// let error = once.resume(2).unwrap_err();
+/// assert_eq!(error.state(), State::Finished);
+/// assert_eq!(error.into_input(), 2);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResumeError<In> {

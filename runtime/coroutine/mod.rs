@@ -117,7 +117,7 @@ pub enum Resumed<Out, Ret> {
 }
 
 impl<Out, Ret> Resumed<Out, Ret> {
-    /// The value it has suspended with.
+    /// The value it has suspended with. See [`Coroutine::scoped`] for an example.
     pub fn yielded(self) -> Option<Out> {
         match self {
             Resumed::Yielded(value) => Some(value),
@@ -125,7 +125,7 @@ impl<Out, Ret> Resumed<Out, Ret> {
         }
     }
 
-    /// The value its body has returned.
+    /// The value its body has returned. See [`Coroutine::resume`] for an example.
     pub fn returned(self) -> Option<Ret> {
         match self {
             Resumed::Yielded(_) => None,
@@ -170,7 +170,8 @@ trait Captures {}
 impl<T> Captures for T {}
 
 impl Coroutine<(), (), ()> {
-    /// Settings for a coroutine of any type; [`Builder::create`] makes it.
+    /// Settings for a coroutine of any type; [`Builder::create`] makes it. See [`Builder`] for an
+    /// example.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -216,6 +217,10 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     ///
     /// As [`Coroutine::new`]; [`Builder::scoped`] returns an error instead. And with a panic of `with`,
     /// or of the body while it is unwound.
+    ///
+    /// # Cost
+    ///
+    /// As [`Builder::create`], and what a drop costs if it is suspended at the end.
     ///
     /// # Examples
     ///
@@ -358,27 +363,42 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         }
     }
 
-    /// Where it is in its life.
+    /// Where it is in its life. A load.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cygnet::coroutine::{Coroutine, State};
+    ///
+    /// let twice = Coroutine::<(), (), ()>::new(|yielder, ()| yielder.suspend(()));
+    /// assert_eq!(twice.state(), State::Created);
+    /// twice.resume(()).unwrap();
+    /// assert_eq!(twice.state(), State::Suspended);
+    /// twice.resume(()).unwrap();
+    /// assert_eq!(twice.state(), State::Finished);
+    /// ```
     pub fn state(&self) -> State {
         self.link().state()
     }
 
-    /// Whether its body has returned or panicked.
+    /// Whether its body has returned or panicked. A load.
     pub fn is_finished(&self) -> bool {
         self.state() == State::Finished
     }
 
-    /// Its id, which no other coroutine of this process has or will have.
+    /// Its id, which no other coroutine of this process has or will have. A load. See
+    /// [`current()`] for an example.
     pub fn id(&self) -> u64 {
         self.link().id
     }
 
-    /// The name it was created with.
+    /// The name it was created with. A load. See [`Builder`] for an example.
     pub fn name(&self) -> Option<&str> {
         self.link().name()
     }
 
-    /// The size of its stack in bytes, which is at least what was asked for.
+    /// The size of its stack in bytes, which is at least what was asked for. A load. See [`Builder`] for
+    /// an example.
     pub fn stack_size(&self) -> usize {
         self.link().stack_size
     }
