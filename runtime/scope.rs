@@ -270,6 +270,7 @@ fn not_joined<T>(claim: Claim<T>) -> Result<T, JoinError> {
     Err(JoinError::Cancelled(Cancelled::new()))
 }
 
+impl<T> Unpin for ScopedTask<'_, T> {}
 impl<T> UnwindSafe for ScopedTask<'_, T> {}
 impl<T> RefUnwindSafe for ScopedTask<'_, T> {}
 

@@ -31,9 +31,7 @@
 //! without anybody spawning it goes to sleep in earnest. An idle runtime has no timer.
 //!
 //! One that naps is woken for its own inbox, and by a producer that has put something into the injector
-//! from outside if nobody is asleep and nobody searches. What a searcher leaves behind when it stops,
-//! in the injector too, is announced to those asleep only: if all others nap it waits for the end of a
-//! nap.
+//! from outside, or a searcher that leaves something there, if nobody is asleep and nobody searches.
 //!
 //! The lists are behind a mutex: entering and leaving one costs a futex call anyway.
 

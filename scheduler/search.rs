@@ -204,7 +204,8 @@ impl Searcher {
                 left()
             }
         {
-            shared.idle.wake_one(shared, false);
+            // As the producer would have, had there been no searcher.
+            shared.idle.wake_one(shared, !shared.injector.is_empty());
         }
     }
 

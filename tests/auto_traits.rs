@@ -126,7 +126,7 @@ table! {
     "Task<T>", Task<T>: Send Send yes yes yes;
     "LocalTask<T>", LocalTask<T>: no no yes yes yes;
     "Scope<'scope, 'env>", Scope<'static, 'static>: no yes yes no yes;
-    "ScopedTask<'scope, T>", ScopedTask<'static, T>: Send Send Unpin yes yes;
+    "ScopedTask<'scope, T>", ScopedTask<'static, T>: Send Send yes yes yes;
     "TaskBuilder", TaskBuilder: yes yes yes yes yes;
     "TaskId", TaskId: yes yes yes yes yes;
     "TaskLocal<T>", TaskLocal<T>: yes yes yes yes yes;
