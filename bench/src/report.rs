@@ -146,18 +146,20 @@ impl<T: Outcome> Report<'_, T> {
     fn closing_line(&self) -> String {
         let Figures { workers, tasks, steals, wall_seconds, cpu_seconds, .. } = self.figures;
         let mut line = format!(
-            "cygnet: {}; {}, {} on {}; wall {wall_seconds:.3} s, CPU {cpu_seconds:.3} s",
+            "cygnet: {}; {}, {} on {}; wall {}, CPU {}",
             self.outcome.summary(),
             counted(tasks, "task"),
             counted(steals, "steal"),
             counted(workers as u64, "worker"),
+            seconds(wall_seconds),
+            seconds(cpu_seconds),
         );
         if let (Some(serial), Some(ratio)) = (&self.serial, self.ratio) {
-            let Figures { wall_seconds, cpu_seconds, .. } = serial;
             write!(
                 line,
-                "; one worker: wall {wall_seconds:.3} s, CPU {cpu_seconds:.3} s, \
-                 {ratio:.2} times as long"
+                "; one worker: wall {}, CPU {}, {ratio:.2} times as long",
+                seconds(serial.wall_seconds),
+                seconds(serial.cpu_seconds),
             )
             .expect("writing to a string cannot fail");
         }
@@ -168,6 +170,11 @@ impl<T: Outcome> Report<'_, T> {
 /// Prints a line on the standard error. If even that cannot be written, there is nobody to tell.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A time, to the millisecond, or to the microsecond if it is short.
+fn seconds(time: f64) -> String {
+    if time < 0.1 { format!("{time:.6} s") } else { format!("{time:.3} s") }
 }
 
 /// A number and the noun it counts.
