@@ -55,7 +55,8 @@ pub enum YieldTo {
     /// It is the caller itself; likewise.
     Itself,
     /// It runs, or is queued, on another worker, or it waits for the caller below it on the same
-    /// coroutine, or it has not started and there is no stack for it; likewise.
+    /// coroutine, or it has not started and there is no stack for it; likewise. Or the thread is
+    /// unwinding, and nothing has run.
     Elsewhere,
 }
 
@@ -64,8 +65,7 @@ pub enum YieldTo {
 /// A fresh one is started, on a coroutine of its own. "Next" is before the other ready tasks; a
 /// fresh task whose turn it is may still come first.
 ///
-/// Suspends, unless the thread is unwinding: then nothing runs, and [`YieldTo::Ran`] says only that the
-/// task comes next. Costs a look through the worker's queue of ready tasks, in proportion to its length.
+/// Suspends, unless the thread is unwinding. Costs a look through the worker's queue of ready tasks, in proportion to its length.
 ///
 /// ```
 /// use cygnet::YieldTo;
@@ -91,6 +91,8 @@ pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
         YieldTo::Itself
     } else if other.is_finished() {
         YieldTo::Finished
+    } else if std::thread::panicking() {
+        YieldTo::Elsewhere
     } else {
         match record.phase() {
             Phase::Suspended | Phase::Parked if worker.bring_forward(other.pointer()) => {

@@ -5,8 +5,8 @@ mod common;
 use common::rerun::alone_and_leaking;
 use common::{runtime, scaled, text, with_each, within};
 use cygnet::{
-    JoinError, Runtime, Task, park, scope, spawn, spawn_local, spawn_migratable, unparker,
-    yield_now,
+    JoinError, Runtime, Task, YieldTo, park, scope, spawn, spawn_local, spawn_migratable, unparker,
+    yield_now, yield_to,
 };
 use std::any::Any;
 use std::hint::black_box;
@@ -352,15 +352,17 @@ fn join_park_and_yield_in_a_destructor_during_an_unwinding_return_at_once() {
                 let mut other = Some(spawn(park));
                 let _late = Late(|| {
                     let (parked, yielded) = (park(), yield_now());
+                    let ran = other.as_ref().map(yield_to);
                     let joined = other.take().map(Task::join);
-                    *answers.lock().unwrap() = Some((parked, yielded, joined));
+                    *answers.lock().unwrap() = Some((parked, yielded, ran, joined));
                 });
                 panic!("the first")
             })
             .unwrap_err();
         assert!(error.to_string().contains("the first"));
-        let (parked, yielded, joined) = answers.into_inner().unwrap().expect("it was dropped");
+        let (parked, yielded, ran, joined) = answers.into_inner().unwrap().expect("it was dropped");
         assert!(parked.is_err() && yielded.is_ok(), "{parked:?}, {yielded:?}");
+        assert_eq!(ran, Some(Ok(YieldTo::Elsewhere)));
         assert!(matches!(joined, Some(Err(JoinError::Cancelled(_)))), "{joined:?}");
     });
 }
