@@ -37,6 +37,8 @@ pub(crate) struct Coroutine<W> {
     host: Cell<*const Coroutine<W>>,
     /// The one that is a guest on this one's stack.
     guest: Cell<*const Coroutine<W>>,
+    /// The one that has called this one and waits for its end, if their worker is held.
+    pub(crate) caller: Cell<*const Coroutine<W>>,
     /// The wait of the task on it was shielded for the sake of the guest.
     pub(crate) lent: Cell<bool>,
     pub(crate) next: Cell<*const Coroutine<W>>,
@@ -55,6 +57,7 @@ impl<W> Coroutine<W> {
             worker: Cell::new(worker),
             host: Cell::new(ptr::null()),
             guest: Cell::new(ptr::null()),
+            caller: Cell::new(ptr::null()),
             lent: Cell::new(false),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
@@ -87,6 +90,7 @@ impl<W> Coroutine<W> {
             worker: Cell::new(worker),
             host: Cell::new(ptr::null()),
             guest: Cell::new(ptr::null()),
+            caller: Cell::new(ptr::null()),
             lent: Cell::new(false),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
@@ -127,6 +131,7 @@ impl<W> Coroutine<W> {
             worker: Cell::new(worker),
             host: Cell::new(host),
             guest: Cell::new(ptr::null()),
+            caller: Cell::new(ptr::null()),
             lent: Cell::new(false),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),

@@ -10,6 +10,7 @@ use crate::runtime::task::{Claim, TaskId, is_running_task};
 use crate::scheduler::cancel::cancel;
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::scope::ScopeFrame;
+use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::marker::PhantomData;
@@ -146,7 +147,8 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_with(TaskBuilder::default(), f)
+        let (worker, terms) = self.terms(TaskBuilder::default());
+        self.spawn_child(worker, terms, f)
     }
 
     /// As [`Scope::spawn`], also in what it costs, with a name or a stack of its own size. Does not
@@ -170,13 +172,27 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
+        let (worker, terms) = self.terms(task);
+        self.spawn_child(worker, terms, f)
+    }
+
+    #[track_caller]
+    fn terms<'a>(&self, task: TaskBuilder) -> (&'a Worker, Terms) {
         let (worker, parent) = here("Scope::spawn");
         assert!(
             self.frame.is_of(worker),
             "cygnet: Scope::spawn was called by a task of another runtime than the scope's"
         );
         let (traits, name) = task.into_parts();
-        let terms = terms(parent, Location::caller(), traits, name);
+        (worker, terms(parent, Location::caller(), traits, name))
+    }
+
+    #[inline(always)]
+    fn spawn_child<F, T>(&'scope self, worker: &Worker, terms: Terms, f: F) -> ScopedTask<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
         // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor does
         // 'scope end, before the frame's last child has ended. The frame is open: only its
         // own task closes it, after `f`, and a child that calls this is counted in it.

@@ -158,7 +158,10 @@ where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
-    task().spawn_local(f)
+    // Not by way of the builder: each call on the way is one more copy of the captures in a debug build.
+    let (worker, terms) = task().terms_here();
+    // SAFETY: 'static; it stays on this worker, as does its handle.
+    LocalTask::new(unsafe { spawn_child(worker, terms, f) })
 }
 
 /// Spawns a child that may change workers (threads) whenever it waits.
@@ -228,6 +231,10 @@ pub struct LocalTask<T> {
 }
 
 impl<T> LocalTask<T> {
+    fn new(claim: Claim<T>) -> LocalTask<T> {
+        LocalTask { task: Task::new(claim), here: PhantomData }
+    }
+
     /// Waits for the task's end and returns its value. See [`Task::join`], also for when it suspends and
     /// what it costs.
     ///
@@ -421,12 +428,17 @@ impl TaskBuilder {
         F: FnOnce() -> T + 'static,
         T: 'static,
     {
+        let (worker, terms) = self.terms_here();
+        // SAFETY: 'static; it stays on this worker, as does its handle.
+        LocalTask::new(unsafe { spawn_child(worker, terms, f) })
+    }
+
+    /// The terms of a local task, and where it is spawned.
+    #[track_caller]
+    fn terms_here<'a>(self) -> (&'a Worker, Terms) {
         let (worker, parent) = here("spawn_local");
         let traits = Traits { local: true, ..self.traits };
-        let terms = terms(parent, Location::caller(), traits, self.name);
-        // SAFETY: 'static; it stays on this worker, as does its handle.
-        let claim = unsafe { spawn_child(worker, terms, f) };
-        LocalTask { task: Task::new(claim), here: PhantomData }
+        (worker, terms(parent, Location::caller(), traits, self.name))
     }
 
     pub(crate) fn into_parts(self) -> (Traits, Option<Box<str>>) {

@@ -1,34 +1,48 @@
-//! A structured wait in the middle of an unwinding, or inside [`no_suspend`](super::no_suspend).
+//! A structured wait in the middle of an unwinding, or inside `no_suspend`.
 //!
 //! A destructor that runs because its thread panics may open a scope or block on a task. That wait
 //! must not be cut short, but no other task may run on this thread meanwhile either: it would see
-//! `thread::panicking()`, poison locks, and count its own panics on top. So the worker is held: it
-//! calls those descendants of the waiting task that nobody has started, hands everything else to the
-//! other workers, and otherwise blocks its thread until the wait is over.
+//! `thread::panicking()`, poison locks, and count its own panics on top. The same holds of the end of a
+//! scope inside `no_suspend`, whose thread the task may not lose. So the worker is **held**: it calls
+//! those descendants of the waiting task that nobody has started, gives everything else to the other
+//! workers, and otherwise blocks its thread until the wait is over.
 //!
-//! Likewise where the end of a scope is waited for inside a section of `no_suspend`. What is called there
-//! is in that section: its own waits are refused by a panic.
+//! # Where a descendant is called
 //!
-//! What cannot end so (a descendant, stolen by another worker, that waits for a task whose home is the
-//! held worker) hangs, and is a documented limit. So does what a hold below another one gives away, if
-//! all other workers are held too.
+//! On the stack that is there, if it would do for a join in place. Else on a coroutine of its own
+//! ([`call_apart`]), which the held one waits for as a caller does: nothing suspends on a held worker, so
+//! a task that is begun is run to its end. If there is no stack either, it is given away; a task that
+//! nobody else may or can run is called here all the same: better a reported overflow than a hang.
 //!
-//! With one worker there is nobody to offer anything to, and where others starve (see `shortage`) they
-//! cannot start what they were given: then the held worker looks for descendants of its task in the
-//! injector too.
+//! # Why no held worker waits for another
+//!
+//! What is given away lies in the injector. It may be a descendant of a task for which another worker is
+//! held, and if all are there is nobody else to take it. So every held worker takes its own descendants
+//! out of the injector too, and is told whenever a held one has put something there: `given_away` is
+//! raised after the push, and read before the look; one who lies down announces that, fences, and reads it
+//! again. What a held worker takes out and puts back again is no news. It is in nobody's queue meanwhile,
+//! so they look there one at a time.
+//!
+//! What cannot end so (a descendant, started by another worker, that waits for a task whose home is the
+//! held worker) hangs, and is a documented limit. So does what is given away for want of a stack, if all
+//! other workers are held too.
 
 use crate::retire::chain::{restore_chain, suspend_chain};
+use crate::retire::coroutine::Coroutine;
 use crate::retire::record::{Phase, Record};
+use crate::retire::stack::Stack;
 use crate::retire::tree::Node;
 use crate::scheduler::call::start;
 use crate::scheduler::complete::release;
 use crate::scheduler::idle::Rest;
 use crate::scheduler::item::{Item, Runnable};
-use crate::scheduler::worker::{Worker, task_of};
+use crate::scheduler::worker::{Strand, Worker, task_of};
 use crate::shim::atomic::Ordering;
 use crate::shim::time::Duration;
 use crossbeam_deque::Steal;
-use std::ptr::NonNull;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::PoisonError;
 
 /// How long a held worker rests while others starve.
 const FAMINE: Duration = Duration::from_millis(1);
@@ -44,6 +58,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     let shared = worker.shared();
     loop {
         let starving = shared.pressure.load(Ordering::Relaxed);
+        let given_away = shared.given_away.load(Ordering::Acquire);
         worker.collect();
         if !me.wait.is_parked() {
             // The waker has queued us, or is about to.
@@ -52,7 +67,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
                 break;
             }
         } else {
-            offer_or_run(worker, task, starving);
+            offer_or_run(worker, task);
             if !me.wait.is_parked() {
                 continue; // what was run was what it waited for
             }
@@ -61,6 +76,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
         shared.idle.rest(shared, worker.remote.index, rest, || {
             worker.has_ready_besides_queue()
                 || !worker.remote.front.is_empty()
+                || shared.given_away.load(Ordering::Relaxed) != given_away
                 || !starving && shared.pressure.load(Ordering::Relaxed)
         });
     }
@@ -69,48 +85,27 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     Worker::current().expect("a held worker stays")
 }
 
-/// Runs fresh descendants of `task` that lie here, and lets others have the rest. `starving`: others
-/// cannot start what they have.
-fn offer_or_run(worker: &Worker, task: NonNull<Record>, starving: bool) {
-    let shared = worker.shared();
+/// Runs fresh descendants of `task` that lie here or in the injector, and lets others have the rest of
+/// what lies here.
+fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
     let mut given = GivenAway::default();
     loop {
-        let fresh = worker.remote.front.pop().or_else(|| {
-            while let Some(item) = worker.deque.pop() {
-                match item.open() {
-                    Runnable::Fresh(record) => {
-                        // SAFETY: the item holds a reference.
-                        if unsafe { record.as_ref() }.claim() {
-                            return Some(record);
-                        }
-                        // SAFETY: the item's reference, given up.
-                        unsafe { release(record, 1) };
-                    }
-                    Runnable::Started(record) => given.started.push(record),
+        while let Some(record) = next_here(worker, &mut given) {
+            match place_for(worker, task, record) {
+                Some(place) => {
+                    // It may take long, or wait for one of those.
+                    given.queue(worker);
+                    run(worker, task, record, place);
                 }
+                None => given.fresh.push(record),
             }
-            worker.next_local()
-        });
-        let further = || {
-            let look = starving || shared.workers() == 1;
-            look.then(|| next_injected(worker, &mut given.started)).flatten()
-        };
-        let Some(record) = fresh.or_else(further) else { break };
-        // SAFETY: we hold its run reference.
-        let parent = unsafe { record.as_ref() }.node.parent;
-        // SAFETY: as above.
-        let traits = unsafe { record.as_ref() }.traits;
-        let fits = !traits.needs_own_stack() && worker.strand().has_room();
-        // With no other worker there is nobody to offer it to: better a reported overflow than a hang.
-        if (fits || shared.workers() == 1) && descends_from(parent, task) {
-            // It may take long, or wait for one of those.
-            given.queue(worker);
-            start(worker, record);
-        } else {
-            given.fresh.push(record);
+        }
+        given.queue(worker);
+        match next_injected(worker, task) {
+            Some((record, place)) => run(worker, task, record, place),
+            None => return,
         }
     }
-    given.queue(worker);
 }
 
 /// What a held worker has come upon and does not run: in no queue, until it is put into one.
@@ -124,6 +119,7 @@ struct GivenAway {
 impl GivenAway {
     fn queue(&mut self, worker: &Worker) {
         let shared = worker.shared();
+        let mut any = false;
         for record in self.fresh.drain(..) {
             // SAFETY: we hold its run reference.
             let task = unsafe { record.as_ref() };
@@ -132,32 +128,107 @@ impl GivenAway {
                 worker.local.borrow_mut().push_back(record);
             } else {
                 shared.offer(Item::fresh(record));
+                any = true;
             }
         }
         for record in self.started.drain(..) {
             shared.offer(Item::started(record));
         }
+        if any && shared.workers() > 1 {
+            shared.given_away.fetch_add(1, Ordering::Release);
+            let me = worker.remote.index;
+            for index in (0..shared.workers()).filter(|index| *index != me) {
+                shared.idle.notify_worker(shared, index);
+            }
+        }
     }
 }
 
-/// A fresh task of the injector, claimed.
-fn next_injected(worker: &Worker, started: &mut Vec<NonNull<Record>>) -> Option<NonNull<Record>> {
-    loop {
-        match worker.shared().injector.steal() {
-            Steal::Success(item) => match item.open() {
-                Runnable::Fresh(record) => {
-                    // SAFETY: the item holds a reference.
-                    if unsafe { record.as_ref() }.claim() {
-                        return Some(record);
+/// A fresh task of this worker's own queues, claimed.
+fn next_here(worker: &Worker, given: &mut GivenAway) -> Option<NonNull<Record>> {
+    let public = || {
+        while let Some(item) = worker.deque.pop() {
+            match claimed(item) {
+                Some(Runnable::Fresh(record)) => return Some(record),
+                Some(Runnable::Started(record)) => given.started.push(record),
+                None => {}
+            }
+        }
+        None
+    };
+    worker.remote.front.pop().or_else(public).or_else(|| worker.next_local())
+}
+
+/// A fresh descendant of `task` in the injector, claimed, and where it can be called.
+fn next_injected(worker: &Worker, task: NonNull<Record>) -> Option<(NonNull<Record>, Place)> {
+    let shared = worker.shared();
+    let turn = shared.held.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut found, mut others) = (None, Vec::new());
+    while found.is_none() {
+        match shared.injector.steal() {
+            Steal::Success(item) => match claimed(item) {
+                Some(Runnable::Fresh(record)) => {
+                    found = place_for(worker, task, record).map(|place| (record, place));
+                    if found.is_none() {
+                        // SAFETY: we hold its run reference.
+                        unsafe { record.as_ref() }.unclaim();
+                        others.push(Item::fresh(record));
                     }
-                    // SAFETY: the item's reference, given up.
-                    unsafe { release(record, 1) };
                 }
-                Runnable::Started(record) => started.push(record),
+                Some(Runnable::Started(record)) => others.push(Item::started(record)),
+                None => {}
             },
             Steal::Retry => std::hint::spin_loop(),
-            Steal::Empty => return None,
+            Steal::Empty => break,
         }
+    }
+    let any = !others.is_empty();
+    others.into_iter().for_each(|item| shared.injector.push(item));
+    drop(turn);
+    if any {
+        // One that looked meanwhile may have lain down.
+        shared.idle.notify(shared, true);
+    }
+    found
+}
+
+/// What an item holds; a fresh task is claimed, a stale entry released.
+fn claimed(item: Item) -> Option<Runnable> {
+    let runnable = item.open();
+    if let Runnable::Fresh(record) = runnable
+        // SAFETY: the item holds a reference.
+        && !unsafe { record.as_ref() }.claim()
+    {
+        // SAFETY: the item's reference, given up.
+        unsafe { release(record, 1) };
+        return None;
+    }
+    Some(runnable)
+}
+
+/// Where a descendant is called.
+enum Place {
+    /// On the stack that is there.
+    Here,
+    /// On this one.
+    Apart(Stack),
+}
+
+/// Where a claimed task is to be called; nowhere if it does not descend from `task`, or others may find a
+/// stack for it.
+fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) -> Option<Place> {
+    // SAFETY: we hold its run reference.
+    let fresh = unsafe { record.as_ref() };
+    if !descends_from(fresh.node.parent, task) {
+        return None;
+    }
+    if !fresh.traits.needs_own_stack() && worker.strand().has_room() {
+        return Some(Place::Here);
+    }
+    let shared = worker.shared();
+    match worker.stacks.borrow_mut().take(worker.class_for(fresh), &shared.stacks) {
+        Ok(stack) => Some(Place::Apart(stack)),
+        Err(_) => (fresh.traits.local || shared.workers() == 1).then_some(Place::Here),
     }
 }
 
@@ -170,4 +241,56 @@ fn descends_from(mut node: *const Node, task: NonNull<Record>) -> bool {
         node = node_ref.parent;
     }
     false
+}
+
+/// Runs a claimed descendant of the waiting task to its end.
+fn run(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, place: Place) {
+    match place {
+        Place::Here => start(worker, record),
+        Place::Apart(stack) => call_apart(worker, task, record, stack),
+    }
+}
+
+/// Runs a claimed task on a coroutine of its own, and comes back at its end.
+fn call_apart(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, stack: Stack) {
+    let (me, first) = (worker.strand(), record.as_ptr());
+    // SAFETY: the stack is ours and unused.
+    let strand = unsafe { Coroutine::create(stack, ptr::from_ref(worker), first, enter_apart) };
+    // SAFETY: made above; its stack is given back below.
+    let strand = unsafe { strand.as_ref() };
+    worker.adopt(strand);
+    strand.caller.set(me);
+    // As that of any coroutine that is left.
+    me.task.set(task.as_ptr());
+    worker.current.set(strand);
+    // SAFETY: `me` runs and waits here until the other, which is new, comes back to it.
+    unsafe { me.context.switch(&strand.context) };
+    worker.bury();
+    worker.disown(strand);
+    let stack = strand.take_stack().expect("it has one of its own");
+    worker.stacks.borrow_mut().put(stack);
+}
+
+/// Where such a coroutine begins and ends.
+unsafe extern "C" fn enter_apart(data: *mut u8, message: usize) {
+    // SAFETY: `data` is the coroutine that has just begun; it lives until its caller has it back.
+    let strand = unsafe { &*data.cast_const().cast::<Strand>() };
+    // SAFETY: this is the first thing it does.
+    unsafe { strand.context.arrive(message) };
+    let here = || Worker::current().expect("a held worker stays");
+    // As in `enter`: a task's own panic does not come here.
+    let called = catch_unwind(AssertUnwindSafe(|| {
+        let first = NonNull::new(strand.first.replace(ptr::null()).cast_mut());
+        start(here(), first.expect("it was made for a task"));
+    }));
+    if called.is_err() {
+        std::process::abort();
+    }
+    let worker = here();
+    let caller = strand.caller.get();
+    worker.current.set(caller);
+    #[cfg(cygnet_tsan)]
+    worker.departed.set(strand);
+    // SAFETY: nothing on this stack is used again; the caller waits in `call_apart`.
+    unsafe { strand.context.leave(&(*caller).context) }
 }

@@ -225,7 +225,7 @@ impl Worker {
     /// Forgets the coroutine that has ended and left for the present one: it could not do so itself,
     /// standing on what was to be forgotten. Only a sanitizer keeps anything of it.
     #[inline(always)]
-    fn bury(&self) {
+    pub(crate) fn bury(&self) {
         #[cfg(cygnet_tsan)]
         // SAFETY: its stack lies in our pool, from which nothing has been taken since.
         if let Some(strand) = unsafe { self.departed.replace(ptr::null()).as_ref() } {

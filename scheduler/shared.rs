@@ -10,9 +10,9 @@ use crate::scheduler::no_suspend::no_suspend;
 use crate::scheduler::root::Root;
 use crate::scheduler::shortage::Shortage;
 use crate::scheduler::worker::{Remote, Worker};
-use crate::shim::Arc;
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::{Arc, Mutex};
 use crossbeam_deque::Injector;
 use std::ptr::{self, NonNull};
 
@@ -51,6 +51,10 @@ pub(crate) struct Shared {
     pub(crate) shortage: Shortage,
     /// Spawns from outside, for the numbers of workers' own see their counters.
     pub(crate) injected: AtomicU64,
+    /// How often a held worker has given tasks away.
+    pub(crate) given_away: AtomicU64,
+    /// For the held worker that looks into the injector.
+    pub(crate) held: Mutex<()>,
     seats: Vec<Seat>,
 }
 
@@ -67,6 +71,8 @@ impl Shared {
             pressure: AtomicBool::new(false),
             shortage: Shortage::new(config.workers),
             injected: AtomicU64::new(0),
+            given_away: AtomicU64::new(0),
+            held: Mutex::new(()),
             seats: Vec::new(),
             config,
         };
