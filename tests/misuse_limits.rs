@@ -15,6 +15,14 @@ fn limits_mean_nothing() -> bool {
     cfg!(any(cygnet_asan, cygnet_tsan)) || common::emulated()
 }
 
+/// Keeps the allocator from mapping an arena for each thread at its first allocation, much more than it
+/// keeps: what has been taken is no measure as long as that goes on. Before there are threads.
+fn one_arena() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no conditions.
+    assert_eq!(unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) }, 1);
+}
+
 /// Leaves the process so much more address space than it has taken.
 fn limit_address_space(more: usize) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -127,6 +135,7 @@ fn without_memory_for_a_single_stack_block_on_says_so() {
         return;
     }
     alone("without_memory_for_a_single_stack_block_on_says_so", || {
+        one_arena();
         let rt = Runtime::builder().workers(2).stack_size(1 << 30).build().unwrap();
         limit_address_space(200 << 20);
         let error = rt.try_block_on(|| 7).expect_err("it has run");
@@ -144,6 +153,7 @@ fn blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_starte
     }
     let name = "blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_started";
     alone(name, || {
+        one_arena();
         within(|| {
             let rt = Runtime::builder().workers(4).build().unwrap();
             // The memory that the calls take is there from now on.
