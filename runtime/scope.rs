@@ -176,6 +176,7 @@ impl<'scope> Scope<'scope, '_> {
         self.spawn_child(worker, terms, f)
     }
 
+    #[inline(always)]
     #[track_caller]
     fn terms<'a>(&self, task: TaskBuilder) -> (&'a Worker, Terms) {
         let (worker, parent) = here("Scope::spawn");

@@ -7,12 +7,14 @@ use crate::scheduler::worker::Worker;
 use std::ptr::NonNull;
 
 /// Runs a claimed task on the present stack, to its end, and completes it.
+#[inline(always)]
 pub(crate) fn start(worker: &Worker, record: NonNull<Record>) {
     worker.counters().tasks.add(1);
     call(worker, record);
 }
 
 /// As `start`, without counting it.
+#[inline(always)]
 pub(crate) fn call(worker: &Worker, record: NonNull<Record>) {
     run_in_place(worker, record);
     // SAFETY: the task has just ended here; its run reference is in our hand.

@@ -246,9 +246,16 @@ fn descends_from(mut node: *const Node, task: NonNull<Record>) -> bool {
 /// Runs a claimed descendant of the waiting task to its end.
 fn run(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, place: Place) {
     match place {
-        Place::Here => start(worker, record),
+        Place::Here => start_here(worker, record),
         Place::Apart(stack) => call_apart(worker, task, record, stack),
     }
+}
+
+// One place for both, or the compiler would not inline `start` where it is hot.
+#[cold]
+#[inline(never)]
+fn start_here(worker: &Worker, record: NonNull<Record>) {
+    start(worker, record);
 }
 
 /// Runs a claimed task on a coroutine of its own, and comes back at its end.
@@ -281,7 +288,7 @@ unsafe extern "C" fn enter_apart(data: *mut u8, message: usize) {
     // As in `enter`: a task's own panic does not come here.
     let called = catch_unwind(AssertUnwindSafe(|| {
         let first = NonNull::new(strand.first.replace(ptr::null()).cast_mut());
-        start(here(), first.expect("it was made for a task"));
+        start_here(here(), first.expect("it was made for a task"));
     }));
     if called.is_err() {
         std::process::abort();
