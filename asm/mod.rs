@@ -234,69 +234,98 @@ extern "C" fn protector() -> ! {
     std::process::abort()
 }
 
-/// The word that this library keeps for each thread (null at first): the worker.
+/// Reads one of the two words that this library keeps for each thread, at the given offset.
+macro_rules! read_thread_word {
+    ($offset:literal) => {{
+        let word: *mut u8;
+        // SAFETY: reads a word of the thread's own static TLS block, at the offset that the linker or
+        // loader put into the GOT. The assembly is not `pure`, so it is executed each time it is reached.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            asm!(
+                concat!("mov {word}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
+                concat!("mov {word}, qword ptr fs:[{word} + ", $offset, "]"),
+                word = out(reg) word,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            asm!(
+                concat!("adrp {offset}, :gottprel:", symbol!("thread_words")),
+                concat!("ldr {offset}, [{offset}, :gottprel_lo12:", symbol!("thread_words"), "]"),
+                "mrs {word}, tpidr_el0",
+                "add {word}, {word}, {offset}",
+                concat!("ldr {word}, [{word}, ", $offset, "]"),
+                offset = out(reg) _,
+                word = out(reg) word,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        word
+    }};
+}
+
+/// Writes one of them.
+macro_rules! write_thread_word {
+    ($offset:literal, $value:expr) => {{
+        let value: *mut u8 = $value;
+        // SAFETY: writes a word of the thread's own static TLS block that nothing but these two macros
+        // touches; otherwise as there.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            asm!(
+                concat!("mov {offset}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
+                concat!("mov qword ptr fs:[{offset} + ", $offset, "], {value}"),
+                offset = out(reg) _,
+                value = in(reg) value,
+                options(nostack, preserves_flags),
+            );
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            asm!(
+                concat!("adrp {offset}, :gottprel:", symbol!("thread_words")),
+                concat!("ldr {offset}, [{offset}, :gottprel_lo12:", symbol!("thread_words"), "]"),
+                "mrs {base}, tpidr_el0",
+                "add {base}, {base}, {offset}",
+                concat!("str {value}, [{base}, ", $offset, "]"),
+                offset = out(reg) _,
+                base = out(reg) _,
+                value = in(reg) value,
+                options(nostack, preserves_flags),
+            );
+        }
+    }};
+}
+
+/// The first word that this library keeps for each thread (null at first): the worker.
 ///
 /// Read anew at each call, thread pointer included. A `thread_local!` would not do: the compiler may
 /// compute its address once for a function, and a function that switches can go on on another thread.
 #[inline(always)]
 pub(crate) fn thread_word() -> *mut u8 {
-    let word;
-    // SAFETY: reads a word of the thread's own static TLS block, at the offset that the linker or
-    // loader put into the GOT. The assembly is not `pure`, so it is executed each time it is reached.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        asm!(
-            concat!("mov {word}, qword ptr [rip + ", symbol!("thread_word"), "@gottpoff]"),
-            "mov {word}, qword ptr fs:[{word}]",
-            word = out(reg) word,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        asm!(
-            concat!("adrp {offset}, :gottprel:", symbol!("thread_word")),
-            concat!("ldr {offset}, [{offset}, :gottprel_lo12:", symbol!("thread_word"), "]"),
-            "mrs {word}, tpidr_el0",
-            "ldr {word}, [{word}, {offset}]",
-            offset = out(reg) _,
-            word = out(reg) word,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    word
+    read_thread_word!("0")
 }
 
-/// Sets the word of the current thread.
+/// Sets the first word of the current thread.
 #[inline(always)]
 pub(crate) fn set_thread_word(value: *mut u8) {
-    // SAFETY: writes a word of the thread's own static TLS block that nothing but this function and
-    // `thread_word` touches; otherwise as there.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        asm!(
-            concat!("mov {offset}, qword ptr [rip + ", symbol!("thread_word"), "@gottpoff]"),
-            "mov qword ptr fs:[{offset}], {value}",
-            offset = out(reg) _,
-            value = in(reg) value,
-            options(nostack, preserves_flags),
-        );
-    }
-    // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        asm!(
-            concat!("adrp {offset}, :gottprel:", symbol!("thread_word")),
-            concat!("ldr {offset}, [{offset}, :gottprel_lo12:", symbol!("thread_word"), "]"),
-            "mrs {base}, tpidr_el0",
-            "str {value}, [{base}, {offset}]",
-            offset = out(reg) _,
-            base = out(reg) _,
-            value = in(reg) value,
-            options(nostack, preserves_flags),
-        );
-    }
+    write_thread_word!("0", value);
+}
+
+/// The second word, likewise: the innermost bare coroutine.
+#[inline(always)]
+pub(crate) fn chain_word() -> *mut u8 {
+    read_thread_word!("8")
+}
+
+/// Sets the second word of the current thread.
+#[inline(always)]
+pub(crate) fn set_chain_word(value: *mut u8) {
+    write_thread_word!("8", value);
 }
 
 /// The stack pointer somewhere in the calling function.

@@ -147,15 +147,15 @@ NAME(trampoline):
         ud2
         end     NAME(trampoline)
 
-        // The word of each thread.
+        // The two words of each thread.
         .section .tbss, "awT", @nobits
-        .globl  NAME(thread_word)
-        .hidden NAME(thread_word)
-        .type   NAME(thread_word), @object
+        .globl  NAME(thread_words)
+        .hidden NAME(thread_words)
+        .type   NAME(thread_words), @object
         .balign 8
-NAME(thread_word):
-        .zero   8
-        .size   NAME(thread_word), 8
+NAME(thread_words):
+        .zero   16
+        .size   NAME(thread_words), 16
 
         // These routines may run with indirect branch tracking (every target of an indirect jump is an
         // `endbr64`), and not with a shadow stack: hence IBT (1) and not SHSTK (2).

@@ -5,12 +5,12 @@
 //! nothing of bare coroutines, sets the pointer of a task aside when it suspends the task, native
 //! stacks and all, and puts it back when the task goes on: else the next task would be in them.
 //!
-//! Plain thread-local storage will do, also around a switch. A bare coroutine is not `Send`, so a task
-//! that has one on its stack stays on its thread; for any other task the pointer is null, and nothing
-//! is written after the switch.
+//! The pointer is the second word of the assembly source, read anew each time: `join` looks at it in the
+//! middle of a user's function, which may go on on another thread.
 //!
 //! What the scheduler may do to the innermost one is to pin it: see [`Pin`].
 
+use crate::asm;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
@@ -39,8 +39,7 @@ impl Node {
 pub(crate) struct Pin(Option<NonNull<Node>>);
 
 impl Pin {
-    // Not inlined: a task that may change threads must not keep the address of a thread-local value.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn innermost() -> Pin {
         let node = NonNull::new(innermost().cast_mut());
         if let Some(node) = node {
@@ -62,22 +61,19 @@ impl Drop for Pin {
     }
 }
 
-thread_local! {
-    // Without a destructor, so that it can be read as long as the thread lives, from a signal handler
-    // too.
-    static INNERMOST: Cell<*const Node> = const { Cell::new(ptr::null()) };
-}
-
-/// The innermost running coroutine, or null.
+/// The innermost running coroutine, or null. Can be asked for as long as the thread lives, from a signal
+/// handler too.
 #[inline(always)]
 pub(crate) fn innermost() -> *const Node {
-    INNERMOST.get()
+    asm::chain_word().cast()
 }
 
 /// Makes another one the innermost; returns the one before.
 #[inline(always)]
 pub(crate) fn set_innermost(coroutine: *const Node) -> *const Node {
-    INNERMOST.replace(coroutine)
+    let before = innermost();
+    asm::set_chain_word(coroutine.cast_mut().cast());
+    before
 }
 
 /// The pointer of a suspended task.
@@ -94,10 +90,12 @@ pub(crate) fn suspend_chain() -> Saved {
     Saved(innermost)
 }
 
-/// Puts the pointer of a task back that goes on.
+/// Puts the pointer of a task back that goes on; whether it is in a bare coroutine.
 #[inline(always)]
-pub(crate) fn restore_chain(saved: Saved) {
-    if !saved.0.is_null() {
-        set_innermost(saved.0);
+pub(crate) fn restore_chain(saved: Saved) -> bool {
+    if saved.0.is_null() {
+        return false;
     }
+    set_innermost(saved.0);
+    true
 }

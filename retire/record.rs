@@ -7,7 +7,7 @@
 //! goes when the last reference does. References are held by: the task itself from its spawn to its
 //! end (the *run* reference, which moves from queue to worker), its handle, every `Unparker`, every
 //! stale entry of a public queue or a local one, and the link (`called`, in the extras) of a task that
-//! has called this one in place, with a canceller that follows it (scheduler/cancel.rs).
+//! has called this one in place or forked it, with a canceller that follows it (scheduler/cancel.rs).
 //!
 //! # Who may touch what
 //!
@@ -20,7 +20,8 @@
 //! | place, started | home: the coroutine | its waker |
 //! | place, ended | the worker where it ended: its retire queue | who drops the last reference |
 //! | extras | spawner; then whoever runs the task; `called` under its lock | the same; for the name, anybody |
-//! | stored, at_home | home | home |
+//! | stored | home | home |
+//! | at_home | home | home, forks of the task |
 //! | disposed | who drops an outcome that nobody takes, once | the same |
 //! | payload | spawner; the claimant; after DONE the owner of the result | |
 
@@ -96,15 +97,41 @@ impl Phase {
 
 /// The state of a join between two tasks that stay on one worker: see [`JoinWord::register_at_home`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub(crate) enum JoinedAtHome {
     /// There is none.
-    No,
+    No = 0,
     /// The joiner has called the task on its own stack.
     Called,
     /// The joiner is parked.
     Waiting,
     /// The task has ended there, and has left its run reference to the joiner.
     Ended,
+}
+
+/// A place for one. Written at home alone; read there, and by forks of the task, from when they are made to
+/// their end: in that time it is either `Called` or none of their business.
+pub(crate) struct AtHome(std::sync::atomic::AtomicU8);
+
+impl AtHome {
+    fn new() -> AtHome {
+        AtHome(std::sync::atomic::AtomicU8::new(JoinedAtHome::No as u8))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> JoinedAtHome {
+        match self.0.load(Ordering::Relaxed) {
+            0 => JoinedAtHome::No,
+            1 => JoinedAtHome::Called,
+            2 => JoinedAtHome::Waiting,
+            _ => JoinedAtHome::Ended,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, state: JoinedAtHome) {
+        self.0.store(state as u8, Ordering::Relaxed);
+    }
 }
 
 /// Properties of a task that are fixed at its spawn.
@@ -114,6 +141,8 @@ pub(crate) struct Traits {
     pub(crate) local: bool,
     /// May change workers after its start.
     pub(crate) migratable: bool,
+    /// Stands for a fork: the task that forked waits for it as if it had called it.
+    pub(crate) forked: bool,
     /// The class of stack it asked for; 0 is the runtime's own.
     pub(crate) stack_class: u8,
 }
@@ -132,13 +161,14 @@ pub(crate) struct Extras {
     pub(crate) name: Option<Box<str>>,
     /// The innermost binding of task-locals; owned by whoever runs the task.
     pub(crate) locals: UnsafeCell<Option<Arc<dyn Any + Send + Sync>>>,
-    /// The child that it has called in place, once that has waited: a counted reference.
-    pub(crate) called: Mutex<Option<NonNull<Record>>>,
+    /// The child that it has called in place and those that stand for its forks, once they have waited:
+    /// counted references.
+    pub(crate) called: Mutex<Vec<NonNull<Record>>>,
 }
 
 impl Default for Extras {
     fn default() -> Extras {
-        Extras { name: None, locals: UnsafeCell::new(None), called: Mutex::new(None) }
+        Extras { name: None, locals: UnsafeCell::new(None), called: Mutex::new(Vec::new()) }
     }
 }
 
@@ -175,9 +205,8 @@ pub(crate) struct Record {
     pub(crate) disposed: AtomicBool,
     /// The outcome is there. Written and read at home alone.
     pub(crate) stored: std::cell::Cell<bool>,
-    /// Whether a task of the worker where this one was started, and stays, waits for it. Written and
-    /// read there alone.
-    pub(crate) at_home: std::cell::Cell<JoinedAtHome>,
+    /// Whether a task of the worker where this one was started, and stays, waits for it.
+    pub(crate) at_home: AtHome,
     pub(crate) traits: Traits,
 }
 
@@ -320,7 +349,7 @@ impl Record {
             phase: AtomicU8::new(Phase::Created as u8),
             disposed: AtomicBool::new(false),
             stored: std::cell::Cell::new(false),
-            at_home: std::cell::Cell::new(JoinedAtHome::No),
+            at_home: AtHome::new(),
             traits: birth.traits,
         };
         let cell = memory.cast::<Cell<F, T>>();
@@ -346,13 +375,24 @@ impl Record {
         unsafe { extras.as_ref() }
     }
 
-    /// The extras, made at first use. For whoever runs the task.
+    /// The extras, made at first use. For whoever runs the task, or a fork of it.
+    #[cold]
     pub(crate) fn extras_or_new(&self) -> &Extras {
         if self.extras.load(Ordering::Relaxed).is_null() {
             let fresh = Box::into_raw(Box::<Extras>::default());
-            self.extras.store(fresh, Ordering::Release);
+            let (null, release) = (ptr::null_mut(), Ordering::Release);
+            if self.extras.compare_exchange(null, fresh, release, Ordering::Relaxed).is_err() {
+                // SAFETY: made above, and known to nobody else.
+                drop(unsafe { Box::from_raw(fresh) });
+            }
         }
         self.extras().expect("made above")
+    }
+
+    /// Whether the task below it in the tree waits for it as for a function that it has called.
+    #[inline]
+    pub(crate) fn has_caller(&self) -> bool {
+        self.traits.forked || self.at_home.get() == JoinedAtHome::Called
     }
 
     #[inline]

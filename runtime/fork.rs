@@ -1,7 +1,6 @@
 //! Fork-join: two closures, maybe at once.
 
-use crate::runtime::scope::scope;
-use std::panic::resume_unwind;
+use crate::scheduler::fork;
 
 /// Calls two closures, maybe at the same time, and returns both results.
 ///
@@ -24,6 +23,7 @@ use std::panic::resume_unwind;
 ///
 /// # Panics
 /// With the panic of `a`, else with that of `b`, after both have ended. Outside a task.
+#[inline]
 #[track_caller]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -31,15 +31,5 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    scope(|s| {
-        let b = s.spawn(b);
-        let a = a();
-        match b.join() {
-            Ok(b) => (a, b),
-            Err(error) => match error.into_panic() {
-                Ok(payload) => resume_unwind(payload),
-                Err(error) => panic!("{error}"),
-            },
-        }
-    })
+    fork::join(a, b)
 }

@@ -103,7 +103,11 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     /// Outside a task.
     #[track_caller]
     pub fn scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
-        let (_, task) = here("TaskLocal::scope");
+        let (worker, task) = here("TaskLocal::scope");
+        // Those that are open see the bindings of the task when they become public.
+        if !worker.remote.forks.is_clear() {
+            worker.publish_forks();
+        }
         // SAFETY: the running task.
         let task = unsafe { task.as_ref() };
         let _pin = Pin::innermost();

@@ -21,7 +21,7 @@
 //! the lock of the link, so the child's record stays while the canceller uses it, and whatever it does to
 //! a child that has ended meanwhile has no effect. (models/cancel.rs explores both.)
 
-use crate::retire::record::{JoinedAtHome, Record};
+use crate::retire::record::Record;
 use crate::scheduler::complete::release;
 use crate::scheduler::wait::resume;
 use crate::scheduler::worker::task_of;
@@ -31,17 +31,17 @@ use std::ptr::NonNull;
 use std::sync::PoisonError;
 
 /// A counted reference to the child that a task has called, once that child has waited.
-pub(crate) type Link = Mutex<Option<NonNull<Record>>>;
+pub(crate) type Link = Mutex<Vec<NonNull<Record>>>;
 
-/// Marks a task cancelled and cuts its wait short, or that of the child that it has called.
+/// Marks a task cancelled and cuts its wait short, or those of the children that it has called or forked.
 pub(crate) fn cancel(task: &Record) {
     mark(task);
-    let mut next = called_by(task);
-    while let Some(child) = next {
+    let mut found = called_by(task);
+    while let Some(child) = found.pop() {
         // SAFETY: we hold a reference.
         let child_ref = unsafe { child.as_ref() };
         mark(child_ref);
-        next = called_by(child_ref);
+        found.append(&mut called_by(child_ref));
         // SAFETY: the reference is ours; the handle's is not, and the joiner who has it takes the outcome
         // before it gives that up.
         unsafe { release(child, 1) };
@@ -56,33 +56,33 @@ fn mark(task: &Record) {
     fence(Ordering::SeqCst);
 }
 
-/// The child that a task has called and that is linked to it, with a reference.
-fn called_by(task: &Record) -> Option<NonNull<Record>> {
-    let link = lock(&task.extras()?.called);
-    let child = (*link)?;
-    // SAFETY: the link holds a reference, and we its lock: the child cannot return past it.
-    unsafe { child.as_ref() }.add_reference();
+/// The children that a task has called or forked and that are linked to it, each with a reference.
+fn called_by(task: &Record) -> Vec<NonNull<Record>> {
+    let Some(extras) = task.extras() else { return Vec::new() };
+    let link = lock(&extras.called);
+    let children = link.clone();
+    for child in &children {
+        // SAFETY: the link holds a reference, and we its lock: the child cannot return past it.
+        unsafe { child.as_ref() }.add_reference();
+    }
     drop(link);
-    Some(child)
+    children
 }
 
-fn lock(link: &Link) -> MutexGuard<'_, Option<NonNull<Record>>> {
+fn lock(link: &Link) -> MutexGuard<'_, Vec<NonNull<Record>>> {
     link.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The task that has called `task` in place and is below it on its stack.
+/// The task that has called `task` in place and is below it on its stack, or has forked it and does not pass
+/// by it.
 fn caller(task: &Record) -> Option<NonNull<Record>> {
-    if task.at_home.get() != JoinedAtHome::Called {
-        return None;
-    }
-    task_of(task.node.parent)
+    if task.has_caller() { task_of(task.node.parent) } else { None }
 }
 
 /// Whether `task`, which runs here, is cancelled, or one that it has been called by.
 #[inline]
 pub(crate) fn is_cancelled(task: &Record) -> bool {
-    task.wait.is_cancelled()
-        || task.at_home.get() == JoinedAtHome::Called && is_caller_cancelled(task)
+    task.wait.is_cancelled() || task.has_caller() && is_caller_cancelled(task)
 }
 
 #[cold]
@@ -111,13 +111,12 @@ pub(crate) fn link(task: NonNull<Record>) -> bool {
         // SAFETY: it waits for `child` to return.
         let caller_ref = unsafe { caller.as_ref() };
         let mut link = lock(&caller_ref.extras_or_new().called);
-        if *link == Some(child) {
+        if link.contains(&child) {
             break;
         }
-        debug_assert!(link.is_none(), "a task calls one child at a time");
         // SAFETY: alive, as above.
         unsafe { child.as_ref() }.add_reference();
-        *link = Some(child);
+        link.push(child);
         drop(link);
         newly_linked.push((caller_ref, child));
         child = caller;
@@ -137,9 +136,11 @@ pub(crate) fn link(task: NonNull<Record>) -> bool {
 /// Forgets a child that has returned.
 pub(crate) fn unlink(caller: &Record, child: NonNull<Record>) {
     let Some(extras) = caller.extras() else { return };
-    let linked = lock(&extras.called).take();
-    if linked.is_some() {
-        debug_assert_eq!(linked, Some(child), "a task calls one child at a time");
+    let mut link = lock(&extras.called);
+    let place = link.iter().position(|linked| *linked == child);
+    if let Some(place) = place {
+        link.swap_remove(place);
+        drop(link);
         // SAFETY: the link's reference; the caller's own are left.
         unsafe { release(child, 1) };
     }

@@ -27,7 +27,7 @@
 //! held worker) hangs, and is a documented limit. So does what is given away for want of a stack, if all
 //! other workers are held too.
 
-use crate::retire::chain::{restore_chain, suspend_chain};
+use crate::retire::chain::suspend_chain;
 use crate::retire::coroutine::Coroutine;
 use crate::retire::record::{Phase, Record};
 use crate::retire::stack::Stack;
@@ -55,6 +55,9 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     let node = worker.node.get();
     // What is called meanwhile is not in the bare coroutine that the waiting task may be in.
     let chain = suspend_chain();
+    if !worker.remote.forks.is_clear() {
+        worker.publish_forks();
+    }
     let shared = worker.shared();
     loop {
         let starving = shared.pressure.load(Ordering::Relaxed);
@@ -80,7 +83,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
                 || !starving && shared.pressure.load(Ordering::Relaxed)
         });
     }
-    restore_chain(chain);
+    worker.restore_chain(chain);
     worker.node.set(node);
     Worker::current().expect("a held worker stays")
 }

@@ -6,9 +6,9 @@
 //! | --- | --- |
 //! | a worker | `worker`: what a thread owns, and what others may touch of it; `thread`: from the thread's start to its end; `shared`: what the workers of one runtime share, the injector too |
 //! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack |
-//! | queues | `front`, `run_queue`, `inbox`; `item`: what lies in the public ones |
+//! | queues | `front`, `forks`, `run_queue`, `inbox`; `item`: what lies in the public ones |
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
-//! | a task's life | `spawn`, `wait`, `cancel`, `complete`; `scope` and `root`: the nodes that are not tasks |
+//! | a task's life | `spawn`, `fork`, `wait`, `cancel`, `complete`; `scope` and `root`: the nodes that are not tasks |
 //! | no other task may run | `no_suspend`: sections that say so; `hold`: a wait in the middle of an unwinding, or in such a section |
 //! | no stack to be had | `shortage`: who waits, lends and gives back; `verdict`: who has to fail |
 //! | calls that block | `blocking`: the threads for them |
@@ -17,6 +17,8 @@ pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod cancel;
 pub(crate) mod complete;
+pub(crate) mod fork;
+mod forks;
 mod front;
 mod hold;
 mod idle;

@@ -4,6 +4,7 @@
 //! decision turns the order round, so that nothing waits for ever behind endless local spawns or
 //! endless yields. `search` looks further when there is nothing here.
 
+use crate::retire::chain::innermost;
 use crate::retire::record::{Phase, Record};
 use crate::retire::stack::StackClass;
 use crate::scheduler::complete::release;
@@ -223,16 +224,29 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&self) {
-        if !self.remote.front.attend() {
-            return;
+        let asked = self.remote.front.attend();
+        // In a bare coroutine each fork is attended to.
+        let asked = innermost().is_null() && self.remote.forks.attend() || asked;
+        if self.remote.forks.is_full() {
+            self.publish_forks();
         }
+        if asked {
+            self.answer();
+        }
+    }
+
+    /// Hands tasks over: somebody has asked, and the request has been taken back.
+    pub(crate) fn answer(&self) {
         let shared = self.shared();
         // A single item is most likely joined by its spawner in a moment; who wants it all the same
         // takes it by force after a while.
         // A full public deque needs no more; and its growth would cost kilobytes of the stack that we
         // happen to stand on.
         let room = BATCH.saturating_sub(self.deque.len());
-        self.remote.front.hand_over(2, room, |record| self.publish(record));
+        let given = self.remote.front.hand_over(2, room, |record| self.publish(record));
+        if given == 0 && room > 0 {
+            self.hand_over_fork();
+        }
         // With its fence also if nothing was handed over: the request that we have just taken back may
         // be one that a second worker found and relied on, which lies down at this moment.
         shared.idle.notify(shared, false);

@@ -7,7 +7,7 @@
 //! main coroutine (the thread's own stack) is where a worker goes when it has nothing else. What comes
 //! next is decided in `pick`, and tasks are called in `call`.
 
-use crate::retire::chain::{restore_chain, suspend_chain};
+use crate::retire::chain::{Saved, innermost, restore_chain, suspend_chain};
 use crate::retire::coroutine::Coroutine;
 use crate::retire::record::Record;
 use crate::retire::stack::StackClass;
@@ -16,6 +16,7 @@ use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::point;
+use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
@@ -38,6 +39,10 @@ impl Worker {
     pub(crate) fn next_after(&self, task: NonNull<Record>) -> *const Strand {
         point();
         self.strand().task.set(task.as_ptr());
+        if !self.remote.forks.is_clear() {
+            // What it waits for may be among them.
+            self.publish_forks();
+        }
         self.pick()
     }
 
@@ -51,18 +56,45 @@ impl Worker {
         let me = self.strand();
         let node = self.node.get();
         if !ptr::eq(next, me) {
-            self.counters().switches.add(1);
-            self.current.set(next);
-            let chain = suspend_chain();
-            // SAFETY: `me` runs; `next` is suspended, new, or the main coroutine, in this worker's
-            // hand alone, and lives until it has run to its end.
-            unsafe { me.context.switch(&(*next).context) };
-            restore_chain(chain);
+            if self.remote.forks.is_clear() && innermost().is_null() {
+                self.switch(me, next);
+            } else {
+                cold_path();
+                self.leave_open(me, next);
+            }
         }
         let worker = Worker::current().expect("a task runs on a worker");
         worker.bury();
         worker.node.set(node);
         worker
+    }
+
+    #[inline(always)]
+    fn switch(&self, me: &Strand, next: *const Strand) {
+        self.counters().switches.add(1);
+        self.current.set(next);
+        // SAFETY: `me` runs; `next` is suspended, new, or the main coroutine, in this worker's
+        // hand alone, and lives until it has run to its end.
+        unsafe { me.context.switch(&(*next).context) };
+    }
+
+    /// Leaves a coroutine that has open joins, or bare coroutines on its stack.
+    #[cold]
+    #[inline(never)]
+    fn leave_open(&self, me: &Strand, next: *const Strand) {
+        let forks = self.leave_forks();
+        let chain = suspend_chain();
+        self.switch(me, next);
+        let worker = Worker::current().expect("a task runs on a worker");
+        worker.remote.forks.come_back(forks);
+        worker.restore_chain(chain);
+    }
+
+    /// Puts the bare coroutines of a task back that goes on.
+    pub(crate) fn restore_chain(&self, chain: Saved) {
+        if restore_chain(chain) {
+            self.remote.forks.demand_attention();
+        }
     }
 
     /// A new coroutine; none if there is no stack to be had.

@@ -189,12 +189,12 @@ impl Searcher {
         }
         let left = || {
             !shared.injector.is_empty()
-                || shared.remotes().any(|r| !r.stealer.is_empty() || !r.front.is_empty())
+                || shared.remotes().any(|r| !r.stealer.is_empty() || r.has_private())
         };
         // The fronts that have used up their request must ask the next sleeper.
         let asks = shared.idle.anyone_asleep();
         if asks {
-            others(worker).for_each(|remote| remote.front.ask());
+            others(worker).for_each(Remote::ask);
         }
         // A push that the first look has missed may have missed the request; one that the second look
         // misses has not: there is a barrier between the two, as in `rest`.
@@ -237,8 +237,8 @@ impl Searcher {
         let start = worker.random() as usize % count;
         let victim = (0..count)
             .map(|i| shared.remote((start + i) % count))
-            .find(|remote| remote.index != worker.remote.index && !remote.front.is_empty())?;
-        victim.front.ask();
+            .find(|remote| remote.index != worker.remote.index && remote.has_private())?;
+        victim.ask();
         Some(Asked { victim: victim.index, since, spawned: victim.counters.spawned.get() })
     }
 
@@ -246,14 +246,18 @@ impl Searcher {
     /// it was asked.
     fn take_by_force(&mut self, worker: &Worker, victim: usize, spawned: u64) -> bool {
         let remote = worker.shared().remote(victim);
-        if remote.front.is_empty() {
+        if !remote.has_private() {
             return false;
         }
-        let taken = remote.front.steal(BATCH / 2, |record| worker.publish(record));
+        let silent = remote.counters.spawned.get() == spawned && remote.front.wants_attention();
+        let mut taken = remote.front.steal(BATCH / 2, |record| worker.publish(record));
+        if taken == 0 {
+            taken = usize::from(worker.steal_fork(remote));
+        }
         worker.counters().rescues.add(1);
         if taken > 0 {
             self.looted(worker);
-            if remote.counters.spawned.get() == spawned {
+            if silent {
                 // It computes, and would not have come to them soon: not to be judged by their length.
                 self.loot = None;
                 self.nap = Duration::ZERO;
@@ -312,10 +316,10 @@ impl Searcher {
             if others(worker).any(|r| !r.stealer.is_empty()) {
                 return true;
             }
-            others(worker).for_each(|remote| remote.front.ask());
+            others(worker).for_each(Remote::ask);
             // What they push from now on they notice the request with.
             heavy();
-            others(worker).any(|r| !r.stealer.is_empty() || !r.front.is_empty())
+            others(worker).any(|r| !r.stealer.is_empty() || r.has_private())
         });
         self.counted |= roused == Roused::ToSearch;
         if let Rest::Nap(time) = rest {

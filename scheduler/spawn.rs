@@ -50,16 +50,37 @@ impl Worker {
         &self,
         parent: *const Node,
         f: F,
+        terms: Terms,
+    ) -> NonNull<Record> {
+        let local = terms.traits.local;
+        // SAFETY: passed on.
+        let record = unsafe { self.new_task(parent, f, terms) };
+        if local {
+            self.queue_local(record);
+        } else if self.remote.front.push(record) {
+            self.attend();
+        }
+        record
+    }
+
+    /// Makes a child of `parent` that lies in no queue.
+    ///
+    /// # Safety
+    /// As for `spawn`.
+    #[inline]
+    pub(crate) unsafe fn new_task<F: FnOnce() -> T, T>(
+        &self,
+        parent: *const Node,
+        f: F,
         mut terms: Terms,
     ) -> NonNull<Record> {
         fit::<F, T>(&mut terms, self.class);
         let memory = self.records.take(const { layout_of::<F, T>() });
-        let traits = terms.traits;
         let birth = Birth {
             parent,
             id: self.next_id(),
             spawned_at: terms.spawned_at,
-            traits,
+            traits: terms.traits,
             extras: terms.extras,
             detached: terms.detached,
         };
@@ -68,11 +89,6 @@ impl Worker {
         // SAFETY: the parent is the running task's node or one that the caller holds open.
         unsafe { &*parent }.add_child(self.number());
         self.counters().spawned.add(1);
-        if traits.local {
-            self.queue_local(record);
-        } else if self.remote.front.push(record) {
-            self.attend();
-        }
         record
     }
 

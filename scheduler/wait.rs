@@ -91,10 +91,7 @@ impl Worker {
         if kind != WaitKind::Structured && (panicking || self.shared().is_closing()) {
             return Rest::Over(Err(Cut));
         }
-        if kind != WaitKind::Structured
-            && me.at_home.get() == JoinedAtHome::Called
-            && cancel::link(task)
-        {
+        if kind != WaitKind::Structured && me.has_caller() && cancel::link(task) {
             return Rest::Over(Err(Cut));
         }
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
@@ -156,6 +153,14 @@ impl Worker {
         let (result, _) = worker.wait(task, WaitKind::Structured);
         debug_assert!(result.is_ok(), "a structured wait was cut short");
         Ok(())
+    }
+
+    /// Waits for the end of a fork that others have started. Also where nothing suspends.
+    pub(crate) fn await_fork(&self, task: NonNull<Record>, join: &JoinWord) {
+        if join.register(Waiter::Task(task.as_ptr())).is_ok() {
+            let (result, _) = self.wait(task, WaitKind::Structured);
+            debug_assert!(result.is_ok(), "a structured wait was cut short");
+        }
     }
 
     /// Closes a scope and waits for its last child.
@@ -263,7 +268,7 @@ impl Worker {
 
     /// Takes a fresh task out of the middle of the front, or out of another queue.
     #[inline(never)]
-    fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
+    pub(crate) fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
         if self.remote.front.take(record) {
             return true;
         }
@@ -314,10 +319,7 @@ impl Worker {
         {
             return None;
         }
-        if me.at_home.get() == JoinedAtHome::Called
-            && kind != WaitKind::Structured
-            && cancel::link(joiner)
-        {
+        if me.has_caller() && kind != WaitKind::Structured && cancel::link(joiner) {
             return None;
         }
         if !self.remote.front.take_newest(record) && !self.claim_elsewhere(record) {

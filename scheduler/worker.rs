@@ -11,6 +11,8 @@ use crate::retire::record::Record;
 use crate::retire::record_pool::RecordPool;
 use crate::retire::stack::StackClass;
 use crate::retire::tree::{Node, NodeKind, WorkerNumber};
+use crate::scheduler::fork::Fork;
+use crate::scheduler::forks::Forks;
 use crate::scheduler::front::Front;
 use crate::scheduler::idle::Sleeper;
 use crate::scheduler::inbox::Inbox;
@@ -83,6 +85,7 @@ pub(crate) struct Counters {
 /// The part of a worker that others may touch.
 pub(crate) struct Remote {
     pub(crate) front: Front,
+    pub(crate) forks: Forks<Fork>,
     pub(crate) inbox: CachePadded<Inbox>,
     pub(crate) stealer: Stealer<Item>,
     pub(crate) sleeper: Sleeper,
@@ -95,6 +98,19 @@ pub(crate) struct Remote {
     pub(crate) retired: NonNull<RetireQueue>,
     pub(crate) number: WorkerNumber,
     pub(crate) index: usize,
+}
+
+impl Remote {
+    /// Whether the worker seems to have something that nobody else takes without asking.
+    pub(crate) fn has_private(&self) -> bool {
+        !self.front.is_empty() || !self.forks.is_empty()
+    }
+
+    /// Asks the worker to hand something over, or to wake someone, as soon as it has something.
+    pub(crate) fn ask(&self) {
+        self.front.ask();
+        self.forks.ask();
+    }
 }
 
 /// See the module's documentation.
@@ -152,6 +168,7 @@ impl Worker {
         Worker {
             remote: Remote {
                 front: Front::new(),
+                forks: Forks::new(),
                 inbox: CachePadded::new(Inbox::new()),
                 stealer: deque.stealer(),
                 sleeper: Sleeper::new(),
@@ -201,6 +218,16 @@ impl Worker {
         // SAFETY: the word is null or was set by the worker's thread, which clears it before the
         // worker goes.
         unsafe { asm::thread_word().cast::<Worker>().as_ref() }
+    }
+
+    /// As `current`, for code that runs on a worker's thread in any case.
+    ///
+    /// # Safety
+    /// That.
+    #[inline(always)]
+    pub(crate) unsafe fn current_unchecked<'a>() -> &'a Worker {
+        // SAFETY: passed on; the rest as in `current`.
+        unsafe { &*asm::thread_word().cast::<Worker>() }
     }
 
     #[inline]

@@ -49,6 +49,17 @@ mod imp {
         }
     }
 
+    /// Whether the frequent side pays nothing. Final after [`prepare`].
+    pub(crate) fn is_one_sided() -> bool {
+        !SYMMETRIC.load(Ordering::Relaxed)
+    }
+
+    /// The frequent side, of a protocol that is not used unless [`is_one_sided`].
+    #[inline(always)]
+    pub(crate) fn lightest() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
     /// The rare side: a full barrier in every running thread of this process.
     pub(crate) fn heavy() {
         fence(Ordering::SeqCst);
@@ -74,10 +85,19 @@ mod imp {
         fence(Ordering::SeqCst);
     }
 
+    pub(crate) fn is_one_sided() -> bool {
+        true
+    }
+
+    #[track_caller]
+    pub(crate) fn lightest() {
+        fence(Ordering::SeqCst);
+    }
+
     #[track_caller]
     pub(crate) fn heavy() {
         fence(Ordering::SeqCst);
     }
 }
 
-pub(crate) use imp::{heavy, light, prepare};
+pub(crate) use imp::{heavy, is_one_sided, light, lightest, prepare};

@@ -22,6 +22,7 @@ use std::thread;
 use super::current;
 use crate::retire::chain::Node;
 use crate::retire::context::Context;
+use crate::scheduler::worker::Worker;
 
 /// Where a coroutine is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -147,6 +148,10 @@ impl Link {
     unsafe fn go_on(&self) {
         self.resumer.renew();
         let resumed_by = current::set_innermost(self);
+        if let Some(worker) = Worker::current() {
+            // A join must not leave a fork where one that comes later would find it.
+            worker.remote.forks.demand_attention();
+        }
         self.resumed_by.set(resumed_by);
         self.state.set(State::Running);
         // SAFETY: this flow is the running one and waits here until the other comes back to it, and until

@@ -17,7 +17,7 @@ fn a_chain_that_is_set_aside_leaves_the_thread_outside_of_any_coroutine() {
             let inside = current();
             let saved = suspend_chain();
             assert!(current().is_main());
-            restore_chain(saved);
+            assert!(restore_chain(saved));
             assert_eq!(current(), inside);
         });
         inner.resume(()).unwrap();
@@ -40,7 +40,7 @@ fn another_task_may_use_coroutines_while_a_chain_is_set_aside() {
         let saved = suspend_chain();
         assert_eq!(shared.resume(1), Ok(Resumed::Yielded(2)));
         assert!(current().is_main());
-        restore_chain(saved);
+        let _ = restore_chain(saved);
         yielder.suspend(());
     });
     assert_eq!(co.resume(()), Ok(Resumed::Yielded(())));
@@ -52,7 +52,7 @@ fn a_task_that_runs_inside_cannot_suspend_the_coroutine() {
     let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
         let saved = suspend_chain();
         let refused = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
-        restore_chain(saved);
+        let _ = restore_chain(saved);
         assert!(refused.is_err());
     });
     assert_eq!(co.resume(()), Ok(Resumed::Returned(())));

@@ -7,6 +7,7 @@
 //! does not see), the public deques and the injector (likewise), and `shortage`, which works under one lock.
 
 mod cancel;
+mod forks;
 mod front;
 mod idle;
 mod inbox;
