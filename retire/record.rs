@@ -28,7 +28,7 @@
 use crate::retire::join::JoinWord;
 use crate::retire::record_pool::class_of;
 use crate::retire::stack::StackExhausted;
-use crate::retire::tree::{NOBODY, Node, NodeKind};
+use crate::retire::tree::{NOBODY, Node, NodeKind, Restriction};
 use crate::retire::wait::WaitWord;
 use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
@@ -148,6 +148,12 @@ pub(crate) struct Traits {
 }
 
 impl Traits {
+    /// A task under a restriction does not change workers: it restricts the one where it is.
+    #[inline(always)]
+    pub(crate) fn under(self, restriction: Restriction) -> Traits {
+        Traits { migratable: self.migratable & (restriction == Restriction::None), ..self }
+    }
+
     /// Whether the task can be neither called on the stack of another nor run by a loop.
     #[inline(always)]
     pub(crate) fn needs_own_stack(self) -> bool {
@@ -310,6 +316,7 @@ fn drop_extras(extras: *mut Extras) {
 /// All that a new record is given.
 pub(crate) struct Birth {
     pub(crate) parent: *const Node,
+    pub(crate) restriction: Restriction,
     pub(crate) id: u64,
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) traits: Traits,
@@ -336,7 +343,8 @@ impl Record {
         birth: Birth,
     ) -> NonNull<Record> {
         let record = Record {
-            node: Node::new(NodeKind::Task, birth.parent, NOBODY),
+            node: Node::new(NodeKind::Task, birth.parent, NOBODY)
+                .with_restriction(birth.restriction),
             operations: const { &Cell::<F, T>::OPERATIONS },
             references: AtomicU32::new(if birth.detached { 1 } else { 2 }),
             wait: WaitWord::new(),

@@ -54,6 +54,25 @@ pub(crate) enum NodeKind {
     Root,
 }
 
+/// Whether a worker that has begun a task runs nothing else but such that descend from a certain scope until
+/// it has ended (scheduler/restrict.rs).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Restriction {
+    None,
+    /// That of an ancestor.
+    Inherited,
+    /// To the descendants of this very node, a scope.
+    Here,
+}
+
+impl Restriction {
+    /// That of a child.
+    #[inline]
+    pub(crate) fn inherited(self) -> Restriction {
+        if self == Restriction::None { Restriction::None } else { Restriction::Inherited }
+    }
+}
+
 /// What the release of a child did to its parent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Release {
@@ -141,6 +160,7 @@ pub(crate) struct Node {
     /// node); others read it and find a number that is not theirs.
     home: AtomicU32,
     pub(crate) kind: NodeKind,
+    pub(crate) restriction: Restriction,
     pub(crate) parent: *const Node,
 }
 
@@ -160,8 +180,15 @@ impl Node {
             local: Cell::new(0),
             home: AtomicU32::new(home),
             kind,
+            restriction: Restriction::None,
             parent,
         }
+    }
+
+    /// The same with a restriction.
+    #[inline]
+    pub(crate) fn with_restriction(self, restriction: Restriction) -> Self {
+        Node { restriction, ..self }
     }
 
     pub(crate) fn word(&self) -> &TreeWord {

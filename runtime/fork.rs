@@ -1,5 +1,6 @@
 //! Fork-join: two closures, maybe at once.
 
+use crate::runtime::scope::{Wait, scope_with};
 use crate::scheduler::fork;
 
 /// Calls two closures, maybe at the same time, and returns both results.
@@ -32,4 +33,43 @@ where
     RB: Send,
 {
     fork::join(a, b)
+}
+
+/// As [`join`], and says who may run on this worker while the task waits.
+///
+/// With [`Wait::DescendantsOnly`] the two halves are in a scope that lets nothing but its own tasks run
+/// here: see [`scope_with`], also for the limit and what it costs. Tasks that are spawned in either half end
+/// before this returns.
+///
+/// ```
+/// use cygnet::Wait;
+/// use std::sync::Mutex;
+///
+/// let state = Mutex::new(0);
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// rt.block_on(|| {
+///     let update = || {
+///         let mut state = state.lock().unwrap();
+///         // Held over a wait: whoever runs here meanwhile must not ask for it.
+///         let (a, b) = cygnet::join_with(Wait::DescendantsOnly, || 1, || 2);
+///         *state += a + b;
+///     };
+///     cygnet::join(update, update);
+/// });
+/// assert_eq!(state.into_inner().unwrap(), 6);
+/// ```
+///
+/// # Panics
+/// As [`join`].
+#[track_caller]
+pub fn join_with<A, B, RA, RB>(wait: Wait, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
+    match wait {
+        Wait::Anyone => join(a, b),
+        Wait::DescendantsOnly => scope_with(wait, |_| join(a, b)),
+    }
 }

@@ -16,11 +16,11 @@ mod task;
 pub use blocking::{blocking, spawn_blocking};
 pub use builder::{Builder, PanicReport, Runtime};
 pub use errors::{BuildError, Cancelled, JoinError, NoStack, SpawnError};
-pub use fork::join;
+pub use fork::{join, join_with};
 pub use handle::Handle;
 pub use local::TaskLocal;
 pub use metrics::{Metrics, WorkerMetrics};
-pub use scope::{Scope, ScopedTask, scope};
+pub use scope::{Scope, ScopedTask, Wait, scope, scope_with};
 pub use spawn::{
     LocalTask, TaskBuilder, spawn, spawn_local, spawn_migratable, spawn_unscoped, task,
 };

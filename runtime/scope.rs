@@ -95,15 +95,86 @@ pub fn scope<'env, F, R>(f: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 {
+    scope_with(Wait::Anyone, f)
+}
+
+/// Who may run on a worker while a task of it waits. See [`scope_with`] and
+/// [`join_with`](crate::join_with).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Wait {
+    /// Whoever is ready.
+    #[default]
+    Anyone,
+    /// Only what descends from the scope that waits.
+    DescendantsOnly,
+}
+
+/// As [`scope`], and says who may run on this worker while the scope is open and its task waits.
+///
+/// With [`Wait::DescendantsOnly`] the worker starts and continues nothing but tasks of the scope, and their
+/// children, from the scope's opening to its end. So does every other worker, as long as such a task is
+/// started and unfinished on it. So nothing that the scope waits for waits for a stranger, and it is safe to
+/// hold a lock of std's, which belongs to the thread, over the scope: nobody else runs on this thread who
+/// could ask for it.
+///
+/// Strangers who are at home on such a worker wait until the scope ends; those that have not started are
+/// given to other workers.
+///
+/// **Limit.** A task of the scope that waits for a stranger who is at home on the same worker (or is local
+/// to it), waits for ever. After 10 s without anything to do the worker says on stderr whom it keeps
+/// waiting. Tasks spawned with [`spawn_unscoped`](crate::spawn_unscoped) are strangers.
+///
+/// Suspends as [`scope`]. Costs some 50 ns more than that, and as much for each task in it that is started
+/// by a loop. A task spawned in it as migratable is not; a worker that has nothing to run looks for tasks of
+/// the scope elsewhere, up to each 10 ms.
+///
+/// ```
+/// use cygnet::Wait;
+/// use std::sync::Mutex;
+///
+/// let log = Mutex::new(Vec::new());
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// rt.block_on(|| {
+///     cygnet::scope(|s| {
+///         for task in 0..10 {
+///             s.spawn(|| {
+///                 let mut log = log.lock().unwrap();
+///                 // While this waits, none of the others runs here and blocks the thread for the lock.
+///                 let sum = cygnet::scope_with(Wait::DescendantsOnly, |s| {
+///                     let part = s.spawn(|| (0..1000u64).sum::<u64>());
+///                     part.join().unwrap()
+///                 });
+///                 log.push(sum);
+///             });
+///         }
+///     });
+/// });
+/// assert_eq!(log.into_inner().unwrap(), [499_500; 10]);
+/// ```
+///
+/// # Panics
+/// As [`scope`].
+#[track_caller]
+pub fn scope_with<'env, F, R>(wait: Wait, f: F) -> R
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
     let (worker, task) = here("scope");
     let _pin = Pin::innermost();
-    let mut scope =
-        Scope { frame: ScopeFrame::new(worker, task), scope: PhantomData, env: PhantomData };
+    let restricts = wait == Wait::DescendantsOnly;
+    let frame = ScopeFrame::new(worker, task, restricts);
+    let mut scope = Scope { frame, scope: PhantomData, env: PhantomData };
     let outer = worker.node.replace(&raw const scope.frame.node);
+    if restricts {
+        worker.restrict(&raw const scope.frame.node);
+    }
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     let worker = Worker::current().expect("tasks run on workers");
     worker.await_children(&scope.frame);
     let worker = Worker::current().expect("tasks run on workers");
+    if restricts {
+        worker.lift(&raw const scope.frame.node);
+    }
     worker.node.set(outer);
     let panic = scope.frame.take_panic();
     match (result, panic) {

@@ -1,7 +1,7 @@
 //! How a task runs on the stack that its worker stands on, from its first instruction to its last.
 
 use crate::retire::record::{Extras, Failure, JoinedAtHome, Phase, Record, drop_payload, quietly};
-use crate::retire::tree::{NOBODY, Node, WorkerNumber};
+use crate::retire::tree::{NOBODY, Node, Restriction, WorkerNumber};
 use crate::scheduler::complete::{complete, dispose};
 use crate::scheduler::worker::Worker;
 use std::ptr::NonNull;
@@ -67,6 +67,10 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     let task = unsafe { record.as_ref() };
     let home = if task.traits.migratable { NOBODY } else { worker.number() };
     let outer = enter_node(worker, task, home);
+    let restricts = task.node.restriction != Restriction::None;
+    if restricts {
+        worker.restrict_to_kin(task);
+    }
     execute(worker, record);
     task.stored.set(true);
     if let Some(extras) = task.extras() {
@@ -78,6 +82,9 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
         unsafe { dispose(record) };
     }
     let worker = Worker::current().expect("tasks run on workers");
+    if restricts {
+        worker.lift_from_kin(task);
+    }
     worker.node.set(outer);
 }
 

@@ -354,9 +354,13 @@ impl Worker {
         });
     }
 
-    /// Takes the oldest fork of another worker by force.
-    pub(crate) fn steal_fork(&self, from: &Remote) -> bool {
-        from.forks.steal(|fork| {
+    /// Takes the oldest fork of another worker by force, if its node is `wanted`.
+    pub(crate) fn steal_fork(
+        &self,
+        from: &Remote,
+        wanted: impl FnOnce(*const Node) -> bool,
+    ) -> bool {
+        from.forks.steal(wanted, |fork| {
             let proxy = make_public(self, fork);
             self.publish(proxy.expect("a fork that is given away has a node"));
         })

@@ -211,10 +211,14 @@ impl<F: Forked> Forks<F> {
         true
     }
 
-    /// Takes the oldest fork by force; `public` is called under the lock.
+    /// Takes the oldest fork by force, if its node is `wanted`; `public` is called under the lock.
     ///
     /// For thieves; costs a membarrier.
-    pub(crate) fn steal(&self, public: impl FnOnce(NonNull<F>)) -> bool {
+    pub(crate) fn steal(
+        &self,
+        wanted: impl FnOnce(*const Node) -> bool,
+        public: impl FnOnce(NonNull<F>),
+    ) -> bool {
         let _lock = self.lock();
         let head = self.head.load(Ordering::Relaxed);
         if self.owned.tail.load(Ordering::Acquire) <= head {
@@ -226,7 +230,8 @@ impl<F: Forked> Forks<F> {
             // SAFETY: below the tail after the barrier: its owner cannot pass by it without the lock.
             let fork = unsafe { self.fork_at(head) };
             // SAFETY: as above.
-            if !unsafe { fork.as_ref() }.node().is_null() {
+            let node = unsafe { fork.as_ref() }.node();
+            if !node.is_null() && wanted(node) {
                 public(fork);
                 return true;
             }

@@ -104,7 +104,7 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
             }
         }
         given.queue(worker);
-        match next_injected(worker, task) {
+        match next_injected(worker, |record| place_for(worker, task, record)) {
             Some((record, place)) => run(worker, task, record, place),
             None => return,
         }
@@ -113,14 +113,14 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
 
 /// What a held worker has come upon and does not run: in no queue, until it is put into one.
 #[derive(Default)]
-struct GivenAway {
+pub(super) struct GivenAway {
     /// Claimed.
-    fresh: Vec<NonNull<Record>>,
-    started: Vec<NonNull<Record>>,
+    pub(super) fresh: Vec<NonNull<Record>>,
+    pub(super) started: Vec<NonNull<Record>>,
 }
 
 impl GivenAway {
-    fn queue(&mut self, worker: &Worker) {
+    pub(super) fn queue(&mut self, worker: &Worker) {
         let shared = worker.shared();
         let mut any = false;
         for record in self.fresh.drain(..) {
@@ -162,8 +162,11 @@ fn next_here(worker: &Worker, given: &mut GivenAway) -> Option<NonNull<Record>> 
     worker.remote.front.pop().or_else(public).or_else(|| worker.next_local())
 }
 
-/// A fresh descendant of `task` in the injector, claimed, and where it can be called.
-fn next_injected(worker: &Worker, task: NonNull<Record>) -> Option<(NonNull<Record>, Place)> {
+/// A fresh task in the injector that is `wanted`, claimed, and what that made of it.
+pub(super) fn next_injected<W>(
+    worker: &Worker,
+    mut wanted: impl FnMut(NonNull<Record>) -> Option<W>,
+) -> Option<(NonNull<Record>, W)> {
     let shared = worker.shared();
     let turn = shared.held.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut found, mut others) = (None, Vec::new());
@@ -171,7 +174,7 @@ fn next_injected(worker: &Worker, task: NonNull<Record>) -> Option<(NonNull<Reco
         match shared.injector.steal() {
             Steal::Success(item) => match claimed(item) {
                 Some(Runnable::Fresh(record)) => {
-                    found = place_for(worker, task, record).map(|place| (record, place));
+                    found = wanted(record).map(|place| (record, place));
                     if found.is_none() {
                         // SAFETY: we hold its run reference.
                         unsafe { record.as_ref() }.unclaim();
@@ -196,7 +199,7 @@ fn next_injected(worker: &Worker, task: NonNull<Record>) -> Option<(NonNull<Reco
 }
 
 /// What an item holds; a fresh task is claimed, a stale entry released.
-fn claimed(item: Item) -> Option<Runnable> {
+pub(super) fn claimed(item: Item) -> Option<Runnable> {
     let runnable = item.open();
     if let Runnable::Fresh(record) = runnable
         // SAFETY: the item holds a reference.

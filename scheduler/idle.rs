@@ -124,6 +124,8 @@ pub(crate) struct Idle {
 pub(crate) enum Rest {
     Sleep,
     Nap(Duration),
+    /// As one that sleeps, or when the time is up.
+    SleepFor(Duration),
     /// Wakes for its own inbox only.
     Held,
     /// Likewise, or when the time is up.
@@ -253,7 +255,7 @@ impl Idle {
         {
             let mut lists = self.lists();
             match rest {
-                Rest::Sleep => lists.asleep.push(worker),
+                Rest::Sleep | Rest::SleepFor(_) => lists.asleep.push(worker),
                 Rest::Nap(_) => lists.napping.push(worker),
                 Rest::Held | Rest::HeldFor(_) => {}
             }
@@ -263,7 +265,7 @@ impl Idle {
         if !look() {
             me.sleep(match rest {
                 Rest::Sleep | Rest::Held => None,
-                Rest::Nap(time) | Rest::HeldFor(time) => Some(time),
+                Rest::Nap(time) | Rest::SleepFor(time) | Rest::HeldFor(time) => Some(time),
             });
         }
         let mut lists = self.lists();

@@ -10,6 +10,7 @@
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
 //! | a task's life | `spawn`, `fork`, `wait`, `cancel`, `complete`; `scope` and `root`: the nodes that are not tasks |
 //! | no other task may run | `no_suspend`: sections that say so; `hold`: a wait in the middle of an unwinding, or in such a section |
+//! | nothing but descendants may run | `restrict` |
 //! | no stack to be had | `shortage`: who waits, lends and gives back; `verdict`: who has to fail |
 //! | calls that block | `blocking`: the threads for them |
 
@@ -28,6 +29,7 @@ mod item;
 mod models;
 pub(crate) mod no_suspend;
 mod pick;
+mod restrict;
 pub(crate) mod root;
 pub(crate) mod run;
 mod run_queue;

@@ -22,6 +22,9 @@ impl Worker {
     /// The coroutine to run next. May be the one that is being suspended.
     pub(crate) fn pick(&self) -> *const Strand {
         self.collect();
+        if self.restrictions.any() {
+            return self.pick_kin();
+        }
         if self.next_turn.get() == Turn::Neglected {
             self.next_turn.set(Turn::ReadyAgain);
             if let Some(strand) = self.next_neglected().and_then(|record| self.begin(record)) {
@@ -137,7 +140,8 @@ impl Worker {
         // SAFETY: a task that waited has not ended.
         let task = unsafe { record.as_ref() };
         let place = ptr::with_exposed_provenance::<Strand>(task.place.load(Ordering::Relaxed));
-        if task.traits.migratable && !ptr::eq(place, self.current.get()) {
+        let stays = ptr::eq(place, self.current.get()) || self.restrictions.any();
+        if task.traits.migratable && !stays {
             // Its context is saved: only the running coroutine's is not.
             // SAFETY: the coroutine of a suspended task is alive.
             self.disown(unsafe { &*place });

@@ -136,6 +136,14 @@ impl Worker {
     /// From the main coroutine: runs until there is nothing left to do without searching. False if
     /// there was nothing.
     pub(crate) fn run_until_idle(&self) -> bool {
+        if self.restrictions.any() {
+            let next = self.pick();
+            let found = !ptr::eq(next, self.main.get());
+            if found {
+                self.leave_main(next);
+            }
+            return found;
+        }
         if !self.dedicated.get().is_null() {
             return shortage::retry_dedicated(self);
         }
@@ -179,6 +187,9 @@ impl Worker {
     fn run_loop(&self) {
         loop {
             self.collect();
+            if self.restrictions.any() {
+                return;
+            }
             if !self.ready.is_empty() && !self.tick() {
                 return;
             }
@@ -266,6 +277,9 @@ impl Worker {
     }
 
     fn pick_after_end(&self) -> *const Strand {
+        if self.restrictions.any() {
+            return self.pick_kin();
+        }
         if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
             // SAFETY: we hold the run reference.
             let class = self.class_for(unsafe { record.as_ref() });

@@ -85,18 +85,31 @@ impl RunQueue {
         Some(head)
     }
 
-    /// Removes a record from the middle, at a cost that grows with the queue; false if it is not
-    /// here.
-    pub(crate) fn remove(&self, record: NonNull<Record>) -> bool {
-        let mut found = false;
+    /// Removes the first record that is `wanted`, at a cost that grows with the queue.
+    pub(crate) fn take_first(
+        &self,
+        wanted: impl Fn(NonNull<Record>) -> bool,
+    ) -> Option<NonNull<Record>> {
+        let mut found = None;
         for _ in 0..self.len.get() {
             let Some(first) = self.pop() else { break };
-            if first == record {
-                found = true;
+            if found.is_none() && wanted(first) {
+                found = Some(first);
             } else {
                 self.push(first);
             }
         }
         found
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    /// Removes a record from the middle, at a cost that grows with the queue; false if it is not
+    /// here.
+    pub(crate) fn remove(&self, record: NonNull<Record>) -> bool {
+        self.take_first(|other| other == record).is_some()
     }
 }

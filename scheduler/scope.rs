@@ -1,7 +1,7 @@
 //! A scope that is open on a task's stack: a node whose children may borrow from that frame.
 
 use crate::retire::record::{Payload, Record};
-use crate::retire::tree::{Node, NodeKind};
+use crate::retire::tree::{Node, NodeKind, Restriction};
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::Mutex;
@@ -27,11 +27,18 @@ unsafe impl Sync for ScopeFrame {}
 
 impl ScopeFrame {
     /// A scope of the task that runs on `worker`, which is `owner`.
-    pub(crate) fn new(worker: &Worker, owner: NonNull<Record>) -> ScopeFrame {
+    pub(crate) fn new(worker: &Worker, owner: NonNull<Record>, restricts: bool) -> ScopeFrame {
         // SAFETY: the running task is alive.
         let home = unsafe { owner.as_ref() }.node.home();
+        let outer = worker.node.get();
+        let restriction = if restricts {
+            Restriction::Here
+        } else {
+            // SAFETY: the node that runs.
+            unsafe { &*outer }.restriction.inherited()
+        };
         ScopeFrame {
-            node: Node::new(NodeKind::Scope, worker.node.get(), home),
+            node: Node::new(NodeKind::Scope, outer, home).with_restriction(restriction),
             owner,
             shared: worker.shared.get(),
             panic: Mutex::new(None),

@@ -81,6 +81,12 @@ impl Searcher {
 
     /// Finds work for `worker`, which has none, or sleeps until there may be some.
     pub(crate) fn search_or_sleep(&mut self, worker: &Worker) {
+        if worker.restrictions.any() {
+            self.settle_count(worker);
+            self.counted |= worker.search_kin() == Some(Roused::ToSearch);
+            self.settle_count(worker);
+            return;
+        }
         if worker.exhausted.get() {
             self.settle_count(worker);
             if shortage::relieve(worker) {
@@ -252,7 +258,7 @@ impl Searcher {
         let silent = remote.counters.spawned.get() == spawned && remote.front.wants_attention();
         let mut taken = remote.front.steal(BATCH / 2, |record| worker.publish(record));
         if taken == 0 {
-            taken = usize::from(worker.steal_fork(remote));
+            taken = usize::from(worker.steal_fork(remote, |_| true));
         }
         worker.counters().rescues.add(1);
         if taken > 0 {

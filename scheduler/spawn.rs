@@ -3,7 +3,7 @@
 use crate::retire::record::{Birth, Extras, Record, Traits, layout_of};
 use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
-use crate::retire::tree::Node;
+use crate::retire::tree::{Node, Restriction};
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::{Worker, fetch_ids};
 use std::panic::Location;
@@ -76,11 +76,14 @@ impl Worker {
     ) -> NonNull<Record> {
         fit::<F, T>(&mut terms, self.class);
         let memory = self.records.take(const { layout_of::<F, T>() });
+        // SAFETY: as for `add_child` below.
+        let restriction = unsafe { &*parent }.restriction.inherited();
         let birth = Birth {
             parent,
+            restriction,
             id: self.next_id(),
             spawned_at: terms.spawned_at,
-            traits: terms.traits,
+            traits: terms.traits.under(restriction),
             extras: terms.extras,
             detached: terms.detached,
         };
@@ -114,6 +117,7 @@ impl Shared {
         let memory = record_pool::allocate(layout_of::<F, T>());
         let birth = Birth {
             parent: &raw const self.root.node,
+            restriction: Restriction::None,
             id: fetch_ids(1),
             spawned_at: terms.spawned_at,
             traits: terms.traits,

@@ -17,6 +17,7 @@ use crate::scheduler::front::Front;
 use crate::scheduler::idle::Sleeper;
 use crate::scheduler::inbox::Inbox;
 use crate::scheduler::item::Item;
+use crate::scheduler::restrict::Restrictions;
 use crate::scheduler::run_queue::RunQueue;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
@@ -151,6 +152,7 @@ pub(crate) struct Worker {
     /// Decisions until those who come last are owed a turn.
     tick: Cell<u32>,
     pub(crate) spread: Spread,
+    pub(crate) restrictions: Restrictions,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,
     /// Whose turn it is when a task that could go on for ever gives way.
@@ -201,6 +203,7 @@ impl Worker {
             vacated: Cell::new(ptr::null()),
             tick: Cell::new(PERIOD),
             spread: Spread::new(),
+            restrictions: Restrictions::default(),
             turn: Cell::new(0),
             next_turn: Cell::new(Turn::Ready),
             offers: Cell::new(0),

@@ -8,7 +8,7 @@ mod wait;
 
 use crate::retire::record::{Birth, Record, Traits, layout_of};
 use crate::retire::record_pool;
-use crate::retire::tree::Node;
+use crate::retire::tree::{Node, Restriction};
 use crate::shim::thread::{Thread, current, park};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -31,6 +31,7 @@ fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) ->
         unsafe { Record::new(memory, f, birth) }
     }
     let birth = Birth {
+        restriction: Restriction::None,
         parent,
         id: 1,
         spawned_at: Location::caller(),

@@ -61,7 +61,7 @@ impl<const N: usize> Yard<N> {
     }
 
     fn steal(&self) -> bool {
-        self.forks.steal(|fork| self.take(fork))
+        self.forks.steal(|_| true, |fork| self.take(fork))
     }
 
     fn publish(&self) {

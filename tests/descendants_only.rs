@@ -1,0 +1,354 @@
+//! Scopes and joins during which nothing but their own tasks runs on a worker.
+
+mod common;
+
+use common::rerun::{command, role};
+use common::{give_way_until, panic_of, runtime, scaled, with, with_each, with_each_and_many};
+use cygnet::{Wait, join, join_with, scope, scope_with, spawn, spawn_local, yield_now};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (a, b) = join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+/// Tasks that contend for a lock of std's, each of which holds it over a wait of every kind.
+fn contend(wait: Wait, tasks: usize) -> u64 {
+    let sum = Mutex::new(0);
+    let started = AtomicUsize::new(0);
+    scope(|s| {
+        for _ in 0..tasks {
+            s.spawn(|| {
+                // Else they would run one after the other.
+                started.fetch_add(1, Ordering::Relaxed);
+                give_way_until(|| started.load(Ordering::Relaxed) == tasks);
+                let mut sum = sum.lock().unwrap();
+                let (a, b) = join_with(
+                    wait,
+                    || {
+                        yield_now().unwrap();
+                        fib(8)
+                    },
+                    || {
+                        yield_now().unwrap();
+                        spawn(|| yield_now().unwrap()).join().unwrap();
+                        spawn(|| yield_now().unwrap()).detach();
+                        fib(9)
+                    },
+                );
+                *sum += a + b;
+            });
+        }
+    });
+    sum.into_inner().unwrap()
+}
+
+#[test]
+fn a_lock_of_stds_may_be_held_over_a_join() {
+    with_each_and_many(|rt| {
+        for _ in 0..scaled(20) {
+            assert_eq!(rt.block_on(|| contend(Wait::DescendantsOnly, 20)), 20 * (21 + 34));
+        }
+    });
+}
+
+/// The control: what the test above does would hang otherwise.
+#[test]
+fn without_the_restriction_the_same_program_hangs() {
+    let name = "without_the_restriction_the_same_program_hangs";
+    if role().is_some() {
+        assert_eq!(runtime(1).block_on(|| contend(Wait::DescendantsOnly, 20)), 20 * (21 + 34));
+        println!("the restricted one has ended");
+        runtime(1).block_on(|| contend(Wait::Anyone, 20));
+        println!("the other one has ended");
+        return;
+    }
+    let mut child = command(name, "hang").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("the restricted one has ended")));
+    let (tell, told) = channel();
+    let reader = thread::spawn(move || {
+        let ended = lines.any(|line| line.contains("the other one has ended"));
+        let _ = tell.send(ended);
+    });
+    // It may take its time, but not end.
+    let ended = told.recv_timeout(Duration::from_secs(2)).unwrap_or(false);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    reader.join().unwrap();
+    assert!(!ended);
+}
+
+#[test]
+fn strangers_of_the_same_worker_wait_until_the_scope_ends() {
+    with(&[1], |rt| {
+        let ran = AtomicUsize::new(0);
+        rt.block_on(|| {
+            scope(|s| {
+                // Started, fresh, and local ones.
+                for _ in 0..3 {
+                    s.spawn(|| {
+                        yield_now().unwrap();
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+                yield_now().unwrap();
+                s.spawn(|| ran.fetch_add(1, Ordering::Relaxed));
+                let before = ran.load(Ordering::Relaxed);
+                assert!(before < 4, "some are left");
+                let kin = AtomicUsize::new(0);
+                scope_with(Wait::DescendantsOnly, |s| {
+                    for _ in 0..3 {
+                        s.spawn(|| {
+                            yield_now().unwrap();
+                            spawn_local(|| ()).join().unwrap();
+                            kin.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                    for _ in 0..1000 {
+                        yield_now().unwrap();
+                    }
+                });
+                assert_eq!(ran.load(Ordering::Relaxed), before);
+                assert_eq!(kin.into_inner(), 3);
+            });
+        });
+        assert_eq!(ran.into_inner(), 4);
+    });
+}
+
+#[test]
+fn a_worker_that_helps_is_restricted_too() {
+    with(&[2, 3, 8], |rt| {
+        for _ in 0..scaled(20) {
+            // The threads on which kin are started and unfinished at present.
+            let busy = Mutex::new(HashSet::new());
+            let (met, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+            rt.block_on(|| {
+                scope(|s| {
+                    for _ in 0..20 {
+                        s.spawn(|| {
+                            while !done.load(Ordering::Relaxed) {
+                                if busy.lock().unwrap().contains(&thread::current().id()) {
+                                    met.fetch_add(1, Ordering::Relaxed);
+                                }
+                                yield_now().unwrap();
+                            }
+                        });
+                    }
+                    yield_now().unwrap();
+                    scope_with(Wait::DescendantsOnly, |s| {
+                        for _ in 0..10 {
+                            s.spawn(|| {
+                                let me = thread::current().id();
+                                // One of several on the same thread tells for all.
+                                let first = busy.lock().unwrap().insert(me);
+                                for _ in 0..20 {
+                                    yield_now().unwrap();
+                                }
+                                if first {
+                                    busy.lock().unwrap().remove(&me);
+                                }
+                            });
+                        }
+                    });
+                    done.store(true, Ordering::Relaxed);
+                });
+            });
+            assert_eq!(met.into_inner(), 0, "strangers ran among kin");
+        }
+    });
+}
+
+#[test]
+fn what_kin_wait_for_is_found_wherever_it_was_spawned() {
+    with_each(|rt| {
+        for _ in 0..scaled(20) {
+            let lock = Mutex::new(0);
+            rt.block_on(|| {
+                scope(|s| {
+                    // Strangers that block their thread as long as the lock is held.
+                    for _ in 0..10 {
+                        s.spawn(|| {
+                            yield_now().unwrap();
+                            *lock.lock().unwrap() += 1;
+                        });
+                    }
+                    s.spawn(|| {
+                        let mut count = lock.lock().unwrap();
+                        scope_with(Wait::DescendantsOnly, |s| {
+                            for _ in 0..5 {
+                                // Ends long before those that it leaves behind, on whatever worker.
+                                s.spawn(|| {
+                                    for _ in 0..5 {
+                                        spawn(|| drop(spawn(|| yield_now().unwrap()).join()))
+                                            .detach();
+                                    }
+                                });
+                            }
+                        });
+                        *count += 100;
+                    });
+                });
+            });
+            assert_eq!(lock.into_inner().unwrap(), 110);
+        }
+    });
+}
+
+#[test]
+fn they_nest_and_the_innermost_counts() {
+    with_each(|rt| {
+        let outer_lock = Mutex::new(0);
+        let inner_lock = Mutex::new(0);
+        rt.block_on(|| {
+            scope(|s| {
+                for _ in 0..5 {
+                    s.spawn(|| {
+                        let mut outer = outer_lock.lock().unwrap();
+                        scope_with(Wait::DescendantsOnly, |s| {
+                            for _ in 0..5 {
+                                s.spawn(|| {
+                                    yield_now().unwrap();
+                                    let mut inner = inner_lock.lock().unwrap();
+                                    let (a, b) = join_with(
+                                        Wait::DescendantsOnly,
+                                        || yield_now().is_ok(),
+                                        || yield_now().is_ok(),
+                                    );
+                                    *inner += usize::from(a) + usize::from(b);
+                                });
+                            }
+                        });
+                        *outer += 1;
+                    });
+                }
+            });
+        });
+        assert_eq!(outer_lock.into_inner().unwrap(), 5);
+        assert_eq!(inner_lock.into_inner().unwrap(), 50);
+    });
+}
+
+#[test]
+fn others_run_what_the_worker_gives_away() {
+    with(&[2, 3, 8], |rt| {
+        let ran = AtomicBool::new(false);
+        rt.block_on(|| {
+            scope(|s| {
+                s.spawn(|| ran.store(true, Ordering::Release));
+                scope_with(Wait::DescendantsOnly, |_| {
+                    give_way_until(|| ran.load(Ordering::Acquire));
+                });
+            });
+        });
+    });
+}
+
+#[test]
+fn a_panic_lifts_the_restriction() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let other = spawn(|| yield_now().unwrap());
+            let text = panic_of(|| {
+                join_with(Wait::DescendantsOnly, || yield_now().unwrap(), || panic!("the second"))
+            });
+            assert_eq!(text, "the second");
+            other.join().unwrap();
+            let text = panic_of(|| scope_with(Wait::DescendantsOnly, |_| panic!("the scope")));
+            assert_eq!(text, "the scope");
+            spawn(|| yield_now().unwrap()).join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_migratable_task_may_restrict_and_stays_meanwhile() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let tasks: Vec<_> = (0..20)
+                .map(|_| {
+                    // SAFETY: holds numbers over its suspensions, and a thread's name for comparison.
+                    unsafe {
+                        cygnet::spawn_migratable(|| {
+                            yield_now().unwrap();
+                            scope_with(Wait::DescendantsOnly, |s| {
+                                let me = thread::current().id();
+                                for _ in 0..10 {
+                                    s.spawn(|| yield_now().unwrap());
+                                    spawn(|| yield_now().unwrap()).join().unwrap();
+                                }
+                                assert_eq!(me, thread::current().id());
+                            });
+                            1
+                        })
+                    }
+                })
+                .collect();
+            let sum: i32 = tasks.into_iter().map(|task| task.join().unwrap()).sum();
+            assert_eq!(sum, 20);
+        });
+    });
+}
+
+#[test]
+fn kin_fork_and_are_stolen() {
+    with(&[2, 3, 8], |rt| {
+        let taken = AtomicBool::new(false);
+        rt.block_on(|| {
+            join_with(
+                Wait::DescendantsOnly,
+                || {
+                    while !taken.load(Ordering::Acquire) {
+                        thread::yield_now();
+                    }
+                },
+                || taken.store(true, Ordering::Release),
+            );
+        });
+        assert_eq!(
+            rt.block_on(|| join_with(Wait::DescendantsOnly, || fib(18), || fib(17))),
+            (2584, 1597)
+        );
+    });
+}
+
+#[test]
+fn one_that_waits_for_a_stranger_of_its_worker_is_reported() {
+    let name = "one_that_waits_for_a_stranger_of_its_worker_is_reported";
+    if role().is_some() {
+        runtime(1).block_on(|| {
+            let started = AtomicBool::new(false);
+            let unparker = cygnet::unparker();
+            scope(|s| {
+                s.spawn(|| {
+                    started.store(true, Ordering::Relaxed);
+                    yield_now().unwrap();
+                    unparker.unpark();
+                });
+                give_way_until(|| started.load(Ordering::Relaxed));
+                scope_with(Wait::DescendantsOnly, |_| cygnet::park().unwrap());
+            });
+        });
+        return;
+    }
+    let begun = Instant::now();
+    let mut child = command(name, "report").stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let report = lines.into_iter().find(|line| line.contains("a wait for descendants only"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let report = report.expect("it says so before it is killed");
+    assert!(report.contains("has kept 1 ready task(s) of worker 0 waiting"), "{report}");
+    assert!(begun.elapsed() >= Duration::from_secs(10));
+}
