@@ -1,7 +1,7 @@
 //! Fork-join: two closures, maybe at once.
 
 use crate::runtime::scope::scope;
-use std::panic::resume_unwind;
+use crate::scheduler::worker::Worker;
 
 /// Calls two closures, maybe at the same time, and returns both results.
 ///
@@ -31,15 +31,19 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    scope(|s| {
-        let b = s.spawn(b);
-        let a = a();
-        match b.join() {
-            Ok(b) => (a, b),
-            Err(error) => match error.into_panic() {
-                Ok(payload) => resume_unwind(payload),
-                Err(error) => panic!("{error}"),
-            },
-        }
-    })
+    let mut b = Some(b);
+    let mut rb = None;
+    let ra = scope(|s| {
+        s.spawn(|| rb = b.take().map(|b| b()));
+        a()
+    });
+    // A runtime that ends drops what has not started; a half is called all the same.
+    let rb = rb.or_else(|| b.take().map(|b| b())).expect("called once, here or by its task");
+    (ra, rb)
+}
+
+/// Whether a worker has asked this one for work since it last attended. False outside a worker.
+#[inline]
+pub(crate) fn is_hungry() -> bool {
+    Worker::current().is_some_and(|worker| worker.remote.front.wants_attention())
 }
