@@ -93,6 +93,13 @@ fn give_way() {
     let _ = worker.yield_now(task);
 }
 
+/// Whether half of the stack is left.
+#[cold]
+#[inline(never)]
+pub(super) fn has_room() -> bool {
+    Worker::current().is_some_and(|worker| worker.strand().has_room())
+}
+
 /// Something that differs between workers, and stays the same while one is in a part of a loop.
 #[inline]
 pub(super) fn place() -> usize {

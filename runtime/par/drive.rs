@@ -14,6 +14,9 @@ use std::ops::ControlFlow;
 
 /// A loop offers so many parts at most before it has done anything.
 const SPINE: u32 = 3;
+/// So deep forks nest wherever a loop is called; deeper only if there is room on the stack. (A part gets no
+/// deeper than the logarithm of its size, but that is 64.)
+const SHALLOW: u32 = 4;
 
 /// What is done with the items of a loop.
 pub(super) trait Body<S>: Sync {
@@ -158,6 +161,8 @@ struct Start<'a> {
     offer: Option<&'a Offer>,
     /// How many parts to offer although nobody has asked and one is on offer.
     spine: u32,
+    /// The forks of this loop that are open below on this stack.
+    depth: u32,
 }
 
 impl Start<'_> {
@@ -167,9 +172,10 @@ impl Start<'_> {
         if left < 2 || left / 2 < least || !self.pace.is_worth_sharing(left) {
             return false;
         }
-        hungry
+        let wanted = hungry
             || self.spine > 0 && !self.pace.is_timed()
-            || self.offer.is_none_or(|offer| offer.taken.load(Ordering::Relaxed))
+            || self.offer.is_none_or(|offer| offer.taken.load(Ordering::Relaxed));
+        wanted && (self.depth < SHALLOW || boundary::has_room())
     }
 }
 
@@ -183,7 +189,7 @@ pub(super) fn run<S: Source, B: Body<S>>(
     body: &B,
 ) -> Result<(B::Out, Stop), Cancelled> {
     let this = Loop::new(Caller::new(what)?);
-    let start = Start { pace: Pace::START, offer: None, spine: this.spine };
+    let start = Start { pace: Pace::START, offer: None, spine: this.spine, depth: 0 };
     let out = drive(&this, body, source, body.begin(), start);
     Ok((out, this.stopped()))
 }
@@ -289,19 +295,20 @@ fn fork<S: Source, B: Body<S>>(
     let offer =
         Offer { taken: AtomicBool::new(false), pace: AtomicUsize::new(start.pace.to_word()) };
     let here = boundary::place();
+    let depth = start.depth + 1;
     let (first, second) = join(
         || {
             let spine = start.spine.saturating_sub(1);
-            drive(this, body, first, out, Start { offer: Some(&offer), spine, ..start })
+            drive(this, body, first, out, Start { offer: Some(&offer), spine, depth, ..start })
         },
         || {
             // Relaxed, both: guesses that hand nothing over.
             let pace = Pace::from_word(offer.pace.load(Ordering::Relaxed));
             let start = if boundary::place() == here {
-                Start { pace, spine: 0, ..start }
+                Start { pace, spine: 0, depth, ..start }
             } else {
                 offer.taken.store(true, Ordering::Relaxed);
-                Start { pace, spine: this.spine, offer: None }
+                Start { pace, spine: this.spine, offer: None, depth: 0 }
             };
             if this.stopped() == Stop::No {
                 drive(this, body, second, body.begin(), start)

@@ -20,6 +20,7 @@
 //! | make one value of all | [`map_reduce`], [`fold_reduce`] |
 //! | make a `Vec` of as many | [`map_collect`] |
 //! | look for one | [`find_any`], [`any`], [`all`] |
+//! | sort | [`sort_unstable`], [`sort_unstable_by`], [`sort_unstable_by_key`] |
 //! | go over | ranges of integers, slices, `&Vec`, `&mut Vec`, `Vec`, references to arrays, [`chunks`], [`chunks_mut`], [`zip`], any [`Source`] |
 //!
 //! The functions are called inside a task. They return after the last call of a closure has ended, so
@@ -84,6 +85,7 @@ mod find;
 mod items;
 mod pace;
 mod ranges;
+mod sort;
 mod source;
 
 pub use collect::map_collect;
@@ -91,6 +93,7 @@ pub use each::{fold_reduce, for_each, map_reduce};
 pub use find::{all, any, find_any};
 pub use items::Items;
 pub use ranges::Integer;
+pub use sort::{sort_unstable, sort_unstable_by, sort_unstable_by_key};
 pub use source::{
     AtLeast, Chunks, ChunksMut, IntoSource, Source, Zip, at_least, chunks, chunks_mut, zip,
 };
