@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Drops, panic_of, scaled, with, with_each, with_each_and_many};
+use common::{Drops, panic_of, scaled_in_debug, with, with_each, with_each_and_many};
 use cygnet::par::{self, IntoSource, Source};
 use cygnet::{scope, spawn, yield_now};
 use std::cell::Cell;
@@ -135,7 +135,7 @@ fn results_are_collected_and_reduced_in_order() {
 #[test]
 fn a_long_loop_that_is_shared_gives_what_a_serial_one_gives() {
     with_each_and_many(|rt| {
-        let n = scaled(1_000_000) as u64;
+        let n = scaled_in_debug(1_000_000) as u64;
         let work = |n: u64| (0..n % 20).fold(n, |x, i| x.rotate_left(5) ^ i);
         let serial = (0..n).map(work).fold(0, u64::wrapping_add);
         rt.block_on(|| {
