@@ -36,6 +36,7 @@
 //! | --- | --- |
 //! | have workers | [`Runtime`], [`Builder`], [`Handle`]; [`Runtime::block_on`] to get in |
 //! | start tasks | [`spawn()`], [`scope()`], [`spawn_unscoped`], [`spawn_local`], [`spawn_migratable`], [`task()`] for a name or a stack size |
+//! | compute on all workers | [`join()`]; parallel loops: [`par`] |
 //! | wait | [`Task::join`], [`park`] and [`Unparker`], [`yield_now`], [`yield_to`], [`checkpoint`] |
 //! | call what blocks | [`blocking()`], [`spawn_blocking`] |
 //! | carry values along | [`TaskLocal`] |

@@ -8,6 +8,7 @@ mod fork;
 mod handle;
 mod local;
 mod metrics;
+pub mod par;
 mod scope;
 mod spawn;
 mod suspend;

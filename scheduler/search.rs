@@ -197,10 +197,11 @@ impl Searcher {
             !shared.injector.is_empty()
                 || shared.remotes().any(|r| !r.stealer.is_empty() || r.has_private())
         };
-        // The fronts that have used up their request must ask the next sleeper.
+        // The fronts that have used up their request must ask the next sleeper. One's own too: who lay
+        // down while we were counted has left it to us, and what we found may be a task that spawns.
         let asks = shared.idle.anyone_asleep();
         if asks {
-            others(worker).for_each(Remote::ask);
+            shared.remotes().for_each(Remote::ask);
         }
         // A push that the first look has missed may have missed the request; one that the second look
         // misses has not: there is a barrier between the two, as in `rest`.

@@ -2,6 +2,7 @@
 //! What must not compile is there and in the documentation of the types, as `compile_fail` examples.
 
 use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
+use cygnet::par;
 use cygnet::{
     BuildError, Builder, Cancelled, Handle, JoinError, LocalTask, Metrics, NoStack, PanicReport,
     Runtime, Scope, ScopedTask, SpawnError, Task, TaskBuilder, TaskId, TaskLocal, Unparker,
@@ -150,6 +151,12 @@ table! {
     "coroutine::CreateError", CreateError: yes yes yes yes yes;
     "coroutine::Current", Current: yes yes yes yes yes;
     "coroutine::State", coroutine::State: yes yes yes yes yes;
+    "par::Items<T>", par::Items<T>: Send Send yes UnwindSafe RefUnwindSafe;
+    "par::Chunks<'a, T>", par::Chunks<'static, T>: Sync Sync yes RefUnwindSafe RefUnwindSafe;
+    "par::ChunksMut<'a, T>", par::ChunksMut<'static, T>: Send Sync yes no RefUnwindSafe;
+    "par::Zip<A, B>", par::Zip<T, u8>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "par::Zip<A, B>", par::Zip<u8, T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "par::AtLeast<S>", par::AtLeast<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
 }
 
 /// As the document writes a cell of the row `name`.
@@ -204,15 +211,23 @@ fn types_of(source: &str) -> BTreeSet<&str> {
 
 #[test]
 fn no_public_type_is_missing() {
-    let names = |coroutine: bool| -> BTreeSet<&str> {
+    let names = |module: &str| -> BTreeSet<&str> {
         TABLE
             .iter()
-            .filter(|(name, _)| name.starts_with("coroutine::") == coroutine)
-            .map(|(name, _)| name.trim_start_matches("coroutine::").split('<').next().unwrap())
+            .map(|(name, _)| name.split('<').next().unwrap())
+            .map(|path| path.rsplit_once("::").unwrap_or(("", path)))
+            .filter(|(of, _)| *of == module)
+            .map(|(_, name)| name)
             .collect()
     };
-    assert_eq!(types_of(include_str!("../runtime/mod.rs")), names(false));
-    assert_eq!(types_of(include_str!("../runtime/coroutine/mod.rs")), names(true));
+    assert_eq!(types_of(include_str!("../runtime/mod.rs")), names(""));
+    assert_eq!(types_of(include_str!("../runtime/coroutine/mod.rs")), names("coroutine"));
+    let mut of_par = types_of(include_str!("../runtime/par/mod.rs"));
+    // Traits, which are passed on just so.
+    for r#trait in ["Source", "IntoSource", "Integer"] {
+        assert!(of_par.remove(r#trait));
+    }
+    assert_eq!(of_par, names("par"));
 }
 
 // The other traits of the public types.
@@ -241,6 +256,13 @@ assert_impl_all!(PanicReport<'static>: Debug);
 assert_impl_all!(Metrics: Clone, Eq, Debug, Default);
 assert_impl_all!(WorkerMetrics: Clone, Eq, Debug, Default);
 assert_impl_all!(YieldTo: Copy, Eq, Debug);
+assert_impl_all!(par::Items<Cell<u8>>: Debug, ExactSizeIterator);
+assert_not_impl_any!(par::Items<u8>: Clone);
+assert_impl_all!(par::Chunks<'static, u8>: Clone, Debug);
+assert_impl_all!(par::ChunksMut<'static, u8>: Debug);
+assert_not_impl_any!(par::ChunksMut<'static, u8>: Clone);
+assert_impl_all!(par::Zip<u8, u8>: Clone, Debug);
+assert_impl_all!(par::AtLeast<u8>: Clone, Debug);
 
 /// These compile, or not: nothing is run.
 #[test]
