@@ -5,7 +5,7 @@ use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resu
 use cygnet::par;
 use cygnet::{
     BuildError, Builder, Cancelled, Handle, JoinError, LocalTask, Metrics, NoStack, PanicReport,
-    Runtime, Scope, ScopedTask, SpawnError, Task, TaskBuilder, TaskId, TaskLocal, Unparker,
+    Runtime, Scope, ScopedTask, SpawnError, Task, TaskBuilder, TaskId, TaskLocal, Unparker, Wait,
     WorkerMetrics, YieldTo,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
@@ -133,6 +133,7 @@ table! {
     "TaskLocal<T>", TaskLocal<T>: yes yes yes yes yes;
     "Unparker", Unparker: yes yes yes yes yes;
     "YieldTo", YieldTo: yes yes yes yes yes;
+    "Wait", Wait: yes yes yes yes yes;
     "JoinError", JoinError: yes no yes no no;
     "NoStack", NoStack: yes yes yes yes yes;
     "Cancelled", Cancelled: yes yes yes yes yes;
@@ -256,6 +257,7 @@ assert_impl_all!(PanicReport<'static>: Debug);
 assert_impl_all!(Metrics: Clone, Eq, Debug, Default);
 assert_impl_all!(WorkerMetrics: Clone, Eq, Debug, Default);
 assert_impl_all!(YieldTo: Copy, Eq, Debug);
+assert_impl_all!(Wait: Copy, Eq, Debug, Default);
 assert_impl_all!(par::Items<Cell<u8>>: Debug, ExactSizeIterator);
 assert_not_impl_any!(par::Items<u8>: Clone);
 assert_impl_all!(par::Chunks<'static, u8>: Clone, Debug);
