@@ -7,9 +7,31 @@ use crate::scheduler::worker::Worker;
 /// Calls two closures, maybe at the same time, and returns both results.
 ///
 /// `a` is called here. `b` waits meanwhile for a worker that has nothing to do; if none has taken it
-/// when `a` has returned, it is called here as well. Both always run to their end.
+/// when `a` has returned, it is called here as well, on the same stack and as a part of the same task. If
+/// one has, this task waits for its end, and its worker runs other tasks, on their own stacks: never a
+/// stranger on top of this one's. `a` may wait for what `b` does: a task that waits offers all its open
+/// forks first.
 ///
-/// Suspends (structured) only if `b` has been taken and goes on longer than `a`.
+/// Both halves always run to their end, also in a cancelled task, which finds in both of them that it is
+/// (`b` too, wherever it runs), and in a runtime that ends. What `b` borrows need not outlive more than this
+/// call. `a` need not be `Send`, nor its result.
+///
+/// A `b` that runs elsewhere is a task of its own: [`current_id`](crate::current_id) differs, it has the
+/// [task-locals](crate::TaskLocal) of the fork, a stack of the same size, and what is spawned in it has
+/// ended before this returns.
+///
+/// Suspends (structured) only if `b` has been taken and goes on longer than `a`; inside
+/// [`no_suspend`](crate::no_suspend) and in the middle of an unwinding it holds the worker instead. A bare
+/// coroutine is not left in the middle of a join that its body has begun; in there each join costs as much
+/// as a spawn.
+///
+/// Costs some 35 instructions over two plain calls, none of them locked, and no allocation; if `b` is taken,
+/// a task record and a wait. A recursion has one frame on the stack for each open join; one that is too deep
+/// for its stack ends in the report of an overflow (see [`Builder::stack_size`](crate::Builder::stack_size)).
+///
+/// The second halves lie in a row in the order of their forks, of which others take the oldest, after M.
+/// Frigo, C. E. Leiserson, K. H. Randall: The Implementation of the Cilk-5 Multithreaded Language (PLDI
+/// 1998).
 ///
 /// ```
 /// fn fib(n: u64) -> u64 {
@@ -24,7 +46,7 @@ use crate::scheduler::worker::Worker;
 /// ```
 ///
 /// # Panics
-/// With the panic of `a`, else with that of `b`, after both have ended. Outside a task.
+/// With the panic of `a`, else with that of `b`, after both have ended. On a thread that is not a worker's.
 #[inline]
 #[track_caller]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)

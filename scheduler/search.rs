@@ -141,6 +141,7 @@ impl Searcher {
         let mut asked: Option<Asked> = None;
         let mut found = false;
         let mut vain = 0;
+        let mut asked_all = false;
         loop {
             if worker.has_ready() || worker.has_fresh() {
                 found = true;
@@ -167,6 +168,12 @@ impl Searcher {
                 Some(_) => {}
                 None => {
                     asked = self.ask(worker, time);
+                    if asked.is_none() && !asked_all {
+                        // A loop that could share what is left of it looks for requests; one who forks now
+                        // and then notices it when he does.
+                        others(worker).for_each(Remote::ask);
+                        asked_all = true;
+                    }
                     if asked.is_none() && (time - start >= SEARCH || shared.workers() == 1) {
                         break;
                     }
