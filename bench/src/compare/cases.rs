@@ -53,6 +53,10 @@ impl Case {
 pub const BATCH: Size = Size(100_000, 1_000);
 /// See [`BATCH`].
 pub const PARKED_BATCH: Size = Size(10_000, 500);
+/// The same for may: each of its stacks takes two mappings, of which a process has some 65,000.
+pub const MAY_BATCH: Size = Size(10_000, 1_000);
+/// See [`MAY_BATCH`].
+pub const MAY_PARKED: Size = Size(10_000, 1_000);
 /// Yields of each task in a repetition, so that its beginning and end do not count.
 pub const YIELDS: Size = Size(300, 10);
 /// Parked tasks whose memory is measured, and threads.
@@ -74,7 +78,7 @@ pub const SORTED: Size = Size(1 << 20, 10_000);
 /// Items of some 20 ns each.
 pub const ITEMS: Size = Size(1_000_000, 10_000);
 /// See [`ITEMS`].
-pub const ITEM: Duration = Duration::from_nanos(20);
+pub const ITEM_NANOS: u64 = 20;
 /// The shortest of the uneven leaves in us; the longest is the eighth.
 pub const UNEVEN: Size = Size(10_000, 100);
 /// Uneven leaves.
@@ -113,7 +117,7 @@ pub const CASES: &[Case] = &[
     timed("switch", "a coroutine is resumed and suspends: half of it, no scheduler", ONE),
     timed("spawn-join", "one child at a time, spawned and joined at once", BOTH),
     timed("spawn-join-parked", "the same; the child tells its parent that it has started, waits to be woken by it, and ends", BOTH),
-    timed("batch", "100,000 children are spawned, then joined: a child", AND_MANY),
+    timed("batch", "100,000 children (may: 10,000) are spawned, then joined: a child", AND_MANY),
     timed("batch-parked", "10,000 children are spawned, each waits once, all are woken, all are joined: a child", BOTH),
     delay("start-here", "from the spawn of a child that is joined at once to its first instruction", ONE),
     delay("start-elsewhere", "the same while the parent computes for up to 2 ms and another worker is there", TWO),
@@ -127,7 +131,7 @@ pub const CASES: &[Case] = &[
     Case {
         unit: Unit::Bytes,
         parts: &[Part { key: "bytes", label: "" }],
-        ..timed("parked-memory", "100,000 waiting tasks (1,000 threads), everything counted: a task", ONE)
+        ..timed("parked-memory", "100,000 waiting tasks (may: 10,000; threads: 1,000), everything counted: a task", ONE)
     },
     timed("join-empty", "a fork of two closures that do nothing", BOTH),
     timed("fib", "fib(35), a fork in each call, no cut-off", BOTH).resulting(9_227_465, 610),

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use super::CompareArgs;
 use super::cases::{self, CASES, Case};
 use super::line::{Line, Outcome};
-use super::measure::Setting;
+use super::measure::{Setting, Speed};
 use super::process::{self, Ending};
 use super::runtimes::{self, RUNTIMES, Runtime};
 use crate::figures::harness::Plan;
@@ -17,7 +17,7 @@ use crate::figures::machine::{busy_seconds, children_seconds};
 use crate::turns::{Attempt, Subject};
 
 /// How long one of this program's own processes may take. The longest takes a few seconds.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// One of those who are measured.
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ pub fn wanted(filters: &[String]) -> anyhow::Result<Vec<&'static Case>> {
 pub fn measure(
     contender: &Contender,
     args: &CompareArgs,
-    steps_per_us: u64,
+    speed: Speed,
 ) -> anyhow::Result<Attempt<Outcome>> {
     let Contender { case, workers, who } = contender;
     let (mut command, limit, ending) = match who {
@@ -118,7 +118,8 @@ pub fn measure(
             let program = std::env::current_exe().context("cannot find this program's file")?;
             let mut command = Command::new(program);
             command.args(["compare", "--measure", case.name, runtime.name, &workers.to_string()]);
-            command.args(["--steps-per-us", &steps_per_us.to_string()]);
+            command.args(["--steps-per-us", &speed.steps_per_us.to_string()]);
+            command.args(["--steps-per-item", &speed.steps_per_item.to_string()]);
             if args.quick {
                 command.arg("--quick");
             }
@@ -128,7 +129,8 @@ pub fn measure(
             let mut command = Command::new("sh");
             let line = format!("exec {program} \"$@\"");
             command.args(["-c", &line, "sh", case.name, &workers.to_string()]);
-            command.env("COMPARE_STEPS_PER_US", steps_per_us.to_string());
+            command.env("COMPARE_STEPS_PER_US", speed.steps_per_us.to_string());
+            command.env("COMPARE_STEPS_PER_ITEM", speed.steps_per_item.to_string());
             command.env("COMPARE_QUICK", if args.quick { "1" } else { "0" });
             (command, Duration::from_secs(args.time_limit), Ending::Group)
         }
@@ -151,7 +153,7 @@ pub fn measure(
 ///
 /// # Errors
 /// A case, a runtime or a number that is none.
-pub fn measure_here(words: &[String], quick: bool, steps_per_us: u64) -> anyhow::Result<()> {
+pub fn measure_here(words: &[String], quick: bool, speed: Speed) -> anyhow::Result<()> {
     let [case, runtime, workers] = words else { anyhow::bail!("three words are needed") };
     let case = cases::find(case).with_context(|| format!("no case is called {case}"))?;
     let found = runtimes::find(runtime);
@@ -159,7 +161,7 @@ pub fn measure_here(words: &[String], quick: bool, steps_per_us: u64) -> anyhow:
     let workers = workers.parse().with_context(|| format!("{workers} is no number of workers"))?;
     let run = runtime.run(case.name);
     let run = run.with_context(|| format!("{} does not run {}", runtime.name, case.name))?;
-    let line = Line::from(run(&Setting { plan: Plan::new(quick), workers, steps_per_us }));
+    let line = Line::from(run(&Setting { plan: Plan::new(quick), workers, speed }));
     println!("{}", serde_json::to_string(&line)?);
     Ok(())
 }
@@ -167,6 +169,8 @@ pub fn measure_here(words: &[String], quick: bool, steps_per_us: u64) -> anyhow:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SPEED: Speed = Speed { steps_per_us: 1, steps_per_item: 1 };
 
     fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|&word| word.to_owned()).collect()
@@ -183,9 +187,9 @@ mod tests {
     #[test]
     fn words_that_mean_nothing_are_refused() {
         for wrong in [["nothing", "cygnet", "1"], ["fib", "nothing", "1"], ["fib", "cygnet", "x"]] {
-            assert!(measure_here(&words(&wrong), true, 1).is_err());
+            assert!(measure_here(&words(&wrong), true, SPEED).is_err());
         }
-        let error = measure_here(&words(&["switch", "serial", "1"]), true, 1).unwrap_err();
+        let error = measure_here(&words(&["switch", "serial", "1"]), true, SPEED).unwrap_err();
         assert_eq!(error.to_string(), "serial does not run switch");
     }
 }

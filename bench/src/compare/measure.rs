@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
+use super::cases::ITEM_NANOS;
+use super::kernels::data::item;
 use crate::clock::cpu_time;
 use crate::figures::cases::{CPU, TIME, Values};
 use crate::figures::harness::{Delays, Plan, repeat};
@@ -20,9 +22,38 @@ pub struct Setting {
     pub plan: Plan,
     /// Worker threads.
     pub workers: usize,
-    /// Steps of [`Work`] that take a microsecond on this machine. The same for all processes of a run,
-    /// so that all have the same work to do.
+    /// How fast the machine is.
+    pub speed: Speed,
+}
+
+/// How fast the machine is. The same for all processes of a run, so that all have the same work to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Speed {
+    /// Steps of [`Work`] that take a microsecond.
     pub steps_per_us: u64,
+    /// Steps of an item that takes 20 ns. They are more than its time has room for, since a processor
+    /// works on some items at once.
+    pub steps_per_item: u64,
+}
+
+impl Speed {
+    /// That of this machine, now: the fastest of many trials.
+    #[must_use]
+    pub fn measure() -> Speed {
+        const STEPS: u64 = 24;
+        const ITEMS: u64 = 20_000;
+        let trials = (0..20).map(|_| {
+            let began = Instant::now();
+            black_box((0..black_box(ITEMS)).map(|at| item(at, black_box(STEPS))).sum::<u64>());
+            began.elapsed().as_nanos().max(1) as u64
+        });
+        let fastest = trials.min().unwrap_or(1);
+        let millisecond = Work::calibrate(Duration::from_millis(1));
+        Speed {
+            steps_per_us: (millisecond.steps() / 1000).max(1),
+            steps_per_item: (STEPS * ITEMS * ITEM_NANOS / fastest).max(1),
+        }
+    }
 }
 
 /// A size of a case: the one for figures, and the one for a look.
@@ -39,15 +70,9 @@ impl Setting {
     /// Work that takes so long.
     #[must_use]
     pub fn work(&self, length: Duration) -> Work {
-        let steps = u128::from(self.steps_per_us) * length.as_nanos() / 1000;
+        let steps = u128::from(self.speed.steps_per_us) * length.as_nanos() / 1000;
         Work::of_steps(u64::try_from(steps).unwrap_or(u64::MAX))
     }
-}
-
-/// Steps of [`Work`] that take a microsecond on this machine, now.
-#[must_use]
-pub fn steps_per_us() -> u64 {
-    (Work::calibrate(Duration::from_millis(1)).steps() / 1000).max(1)
 }
 
 /// What a process has measured.
@@ -250,7 +275,7 @@ pub fn control_loop(
 #[cfg(test)]
 pub(super) fn moment(workers: usize) -> Setting {
     let plan = Plan { warm_up: Duration::ZERO, measured: Duration::from_millis(1), quick: true };
-    Setting { plan, workers, steps_per_us: 10 }
+    Setting { plan, workers, speed: Speed { steps_per_us: 10, steps_per_item: 2 } }
 }
 
 #[cfg(test)]
@@ -259,9 +284,16 @@ mod tests {
 
     #[test]
     fn work_is_steps_in_proportion_to_its_length() {
-        let setting = Setting { steps_per_us: 300, ..moment(1) };
+        let speed = Speed { steps_per_us: 300, ..moment(1).speed };
+        let setting = Setting { speed, ..moment(1) };
         assert_eq!(setting.work(Duration::from_millis(2)).steps(), 600_000);
         assert_eq!(setting.work(Duration::from_nanos(20)).steps(), 6);
+    }
+
+    #[test]
+    fn the_speed_of_this_machine_is_some() {
+        let Speed { steps_per_us, steps_per_item } = Speed::measure();
+        assert!(steps_per_us > 1 && (1..1000).contains(&steps_per_item));
     }
 
     #[test]

@@ -27,6 +27,7 @@ use clap::Args;
 
 use self::contenders::Contender;
 use self::line::Outcome;
+use self::measure::Speed;
 use self::page::Page;
 use crate::figures::machine::Machine;
 use crate::figures::progress::Progress;
@@ -74,8 +75,11 @@ pub struct CompareArgs {
           conflicts_with_all = ["filters", "json", "markdown", "plot", "rounds", "external"])]
     pub measure: Option<Vec<String>>,
     /// How fast the machine is, measured once for all
-    #[arg(long, value_name = "N", hide = true)]
+    #[arg(long, value_name = "N", hide = true, requires = "measure")]
     pub steps_per_us: Option<u64>,
+    /// The same for the items of a loop
+    #[arg(long, value_name = "N", hide = true, requires = "measure")]
+    pub steps_per_item: Option<u64>,
 }
 
 /// How the peers come into a build that has none.
@@ -86,8 +90,12 @@ pub const HOW_TO_GET_PEERS: &str = "rayon, tokio and the other peers: cargo run 
 #[must_use]
 pub fn run(args: &CompareArgs) -> ExitCode {
     let outcome = if let Some(words) = &args.measure {
-        let steps_per_us = args.steps_per_us.unwrap_or_else(measure::steps_per_us);
-        contenders::measure_here(words, args.quick, steps_per_us).map(|()| true)
+        let speed = args.steps_per_us.zip(args.steps_per_item);
+        let speed = speed.map_or_else(Speed::measure, |(steps_per_us, steps_per_item)| Speed {
+            steps_per_us,
+            steps_per_item,
+        });
+        contenders::measure_here(words, args.quick, speed).map(|()| true)
     } else if args.list {
         text::list(&args.filters).map(|()| true)
     } else {
@@ -115,9 +123,9 @@ fn compare(args: &CompareArgs) -> anyhow::Result<bool> {
     }
     let rounds = args.rounds.unwrap_or(if args.quick { QUICK_ROUNDS } else { ROUNDS });
     let progress = Progress::new(rounds * contenders.len() as u32);
-    let steps_per_us = measure::steps_per_us();
+    let speed = Speed::measure();
     let (measured, seconds) = take_turns(rounds, args, &contenders, &progress, |contender| {
-        contenders::measure(contender, args, steps_per_us)
+        contenders::measure(contender, args, speed)
     })?;
     drop(progress);
     let page = Page::new(Machine::here(), rounds, args.quick, seconds, &contenders, &measured);

@@ -65,7 +65,7 @@ pub fn items<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
 /// Items, and the steps of each.
 #[must_use]
 pub fn item_size(setting: &Setting) -> (u64, u64) {
-    (setting.size(cases::ITEMS) as u64, setting.work(cases::ITEM).steps().max(1))
+    (setting.size(cases::ITEMS) as u64, setting.speed.steps_per_item)
 }
 
 /// See the case `quicksort`. The result is a hash of the order.

@@ -109,7 +109,7 @@ fn spawn_join_parked(n: u64) -> Duration {
 }
 
 fn batch(setting: &Setting) -> anyhow::Result<Measured> {
-    let size = setting.size(cases::BATCH);
+    let size = setting.size(cases::MAY_BATCH);
     Ok(inside(setting, move |setting| {
         let mut children = Vec::with_capacity(size);
         shared_out(setting, size, |n| {
@@ -284,7 +284,7 @@ fn ping_pong(n: u64) -> Duration {
 
 fn parked_memory(setting: &Setting) -> anyhow::Result<Measured> {
     configure(setting);
-    let count = setting.size(cases::PARKED);
+    let count = setting.size(cases::MAY_PARKED);
     end(go!(|| wake(waiters(1000, Work::NONE))));
     let (bytes, parked) =
         memory_of(count, 20 << 10, |count| end(go!(move || waiters(count, Work::NONE))))?;
