@@ -16,7 +16,9 @@ pub const TABLE: Table = with_forks!(Chili, inside;
     ("items", |s| inside(s, forks::items::<Chili>)),
 );
 
-struct Chili;
+/// Forks of jobs: [`Scope::join`].
+#[derive(Debug)]
+pub struct Chili;
 
 impl Fork for Chili {
     type Scope<'s> = Scope<'s>;

@@ -48,8 +48,9 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
     }),
 );
 
-/// Forks of tasks.
-struct Cygnet;
+/// Forks of tasks: [`cygnet::join`].
+#[derive(Debug)]
+pub struct Cygnet;
 
 impl Fork for Cygnet {
     type Scope<'s> = ();

@@ -3,18 +3,18 @@
 //! Each file has a table of cases. The same work is written for each runtime as its own documentation
 //! would write it: forks where it has forks, tasks where it has tasks, its own way to wait.
 
-mod cygnet;
+pub mod cygnet;
 mod serial;
 mod threads;
 
 #[cfg(feature = "peers")]
-mod chili;
+pub mod chili;
 #[cfg(feature = "peers")]
 mod futures;
 #[cfg(feature = "peers")]
 mod may;
 #[cfg(feature = "peers")]
-mod rayon;
+pub mod rayon;
 #[cfg(feature = "peers")]
 mod smol;
 #[cfg(feature = "peers")]

@@ -34,7 +34,9 @@ pub const TABLE: Table = with_forks!(Rayon, inside;
     }),
 );
 
-struct Rayon;
+/// Forks of jobs: [`rayon::join`].
+#[derive(Debug)]
+pub struct Rayon;
 
 impl Fork for Rayon {
     type Scope<'s> = ();
