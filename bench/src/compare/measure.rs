@@ -245,7 +245,7 @@ impl ControlJob {
     }
 }
 
-/// Submits a job every [`PERIOD`], and adds up the processor time of the process meanwhile.
+/// Submits a job every 10 ms, and adds up the processor time of the process meanwhile.
 ///
 /// # Errors
 /// A job that is not done a second after the last was submitted.

@@ -2,7 +2,7 @@
 //!
 //! * [`cases`]: what is compared; [`kernels`]: the work, written once over what can fork.
 //! * [`runtimes`]: which of them runs what, and how.
-//! * [`measure`]: repetition within one process; [`line`]: what that prints.
+//! * [`measure`]: repetition within one process; [`mod@line`]: what that prints.
 //! * [`contenders`], [`process`]: who is measured, each time in a process of its own.
 //! * [`targets`]: what cygnet should reach beside the others.
 //! * [`page`], [`text`], [`plot`]: the result, as JSON, as text or Markdown, and as a picture.
