@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use cygnet_bench::compare::CompareArgs;
 use cygnet_bench::figures::FiguresArgs;
 
 /// Compute jobs on coroutines.
@@ -28,6 +29,13 @@ pub(crate) enum Command {
     /// Each measurement is a process of its own, and the figures take turns, round after round; the
     /// table shows the median over the rounds. Nothing else should run on the machine meanwhile.
     Bench(FiguresArgs),
+    /// Measure the same work on cygnet and on other runtimes, side by side
+    ///
+    /// Each measurement is a process of its own, and the runtimes take turns, round after round. The
+    /// result is a table with the ratio to the best, and what cygnet should reach beside the others.
+    /// Nothing else should run on the machine meanwhile. The other runtimes are in the build with the
+    /// feature `peers`; programs in other languages take part by --external.
+    Compare(CompareArgs),
 }
 
 /// The jobs.

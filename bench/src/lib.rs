@@ -1,4 +1,6 @@
 //! The measuring part of the `cygnet` command, which the criterion benches share with it.
 
 pub mod clock;
+pub mod compare;
 pub mod figures;
+pub mod turns;

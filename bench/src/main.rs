@@ -14,12 +14,13 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
-use cygnet_bench::figures;
+use cygnet_bench::{compare, figures};
 
 fn main() -> ExitCode {
     let outcome = match cli::Cli::parse().command {
         cli::Command::Run { job } => jobs::run(job),
         cli::Command::Bench(args) => Ok(figures::run(&args)),
+        cli::Command::Compare(args) => Ok(compare::run(&args)),
     };
     match outcome {
         Ok(status) => status,

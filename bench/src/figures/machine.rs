@@ -77,6 +77,17 @@ pub fn busy_seconds() -> Option<f64> {
     Some(busy / 100.0)
 }
 
+/// Processor time of the children of this process that it has waited for, and of theirs, in seconds;
+/// none if the kernel does not tell.
+#[must_use]
+pub fn children_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The program's name, in brackets, may hold anything; cutime and cstime are fields 16 and 17.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let field = |at: usize| fields.split_whitespace().nth(at - 3)?.parse::<f64>().ok();
+    Some((field(16)? + field(17)?) / 100.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +111,13 @@ mod tests {
     fn busy_time_only_grows() {
         let before = busy_seconds().unwrap();
         assert!(busy_seconds().unwrap() >= before);
+    }
+
+    #[test]
+    fn what_children_use_is_seen_when_they_have_ended() {
+        let before = children_seconds().unwrap();
+        let loops = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
+        std::process::Command::new("sh").args(["-c", loops]).status().unwrap();
+        assert!(children_seconds().unwrap() > before);
     }
 }

@@ -18,7 +18,7 @@ const CHUNK: usize = 1000;
 const DEPTH: usize = 32 << 10;
 
 /// Resident memory and page tables of the process, in bytes.
-fn used() -> anyhow::Result<f64> {
+pub(crate) fn used() -> anyhow::Result<f64> {
     let status = fs::read_to_string("/proc/self/status").context("cannot read /proc")?;
     Ok((field(&status, "VmRSS:")? + field(&status, "VmPTE:")?) * 1024.0)
 }
@@ -31,7 +31,7 @@ fn field(text: &str, name: &str) -> anyhow::Result<f64> {
 }
 
 /// Refuses what the machine has no memory for.
-fn need(bytes: usize) -> anyhow::Result<()> {
+pub(crate) fn need(bytes: usize) -> anyhow::Result<()> {
     let info = fs::read_to_string("/proc/meminfo").context("cannot read /proc")?;
     let available = field(&info, "MemAvailable:")? * 1024.0;
     ensure!(
@@ -43,7 +43,7 @@ fn need(bytes: usize) -> anyhow::Result<()> {
 }
 
 /// What is left when memory is no longer given back, after five seconds at most.
-fn settled() -> anyhow::Result<f64> {
+pub(crate) fn settled() -> anyhow::Result<f64> {
     let mut before = used()?;
     for _ in 0..100 {
         thread::sleep(Duration::from_millis(50));

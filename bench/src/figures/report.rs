@@ -263,7 +263,7 @@ impl Page {
 
 /// Lines of cells under each other: the first and the last column to the left, the others to the
 /// right.
-fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
+pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
     let width = |column: usize| {
         lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
     };
@@ -288,7 +288,7 @@ fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
 }
 
 /// A value with its unit, in three or four digits.
-fn amount(value: f64, unit: Unit) -> String {
+pub(crate) fn amount(value: f64, unit: Unit) -> String {
     let digits = |value: f64| {
         let places = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
         format!("{value:.places$}")

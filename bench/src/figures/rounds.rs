@@ -1,9 +1,4 @@
-//! Rounds: each case in a process of its own, one case after the other, again and again.
-//!
-//! A measurement of times during which others used the processor is repeated when its round is over,
-//! a few times, and the least disturbed one counts. What is still disturbed then is kept and counted,
-//! so that the page says how quiet it was. Repeats have a budget, a part of the time that the rounds
-//! themselves take: on a machine that is never quiet they would take three times as long as all else.
+//! Rounds: each case in a process of its own, in turn with the others.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -17,17 +12,11 @@ use super::machine::{Machine, busy_seconds};
 use super::progress::Progress;
 use super::report::Page;
 use super::rows::{ROWS, Row, cases_of};
+use crate::turns::{self, Attempt, Subject, Turns};
 
 /// Rounds if nothing else is asked for; a ratio is judged over no fewer.
 const ROUNDS: u32 = 15;
 const QUICK_ROUNDS: u32 = 3;
-/// How often a disturbed measurement is repeated.
-const REPEATS: u32 = 3;
-/// What repeats may take of the time of first attempts.
-const REPEATS_PART: f64 = 0.75;
-/// What others may use: this part of the time, and two ticks of the kernel's clock for rounding.
-const FOREIGN_PART: f64 = 0.05;
-const FOREIGN_SECONDS: f64 = 0.02;
 
 /// What all rounds have brought.
 #[derive(Debug, Default)]
@@ -39,26 +28,20 @@ pub struct Results {
 }
 
 /// What all rounds have brought of one case.
-#[derive(Debug, Default)]
-pub struct Measured {
-    /// In the order of the rounds.
-    pub measurements: Vec<Measurement>,
-    /// How long its processes took, those that do not count included.
-    pub seconds: f64,
-    /// Measurements that were kept although they were disturbed.
-    pub disturbed: u32,
-    /// Measurements that were repeated.
-    pub repeated: u32,
-}
+pub type Measured = turns::Measured<Measurement>;
 
-/// A process that has measured a case.
-#[derive(Debug)]
-struct Attempt {
-    measurement: Measurement,
-    /// How long it took.
-    seconds: f64,
-    /// Processor time of others meanwhile, above what is allowed, as a part of it.
-    disturbance: f64,
+impl Subject for &'static Case {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn is_due(&self, round: u32, of: u32) -> bool {
+        self.kind.is_due(round, of)
+    }
+
+    fn wants_quiet(&self) -> bool {
+        self.kind == Kind::Times
+    }
 }
 
 /// Measures what is asked for, and prints it.
@@ -75,72 +58,18 @@ pub fn run(args: &FiguresArgs) -> anyhow::Result<()> {
     let rounds = args.rounds.unwrap_or(if args.quick { QUICK_ROUNDS } else { ROUNDS });
     let cases = cases_of(&rows);
     let progress = Progress::new(cases.iter().map(|case| case.kind.rounds(rounds)).sum());
-    let repeats = if args.quick { 0 } else { REPEATS };
-    let results = measure_all(&cases, rounds, repeats, &progress, |case| measure(case, args.quick));
+    let turns = Turns::new(rounds, args.quick);
+    let results = turns::take(turns, &cases, &progress, |case| measure(case, args.quick));
     drop(progress);
-    let page = Page::new(Machine::here(), rounds, args.quick, &rows, &results?);
+    let (measured, seconds) = results?;
+    let by_case = cases.iter().map(|case| case.name).zip(measured).collect();
+    let results = Results { by_case, seconds };
+    let page = Page::new(Machine::here(), rounds, args.quick, &rows, &results);
     if args.json { page.print_json() } else { page.print_table() }
 }
 
-fn measure_all(
-    cases: &[&'static Case],
-    rounds: u32,
-    repeats: u32,
-    progress: &Progress,
-    mut measure: impl FnMut(&Case) -> anyhow::Result<Attempt>,
-) -> anyhow::Result<Results> {
-    let began = Instant::now();
-    let mut results = Results::default();
-    let mut budget = 0.0;
-    for round in 0..rounds {
-        let say = |what: &str| progress.say(format!("round {} of {rounds}: {what}", round + 1));
-        let mut attempts = Vec::new();
-        for &case in cases.iter().filter(|case| case.kind.is_due(round, rounds)) {
-            say(case.name);
-            let attempt = measure(case)?;
-            budget += attempt.seconds * REPEATS_PART;
-            let measured = results.by_case.entry(case.name).or_default();
-            measured.seconds += attempt.seconds;
-            attempts.push((case, attempt));
-            progress.step();
-        }
-        // Those first that have had the least of the budget.
-        attempts.sort_by_key(|(case, _)| results.by_case[case.name].repeated);
-        for _ in 0..repeats {
-            for (case, best) in attempts.iter_mut().filter(|(case, best)| best.counts_not(case)) {
-                if budget <= 0.0 {
-                    break;
-                }
-                say(&format!("{} again", case.name));
-                let attempt = measure(case)?;
-                budget -= attempt.seconds;
-                let measured = results.by_case.entry(case.name).or_default();
-                measured.seconds += attempt.seconds;
-                measured.repeated += 1;
-                if attempt.disturbance < best.disturbance {
-                    *best = attempt;
-                }
-            }
-        }
-        for (case, best) in attempts {
-            let measured = results.by_case.entry(case.name).or_default();
-            measured.disturbed += u32::from(best.counts_not(case));
-            measured.measurements.push(best.measurement);
-        }
-    }
-    results.seconds = began.elapsed().as_secs_f64();
-    Ok(results)
-}
-
-impl Attempt {
-    /// Whether it should be repeated.
-    fn counts_not(&self, case: &Case) -> bool {
-        case.kind == Kind::Times && self.disturbance > 0.0
-    }
-}
-
 /// One case in a process of its own.
-fn measure(case: &Case, quick: bool) -> anyhow::Result<Attempt> {
+fn measure(case: &Case, quick: bool) -> anyhow::Result<Attempt<Measurement>> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let mut command = Command::new(program);
     command.args(["bench", "--measure", case.name]);
@@ -159,83 +88,20 @@ fn measure(case: &Case, quick: bool) -> anyhow::Result<Attempt> {
     let measurement: Measurement = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("the case {} printed something else", case.name))?;
     let foreign = busy.map_or(0.0, |busy| busy - measurement.cpu_seconds);
-    let disturbance = (foreign - FOREIGN_SECONDS) / seconds - FOREIGN_PART;
-    Ok(Attempt { measurement, seconds, disturbance })
+    Ok(Attempt::new(measurement, seconds, foreign))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases::{TIME, Values, find};
-    use super::super::floor::Floors;
+    use super::super::cases::find;
     use super::*;
 
-    /// Measures cases for so many rounds; the processes take a second each, show what `outcome` says
-    /// (a time and a disturbance), and are told how many there were before.
-    fn played(names: &[&str], rounds: u32, outcome: impl Fn(u32) -> (f64, f64)) -> Results {
-        let cases: Vec<_> = names.iter().map(|name| find(name).unwrap()).collect();
-        let mut count = 0;
-        measure_all(&cases, rounds, REPEATS, &Progress::hidden(), |case| {
-            let (time, disturbance) = outcome(count);
-            count += 1;
-            let floors = Floors { rmw: 8.0, call: 1.5, load: 0.5, page: 2000.0, other: None };
-            let measurement = Measurement {
-                case: case.name.to_owned(),
-                values: Values::from([(TIME.to_owned(), time)]),
-                skipped: None,
-                floors,
-                cpu_seconds: 1.0,
-            };
-            Ok(Attempt { measurement, seconds: 1.0, disturbance })
-        })
-        .unwrap()
-    }
-
-    fn times(measured: &Measured) -> Vec<f64> {
-        measured.measurements.iter().map(|measurement| measurement.values[TIME]).collect()
-    }
-
     #[test]
-    fn a_quiet_machine_repeats_nothing() {
-        let results = played(&["yield-2", "yield-1000"], 3, |n| (f64::from(n), -0.05));
-        assert_eq!(times(&results.by_case["yield-2"]), [0.0, 2.0, 4.0]);
-        assert_eq!(times(&results.by_case["yield-1000"]), [1.0, 3.0, 5.0]);
-        assert!(results.by_case.values().all(|m| m.repeated == 0 && m.disturbed == 0));
-    }
-
-    #[test]
-    fn a_disturbed_measurement_is_repeated_when_its_round_is_over() {
-        let results = played(&["yield-2", "yield-1000"], 1, |n| {
-            (f64::from(n), if n == 0 { 0.2 } else { -0.05 })
-        });
-        assert_eq!(times(&results.by_case["yield-2"]), [2.0]);
-        assert_eq!(times(&results.by_case["yield-1000"]), [1.0]);
-        let measured = &results.by_case["yield-2"];
-        assert_eq!((measured.repeated, measured.disturbed, measured.seconds), (1, 0, 2.0));
-    }
-
-    #[test]
-    fn if_all_are_disturbed_the_least_disturbed_one_counts() {
-        let results = played(&["yield-2", "yield-1000"], 1, |n| {
-            (f64::from(n), if n == 2 { 0.1 } else { 0.2 })
-        });
-        assert_eq!(times(&results.by_case["yield-2"]), [2.0]);
-        assert_eq!(results.by_case["yield-2"].disturbed, 1);
-    }
-
-    #[test]
-    fn a_machine_that_is_never_quiet_gets_a_bounded_number_of_repeats() {
-        let results = played(&["yield-2", "yield-1000"], 10, |_| (1.0, 0.5));
-        let repeated: Vec<_> = results.by_case.values().map(|m| m.repeated).collect();
-        let parts = f64::from(repeated.iter().sum::<u32>()) / 20.0;
-        assert_eq!(parts, REPEATS_PART, "of the twenty that there are");
-        assert!(repeated[0].abs_diff(repeated[1]) <= 1, "{repeated:?}");
-        assert_eq!(results.by_case["yield-2"].disturbed, 10);
-    }
-
-    #[test]
-    fn bytes_are_not_repeated() {
-        let results = played(&["memory-parked-100000"], 15, |_| (1.0, 0.5));
-        let measured = &results.by_case["memory-parked-100000"];
-        assert_eq!((measured.measurements.len(), measured.repeated, measured.disturbed), (3, 0, 0));
+    fn bytes_do_not_mind_others_and_are_measured_in_few_rounds() {
+        let bytes = find("memory-parked-100000").unwrap();
+        let times = find("yield-2").unwrap();
+        assert!(times.wants_quiet() && !bytes.wants_quiet());
+        let due = |case: &'static Case| (0..15).filter(|&round| case.is_due(round, 15)).count();
+        assert_eq!((due(times), due(bytes)), (15, 3));
     }
 }

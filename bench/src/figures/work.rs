@@ -31,6 +31,24 @@ impl Work {
         Work { steps: u64::try_from(steps).unwrap_or(u64::MAX) }
     }
 
+    /// One of so many steps.
+    #[must_use]
+    pub const fn of_steps(steps: u64) -> Work {
+        Work { steps }
+    }
+
+    /// How many steps it has.
+    #[must_use]
+    pub const fn steps(self) -> u64 {
+        self.steps
+    }
+
+    /// One that is so many times as long.
+    #[must_use]
+    pub const fn times(self, factor: u64) -> Work {
+        Work { steps: self.steps * factor }
+    }
+
     /// Does it. Each step waits for the one before (xorshift64, Marsaglia 2003), so that little is
     /// lost if the other half of the core computes too.
     #[inline(never)]

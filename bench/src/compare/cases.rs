@@ -1,0 +1,183 @@
+//! Cases: what is compared. The documentation for programs in other languages is docs/compare.md; it
+//! says the same in more words, and a test holds the two together.
+
+use std::time::Duration;
+
+use super::measure::Size;
+use crate::figures::cases::{CPU, TIME};
+use crate::figures::rows::Unit;
+
+/// Something that runtimes are compared by.
+#[derive(Debug)]
+pub struct Case {
+    /// What the command line and `--external` programs call it.
+    pub name: &'static str,
+    /// What is done, and what is counted.
+    pub about: &'static str,
+    /// What the values count.
+    pub unit: Unit,
+    /// The values that are compared.
+    pub parts: &'static [Part],
+    /// Numbers of worker threads.
+    pub workers: &'static [usize],
+    /// The result of the work in its size for figures and in that for a look, if it has one that does
+    /// not depend on the machine.
+    pub checksum: Option<(u64, u64)>,
+}
+
+/// A value of a case.
+#[derive(Debug)]
+pub struct Part {
+    /// Its key in what a process prints.
+    pub key: &'static str,
+    /// What it is, if the case has several.
+    pub label: &'static str,
+}
+
+impl Case {
+    /// Whether it is wanted: all are, if nothing is asked for.
+    #[must_use]
+    pub fn matches(&self, filters: &[String]) -> bool {
+        filters.is_empty()
+            || filters.iter().any(|filter| self.name.contains(&filter.to_lowercase()))
+    }
+
+    /// The result that its work must have.
+    #[must_use]
+    pub fn expected(&self, quick: bool) -> Option<u64> {
+        self.checksum.map(|(full, look)| if quick { look } else { full })
+    }
+}
+
+/// Children of a batch; and of a batch that parks.
+pub const BATCH: Size = Size(100_000, 1_000);
+/// See [`BATCH`].
+pub const PARKED_BATCH: Size = Size(10_000, 500);
+/// The same for may: each of its stacks takes two mappings, of which a process has some 65,000.
+pub const MAY_BATCH: Size = Size(10_000, 1_000);
+/// See [`MAY_BATCH`].
+pub const MAY_PARKED: Size = Size(10_000, 1_000);
+/// Yields of each task in a repetition, so that its beginning and end do not count.
+pub const YIELDS: Size = Size(300, 10);
+/// Parked tasks whose memory is measured, and threads.
+pub const PARKED: Size = Size(100_000, 2_000);
+/// See [`PARKED`].
+pub const PARKED_THREADS: Size = Size(1_000, 100);
+/// The argument of fib.
+pub const FIB: Size = Size(35, 15);
+/// Queens.
+pub const QUEENS: Size = Size(12, 7);
+/// Nodes of the tree.
+pub const TREE: Size = Size(4_000_000, 10_000);
+/// The seed of its root.
+pub const TREE_SEED: u64 = 1;
+/// Numbers that are added up, and sorted.
+pub const NUMBERS: Size = Size(8 << 20, 100_000);
+/// See [`NUMBERS`].
+pub const SORTED: Size = Size(1 << 20, 10_000);
+/// Items of some 20 ns each.
+pub const ITEMS: Size = Size(1_000_000, 10_000);
+/// See [`ITEMS`].
+pub const ITEM_NANOS: u64 = 20;
+/// The shortest of the uneven leaves in us; the longest is the eighth.
+pub const UNEVEN: Size = Size(10_000, 100);
+/// Uneven leaves.
+pub const UNEVEN_LEAVES: u64 = 8;
+/// Tasks that wait once and then compute, and for how long.
+pub const WAITERS: Size = Size(1_000, 50);
+/// See [`WAITERS`].
+pub const WAITER_WORK: Duration = Duration::from_micros(100);
+
+const ONE_TIME: &[Part] = &[Part { key: TIME, label: "" }];
+const DELAYS: &[Part] = &[Part { key: "p50", label: "p50" }, Part { key: "p99", label: "p99" }];
+const ONE: &[usize] = &[1];
+const TWO: &[usize] = &[2];
+const BOTH: &[usize] = &[1, 2];
+/// More workers than any machine of ours has processors.
+pub const MANY: usize = 64;
+const AND_MANY: &[usize] = &[1, 2, MANY];
+
+const fn timed(name: &'static str, about: &'static str, workers: &'static [usize]) -> Case {
+    Case { name, about, unit: Unit::Time, parts: ONE_TIME, workers, checksum: None }
+}
+
+const fn delay(name: &'static str, about: &'static str, workers: &'static [usize]) -> Case {
+    Case { parts: DELAYS, ..timed(name, about, workers) }
+}
+
+impl Case {
+    const fn resulting(self, full: u64, look: u64) -> Case {
+        Case { checksum: Some((full, look)), ..self }
+    }
+}
+
+/// All cases, in the order in which a round goes through them.
+#[rustfmt::skip]
+pub const CASES: &[Case] = &[
+    timed("switch", "a coroutine is resumed and suspends: half of it, no scheduler", ONE),
+    timed("spawn-join", "one child at a time, spawned and joined at once", BOTH),
+    timed("spawn-join-parked", "the same; the child tells its parent that it has started, waits to be woken by it, and ends", BOTH),
+    timed("batch", "100,000 children (may: 10,000) are spawned, then joined: a child", AND_MANY),
+    timed("batch-parked", "10,000 children are spawned, each waits once, all are woken, all are joined: a child", BOTH),
+    delay("start-here", "from the spawn of a child that is joined at once to its first instruction", ONE),
+    delay("start-elsewhere", "the same while the parent computes for up to 2 ms and another worker is there", TWO),
+    delay("start-outside", "the same from a thread that is no worker", TWO),
+    timed("spawn-outside", "one child at a time, spawned and joined by a thread that is no worker", BOTH),
+    timed("block-on", "nothing is called inside the runtime, by a thread that is no worker", TWO),
+    timed("yield-2", "two tasks take turns: a yield", ONE),
+    timed("yield-1000", "a thousand tasks take turns: a yield", ONE),
+    timed("ping-pong", "two tasks wake each other and wait in turn: a step of one of them", BOTH),
+    timed("ping-pong-across", "the same with each on a worker of its own", TWO),
+    Case {
+        unit: Unit::Bytes,
+        parts: &[Part { key: "bytes", label: "" }],
+        ..timed("parked-memory", "100,000 waiting tasks (may: 10,000; threads: 1,000), everything counted: a task", ONE)
+    },
+    timed("join-empty", "a fork of two closures that do nothing", BOTH),
+    timed("fib", "fib(35), a fork in each call, no cut-off", BOTH).resulting(9_227_465, 610),
+    timed("queens", "12 queens, all ways; a fork for each candidate of a row but one", AND_MANY).resulting(14_200, 40),
+    timed("tree", "an unbalanced binary tree of 4,000,000 hashed nodes, a fork where a node has two children", AND_MANY)
+        .resulting(912_965_680_234_969_020, 18_292_284_088_205_663_409),
+    timed("uneven", "8 leaves of 10, 20 .. 80 ms, forked by halves", AND_MANY).resulting(UNEVEN_LEAVES, UNEVEN_LEAVES),
+    timed("join-10us", "a fork of two leaves of 10 us each", BOTH).resulting(2, 2),
+    timed("join-100us", "a fork of two leaves of 100 us each", BOTH).resulting(2, 2),
+    timed("join-1ms", "a fork of two leaves of 1 ms each", BOTH).resulting(2, 2),
+    timed("wait-once", "1,000 tasks that wait, are woken when all of them wait, and compute for 100 us each", AND_MANY),
+    timed("sum", "the sum of 8 Mi numbers of 64 bits", BOTH).resulting(18_010_239_844_405_602, 214_281_280_960_332),
+    timed("items", "the sum of 1,000,000 items that take 20 ns each", BOTH),
+    timed("quicksort", "1 Mi numbers of 32 bits, a fork at each partition", BOTH)
+        .resulting(3_342_084_223_961_700_098, 12_071_605_399_815_494_997),
+    Case {
+        parts: &[Part { key: CPU, label: "CPU" }],
+        ..timed("control-loop", "a thread submits a job of 100 us every 10 ms: processor time of the process for each", TWO)
+    },
+];
+
+/// The case of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Case> {
+    CASES.iter().find(|case| case.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_words_of_a_command_line_and_differ() {
+        let names: BTreeSet<_> = CASES.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), CASES.len());
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(names.iter().all(|name| name.chars().all(is_plain)));
+    }
+
+    #[test]
+    fn the_document_for_other_languages_names_each_case() {
+        let document = include_str!("../../../docs/compare.md");
+        for case in CASES {
+            assert!(document.contains(&format!("| `{}` |", case.name)), "{}", case.name);
+        }
+    }
+}

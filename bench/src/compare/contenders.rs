@@ -1,0 +1,195 @@
+//! Who is measured: a runtime or another program, in a case, with a number of workers; in a process
+//! of its own.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use super::CompareArgs;
+use super::cases::{self, CASES, Case};
+use super::line::{Line, Outcome};
+use super::measure::{Setting, Speed};
+use super::process::{self, Ending};
+use super::runtimes::{self, RUNTIMES, Runtime};
+use crate::figures::harness::Plan;
+use crate::figures::machine::{busy_seconds, children_seconds};
+use crate::turns::{Attempt, Subject};
+
+/// How long one of this program's own processes may take. The longest takes a few seconds.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// One of those who are measured.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    /// What is measured.
+    pub case: &'static Case,
+    /// With how many workers.
+    pub workers: usize,
+    /// Who.
+    pub who: Who,
+}
+
+/// Who is measured.
+#[derive(Clone, Debug)]
+pub enum Who {
+    /// A runtime that this program can run.
+    Runtime(&'static Runtime),
+    /// A program, with the words that the shell starts it by.
+    Program(String),
+}
+
+impl Contender {
+    /// What the table calls it, unless a program has said otherwise.
+    #[must_use]
+    pub fn runtime(&self) -> &str {
+        match &self.who {
+            Who::Runtime(runtime) => runtime.name,
+            Who::Program(command) => command,
+        }
+    }
+}
+
+impl Subject for Contender {
+    fn name(&self) -> String {
+        format!("{} on {}, {}", self.case.name, self.runtime(), workers(self.workers))
+    }
+
+    fn is_due(&self, _round: u32, _of: u32) -> bool {
+        true
+    }
+
+    fn wants_quiet(&self) -> bool {
+        true
+    }
+}
+
+/// A number of workers in words.
+#[must_use]
+pub fn workers(count: usize) -> String {
+    if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }
+}
+
+/// All that is asked for, in the order of a round.
+///
+/// # Errors
+/// A filter that no case's name contains.
+pub fn all(args: &CompareArgs) -> anyhow::Result<Vec<Contender>> {
+    let mut all = Vec::new();
+    for case in wanted(&args.filters)? {
+        for runtime in RUNTIMES.iter().filter(|runtime| runtime.run(case.name).is_some()) {
+            for workers in runtime.workers(case) {
+                all.push(Contender { case, workers, who: Who::Runtime(runtime) });
+            }
+        }
+        for command in &args.external {
+            for &workers in case.workers {
+                all.push(Contender { case, workers, who: Who::Program(command.clone()) });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The cases that are asked for.
+///
+/// # Errors
+/// A filter that no case's name contains: the others may be meant, this one was not.
+pub fn wanted(filters: &[String]) -> anyhow::Result<Vec<&'static Case>> {
+    for filter in filters {
+        let found = CASES.iter().any(|case| case.matches(std::slice::from_ref(filter)));
+        ensure!(found, "no case's name contains {filter}; see compare --list");
+    }
+    Ok(CASES.iter().filter(|case| case.matches(filters)).collect())
+}
+
+/// Measures in a process of its own.
+///
+/// # Errors
+/// If this program's own file cannot be found; all else is an outcome.
+pub fn measure(
+    contender: &Contender,
+    args: &CompareArgs,
+    speed: Speed,
+) -> anyhow::Result<Attempt<Outcome>> {
+    let Contender { case, workers, who } = contender;
+    let (mut command, limit, ending) = match who {
+        Who::Runtime(runtime) => {
+            let program = std::env::current_exe().context("cannot find this program's file")?;
+            let mut command = Command::new(program);
+            command.args(["compare", "--measure", case.name, runtime.name, &workers.to_string()]);
+            command.args(["--steps-per-us", &speed.steps_per_us.to_string()]);
+            command.args(["--steps-per-item", &speed.steps_per_item.to_string()]);
+            if args.quick {
+                command.arg("--quick");
+            }
+            (command, LIMIT, Ending::Process)
+        }
+        Who::Program(program) => {
+            let mut command = Command::new("sh");
+            let line = format!("exec {program} \"$@\"");
+            command.args(["-c", &line, "sh", case.name, &workers.to_string()]);
+            command.env("COMPARE_STEPS_PER_US", speed.steps_per_us.to_string());
+            command.env("COMPARE_STEPS_PER_ITEM", speed.steps_per_item.to_string());
+            command.env("COMPARE_QUICK", if args.quick { "1" } else { "0" });
+            (command, Duration::from_secs(args.time_limit), Ending::Group)
+        }
+    };
+    let (began, before) = (Instant::now(), (busy_seconds(), children_seconds()));
+    let output = process::run(&mut command, limit, ending);
+    let (seconds, after) = (began.elapsed().as_secs_f64(), (busy_seconds(), children_seconds()));
+    let grown = |before: Option<f64>, after: Option<f64>| Some(after? - before?);
+    let foreign = grown(before.0, after.0)
+        .zip(grown(before.1, after.1))
+        .map_or(0.0, |(busy, children)| busy - children);
+    let outcome = match output.and_then(|output| Line::read(&output)) {
+        Ok(line) => line.judge(case, args.quick),
+        Err(reason) => Outcome::Failed(reason),
+    };
+    Ok(Attempt::new(outcome, seconds, foreign))
+}
+
+/// Measures a case in this process and prints the line.
+///
+/// # Errors
+/// A case, a runtime or a number that is none.
+pub fn measure_here(words: &[String], quick: bool, speed: Speed) -> anyhow::Result<()> {
+    let [case, runtime, workers] = words else { anyhow::bail!("three words are needed") };
+    let case = cases::find(case).with_context(|| format!("no case is called {case}"))?;
+    let found = runtimes::find(runtime);
+    let runtime = found.with_context(|| format!("no runtime is called {runtime}"))?;
+    let workers = workers.parse().with_context(|| format!("{workers} is no number of workers"))?;
+    let run = runtime.run(case.name);
+    let run = run.with_context(|| format!("{} does not run {}", runtime.name, case.name))?;
+    let line = Line::from(run(&Setting { plan: Plan::new(quick), workers, speed }));
+    println!("{}", serde_json::to_string(&line)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEED: Speed = Speed { steps_per_us: 1, steps_per_item: 1 };
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn each_filter_must_mean_something() {
+        assert_eq!(wanted(&[]).unwrap().len(), CASES.len());
+        assert_eq!(wanted(&words(&["YIELD", "fib"])).unwrap().len(), 3);
+        let error = wanted(&words(&["fib", "nothing"])).unwrap_err().to_string();
+        assert!(error.contains("nothing") && error.contains("--list"), "{error}");
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_refused() {
+        for wrong in [["nothing", "cygnet", "1"], ["fib", "nothing", "1"], ["fib", "cygnet", "x"]] {
+            assert!(measure_here(&words(&wrong), true, SPEED).is_err());
+        }
+        let error = measure_here(&words(&["switch", "serial", "1"]), true, SPEED).unwrap_err();
+        assert_eq!(error.to_string(), "serial does not run switch");
+    }
+}

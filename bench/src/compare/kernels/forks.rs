@@ -1,0 +1,105 @@
+//! The cases that are kernels over [`Fork`]: sizes, repetition, results.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use super::data::{numbers, quicksort, sum};
+use super::{Fork, data, leaves, search, splitmix};
+use crate::compare::cases;
+use crate::compare::measure::{Measured, Setting, repeated, timed, timed_on_copies};
+use std::time::Instant;
+
+/// See the case `join-empty`.
+pub fn nothing<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
+    repeated(setting, |n| {
+        let began = Instant::now();
+        for _ in 0..n {
+            leaves::nothing::<F>(black_box(&mut *scope));
+        }
+        began.elapsed()
+    })
+}
+
+/// See the case `fib`.
+pub fn fib<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
+    let n = setting.size(cases::FIB) as u32;
+    timed(setting, || search::fib::<F>(scope, black_box(n)))
+}
+
+/// See the case `queens`.
+pub fn queens<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
+    let n = setting.size(cases::QUEENS) as u32;
+    timed(setting, || search::queens::<F>(scope, black_box(n)))
+}
+
+/// See the case `tree`.
+pub fn tree<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
+    let nodes = setting.size(cases::TREE) as u64;
+    timed(setting, || search::tree::<F>(scope, black_box(cases::TREE_SEED), nodes))
+}
+
+/// See the case `uneven`.
+pub fn uneven<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
+    let unit = setting.work(Duration::from_micros(setting.size(cases::UNEVEN) as u64));
+    timed(setting, || leaves::uneven::<F>(scope, unit, 1, cases::UNEVEN_LEAVES))
+}
+
+/// See the cases `join-10us` and so on.
+pub fn pair<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>, us: u64) -> Measured {
+    let work = setting.work(Duration::from_micros(us));
+    timed(setting, || leaves::pair::<F>(scope, work))
+}
+
+/// See the case `sum`.
+pub fn sum_of_numbers<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
+    let numbers = numbers(setting.size(cases::NUMBERS));
+    timed(setting, || sum::<F>(scope, black_box(&numbers)))
+}
+
+/// See the case `items`.
+pub fn items<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
+    let (count, steps) = item_size(setting);
+    timed(setting, || data::items::<F>(scope, 0..black_box(count), steps))
+}
+
+/// Items, and the steps of each.
+#[must_use]
+pub fn item_size(setting: &Setting) -> (u64, u64) {
+    (setting.size(cases::ITEMS) as u64, setting.speed.steps_per_item)
+}
+
+/// See the case `quicksort`. The result is a hash of the order.
+pub fn sorting<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
+    let unsorted: Vec<u32> =
+        (0..setting.size(cases::SORTED) as u64).map(|at| (splitmix(at) >> 32) as u32).collect();
+    timed_on_copies(
+        setting,
+        &unsorted,
+        |values| quicksort::<F>(scope, values),
+        |sorted| {
+            assert!(sorted.is_sorted(), "it is not sorted");
+            sorted.iter().fold(0, |hash, &value| splitmix(hash ^ u64::from(value)))
+        },
+    )
+}
+
+/// Entries of a runtime's table: the cases over [`Fork`], measured by `$inside`, which calls what it
+/// is given where `$fork` can fork; and more.
+macro_rules! with_forks {
+    ($fork:ty, $inside:path; $($more:expr),* $(,)?) => {{
+        use $crate::compare::kernels::forks;
+        &[
+            ("join-empty", |s| $inside(s, forks::nothing::<$fork>)),
+            ("fib", |s| $inside(s, forks::fib::<$fork>)),
+            ("queens", |s| $inside(s, forks::queens::<$fork>)),
+            ("tree", |s| $inside(s, forks::tree::<$fork>)),
+            ("quicksort", |s| $inside(s, forks::sorting::<$fork>)),
+            ("uneven", |s| $inside(s, forks::uneven::<$fork>)),
+            ("join-10us", |s| $inside(s, |s, scope| forks::pair::<$fork>(s, scope, 10))),
+            ("join-100us", |s| $inside(s, |s, scope| forks::pair::<$fork>(s, scope, 100))),
+            ("join-1ms", |s| $inside(s, |s, scope| forks::pair::<$fork>(s, scope, 1000))),
+            $($more),*
+        ]
+    }};
+}
+pub(in crate::compare) use with_forks;

@@ -1,0 +1,129 @@
+//! Recursions whose forks are many and tiny.
+
+use super::{Fork, splitmix};
+
+/// The Fibonacci number `n` by its definition: a fork in every call, no cut-off.
+pub fn fib<F: Fork>(scope: &mut F::Scope<'_>, n: u32) -> u64 {
+    if n < 2 {
+        return n.into();
+    }
+    let (a, b) = F::join(scope, |s| fib::<F>(s, n - 1), |s| fib::<F>(s, n - 2));
+    a + b
+}
+
+/// In how many ways `n` queens can stand on a board of `n` by `n`, none attacking another.
+pub fn queens<F: Fork>(scope: &mut F::Scope<'_>, n: u32) -> u64 {
+    row::<F>(scope, Board { all: (1 << n) - 1, columns: 0, left: 0, right: 0 })
+}
+
+/// What the queens of the rows above attack in this row, a bit for each column.
+#[derive(Clone, Copy)]
+struct Board {
+    all: u32,
+    columns: u32,
+    left: u32,
+    right: u32,
+}
+
+/// The ways to fill this row and all below it.
+fn row<F: Fork>(scope: &mut F::Scope<'_>, board: Board) -> u64 {
+    if board.columns == board.all {
+        return 1;
+    }
+    let free = board.all & !(board.columns | board.left | board.right);
+    match free.count_ones() {
+        0 => 0,
+        count => candidates::<F>(scope, board, free, count),
+    }
+}
+
+/// The ways with a queen on one of the `count` columns of `free`: the list is split in halves, a fork
+/// for each candidate but one.
+fn candidates<F: Fork>(scope: &mut F::Scope<'_>, board: Board, free: u32, count: u32) -> u64 {
+    if count == 1 {
+        let Board { all, columns, left, right } = board;
+        let next = Board {
+            all,
+            columns: columns | free,
+            left: (left | free) << 1,
+            right: (right | free) >> 1,
+        };
+        return row::<F>(scope, next);
+    }
+    let half = count / 2;
+    let mut high = free;
+    for _ in 0..half {
+        high &= high - 1;
+    }
+    let low = free ^ high;
+    let (a, b) = F::join(
+        scope,
+        |s| candidates::<F>(s, board, low, half),
+        |s| candidates::<F>(s, board, high, count - half),
+    );
+    a.wrapping_add(b)
+}
+
+/// Walks an unbalanced binary tree of `nodes` nodes and adds up their hashes.
+///
+/// The hash of a node decides how the nodes below it are shared out: the left child gets the part
+/// f * f of them, f being the hash's top byte over 256. So a third on average, and from nothing to
+/// almost all.
+pub fn tree<F: Fork>(scope: &mut F::Scope<'_>, seed: u64, nodes: u64) -> u64 {
+    let hash = splitmix(seed);
+    let below = nodes - 1;
+    let top = hash >> 56;
+    let left = (below * (top * top)) >> 16;
+    let right = below - left;
+    let (left_seed, right_seed) = (hash ^ 1, hash ^ 2);
+    let sum = match (left, right) {
+        (0, 0) => 0,
+        (0, _) => tree::<F>(scope, right_seed, right),
+        (_, 0) => tree::<F>(scope, left_seed, left),
+        _ => {
+            let (a, b) = F::join(
+                scope,
+                |s| tree::<F>(s, left_seed, left),
+                |s| tree::<F>(s, right_seed, right),
+            );
+            a.wrapping_add(b)
+        }
+    };
+    sum.wrapping_add(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Serial;
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_fibonacci() {
+        let numbers: Vec<u64> = (0..10).map(|n| fib::<Serial>(&mut (), n)).collect();
+        assert_eq!(numbers, [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]);
+    }
+
+    #[test]
+    fn the_known_numbers_of_queens() {
+        let numbers: Vec<u64> = (1..9).map(|n| queens::<Serial>(&mut (), n)).collect();
+        assert_eq!(numbers, [1, 0, 0, 2, 10, 4, 40, 92]);
+    }
+
+    #[test]
+    fn a_tree_has_as_many_nodes_as_it_should() {
+        fn count(seed: u64, nodes: u64) -> (u64, u64) {
+            let hash = splitmix(seed);
+            let (below, top) = (nodes - 1, hash >> 56);
+            let left = (below * (top * top)) >> 16;
+            let children = [(hash ^ 1, left), (hash ^ 2, below - left)];
+            let below = children.iter().filter(|(_, nodes)| *nodes > 0);
+            below.fold((1, hash), |(nodes, sum), &(seed, size)| {
+                let (more, hashes) = count(seed, size);
+                (nodes + more, sum.wrapping_add(hashes))
+            })
+        }
+        let (nodes, sum) = count(1, 1000);
+        assert_eq!(nodes, 1000);
+        assert_eq!(tree::<Serial>(&mut (), 1, 1000), sum);
+    }
+}

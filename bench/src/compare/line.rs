@@ -1,0 +1,161 @@
+//! The line that a process prints which has measured a case: this program's own, or another one's.
+
+use serde::{Deserialize, Serialize};
+
+use super::cases::Case;
+use super::measure::Measured;
+use crate::figures::cases::Values;
+
+/// What is printed. docs/compare.md is its specification.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// What the table shall call the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+    /// The program does not know the case, or not with so many workers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
+    /// Why nothing could be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The values by the keys of the case's parts, and `cpu`.
+    #[serde(default, skip_serializing_if = "Values::is_empty")]
+    pub values: Values,
+    /// The result of the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<u64>,
+}
+
+/// What came of an attempt to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Values, and how the program calls itself.
+    Values(Values, Option<String>),
+    /// The program does not run this case.
+    Unknown,
+    /// Nothing, for this reason.
+    Failed(String),
+}
+
+impl From<anyhow::Result<Measured>> for Line {
+    fn from(measured: anyhow::Result<Measured>) -> Line {
+        match measured {
+            Ok(Measured { values, checksum }) => Line { values, checksum, ..Line::default() },
+            Err(error) => Line { error: Some(format!("{error:#}")), ..Line::default() },
+        }
+    }
+}
+
+impl Line {
+    /// Reads what a program has printed.
+    ///
+    /// # Errors
+    /// A sentence, if that is not one such line.
+    pub fn read(output: &[u8]) -> Result<Line, String> {
+        let text = str::from_utf8(output).map_err(|_| "it printed something that is no text")?;
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let line = lines.next().ok_or("it printed nothing")?;
+        if lines.next().is_some() {
+            return Err("it printed more than one line".to_owned());
+        }
+        serde_json::from_str(line).map_err(|error| {
+            let shown: String = line.chars().take(60).collect();
+            format!("it printed `{shown}`, which is not the line that it should print: {error}")
+        })
+    }
+
+    /// Holds the line against what the case demands.
+    #[must_use]
+    pub fn judge(self, case: &Case, quick: bool) -> Outcome {
+        let Line { runtime, unknown, error, values, checksum } = self;
+        if unknown {
+            return Outcome::Unknown;
+        }
+        if let Some(error) = error {
+            return Outcome::Failed(error);
+        }
+        for part in case.parts {
+            match values.get(part.key) {
+                None => return Outcome::Failed(format!("its line has no value `{}`", part.key)),
+                Some(value) if !value.is_finite() || *value < 0.0 => {
+                    return Outcome::Failed(format!("its value `{}` is {value}", part.key));
+                }
+                Some(_) => {}
+            }
+        }
+        match (case.expected(quick), checksum) {
+            (Some(expected), Some(found)) if expected != found => Outcome::Failed(format!(
+                "the result of its work is {found}, which should be {expected}"
+            )),
+            (Some(_), None) => {
+                Outcome::Failed("its line does not tell the result of its work".to_owned())
+            }
+            _ => Outcome::Values(values, runtime),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::find;
+    use super::*;
+
+    fn judged(case: &str, output: &str) -> Outcome {
+        match Line::read(output.as_bytes()) {
+            Ok(line) => line.judge(find(case).unwrap(), false),
+            Err(reason) => Outcome::Failed(reason),
+        }
+    }
+
+    #[track_caller]
+    fn fails(case: &str, output: &str, sentence: &str) {
+        match judged(case, output) {
+            Outcome::Failed(reason) => assert!(reason.contains(sentence), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_good_line_has_the_values_and_the_result() {
+        let line = r#"{"runtime": "go", "values": {"time": 5e7, "cpu": 6e7}, "checksum": 9227465}"#;
+        let values = Values::from([("time".to_owned(), 5e7), ("cpu".to_owned(), 6e7)]);
+        assert_eq!(judged("fib", line), Outcome::Values(values, Some("go".to_owned())));
+    }
+
+    #[test]
+    fn what_the_line_does_not_need_it_may_leave_out_and_more_than_that_is_let_pass() {
+        let line = r#"{"values": {"time": 3}, "version": "1.2"}"#;
+        let values = Values::from([("time".to_owned(), 3.0)]);
+        assert_eq!(judged("yield-2", line), Outcome::Values(values, None));
+    }
+
+    #[test]
+    fn a_program_may_say_that_it_does_not_know_a_case() {
+        assert_eq!(judged("fib", r#"{"unknown": true}"#), Outcome::Unknown);
+    }
+
+    #[test]
+    fn everything_else_is_an_error_in_a_sentence() {
+        fails("fib", "", "printed nothing");
+        fails("fib", "fib: 3 ms", "`fib: 3 ms`");
+        fails("fib", "{}\n{}", "more than one line");
+        fails("fib", r#"{"error": "no threads"}"#, "no threads");
+        fails("fib", "{}", "no value `time`");
+        fails("start-here", r#"{"values": {"p50": 3}}"#, "no value `p99`");
+        fails("fib", r#"{"values": {"time": -1}, "checksum": 9227465}"#, "is -1");
+        fails("fib", r#"{"values": {"time": 1}, "checksum": 5}"#, "should be 9227465");
+        fails("fib", r#"{"values": {"time": 1}}"#, "does not tell the result");
+        assert!(Line::read(b"\xff\xfe").unwrap_err().contains("no text"));
+    }
+
+    #[test]
+    fn what_this_program_prints_it_can_read() {
+        let measured =
+            Measured { values: Values::from([("time".to_owned(), 3.5)]), checksum: Some(7) };
+        let line = Line::from(Ok(measured));
+        let text = serde_json::to_string(&line).unwrap();
+        assert_eq!(Line::read(text.as_bytes()).unwrap(), line);
+        let failed = Line::from(Err(anyhow::anyhow!("no memory")));
+        assert_eq!(failed.error.as_deref(), Some("no memory"));
+    }
+}

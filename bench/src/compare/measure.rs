@@ -1,0 +1,327 @@
+//! Measuring within one process: what a case is told, and what it brings.
+
+use std::hint::{black_box, spin_loop};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+
+use super::cases::ITEM_NANOS;
+use super::kernels::data::item;
+use crate::clock::cpu_time;
+use crate::figures::cases::{CPU, TIME, Values};
+use crate::figures::harness::{Delays, Plan, repeat};
+use crate::figures::memory;
+use crate::figures::work::Work;
+
+/// What a measurement is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// How long to measure.
+    pub plan: Plan,
+    /// Worker threads.
+    pub workers: usize,
+    /// How fast the machine is.
+    pub speed: Speed,
+}
+
+/// How fast the machine is. The same for all processes of a run, so that all have the same work to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Speed {
+    /// Steps of [`Work`] that take a microsecond.
+    pub steps_per_us: u64,
+    /// Steps of an item that takes 20 ns. They are more than its time has room for, since a processor
+    /// works on some items at once.
+    pub steps_per_item: u64,
+}
+
+impl Speed {
+    /// That of this machine, now: the fastest of many trials.
+    #[must_use]
+    pub fn measure() -> Speed {
+        const STEPS: u64 = 24;
+        const ITEMS: u64 = 20_000;
+        let trials = (0..20).map(|_| {
+            let began = Instant::now();
+            black_box((0..black_box(ITEMS)).map(|at| item(at, black_box(STEPS))).sum::<u64>());
+            began.elapsed().as_nanos().max(1) as u64
+        });
+        let fastest = trials.min().unwrap_or(1);
+        let millisecond = Work::calibrate(Duration::from_millis(1));
+        Speed {
+            steps_per_us: (millisecond.steps() / 1000).max(1),
+            steps_per_item: (STEPS * ITEMS * ITEM_NANOS / fastest).max(1),
+        }
+    }
+}
+
+/// A size of a case: the one for figures, and the one for a look.
+#[derive(Clone, Copy, Debug)]
+pub struct Size(pub usize, pub usize);
+
+impl Setting {
+    /// Of a size, the number that holds here.
+    #[must_use]
+    pub fn size(&self, size: Size) -> usize {
+        self.plan.size(size.0, size.1)
+    }
+
+    /// Work that takes so long.
+    #[must_use]
+    pub fn work(&self, length: Duration) -> Work {
+        let steps = u128::from(self.speed.steps_per_us) * length.as_nanos() / 1000;
+        Work::of_steps(u64::try_from(steps).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a process has measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// By the keys of the case's parts; and the processor time.
+    pub values: Values,
+    /// What the work resulted in, if it has a result.
+    pub checksum: Option<u64>,
+}
+
+impl Measured {
+    /// Without a result of the work.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = (&'static str, f64)>) -> Measured {
+        let values = values.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        Measured { values, checksum: None }
+    }
+}
+
+/// Measures `operation`, which performs something the given number of times and says how long that
+/// took.
+pub fn repeated(setting: &Setting, operation: impl FnMut(u64) -> Duration) -> Measured {
+    let cost = repeat(&setting.plan, operation);
+    Measured::of([(TIME, cost.wall), (CPU, cost.cpu)])
+}
+
+/// The same of an operation that deals with so many things at once: the cost of one of them.
+pub fn shared_out(
+    setting: &Setting,
+    things: usize,
+    operation: impl FnMut(u64) -> Duration,
+) -> Measured {
+    let mut measured = repeated(setting, operation);
+    measured.values.values_mut().for_each(|value| *value /= things as f64);
+    measured
+}
+
+/// Measures work that has a result, which must be the same each time.
+///
+/// # Panics
+/// If it is not.
+pub fn timed(setting: &Setting, mut work: impl FnMut() -> u64) -> Measured {
+    let mut expected = None;
+    let mut measured = repeated(setting, |n| {
+        let mut result = 0;
+        let began = Instant::now();
+        for _ in 0..n {
+            result = black_box(work());
+        }
+        let time = began.elapsed();
+        assert_eq!(result, *expected.get_or_insert(result), "the work had another result before");
+        time
+    });
+    measured.checksum = expected;
+    measured
+}
+
+/// Measures work on a copy of something, which is made before the clock starts.
+///
+/// # Panics
+/// If the result is not the same each time.
+pub fn timed_on_copies<T: Clone>(
+    setting: &Setting,
+    original: &[T],
+    mut work: impl FnMut(&mut [T]),
+    result: impl Fn(&[T]) -> u64,
+) -> Measured {
+    let mut copy = original.to_vec();
+    let mut expected = None;
+    let mut measured = repeated(setting, |n| {
+        let mut time = Duration::ZERO;
+        for _ in 0..n {
+            copy.clone_from_slice(original);
+            let began = Instant::now();
+            work(black_box(&mut copy));
+            time += began.elapsed();
+        }
+        let result = result(&copy);
+        assert_eq!(result, *expected.get_or_insert(result), "the work had another result before");
+        time
+    });
+    measured.checksum = expected;
+    measured
+}
+
+/// From a spawn to the first instruction.
+pub type Delay = (Instant, Instant);
+
+/// What lies between two spawns of the case `start-elsewhere`, so that the other worker has found out
+/// that there is nothing; what the child does, so that it is worth having been taken; and how long its
+/// parent computes at most, since a runtime may have put the child where nobody else can take it.
+pub const ELSEWHERE_GAP: Duration = Duration::from_micros(5);
+/// See [`ELSEWHERE_GAP`].
+pub const ELSEWHERE_WORK: Duration = Duration::from_micros(20);
+/// See [`ELSEWHERE_GAP`].
+pub const ELSEWHERE_LIMIT: Duration = Duration::from_millis(2);
+/// What lies between two spawns of the case `start-outside`: all workers are asleep.
+pub const OUTSIDE_GAP: Duration = Duration::from_micros(200);
+
+/// Spawns between two looks at the clock that says when to stop.
+const BLOCK: u64 = 64;
+
+/// Measures delays that come in blocks of the given number: p50 and p99.
+pub fn delays(setting: &Setting, mut block: impl FnMut(u64) -> Vec<Delay>) -> Measured {
+    let Setting { plan, .. } = setting;
+    let began = Instant::now();
+    while began.elapsed() < plan.warm_up {
+        block(BLOCK);
+    }
+    let mut delays = Delays::new();
+    let began = Instant::now();
+    while began.elapsed() < plan.measured {
+        block(BLOCK).into_iter().for_each(|(from, to)| delays.add(from, to));
+    }
+    let (p50, p99) = delays.p50_and_p99();
+    Measured::of([("p50", p50), ("p99", p99)])
+}
+
+/// Computes for so long, without a call that a scheduler could see.
+pub fn spin(length: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < length {
+        spin_loop();
+    }
+}
+
+/// Computes until something is so, or for the given time if that is shorter.
+pub fn spin_until(limit: Duration, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() && began.elapsed() < limit {
+        spin_loop();
+    }
+}
+
+/// What `count` things take that `make` makes, which must have been made once before.
+///
+/// # Errors
+/// Not enough memory, or a kernel that does not tell.
+pub fn memory_of<T>(
+    count: usize,
+    at_most: usize,
+    make: impl FnOnce(usize) -> T,
+) -> anyhow::Result<(f64, T)> {
+    memory::need(count * at_most)?;
+    let base = memory::settled()?;
+    let made = make(count);
+    let full = memory::used()?;
+    Ok(((full - base) / count as f64, made))
+}
+
+/// What lies between two jobs of the control loop, and how long each takes.
+const PERIOD: Duration = Duration::from_millis(10);
+const CONTROL_JOB: Duration = Duration::from_micros(100);
+/// Jobs of the control loop.
+const CONTROL_JOBS: Size = Size(200, 10);
+
+/// A job of the control loop.
+#[derive(Clone, Debug)]
+pub struct ControlJob {
+    work: Work,
+    done: Arc<AtomicUsize>,
+}
+
+impl ControlJob {
+    /// Does it.
+    pub fn run(self) {
+        self.work.run(1);
+        self.done.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Submits a job every 10 ms, and adds up the processor time of the process meanwhile.
+///
+/// # Errors
+/// A job that is not done a second after the last was submitted.
+pub fn control_loop(
+    setting: &Setting,
+    mut submit: impl FnMut(ControlJob),
+) -> anyhow::Result<Measured> {
+    let jobs = setting.size(CONTROL_JOBS);
+    let job = ControlJob { work: setting.work(CONTROL_JOB), done: Arc::default() };
+    // Once beforehand: threads start, pages are touched.
+    submit(job.clone());
+    std::thread::sleep(PERIOD);
+    let cpu_before = cpu_time();
+    for _ in 0..jobs {
+        submit(job.clone());
+        std::thread::sleep(PERIOD);
+    }
+    let cpu = cpu_time().saturating_sub(cpu_before);
+    let late = Instant::now();
+    while job.done.load(Ordering::Acquire) <= jobs {
+        ensure!(late.elapsed() < Duration::from_secs(1), "a job of the control loop was lost");
+        std::thread::yield_now();
+    }
+    Ok(Measured::of([(CPU, cpu.as_nanos() as f64 / jobs as f64)]))
+}
+
+#[cfg(test)]
+pub(super) fn moment(workers: usize) -> Setting {
+    let plan = Plan { warm_up: Duration::ZERO, measured: Duration::from_millis(1), quick: true };
+    Setting { plan, workers, speed: Speed { steps_per_us: 10, steps_per_item: 2 } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_steps_in_proportion_to_its_length() {
+        let speed = Speed { steps_per_us: 300, ..moment(1).speed };
+        let setting = Setting { speed, ..moment(1) };
+        assert_eq!(setting.work(Duration::from_millis(2)).steps(), 600_000);
+        assert_eq!(setting.work(Duration::from_nanos(20)).steps(), 6);
+    }
+
+    #[test]
+    fn the_speed_of_this_machine_is_some() {
+        let Speed { steps_per_us, steps_per_item } = Speed::measure();
+        assert!(steps_per_us > 1 && (1..1000).contains(&steps_per_item));
+    }
+
+    #[test]
+    fn the_result_goes_with_the_time() {
+        let measured = timed(&moment(1), || 7);
+        assert_eq!(measured.checksum, Some(7));
+        assert!(measured.values[TIME] > 0.0 && measured.values.contains_key(CPU));
+    }
+
+    #[test]
+    #[should_panic(expected = "another result")]
+    fn a_result_that_changes_is_an_error() {
+        let mut calls = 0;
+        timed(&moment(1), || {
+            calls += 1;
+            calls
+        });
+    }
+
+    #[test]
+    fn each_copy_is_worked_on_once() {
+        let measured = timed_on_copies(&moment(1), &[1, 2], |v| v[0] += 1, |v| v[0]);
+        assert_eq!(measured.checksum, Some(2));
+    }
+
+    #[test]
+    fn a_thing_among_many_has_its_share_of_the_cost() {
+        let measured = shared_out(&moment(1), 10, Duration::from_micros);
+        assert_eq!(measured.values[TIME], 100.0);
+    }
+}

@@ -1,0 +1,237 @@
+//! The page as a picture (SVG): how many times as long as cygnet everybody takes, case by case.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::cases::{Case, Part};
+use super::contenders::workers;
+use super::page::Page;
+use super::runtimes::RUNTIMES;
+
+/// Numbers of workers that have a panel each.
+const PANELS: [usize; 2] = [1, 2];
+const WIDTH: u32 = 980;
+/// Of a line of a panel, of the legend above both, and what a panel needs besides its lines.
+const LINE: u32 = 18;
+const LEGEND: u32 = 70;
+const FRAME: u32 = 70;
+const NAMES: u32 = 150;
+const FONT: &str = "sans-serif";
+/// Ratios beyond these are drawn at the edge.
+const RANGE: (f64, f64) = (0.1, 1000.0);
+
+/// Fails early if nothing could be written there.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn check(file: &Path) -> anyhow::Result<()> {
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    opened.map(drop).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Draws the page into a file.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn draw(page: &Page, file: &Path) -> anyhow::Result<()> {
+    std::fs::write(file, svg(page)?).context("cannot write it")
+}
+
+/// A line of a panel: the case, and whoever ran it with the ratio to cygnet.
+struct Line {
+    name: String,
+    points: Vec<(String, f64)>,
+}
+
+/// The lines of a panel: the cases that cygnet and somebody else ran with so many workers.
+fn lines(page: &Page, workers: usize) -> Vec<Line> {
+    let parts = page.cases().flat_map(|case| case.parts.iter().map(move |part| (case, part)));
+    parts.filter_map(|(case, part)| line(page, workers, case, part)).collect()
+}
+
+fn line(page: &Page, workers: usize, case: &Case, part: &Part) -> Option<Line> {
+    let with = || page.rows_of(case.name).filter(|row| row.workers == workers);
+    let ours = with().find(|row| row.runtime == "cygnet")?.figures.get(part.key)?.value;
+    let others = with().filter(|row| row.runtime != "cygnet");
+    let points: Vec<_> = others
+        .filter_map(|row| Some((row.runtime.clone(), row.figures.get(part.key)?.value / ours)))
+        .filter(|(_, ratio)| ratio.is_finite() && *ratio > 0.0)
+        .collect();
+    let name = [case.name, part.label].join(" ");
+    (!points.is_empty()).then(|| Line { name: name.trim().to_owned(), points })
+}
+
+/// Who is in the picture: the runtimes in the order of their tables, then the programs.
+fn names<'a>(lines: impl Iterator<Item = &'a Line>) -> Vec<String> {
+    let found: BTreeSet<String> =
+        lines.flat_map(|line| &line.points).map(|(name, _)| name.clone()).collect();
+    let place = |name: &String| RUNTIMES.iter().position(|runtime| runtime.name == name);
+    let mut names: Vec<String> = found.into_iter().collect();
+    names.sort_by_key(|name| place(name).unwrap_or(RUNTIMES.len()));
+    names
+}
+
+/// The picture.
+///
+/// # Errors
+/// One of the library that draws it.
+pub fn svg(page: &Page) -> anyhow::Result<String> {
+    let panels: Vec<(usize, Vec<Line>)> =
+        PANELS.iter().map(|&workers| (workers, lines(page, workers))).collect();
+    let names = names(panels.iter().flat_map(|(_, lines)| lines));
+    let heights: Vec<u32> = panels.iter().map(|(_, l)| l.len() as u32 * LINE + FRAME).collect();
+    let mut text = String::new();
+    {
+        let size = (WIDTH, LEGEND + heights.iter().sum::<u32>());
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        let failed = |error| anyhow!("cannot draw: {error}");
+        root.fill(&WHITE).map_err(failed)?;
+        let (top, mut rest) = root.split_vertically(LEGEND);
+        legend(&top, &names).map_err(failed)?;
+        for ((workers, lines), height) in panels.iter().zip(heights) {
+            let (area, below) = rest.split_vertically(height);
+            rest = below;
+            if !lines.is_empty() {
+                panel(&area, *workers, lines, &names).map_err(failed)?;
+            }
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>>;
+
+/// Colours that can be told apart on white, also by most who see few (after Okabe and Ito).
+const COLOURS: [RGBColor; 11] = [
+    RGBColor(0x77, 0x77, 0x77),
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0x56, 0xB4, 0xE9),
+    RGBColor(0x00, 0x9E, 0x73),
+    RGBColor(0xD5, 0x5E, 0x00),
+    RGBColor(0xCC, 0x79, 0xA7),
+    RGBColor(0x6A, 0x3D, 0x9A),
+    RGBColor(0xE6, 0x9F, 0x00),
+    RGBColor(0x8C, 0x56, 0x4B),
+    RGBColor(0x00, 0x00, 0x00),
+    RGBColor(0xB2, 0x18, 0x2B),
+];
+
+/// The colour of a name: its place in the legend.
+fn colour(names: &[String], name: &str) -> RGBColor {
+    let at = names.iter().position(|known| known == name).unwrap_or_default();
+    COLOURS[at % COLOURS.len()]
+}
+
+fn legend(area: &Area<'_>, names: &[String]) -> Drawn {
+    let title = "Time, or memory, over that of cygnet (right of the line: cygnet takes less)";
+    area.draw(&Text::new(title, (10, 8), (FONT, 16)))?;
+    let width = (WIDTH as i32 - 20) / (names.len() as i32).max(1);
+    for (at, name) in names.iter().enumerate() {
+        let x = 18 + at as i32 * width;
+        area.draw(&Circle::new((x, 48), 5, colour(names, name).filled()))?;
+        area.draw(&Text::new(name.clone(), (x + 9, 41), (FONT, 13)))?;
+    }
+    Ok(())
+}
+
+fn panel(area: &Area<'_>, count: usize, lines: &[Line], names: &[String]) -> Drawn {
+    let ratios = || lines.iter().flat_map(|line| &line.points).map(|(_, ratio)| *ratio);
+    let low = ratios().fold(0.5, f64::min).max(RANGE.0) * 0.8;
+    let high = ratios().fold(2.0, f64::max).min(RANGE.1) * 1.25;
+    let height = lines.len() as f64;
+    let mut chart = ChartBuilder::on(area)
+        .caption(workers(count), (FONT, 14))
+        .margin_right(20)
+        .x_label_area_size(30)
+        .y_label_area_size(NAMES)
+        .build_cartesian_2d((low..high).log_scale(), 0.0..height)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .disable_y_axis()
+        .y_labels(0)
+        .x_label_formatter(&|x| format!("{x}"))
+        .label_style((FONT, 12))
+        .light_line_style(WHITE)
+        .draw()?;
+    chart.draw_series([PathElement::new([(1.0, 0.0), (1.0, height)], BLACK.stroke_width(2))])?;
+    for (at, line) in lines.iter().enumerate() {
+        let y = height - at as f64 - 0.5;
+        let thin = BLACK.mix(0.15);
+        chart.draw_series([PathElement::new([(low, y), (high, y)], thin)])?;
+        for (name, ratio) in &line.points {
+            let at = (ratio.clamp(low, high), y);
+            chart.draw_series([Circle::new(at, 5, colour(names, name).mix(0.85).filled())])?;
+        }
+        let (_, pixel) = chart.backend_coord(&(low, y));
+        let (_, first) = area.get_base_pixel();
+        area.draw(&Text::new(line.name.clone(), (8, pixel - first - 7), (FONT, 13)))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::tests::{page, row};
+    use super::*;
+
+    fn some() -> Page {
+        page(vec![
+            row("fib", "serial", 1, &[30e6]),
+            row("fib", "cygnet", 1, &[60e6]),
+            row("fib", "cygnet", 2, &[30e6]),
+            row("fib", "rayon", 2, &[150e6]),
+            row("tree", "a <b> & \"c\"", 2, &[1.0]),
+            row("tree", "cygnet", 2, &[3e9]),
+            row("queens", "rayon", 2, &[150e6]),
+        ])
+    }
+
+    /// The names of the elements that are open at the end of each tag; empty at the end of it all.
+    fn open_elements(svg: &str) -> Vec<String> {
+        let mut open = Vec::new();
+        let mut rest = svg;
+        while let Some((_, tag)) = rest.split_once('<') {
+            let (tag, after) = tag.split_once('>').expect("each tag ends");
+            assert!(!tag.contains('<'), "{tag}");
+            rest = after;
+            let name = tag.split_whitespace().next().expect("each tag has a name");
+            if let Some(closed) = name.strip_prefix('/') {
+                assert_eq!(open.pop().as_deref(), Some(closed));
+            } else if !tag.ends_with('/') && !tag.starts_with(['?', '!']) {
+                open.push(name.to_owned());
+            }
+        }
+        open
+    }
+
+    #[test]
+    fn the_picture_is_well_formed_and_names_everybody() {
+        let svg = svg(&some()).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        assert_eq!(open_elements(&svg), Vec::<String>::new());
+        for name in ["rayon", "serial", "a &lt;b&gt; &amp;", "fib", "tree", "1 worker", "2 workers"]
+        {
+            assert!(svg.contains(name), "{name}: {svg}");
+        }
+        assert!(!svg.contains("queens"), "cygnet has not run it");
+    }
+
+    #[test]
+    fn an_empty_page_has_a_picture_too() {
+        assert_eq!(open_elements(&svg(&page(Vec::new())).unwrap()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_found_out_beforehand() {
+        let error = check(Path::new("/nonexistent/plot.svg")).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot write /nonexistent/plot.svg"));
+    }
+}

@@ -1,0 +1,128 @@
+//! A process that may take so long and print so much, and is ended if it does not keep to that.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a process may print.
+const OUTPUT: u64 = 64 << 10;
+/// Between two looks whether a process has ended that has closed its output.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Whom the end of the time takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The process.
+    Process,
+    /// All that it has started too. It gets a process group of its own for that, so the terminal's
+    /// Ctrl-C does not reach it.
+    Group,
+}
+
+/// Runs a command to its end, and returns what it has printed.
+///
+/// # Errors
+/// A sentence: it cannot be started, fails, prints too much, or takes longer than `limit`.
+pub fn run(command: &mut Command, limit: Duration, ending: Ending) -> Result<Vec<u8>, String> {
+    let deadline = Instant::now() + limit;
+    if ending == Ending::Group {
+        command.process_group(0);
+    }
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("it cannot be started: {error}"))?;
+    let ended = wait(&mut child, deadline);
+    if !matches!(ended, Ok(Some(_))) {
+        end(&mut child, ending);
+    }
+    match ended {
+        Ok(Some(output)) => Ok(output),
+        Ok(None) => Err(format!("it had not ended after {} s", limit.as_secs_f64())),
+        Err(reason) => Err(reason),
+    }
+}
+
+/// What a process has printed until its end; none if it has not ended at the deadline.
+fn wait(child: &mut Child, deadline: Instant) -> Result<Option<Vec<u8>>, String> {
+    let stdout = child.stdout.take().expect("it was asked for");
+    let (sender, output) = mpsc::channel();
+    // Not joined: a pipe that a stranger holds open must not hold up this program.
+    thread::spawn(move || {
+        let mut output = Vec::new();
+        let read: io::Result<usize> = stdout.take(OUTPUT + 1).read_to_end(&mut output);
+        let _ = sender.send(read.map(|_| output));
+    });
+    let output = match output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(Ok(output)) if output.len() as u64 <= OUTPUT => output,
+        Ok(Ok(_)) => return Err(format!("it printed more than {} KiB", OUTPUT >> 10)),
+        Ok(Err(error)) => return Err(format!("its output cannot be read: {error}")),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
+    };
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(Some(output)),
+            Ok(Some(status)) => return Err(format!("it failed: {status}")),
+            Ok(None) if Instant::now() >= deadline => return Ok(None),
+            Ok(None) => thread::sleep(LOOK),
+            Err(error) => return Err(format!("it cannot be waited for: {error}")),
+        }
+    }
+}
+
+/// Ends a process, unless it has ended by itself and been waited for.
+fn end(child: &mut Child, ending: Ending) {
+    if let Ok(None) = child.try_wait() {
+        if ending == Ending::Group {
+            let group = -child.id().cast_signed();
+            // SAFETY: a system call without pointers. The group is that of a child that has not been
+            // waited for, so its number belongs to nobody else.
+            unsafe { libc::kill(group, libc::SIGKILL) };
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> Result<Vec<u8>, String> {
+        let mut command = Command::new("sh");
+        run(command.args(["-c", script]).stderr(Stdio::null()), limit, Ending::Group)
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(200);
+
+    #[test]
+    fn what_it_prints_comes_back() {
+        assert_eq!(shell("echo 7", LONG).unwrap(), b"7\n");
+    }
+
+    #[test]
+    fn failure_is_a_sentence() {
+        assert!(shell("exit 3", LONG).unwrap_err().contains("exit status: 3"));
+        assert!(shell("kill -SEGV $$", LONG).unwrap_err().contains("signal: 11"));
+        let missing = run(&mut Command::new("/nonexistent/program"), LONG, Ending::Process);
+        assert!(missing.unwrap_err().contains("cannot be started"));
+    }
+
+    #[test]
+    fn too_much_is_cut_off() {
+        assert!(shell("yes", LONG).unwrap_err().contains("more than 64 KiB"));
+    }
+
+    #[test]
+    fn it_ends_at_the_limit_with_all_that_it_has_started() {
+        let began = Instant::now();
+        assert!(shell("sleep 60 & sleep 60", SHORT).unwrap_err().contains("after 0.2 s"));
+        assert!(shell("exec >&-; sleep 60", SHORT).unwrap_err().contains("after 0.2 s"));
+        assert!(began.elapsed() < LONG / 2);
+    }
+}

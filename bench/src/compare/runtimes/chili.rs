@@ -1,0 +1,45 @@
+//! chili: forks, and nothing else.
+
+use std::num::NonZero;
+
+use anyhow::Context;
+use chili::{Config, Scope, ThreadPool};
+
+use super::Table;
+use crate::compare::kernels::Fork;
+use crate::compare::kernels::forks::with_forks;
+use crate::compare::measure::{Measured, Setting};
+
+/// What it runs.
+pub const TABLE: Table = with_forks!(Chili, inside;
+    ("sum", |s| inside(s, forks::sum_of_numbers::<Chili>)),
+    ("items", |s| inside(s, forks::items::<Chili>)),
+);
+
+/// Forks of jobs: [`Scope::join`].
+#[derive(Debug)]
+pub struct Chili;
+
+impl Fork for Chili {
+    type Scope<'s> = Scope<'s>;
+
+    fn join<A, B, RA, RB>(scope: &mut Scope<'_>, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(&mut Scope<'_>) -> RA + Send,
+        B: FnOnce(&mut Scope<'_>) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        scope.join(a, b)
+    }
+}
+
+/// On this thread, which is one of the workers.
+fn inside(
+    setting: &Setting,
+    kernel: impl FnOnce(&Setting, &mut Scope<'_>) -> Measured,
+) -> anyhow::Result<Measured> {
+    let thread_count = Some(NonZero::new(setting.workers).context("no workers")?);
+    let pool = ThreadPool::with_config(Config { thread_count, ..Config::default() });
+    Ok(kernel(setting, &mut pool.scope()))
+}

@@ -1,0 +1,166 @@
+//! cygnet itself: the calls are those of `bench`, the forks are [`cygnet::join`].
+
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use cygnet::Unparker;
+
+use super::Table;
+use crate::compare::cases;
+use crate::compare::kernels::Fork;
+use crate::compare::kernels::forks::{self, with_forks};
+use crate::compare::measure::{
+    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, control_loop,
+    delays, repeated, shared_out,
+};
+use crate::figures::work::Work;
+use crate::figures::{balance, memory, ops};
+
+/// What it runs.
+pub const TABLE: Table = with_forks!(Cygnet, inside;
+    ("switch", |s| Ok(repeated(s, ops::coroutine_switches))),
+    ("spawn-join", |s| looped(s, ops::spawn_join_in_place)),
+    ("spawn-join-parked", |s| looped(s, spawn_join_parked)),
+    ("batch", batch),
+    ("batch-parked", batch_parked),
+    ("start-here", start_here),
+    ("start-elsewhere", start_elsewhere),
+    ("start-outside", start_outside),
+    ("spawn-outside", |s| {
+        let runtime = ops::runtime(s.workers);
+        Ok(repeated(s, |n| ops::spawn_from_outside(&runtime, n)))
+    }),
+    ("block-on", block_on),
+    ("yield-2", |s| looped(s, |n| ops::yields(n, 2))),
+    ("yield-1000", |s| looped(s, |n| ops::yields(n, 1000))),
+    ("ping-pong", |s| looped(s, ops::ping_pong_at_home)),
+    ("ping-pong-across", |s| looped(s, ops::ping_pong_across)),
+    ("parked-memory", |s| {
+        Ok(Measured { values: memory::parked(s.size(cases::PARKED))?, checksum: None })
+    }),
+    ("wait-once", wait_once),
+    ("sum", sum),
+    ("items", items),
+    ("control-loop", |s| {
+        let runtime = ops::runtime(s.workers);
+        control_loop(s, |job: ControlJob| runtime.spawn(move || job.run()).detach())
+    }),
+);
+
+/// Forks of tasks: [`cygnet::join`].
+#[derive(Debug)]
+pub struct Cygnet;
+
+impl Fork for Cygnet {
+    type Scope<'s> = ();
+
+    fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(&mut ()) -> RA + Send,
+        B: FnOnce(&mut ()) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        cygnet::join(|| a(&mut ()), || b(&mut ()))
+    }
+}
+
+/// Inside a task.
+fn inside(
+    setting: &Setting,
+    kernel: impl FnOnce(&Setting, &mut ()) -> Measured + Send,
+) -> anyhow::Result<Measured> {
+    Ok(ops::runtime(setting.workers).block_on(|| kernel(setting, &mut ())))
+}
+
+/// An operation of `bench`, inside a task.
+fn looped(
+    setting: &Setting,
+    operation: impl FnMut(u64) -> Duration + Send,
+) -> anyhow::Result<Measured> {
+    inside(setting, |setting, ()| repeated(setting, operation))
+}
+
+/// The sum of numbers in memory. This is the place for a parallel loop of the library.
+fn sum(setting: &Setting) -> anyhow::Result<Measured> {
+    inside(setting, forks::sum_of_numbers::<Cygnet>)
+}
+
+/// The sum of items that are computed. This is the place for a parallel loop of the library.
+fn items(setting: &Setting) -> anyhow::Result<Measured> {
+    inside(setting, forks::items::<Cygnet>)
+}
+
+/// One child at a time that parks once.
+fn spawn_join_parked(n: u64) -> Duration {
+    let (parent, child) = (&cygnet::unparker(), &Mutex::new(None));
+    cygnet::scope(|scope| {
+        let began = Instant::now();
+        for i in 0..n {
+            let task = scope.spawn(move || {
+                *child.lock().expect("nobody panics") = Some(cygnet::unparker());
+                parent.unpark();
+                let _ = cygnet::park();
+                black_box(i)
+            });
+            let _ = cygnet::park();
+            let started: Option<Unparker> = child.lock().expect("nobody panics").take();
+            started.expect("the child has woken its parent").unpark();
+            black_box(task.join().ok());
+        }
+        began.elapsed()
+    })
+}
+
+fn batch(setting: &Setting) -> anyhow::Result<Measured> {
+    let size = setting.size(cases::BATCH);
+    inside(setting, |setting, ()| shared_out(setting, size, |n| ops::batches(n, size)))
+}
+
+fn batch_parked(setting: &Setting) -> anyhow::Result<Measured> {
+    let size = setting.size(cases::PARKED_BATCH);
+    inside(setting, |setting, ()| {
+        shared_out(setting, size, |n| {
+            (0..n).map(|_| balance::woken_together(size as u32, Work::NONE)).sum()
+        })
+    })
+}
+
+fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
+    let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
+    looped(setting, |n| (0..n).map(|_| balance::woken_together(tasks as u32, work)).sum())
+}
+
+fn start_here(setting: &Setting) -> anyhow::Result<Measured> {
+    inside(setting, |setting, ()| delays(setting, |n| block(n, ops::start_in_place)))
+}
+
+fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
+    let work = setting.work(ELSEWHERE_WORK);
+    inside(setting, |setting, ()| {
+        delays(setting, |n| block(n, || ops::start_elsewhere(ELSEWHERE_GAP, work)))
+    })
+}
+
+fn start_outside(setting: &Setting) -> anyhow::Result<Measured> {
+    let runtime = ops::runtime(setting.workers);
+    Ok(delays(setting, |n| block(n, || ops::start_from_outside(&runtime, OUTSIDE_GAP))))
+}
+
+fn block(n: u64, mut start: impl FnMut() -> Delay) -> Vec<Delay> {
+    (0..n).map(|_| start()).collect()
+}
+
+fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
+    let runtime = ops::runtime(setting.workers);
+    Ok(repeated(setting, |n| {
+        let began = Instant::now();
+        for i in 0..n {
+            runtime.block_on(|| {
+                black_box(i);
+            });
+        }
+        began.elapsed()
+    }))
+}

@@ -1,0 +1,293 @@
+//! may: stackful coroutines that change threads.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use may::coroutine::{self, Coroutine, JoinHandle};
+use may::go;
+
+use super::Table;
+use crate::compare::cases;
+use crate::compare::kernels::{Fork, forks};
+use crate::compare::measure::{
+    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
+    Setting, control_loop, delays, memory_of, repeated, shared_out, spin, spin_until,
+};
+use crate::figures::work::Work;
+
+/// What it runs: a coroutine for each of a million forks is not what it is made for.
+pub const TABLE: Table = &[
+    ("spawn-join", |s| Ok(inside(s, |s| repeated(s, spawn_join)))),
+    ("spawn-join-parked", |s| Ok(inside(s, |s| repeated(s, spawn_join_parked)))),
+    ("batch", batch),
+    ("batch-parked", batch_parked),
+    ("start-here", |s| Ok(inside(s, |s| delays(s, |n| (0..n).map(|_| start_here()).collect())))),
+    ("start-elsewhere", start_elsewhere),
+    ("start-outside", start_outside),
+    ("spawn-outside", spawn_outside),
+    ("block-on", spawn_outside),
+    ("yield-2", |s| yields(s, 2)),
+    ("yield-1000", |s| yields(s, 1000)),
+    ("ping-pong", |s| Ok(inside(s, |s| repeated(s, ping_pong)))),
+    ("parked-memory", parked_memory),
+    ("uneven", |s| Ok(inside(s, |s| forks::uneven::<May>(s, &mut ())))),
+    ("join-10us", |s| Ok(inside(s, |s| forks::pair::<May>(s, &mut (), 10)))),
+    ("join-100us", |s| Ok(inside(s, |s| forks::pair::<May>(s, &mut (), 100)))),
+    ("join-1ms", |s| Ok(inside(s, |s| forks::pair::<May>(s, &mut (), 1000)))),
+    ("wait-once", wait_once),
+    ("control-loop", |s| {
+        configure(s);
+        control_loop(s, |job: ControlJob| drop(go!(|| job.run())))
+    }),
+];
+
+/// A fork is a coroutine.
+struct May;
+
+impl Fork for May {
+    type Scope<'s> = ();
+
+    fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(&mut ()) -> RA + Send,
+        B: FnOnce(&mut ()) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        let mut result = None;
+        let a = coroutine::scope(|scope| {
+            go!(scope, || result = Some(b(&mut ())));
+            a(&mut ())
+        });
+        (a, result.expect("a scope waits"))
+    }
+}
+
+/// Only the first call in a process has an effect: there is one scheduler.
+fn configure(setting: &Setting) {
+    may::config().set_workers(setting.workers);
+}
+
+fn end<T>(task: JoinHandle<T>) -> T {
+    task.join().expect("no coroutine panics")
+}
+
+/// Inside a coroutine.
+fn inside(
+    setting: &Setting,
+    kernel: impl FnOnce(&Setting) -> Measured + Send + 'static,
+) -> Measured {
+    configure(setting);
+    let setting = *setting;
+    end(go!(move || kernel(&setting)))
+}
+
+fn spawn_join(n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        black_box(end(go!(move || black_box(i))));
+    }
+    began.elapsed()
+}
+
+fn spawn_join_parked(n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        let parent = coroutine::current();
+        let child = go!(move || {
+            parent.unpark();
+            coroutine::park();
+            black_box(i)
+        });
+        coroutine::park();
+        child.coroutine().unpark();
+        black_box(end(child));
+    }
+    began.elapsed()
+}
+
+fn batch(setting: &Setting) -> anyhow::Result<Measured> {
+    let size = setting.size(cases::MAY_BATCH);
+    Ok(inside(setting, move |setting| {
+        let mut children = Vec::with_capacity(size);
+        shared_out(setting, size, |n| {
+            let began = Instant::now();
+            for _ in 0..n {
+                for i in 0..size {
+                    children.push(go!(move || black_box(i)));
+                }
+                for child in children.drain(..) {
+                    black_box(end(child));
+                }
+            }
+            began.elapsed()
+        })
+    }))
+}
+
+/// Coroutines that have started and are about to wait, and the one that waits for them.
+struct Gate {
+    missing: AtomicUsize,
+    waiter: Coroutine,
+}
+
+impl Gate {
+    fn new(count: usize) -> Arc<Gate> {
+        Arc::new(Gate { missing: AtomicUsize::new(count), waiter: coroutine::current() })
+    }
+
+    fn pass(&self) {
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.waiter.unpark();
+        }
+    }
+
+    fn wait(&self) {
+        while self.missing.load(Ordering::Acquire) > 0 {
+            coroutine::park();
+        }
+    }
+}
+
+/// Coroutines that wait once and then do some work; they wait when it returns.
+fn waiters(tasks: usize, work: Work) -> Vec<JoinHandle<u64>> {
+    let gate = Gate::new(tasks);
+    let spawn = |seed| {
+        let gate = Arc::clone(&gate);
+        go!(move || {
+            gate.pass();
+            drop(gate);
+            coroutine::park();
+            work.run(seed)
+        })
+    };
+    let children = (0..tasks as u64).map(spawn).collect();
+    gate.wait();
+    children
+}
+
+fn wake(children: Vec<JoinHandle<u64>>) {
+    children.iter().for_each(|child| child.coroutine().unpark());
+    for child in children {
+        end(child);
+    }
+}
+
+fn wait_and_compute(n: u64, tasks: usize, work: Work) -> Duration {
+    let began = Instant::now();
+    (0..n).for_each(|_| wake(waiters(tasks, work)));
+    began.elapsed()
+}
+
+fn batch_parked(setting: &Setting) -> anyhow::Result<Measured> {
+    let size = setting.size(cases::PARKED_BATCH);
+    Ok(inside(setting, move |setting| {
+        shared_out(setting, size, |n| wait_and_compute(n, size, Work::NONE))
+    }))
+}
+
+fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
+    let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
+    Ok(inside(setting, move |setting| repeated(setting, |n| wait_and_compute(n, tasks, work))))
+}
+
+fn start_here() -> Delay {
+    let before = Instant::now();
+    (before, end(go!(Instant::now)))
+}
+
+fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
+    let work = setting.work(ELSEWHERE_WORK);
+    let start = move || -> Delay {
+        spin(ELSEWHERE_GAP);
+        let before = Instant::now();
+        let child = go!(move || {
+            let started = Instant::now();
+            work.run(1);
+            started
+        });
+        spin_until(ELSEWHERE_LIMIT, || child.is_done());
+        (before, end(child))
+    };
+    Ok(inside(setting, move |setting| delays(setting, |n| (0..n).map(|_| start()).collect())))
+}
+
+fn start_outside(setting: &Setting) -> anyhow::Result<Measured> {
+    configure(setting);
+    let start = || -> Delay {
+        std::thread::sleep(OUTSIDE_GAP);
+        start_here()
+    };
+    Ok(delays(setting, |n| (0..n).map(|_| start()).collect()))
+}
+
+fn spawn_outside(setting: &Setting) -> anyhow::Result<Measured> {
+    configure(setting);
+    Ok(repeated(setting, spawn_join))
+}
+
+fn yields(setting: &Setting, tasks: usize) -> anyhow::Result<Measured> {
+    let each = setting.size(cases::YIELDS);
+    Ok(inside(setting, move |setting| {
+        shared_out(setting, each * tasks, |n| take_turns(each * n as usize, tasks))
+    }))
+}
+
+fn take_turns(rounds: usize, tasks: usize) -> Duration {
+    let (gate, go) = (Gate::new(tasks - 1), Arc::new(AtomicBool::new(false)));
+    let others: Vec<_> = (1..tasks)
+        .map(|_| {
+            let (gate, go) = (Arc::clone(&gate), Arc::clone(&go));
+            go!(move || {
+                gate.pass();
+                while !go.load(Ordering::Relaxed) {
+                    coroutine::yield_now();
+                }
+                (0..rounds).for_each(|_| coroutine::yield_now());
+            })
+        })
+        .collect();
+    gate.wait();
+    let began = Instant::now();
+    go.store(true, Ordering::Relaxed);
+    (0..rounds).for_each(|_| coroutine::yield_now());
+    others.into_iter().for_each(end);
+    began.elapsed()
+}
+
+fn ping_pong(n: u64) -> Duration {
+    let (first, stop) = (coroutine::current(), Arc::new(AtomicBool::new(false)));
+    let theirs = Arc::clone(&stop);
+    let partner = go!(move || {
+        loop {
+            coroutine::park();
+            if theirs.load(Ordering::Relaxed) {
+                return;
+            }
+            first.unpark();
+        }
+    });
+    let rounds = n.div_ceil(2);
+    let began = Instant::now();
+    for _ in 0..rounds {
+        partner.coroutine().unpark();
+        coroutine::park();
+    }
+    let time = began.elapsed();
+    stop.store(true, Ordering::Relaxed);
+    partner.coroutine().unpark();
+    end(partner);
+    time.mul_f64(n as f64 / (rounds * 2) as f64)
+}
+
+fn parked_memory(setting: &Setting) -> anyhow::Result<Measured> {
+    configure(setting);
+    let count = setting.size(cases::MAY_PARKED);
+    end(go!(|| wake(waiters(1000, Work::NONE))));
+    let (bytes, parked) =
+        memory_of(count, 20 << 10, |count| end(go!(move || waiters(count, Work::NONE))))?;
+    end(go!(move || wake(parked)));
+    Ok(Measured::of([("bytes", bytes)]))
+}

@@ -1,0 +1,141 @@
+//! The runtimes: which case each runs, and how.
+//!
+//! Each file has a table of cases. The same work is written for each runtime as its own documentation
+//! would write it: forks where it has forks, tasks where it has tasks, its own way to wait.
+
+pub mod cygnet;
+mod serial;
+mod threads;
+
+#[cfg(feature = "peers")]
+pub mod chili;
+#[cfg(feature = "peers")]
+mod futures;
+#[cfg(feature = "peers")]
+mod may;
+#[cfg(feature = "peers")]
+pub mod rayon;
+#[cfg(feature = "peers")]
+mod smol;
+#[cfg(feature = "peers")]
+mod switches;
+#[cfg(feature = "peers")]
+mod tokio;
+
+use super::cases::{Case, MANY};
+use super::measure::{Measured, Setting};
+
+/// Measures a case in this process.
+pub type Run = fn(&Setting) -> anyhow::Result<Measured>;
+
+/// The cases of a runtime, by name.
+pub type Table = &'static [(&'static str, Run)];
+
+/// Something that runs cases.
+#[derive(Debug)]
+pub struct Runtime {
+    /// What the table of results calls it.
+    pub name: &'static str,
+    /// With how many workers it is measured.
+    pub counts: Counts,
+    /// What it runs.
+    pub table: Table,
+}
+
+/// With how many workers a runtime is measured.
+#[derive(Clone, Copy, Debug)]
+pub enum Counts {
+    /// As many as the case says.
+    All,
+    /// One: it has no workers.
+    One,
+    /// As many threads as the work has parts, on all processors: compared with the larger number of
+    /// workers that the machine has processors for.
+    Threads,
+}
+
+/// All of them, in the order of the tables.
+pub const RUNTIMES: &[Runtime] = &[
+    Runtime { name: "serial", counts: Counts::One, table: serial::TABLE },
+    Runtime { name: "cygnet", counts: Counts::All, table: cygnet::TABLE },
+    #[cfg(feature = "peers")]
+    Runtime { name: "corosensei", counts: Counts::All, table: switches::COROSENSEI },
+    #[cfg(feature = "peers")]
+    Runtime { name: "generator", counts: Counts::All, table: switches::GENERATOR },
+    #[cfg(feature = "peers")]
+    Runtime { name: "chili", counts: Counts::All, table: chili::TABLE },
+    #[cfg(feature = "peers")]
+    Runtime { name: "rayon", counts: Counts::All, table: rayon::TABLE },
+    #[cfg(feature = "peers")]
+    Runtime { name: "tokio", counts: Counts::All, table: tokio::TABLE },
+    #[cfg(feature = "peers")]
+    Runtime { name: "async-executor", counts: Counts::All, table: smol::TABLE },
+    #[cfg(feature = "peers")]
+    Runtime { name: "may", counts: Counts::All, table: may::TABLE },
+    Runtime { name: "threads", counts: Counts::Threads, table: threads::TABLE },
+];
+
+/// The runtime of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Runtime> {
+    RUNTIMES.iter().find(|runtime| runtime.name == name)
+}
+
+impl Runtime {
+    /// What measures a case, if it runs it.
+    #[must_use]
+    pub fn run(&self, case: &str) -> Option<Run> {
+        self.table.iter().find(|(name, _)| *name == case).map(|&(_, run)| run)
+    }
+
+    /// With how many workers it is measured in a case.
+    #[must_use]
+    pub fn workers(&self, case: &Case) -> Vec<usize> {
+        match self.counts {
+            Counts::All => case.workers.to_vec(),
+            Counts::One => vec![1],
+            Counts::Threads => {
+                case.workers.iter().copied().filter(|&n| n < MANY).max().into_iter().collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::{CASES, find as find_case};
+    use super::super::measure::moment;
+    use super::*;
+
+    #[test]
+    fn every_entry_is_a_case_and_every_case_is_run_by_cygnet() {
+        for runtime in RUNTIMES {
+            for (name, _) in runtime.table {
+                let case = find_case(name).unwrap_or_else(|| panic!("{name} is no case"));
+                assert!(!runtime.workers(case).is_empty());
+            }
+        }
+        let cygnet = find("cygnet").unwrap();
+        assert!(CASES.iter().all(|case| cygnet.run(case.name).is_some()));
+    }
+
+    /// Each in this process, for a moment.
+    #[test]
+    fn all_have_the_result_that_they_should() {
+        for runtime in RUNTIMES {
+            for (name, run) in runtime.table {
+                let case = find_case(name).unwrap();
+                for workers in runtime.workers(case) {
+                    let pair = format!("{name} on {} with {workers}", runtime.name);
+                    let measured = run(&moment(workers)).unwrap_or_else(|e| panic!("{pair}: {e}"));
+                    for part in case.parts {
+                        assert!(measured.values.contains_key(part.key), "{pair}: {measured:?}");
+                    }
+                    if let Some(expected) = case.expected(true) {
+                        assert_eq!(measured.checksum, Some(expected), "{pair}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! rayon, in a pool of its own.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use super::Table;
+use crate::compare::cases;
+use crate::compare::kernels::Fork;
+use crate::compare::kernels::data::{CHUNK, item, numbers};
+use crate::compare::kernels::forks::{item_size, with_forks};
+use crate::compare::measure::{
+    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
+    Setting, control_loop, delays, repeated, shared_out, spin, spin_until, timed,
+};
+
+/// What it runs: nothing that waits, since its jobs cannot.
+pub const TABLE: Table = with_forks!(Rayon, inside;
+    ("spawn-join", |s| inside(s, |s, ()| repeated(s, spawn_join))),
+    ("batch", batch),
+    ("start-here", |s| inside(s, |s, ()| delays(s, |n| (0..n).map(|_| start_here()).collect()))),
+    ("start-elsewhere", start_elsewhere),
+    ("start-outside", start_outside),
+    ("spawn-outside", spawn_outside),
+    ("block-on", spawn_outside),
+    ("sum", sum),
+    ("items", items),
+    ("control-loop", |s| {
+        let pool = pool(s)?;
+        control_loop(s, |job: ControlJob| pool.spawn(|| job.run()))
+    }),
+);
+
+/// Forks of jobs: [`rayon::join`].
+#[derive(Debug)]
+pub struct Rayon;
+
+impl Fork for Rayon {
+    type Scope<'s> = ();
+
+    fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(&mut ()) -> RA + Send,
+        B: FnOnce(&mut ()) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        rayon::join(|| a(&mut ()), || b(&mut ()))
+    }
+}
+
+fn pool(setting: &Setting) -> anyhow::Result<ThreadPool> {
+    Ok(ThreadPoolBuilder::new().num_threads(setting.workers).build()?)
+}
+
+/// On one of the pool's threads.
+fn inside(
+    setting: &Setting,
+    kernel: impl FnOnce(&Setting, &mut ()) -> Measured + Send,
+) -> anyhow::Result<Measured> {
+    Ok(pool(setting)?.install(|| kernel(setting, &mut ())))
+}
+
+/// The child's result goes where its parent finds it after the scope: a scope has no handles.
+fn spawn_join(n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        let mut result = None;
+        rayon::scope(|scope| scope.spawn(|_| result = Some(black_box(i))));
+        black_box(result);
+    }
+    began.elapsed()
+}
+
+fn batch(setting: &Setting) -> anyhow::Result<Measured> {
+    let size = setting.size(cases::BATCH);
+    inside(setting, |setting, ()| {
+        let mut results = vec![0; size];
+        shared_out(setting, size, |n| {
+            let began = Instant::now();
+            for _ in 0..n {
+                rayon::scope(|scope| {
+                    for (i, result) in results.iter_mut().enumerate() {
+                        scope.spawn(move |_| *result = black_box(i));
+                    }
+                });
+                black_box(&results);
+            }
+            began.elapsed()
+        })
+    })
+}
+
+fn start_here() -> Delay {
+    let mut started = None;
+    let before = Instant::now();
+    rayon::scope(|scope| scope.spawn(|_| started = Some(Instant::now())));
+    (before, started.expect("a scope waits"))
+}
+
+fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
+    let work = setting.work(ELSEWHERE_WORK);
+    let start = || -> Delay {
+        spin(ELSEWHERE_GAP);
+        let (started, done) = (OnceLock::new(), OnceLock::new());
+        let before = Instant::now();
+        rayon::scope(|scope| {
+            scope.spawn(|_| {
+                let _ = started.set(Instant::now());
+                let _ = done.set(work.run(1));
+            });
+            spin_until(ELSEWHERE_LIMIT, || done.get().is_some());
+        });
+        (before, *started.get().expect("a scope waits"))
+    };
+    inside(setting, |setting, ()| delays(setting, |n| (0..n).map(|_| start()).collect()))
+}
+
+fn start_outside(setting: &Setting) -> anyhow::Result<Measured> {
+    let pool = pool(setting)?;
+    let start = || -> Delay {
+        std::thread::sleep(OUTSIDE_GAP);
+        let before = Instant::now();
+        (before, pool.install(Instant::now))
+    };
+    Ok(delays(setting, |n| (0..n).map(|_| start()).collect()))
+}
+
+fn spawn_outside(setting: &Setting) -> anyhow::Result<Measured> {
+    let pool = pool(setting)?;
+    Ok(repeated(setting, |n| {
+        let began = Instant::now();
+        for i in 0..n {
+            black_box(pool.install(|| black_box(i)));
+        }
+        began.elapsed()
+    }))
+}
+
+fn sum(setting: &Setting) -> anyhow::Result<Measured> {
+    let numbers = numbers(setting.size(cases::NUMBERS));
+    let sum = || black_box(&numbers).par_chunks(CHUNK).map(|part| part.iter().sum::<u64>()).sum();
+    inside(setting, |setting, ()| timed(setting, sum))
+}
+
+fn items(setting: &Setting) -> anyhow::Result<Measured> {
+    let (count, steps) = item_size(setting);
+    let sum = || (0..black_box(count)).into_par_iter().map(|at| item(at, steps)).sum();
+    inside(setting, |setting, ()| timed(setting, sum))
+}

@@ -1,0 +1,51 @@
+//! No runtime: plain calls on one thread, beside which one worker of the others is judged.
+
+use std::time::Instant;
+
+use super::Table;
+use crate::compare::cases;
+use crate::compare::kernels::data::{item, numbers};
+use crate::compare::kernels::forks::{item_size, with_forks};
+use crate::compare::kernels::{Fork, Serial};
+use crate::compare::measure::{ControlJob, Measured, Setting, control_loop, repeated, timed};
+use std::hint::black_box;
+
+/// What it runs.
+pub const TABLE: Table = with_forks!(Serial, plainly;
+    ("sum", sum),
+    ("items", items),
+    ("wait-once", computing),
+    ("control-loop", |s| control_loop(s, ControlJob::run)),
+);
+
+fn plainly(
+    setting: &Setting,
+    kernel: impl FnOnce(&Setting, &mut <Serial as Fork>::Scope<'_>) -> Measured,
+) -> anyhow::Result<Measured> {
+    Ok(kernel(setting, &mut ()))
+}
+
+/// A loop over all, without halves.
+fn sum(setting: &Setting) -> anyhow::Result<Measured> {
+    let numbers = numbers(setting.size(cases::NUMBERS));
+    Ok(timed(setting, || black_box(&numbers).iter().sum()))
+}
+
+fn items(setting: &Setting) -> anyhow::Result<Measured> {
+    let (count, steps) = item_size(setting);
+    Ok(timed(setting, || (0..black_box(count)).map(|at| item(at, steps)).sum()))
+}
+
+/// The computation alone.
+fn computing(setting: &Setting) -> anyhow::Result<Measured> {
+    let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
+    Ok(repeated(setting, |n| {
+        let began = Instant::now();
+        for _ in 0..n {
+            for seed in 0..tasks as u64 {
+                work.run(seed);
+            }
+        }
+        began.elapsed()
+    }))
+}

@@ -1,0 +1,85 @@
+//! async-executor, which smol is made of, on threads of its own.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use async_executor::Executor as AsyncExecutor;
+use futures_lite::future;
+use tokio::sync::Notify;
+
+use super::Table;
+use super::futures::{Executor, with_tasks};
+use crate::compare::measure::{ControlJob, Measured, Setting, control_loop, repeated};
+
+/// What it runs: tasks. It has no forks.
+pub const TABLE: Table = with_tasks!(build;
+    ("block-on", block_on),
+    ("control-loop", |s| {
+        let smol = build(s)?;
+        control_loop(s, |job: ControlJob| smol.executor.spawn(async { job.run() }).detach())
+    }),
+);
+
+#[derive(Clone)]
+struct Smol {
+    executor: Arc<AsyncExecutor<'static>>,
+    _threads: Arc<Threads>,
+}
+
+/// Threads that run an executor's tasks, until it is dropped.
+struct Threads {
+    stop: Arc<Notify>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+fn build(setting: &Setting) -> anyhow::Result<Smol> {
+    let (executor, stop) = (Arc::new(AsyncExecutor::new()), Arc::new(Notify::new()));
+    let mut threads = Vec::new();
+    for _ in 0..setting.workers {
+        let (executor, stop) = (Arc::clone(&executor), Arc::clone(&stop));
+        let run = move || future::block_on(executor.run(stop.notified()));
+        threads.push(thread::Builder::new().spawn(run)?);
+    }
+    Ok(Smol { executor, _threads: Arc::new(Threads { stop, threads }) })
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // One permit at a time: whoever has not begun to wait yet gets it too.
+        while self.threads.iter().any(|thread| !thread.is_finished()) {
+            self.stop.notify_one();
+            thread::yield_now();
+        }
+    }
+}
+
+impl Executor for Smol {
+    fn spawn<T, F>(&self, task: F) -> impl Future<Output = T> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.executor.spawn(task)
+    }
+
+    fn yield_now() -> impl Future<Output = ()> + Send {
+        future::yield_now()
+    }
+
+    fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
+        future::block_on(self.executor.spawn(task))
+    }
+}
+
+fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
+    let smol = build(setting)?;
+    Ok(repeated(setting, |n| {
+        let began = Instant::now();
+        for i in 0..n {
+            future::block_on(smol.executor.run(async { black_box(i) }));
+        }
+        began.elapsed()
+    }))
+}

@@ -1,0 +1,185 @@
+//! Threads of the system, without a runtime.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Instant;
+
+use super::Table;
+use crate::compare::cases;
+use crate::compare::kernels::{Fork, forks};
+use crate::compare::measure::{
+    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
+    Setting, control_loop, delays, memory_of, repeated, shared_out, spin, spin_until,
+};
+
+/// What they run: not what would take a thread for each of a million things.
+pub const TABLE: Table = &[
+    ("spawn-join", spawn_join),
+    ("spawn-outside", spawn_join),
+    ("spawn-join-parked", spawn_join_parked),
+    ("start-elsewhere", start_elsewhere),
+    ("start-outside", start_outside),
+    ("ping-pong-across", ping_pong),
+    ("parked-memory", parked_memory),
+    ("uneven", |s| Ok(forks::uneven::<Threads>(s, &mut ()))),
+    ("join-10us", |s| Ok(forks::pair::<Threads>(s, &mut (), 10))),
+    ("join-100us", |s| Ok(forks::pair::<Threads>(s, &mut (), 100))),
+    ("join-1ms", |s| Ok(forks::pair::<Threads>(s, &mut (), 1000))),
+    ("wait-once", wait_once),
+    ("control-loop", |s| control_loop(s, |job: ControlJob| drop(thread::spawn(move || job.run())))),
+];
+
+/// A fork is a thread.
+struct Threads;
+
+impl Fork for Threads {
+    type Scope<'s> = ();
+
+    fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(&mut ()) -> RA + Send,
+        B: FnOnce(&mut ()) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        thread::scope(|scope| {
+            let b = scope.spawn(|| b(&mut ()));
+            let a = a(&mut ());
+            (a, b.join().expect("no kernel panics"))
+        })
+    }
+}
+
+fn spawn_join(setting: &Setting) -> anyhow::Result<Measured> {
+    Ok(repeated(setting, |n| {
+        let began = Instant::now();
+        for i in 0..n {
+            black_box(thread::spawn(move || black_box(i)).join().ok());
+        }
+        began.elapsed()
+    }))
+}
+
+fn spawn_join_parked(setting: &Setting) -> anyhow::Result<Measured> {
+    Ok(repeated(setting, |n| {
+        let began = Instant::now();
+        for i in 0..n {
+            let (parent, started) = (thread::current(), Arc::new(AtomicBool::new(false)));
+            let theirs = Arc::clone(&started);
+            let child = thread::spawn(move || {
+                theirs.store(true, Ordering::Release);
+                parent.unpark();
+                thread::park();
+                black_box(i)
+            });
+            while !started.load(Ordering::Acquire) {
+                thread::park();
+            }
+            child.thread().unpark();
+            black_box(child.join().ok());
+        }
+        began.elapsed()
+    }))
+}
+
+fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
+    let work = setting.work(ELSEWHERE_WORK);
+    let start = || -> Delay {
+        spin(ELSEWHERE_GAP);
+        let before = Instant::now();
+        let child = thread::spawn(move || {
+            let started = Instant::now();
+            work.run(1);
+            started
+        });
+        spin_until(ELSEWHERE_LIMIT, || child.is_finished());
+        (before, child.join().expect("it does not panic"))
+    };
+    Ok(delays(setting, |n| (0..n).map(|_| start()).collect()))
+}
+
+fn start_outside(setting: &Setting) -> anyhow::Result<Measured> {
+    let start = || -> Delay {
+        thread::sleep(OUTSIDE_GAP);
+        let before = Instant::now();
+        (before, thread::spawn(Instant::now).join().expect("it does not panic"))
+    };
+    Ok(delays(setting, |n| (0..n).map(|_| start()).collect()))
+}
+
+fn ping_pong(setting: &Setting) -> anyhow::Result<Measured> {
+    let (first, stop) = (thread::current(), Arc::new(AtomicBool::new(false)));
+    let theirs = Arc::clone(&stop);
+    let partner = thread::spawn(move || {
+        loop {
+            thread::park();
+            if theirs.load(Ordering::Relaxed) {
+                return;
+            }
+            first.unpark();
+        }
+    });
+    let measured = shared_out(setting, 2, |n| {
+        let began = Instant::now();
+        for _ in 0..n {
+            partner.thread().unpark();
+            thread::park();
+        }
+        began.elapsed()
+    });
+    stop.store(true, Ordering::Relaxed);
+    partner.thread().unpark();
+    partner.join().expect("it does not panic");
+    Ok(measured)
+}
+
+fn parked_memory(setting: &Setting) -> anyhow::Result<Measured> {
+    thread::spawn(|| ()).join().expect("it does not panic");
+    let count = setting.size(cases::PARKED_THREADS);
+    let stop = Arc::new(AtomicBool::new(false));
+    let (bytes, threads) = memory_of(count, 64 << 10, |count| {
+        let gate = Arc::new(Barrier::new(count + 1));
+        let threads: Vec<_> = (0..count)
+            .map(|_| {
+                let (gate, stop) = (Arc::clone(&gate), Arc::clone(&stop));
+                thread::spawn(move || {
+                    gate.wait();
+                    while !stop.load(Ordering::Relaxed) {
+                        thread::park();
+                    }
+                })
+            })
+            .collect();
+        gate.wait();
+        threads
+    })?;
+    stop.store(true, Ordering::Relaxed);
+    for thread in threads {
+        thread.thread().unpark();
+        thread.join().expect("it does not panic");
+    }
+    Ok(Measured::of([("bytes", bytes)]))
+}
+
+fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
+    let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
+    Ok(repeated(setting, |n| {
+        let began = Instant::now();
+        for _ in 0..n {
+            let gate = Barrier::new(tasks + 1);
+            thread::scope(|scope| {
+                for seed in 0..tasks as u64 {
+                    let gate = &gate;
+                    scope.spawn(move || {
+                        gate.wait();
+                        work.run(seed)
+                    });
+                }
+                gate.wait();
+            });
+        }
+        began.elapsed()
+    }))
+}

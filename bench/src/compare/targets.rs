@@ -1,0 +1,271 @@
+//! What cygnet should reach beside the others: ratios of two figures of one run, taken in each round.
+
+use serde::Serialize;
+
+use super::page::{Page, Row};
+use crate::figures::cases::{CPU, TIME};
+use crate::figures::stats;
+use crate::figures::verdict::{self, Verdict};
+
+/// At most so many times as much as somebody else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// The case.
+    pub case: &'static str,
+    /// Which of its values.
+    pub key: &'static str,
+    /// With how many workers cygnet runs it.
+    pub workers: usize,
+    /// Beside whom.
+    pub beside: Beside,
+    /// With how many workers they run it.
+    pub their_workers: usize,
+    /// The ratio.
+    pub most: f64,
+}
+
+/// Beside whom cygnet is held.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Beside {
+    /// The best of these.
+    Best(&'static [&'static str]),
+    /// The best of all but cygnet and the serial work.
+    AnyPeer,
+}
+
+const CHILI: Beside = Beside::Best(&["chili"]);
+const RAYON: Beside = Beside::Best(&["rayon"]);
+const TOKIO: Beside = Beside::Best(&["tokio"]);
+const FORKING: Beside = Beside::Best(&["chili", "rayon"]);
+const ITSELF: Beside = Beside::Best(&["cygnet"]);
+const SERIAL: Beside = Beside::Best(&["serial"]);
+
+/// Beside others with as many workers.
+const fn peer(case: &'static str, workers: usize, beside: Beside, most: f64) -> Target {
+    Target { case, key: TIME, workers, beside, their_workers: workers, most }
+}
+
+/// One worker beside the work without a scheduler.
+const fn overhead(case: &'static str, most: f64) -> Target {
+    peer(case, 1, SERIAL, most)
+}
+
+/// Two workers beside one.
+const fn speedup(case: &'static str, most: f64) -> Target {
+    Target { workers: 2, their_workers: 1, ..peer(case, 1, ITSELF, most) }
+}
+
+/// Many more workers than processors beside two.
+const fn crowd(case: &'static str, key: &'static str) -> Target {
+    Target { key, workers: 64, their_workers: 2, ..peer(case, 2, ITSELF, 1.5) }
+}
+
+/// All targets.
+#[rustfmt::skip]
+pub const TARGETS: &[Target] = &[
+    peer("fib", 1, CHILI, 1.0),
+    peer("fib", 2, CHILI, 1.0),
+    peer("fib", 1, RAYON, 0.4),
+    peer("fib", 2, RAYON, 0.4),
+    peer("queens", 1, FORKING, 1.0),
+    peer("queens", 2, FORKING, 0.7),
+    peer("tree", 1, CHILI, 1.05),
+    peer("tree", 2, CHILI, 1.0),
+    peer("tree", 1, RAYON, 0.7),
+    peer("tree", 2, RAYON, 0.7),
+    overhead("tree", 1.15),
+    overhead("queens", 1.15),
+    speedup("fib", 0.6),
+    speedup("queens", 0.6),
+    speedup("tree", 0.6),
+    speedup("uneven", 0.6),
+    peer("uneven", 1, RAYON, 1.1),
+    peer("uneven", 2, RAYON, 1.1),
+    speedup("join-10us", 0.8),
+    speedup("join-100us", 0.6),
+    speedup("join-1ms", 0.55),
+    peer("sum", 1, RAYON, 1.0),
+    peer("sum", 2, RAYON, 1.0),
+    overhead("sum", 1.05),
+    peer("items", 1, RAYON, 1.0),
+    peer("items", 2, RAYON, 1.0),
+    overhead("items", 1.05),
+    peer("spawn-join", 1, RAYON, 0.4),
+    peer("spawn-join", 2, RAYON, 0.4),
+    peer("spawn-join", 1, TOKIO, 0.15),
+    peer("spawn-join", 2, TOKIO, 0.15),
+    peer("spawn-join", 1, Beside::AnyPeer, 1.0),
+    peer("spawn-join", 2, Beside::AnyPeer, 1.0),
+    peer("batch", 1, RAYON, 0.4),
+    peer("batch", 2, RAYON, 0.4),
+    peer("batch", 1, TOKIO, 0.15),
+    peer("batch", 2, TOKIO, 0.15),
+    peer("batch", 1, Beside::AnyPeer, 1.0),
+    peer("batch", 2, Beside::AnyPeer, 1.0),
+    speedup("batch", 1.0),
+    peer("switch", 1, Beside::Best(&["corosensei"]), 2.0),
+    peer("switch", 1, Beside::Best(&["generator"]), 1.0),
+    peer("yield-2", 1, Beside::Best(&["may"]), 0.2),
+    peer("yield-1000", 1, Beside::Best(&["may"]), 0.2),
+    peer("ping-pong", 1, TOKIO, 0.5),
+    peer("ping-pong", 2, TOKIO, 0.5),
+    peer("wait-once", 1, TOKIO, 1.1),
+    peer("wait-once", 2, TOKIO, 1.1),
+    Target { key: CPU, ..peer("control-loop", 2, Beside::AnyPeer, 1.0) },
+    crowd("queens", TIME),
+    crowd("queens", CPU),
+    crowd("tree", TIME),
+    crowd("tree", CPU),
+    crowd("uneven", TIME),
+    crowd("uneven", CPU),
+    crowd("batch", TIME),
+    crowd("batch", CPU),
+    crowd("wait-once", TIME),
+    crowd("wait-once", CPU),
+];
+
+/// A target and what was reached.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// The case, with how many workers, and which of its values if it is not the time.
+    pub what: String,
+    /// Beside whom.
+    pub beside: String,
+    /// The ratio that should not be exceeded.
+    pub target: f64,
+    /// Median of the ratios of all rounds; none if one of the two was not measured.
+    pub ratio: Option<f64>,
+    /// The upper bound of the interval that holds the median with 90 % probability.
+    pub high: Option<f64>,
+    /// Whether it is met; none if one of the two was not measured.
+    pub verdict: Option<Verdict>,
+    /// The ratio of each round.
+    pub rounds: Vec<f64>,
+}
+
+impl Target {
+    /// Whether something that was measured belongs to the other side.
+    fn is_beside(&self, row: &Row) -> bool {
+        let asked = match self.beside {
+            Beside::Best(names) => names.contains(&row.runtime.as_str()),
+            Beside::AnyPeer => !["cygnet", "serial"].contains(&row.runtime.as_str()),
+        };
+        asked && row.workers == self.their_workers
+    }
+
+    /// Judges what a page says.
+    #[must_use]
+    pub fn judge(&self, page: &Page) -> Judged {
+        let of_case = || page.rows_of(self.case).filter(|row| !row.values(self.key).is_empty());
+        let ours = of_case().find(|row| row.runtime == "cygnet" && row.workers == self.workers);
+        let median = |row: &Row| stats::median(row.values(self.key));
+        let theirs = of_case()
+            .filter(|row| self.is_beside(row))
+            .min_by(|a, b| median(a).total_cmp(&median(b)));
+        let rounds: Vec<f64> = match (ours, theirs) {
+            (Some(ours), Some(theirs)) => {
+                let pairs = ours.values(self.key).iter().zip(theirs.values(self.key));
+                pairs.map(|(ours, theirs)| ours / theirs).collect()
+            }
+            _ => Vec::new(),
+        };
+        let some = |value: f64| if rounds.is_empty() { None } else { Some(value) };
+        let (ratio, (_, high)) = (stats::median(&rounds), stats::interval_of_median(&rounds));
+        let verdict = verdict::Target::ratio(self.most).judge(ratio, high, rounds.len(), f64::NAN);
+        let key = if self.key == CPU { ", CPU" } else { "" };
+        Judged {
+            what: format!("{}{key}, {}", self.case, super::contenders::workers(self.workers)),
+            beside: self.beside_whom(theirs),
+            target: self.most,
+            ratio: some(ratio),
+            high: some(high),
+            verdict: (!rounds.is_empty()).then_some(verdict),
+            rounds,
+        }
+    }
+
+    fn beside_whom(&self, theirs: Option<&Row>) -> String {
+        let found = theirs.map(|row| row.runtime.as_str());
+        let who = match (self.beside, found) {
+            (Beside::Best([name]), _) => (*name).to_owned(),
+            (Beside::Best(names), None) => format!("the better of {}", names.join(" and ")),
+            (Beside::AnyPeer, None) => "the best peer".to_owned(),
+            (_, Some(found)) => format!("the best, {found}"),
+        };
+        if self.workers == self.their_workers {
+            who
+        } else {
+            format!("{who}, {}", super::contenders::workers(self.their_workers))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::find;
+    use super::super::page::tests::{page, row};
+    use super::super::runtimes;
+    use super::*;
+
+    #[test]
+    fn each_target_is_about_something_that_is_measured() {
+        for target in TARGETS {
+            let case = find(target.case).unwrap_or_else(|| panic!("{target:?}"));
+            assert!(case.workers.contains(&target.workers), "{target:?}");
+            assert!(target.key == CPU || case.parts.iter().any(|part| part.key == target.key));
+            if let (Beside::Best(names), true) = (target.beside, cfg!(feature = "peers")) {
+                for name in names {
+                    let runtime = runtimes::find(name).unwrap_or_else(|| panic!("{target:?}"));
+                    assert!(runtime.run(target.case).is_some(), "{target:?}");
+                    assert!(runtime.workers(case).contains(&target.their_workers), "{target:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_that_of_the_same_round_and_to_the_best() {
+        let page = page(vec![
+            row("queens", "cygnet", 2, &[1.0, 4.0]),
+            row("queens", "rayon", 2, &[9.0, 9.0]),
+            row("queens", "chili", 2, &[2.0, 8.0]),
+            row("queens", "chili", 1, &[0.1, 0.1]),
+        ]);
+        let judged = peer("queens", 2, FORKING, 0.7).judge(&page);
+        assert_eq!(judged.rounds, [0.5, 0.5]);
+        assert_eq!(judged.beside, "the best, chili");
+        assert_eq!(judged.verdict, Some(Verdict::TooFewRounds));
+    }
+
+    #[test]
+    fn enough_rounds_are_judged_with_a_tenth_of_room() {
+        let verdict = |ours: f64| {
+            let page = page(vec![
+                row("fib", "cygnet", 1, &[ours; 15]),
+                row("fib", "chili", 1, &[1.0; 15]),
+            ]);
+            peer("fib", 1, CHILI, 1.0).judge(&page).verdict
+        };
+        assert_eq!(verdict(1.09), Some(Verdict::Met));
+        assert_eq!(verdict(1.11), Some(Verdict::Missed));
+    }
+
+    #[test]
+    fn two_workers_stand_beside_one_and_the_crowd_beside_two() {
+        let page = page(vec![
+            row("tree", "cygnet", 1, &[10.0]),
+            row("tree", "cygnet", 2, &[5.0]),
+            row("tree", "cygnet", 64, &[6.0]),
+        ]);
+        let judged = speedup("tree", 0.6).judge(&page);
+        assert_eq!((judged.rounds, judged.beside), (vec![0.5], "cygnet, 1 worker".to_owned()));
+        let judged = crowd("tree", TIME).judge(&page);
+        assert_eq!((judged.rounds, judged.what), (vec![1.2], "tree, 64 workers".to_owned()));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        let judged = peer("fib", 1, CHILI, 1.0).judge(&page(vec![row("fib", "cygnet", 1, &[1.0])]));
+        assert_eq!((judged.ratio, judged.verdict), (None, None));
+    }
+}

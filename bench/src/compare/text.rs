@@ -1,0 +1,233 @@
+//! The page as text: aligned for a terminal, or Markdown for a document.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+
+use super::cases::{Case, Part};
+use super::contenders::wanted;
+use super::page::{Page, Row};
+use super::runtimes::RUNTIMES;
+use super::targets::Judged;
+use crate::figures::cases::CPU;
+use crate::figures::machine::Machine;
+use crate::figures::report::{aligned, amount};
+use crate::figures::rows::Unit;
+
+/// Writes a text to the standard output.
+///
+/// # Errors
+/// An output that cannot be written.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    io::stdout().lock().write_all(text.as_bytes()).context("cannot write the comparison")
+}
+
+/// Prints the cases and who runs them.
+///
+/// # Errors
+/// A filter that no case's name contains; an output that cannot be written.
+pub fn list(filters: &[String]) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for case in wanted(filters)? {
+        let runs = RUNTIMES.iter().filter(|runtime| runtime.run(case.name).is_some());
+        let names: Vec<&str> = runs.map(|runtime| runtime.name).collect();
+        text.push_str(&format!("{}: {}\n    {}\n", case.name, case.about, names.join(", ")));
+    }
+    if !cfg!(feature = "peers") {
+        text.push_str(&format!("\n{}\n", super::HOW_TO_GET_PEERS));
+    }
+    print(&text)
+}
+
+/// Where, when and how it was measured.
+fn head(page: &Page) -> String {
+    let Machine { cygnet, rustc, cpu, cores, kernel, date } = &page.machine;
+    let mut versions = vec![format!("cygnet {cygnet}")];
+    versions.extend(page.versions.iter().map(|&version| version.to_owned()));
+    format!(
+        "{}; {rustc}, {date}\n{cpu}, {cores} cores, Linux {kernel}\n\
+         {} rounds{} in {:.1} min; {} repeats of disturbed measurements, {} disturbed ones kept\n",
+        versions.join(", "),
+        page.rounds,
+        if page.quick { ", in a hurry and in smaller sizes: not for publication," } else { "" },
+        page.seconds / 60.0,
+        page.repeated,
+        page.disturbed,
+    )
+}
+
+/// What a part of a case is called in a table.
+fn title(case: &Case, part: &Part) -> String {
+    if part.label.is_empty() {
+        case.name.to_owned()
+    } else {
+        format!("{}, {}", case.name, part.label)
+    }
+}
+
+/// Parts of cases, in their order.
+fn parts(page: &Page) -> impl Iterator<Item = (&'static Case, &'static Part)> {
+    page.cases().flat_map(|case| case.parts.iter().map(move |part| (case, part)))
+}
+
+fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| amount(value, Unit::Ratio))
+}
+
+fn cells(row: &Row, case: &Case, part: &Part) -> [String; 6] {
+    let workers = if row.runtime == "serial" { String::new() } else { row.workers.to_string() };
+    let Some(figure) = row.figures.get(part.key) else {
+        let empty = String::new;
+        return [row.runtime.clone(), workers, "failed".to_owned(), empty(), empty(), empty()];
+    };
+    let show = |value: f64| amount(value, case.unit);
+    let cpu = row.figures.get(CPU).filter(|_| part.key != CPU && case.parts.len() == 1);
+    [
+        row.runtime.clone(),
+        workers,
+        show(figure.value),
+        format!("{} .. {}", show(figure.low), show(figure.high)),
+        cpu.map_or_else(String::new, |cpu| show(cpu.value)),
+        ratio(figure.to_best),
+    ]
+}
+
+/// For a terminal.
+#[must_use]
+pub fn plain(page: &Page) -> String {
+    let mut text = head(page);
+    for (case, part) in parts(page) {
+        text.push_str(&format!("\n{}: {}\n", title(case, part), case.about));
+        let heads = ["runtime", "workers", "median", "90 % of it", "CPU", "to the best"];
+        let mut lines = vec![heads.map(str::to_owned)];
+        // By workers; the serial work stands first.
+        for &workers in case.workers {
+            let with = page.rows_of(case.name).filter(|row| row.workers == workers);
+            lines.extend(with.map(|row| cells(row, case, part)));
+        }
+        if !case.workers.contains(&1) {
+            let serial = page.rows_of(case.name).filter(|row| row.workers == 1);
+            lines.extend(serial.map(|row| cells(row, case, part)));
+        }
+        text.push_str(&aligned(&lines));
+    }
+    if !page.targets.is_empty() {
+        text.push('\n');
+        let mut lines = vec![TARGET_HEADS.map(str::to_owned)];
+        lines.extend(page.targets.iter().map(target_cells));
+        text.push_str(&aligned(&lines));
+    }
+    text
+}
+
+const TARGET_HEADS: [&str; 6] = ["cygnet", "beside", "ratio", "at most", "target", "met"];
+
+fn target_cells(judged: &Judged) -> [String; 6] {
+    [
+        judged.what.clone(),
+        judged.beside.clone(),
+        ratio(judged.ratio),
+        ratio(judged.high),
+        ratio(Some(judged.target)),
+        judged.verdict.map_or("not measured", |verdict| verdict.word()).to_owned(),
+    ]
+}
+
+/// For a document: a table with a column for each runtime, and one of the targets.
+#[must_use]
+pub fn markdown(page: &Page) -> String {
+    let mut text = head(page);
+    let mut names: Vec<&str> = Vec::new();
+    for row in &page.rows {
+        if !names.contains(&row.runtime.as_str()) {
+            names.push(&row.runtime);
+        }
+    }
+    let mut heads = vec!["case", "workers"];
+    heads.extend(&names);
+    text.push_str(&format!("\n{}{}", line(&heads), line(&vec!["---"; heads.len()])));
+    for (case, part) in parts(page) {
+        for (at, &workers) in case.workers.iter().enumerate() {
+            let mut cells = vec![title(case, part), workers.to_string()];
+            cells.extend(names.iter().map(|&name| {
+                // The serial work has no workers; it stands in the first line.
+                let asked = if name == "serial" { 1 } else { workers };
+                let shown = name != "serial" || at == 0;
+                let row = page.rows_of(case.name).find(|r| r.runtime == name && r.workers == asked);
+                row.filter(|_| shown).map_or_else(String::new, |row| value(row, case, part))
+            }));
+            text.push_str(&line(&cells));
+        }
+    }
+    if !page.targets.is_empty() {
+        text.push_str(&format!("\n{}{}", line(&TARGET_HEADS), line(&["---"; TARGET_HEADS.len()])));
+        page.targets.iter().for_each(|judged| text.push_str(&line(&target_cells(judged))));
+    }
+    text
+}
+
+/// The value and, in brackets, the ratio to the best; the best is bold.
+fn value(row: &Row, case: &Case, part: &Part) -> String {
+    let Some(figure) = row.figures.get(part.key) else { return "failed".to_owned() };
+    let value = amount(figure.value, case.unit);
+    match figure.to_best {
+        _ if row.runtime == "serial" => value,
+        Some(1.0) => format!("**{value}**"),
+        to_best => format!("{value} ({})", ratio(to_best)),
+    }
+}
+
+/// A line of a Markdown table; a bar in a cell would end it.
+fn line<S: AsRef<str>>(cells: &[S]) -> String {
+    let cells: Vec<_> = cells.iter().map(|cell| cell.as_ref().replace('|', "\\|")).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::tests::{page, row};
+    use super::*;
+
+    fn some() -> Page {
+        page(vec![
+            row("fib", "serial", 1, &[30e6]),
+            row("fib", "cygnet", 1, &[60e6]),
+            row("fib", "cygnet", 2, &[30e6]),
+            row("fib", "rayon", 2, &[150e6]),
+            row("fib", "a|b", 2, &[33e6]),
+        ])
+    }
+
+    #[test]
+    fn a_terminal_gets_a_table_for_each_case_and_one_of_the_targets() {
+        let text = plain(&some());
+        assert!(text.contains("fib: fib(35)"), "{text}");
+        let rayon = text.lines().find(|line| line.starts_with("rayon")).unwrap();
+        let cells: Vec<_> = rayon.split_whitespace().collect();
+        assert_eq!(
+            cells,
+            ["rayon", "2", "150", "ms", "150", "ms", "..", "150", "ms", "300", "ms", "5.00"]
+        );
+        assert!(text.contains("fib, 2 workers"), "{text}");
+        assert!(text.contains("not measured"), "there is no chili: {text}");
+    }
+
+    #[test]
+    fn markdown_has_a_column_for_each_runtime() {
+        let text = markdown(&some());
+        assert!(text.contains("| case | workers | serial | cygnet | rayon | a\\|b |\n"), "{text}");
+        assert!(text.contains("| fib | 1 | 30.0 ms | **60.0 ms** |  |  |\n"), "{text}");
+        assert!(text.contains("| fib | 2 |  | **30.0 ms** | 150 ms (5.00) | 33.0 ms (1.10) |\n"));
+        let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+        let table: Vec<_> = text.lines().filter(|line| line.starts_with("| fib |")).collect();
+        assert!(table.iter().all(|line| bars(line) == 7), "{table:?}");
+    }
+
+    #[test]
+    fn who_failed_is_named() {
+        let mut page = some();
+        page.rows[3].figures.clear();
+        page.rows[3].failed = Some("it failed".to_owned());
+        assert!(plain(&page).contains("failed") && markdown(&page).contains("failed"));
+    }
+}

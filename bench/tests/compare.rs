@@ -1,0 +1,150 @@
+//! The command `compare`, with few rounds of small cases.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{Scratch, stderr};
+use serde_json::Value;
+
+/// One round of a look.
+fn compare(args: &[&str]) -> Output {
+    common::run([&["compare", "--quick", "--rounds", "1"], args].concat())
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// What was measured: case, runtime, workers.
+fn rows(page: &Value) -> Vec<(String, String, u64)> {
+    let row = |row: &Value| {
+        let text = |key: &str| row[key].as_str().expect("a name").to_owned();
+        (text("case"), text("runtime"), row["workers"].as_u64().expect("a number"))
+    };
+    page["rows"].as_array().expect("rows").iter().map(row).collect()
+}
+
+fn page(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+/// A program for the shell, in a directory.
+fn script(scratch: &Scratch, name: &str, text: &str) -> String {
+    let path = scratch.path().join(name);
+    fs::write(&path, text).expect("a file");
+    format!("sh {}", path.display())
+}
+
+#[test]
+fn a_case_is_measured_on_all_who_run_it_and_judged() {
+    let output = compare(&["--json", "join-100us"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = page(&output);
+    let rows = rows(&page);
+    for wanted in [("serial", 1), ("cygnet", 1), ("cygnet", 2), ("threads", 2)] {
+        let found = |row: &&(String, String, u64)| (row.1.as_str(), row.2) == wanted;
+        assert_eq!(rows.iter().filter(found).count(), 1, "{rows:?}");
+    }
+    assert_eq!(rows.iter().any(|row| row.1 == "rayon"), cfg!(feature = "peers"), "{rows:?}");
+    let value = page["rows"][0]["figures"]["time"]["value"].as_f64().expect("a time");
+    assert!(value > 0.0);
+    let targets = page["targets"].as_array().expect("targets");
+    assert_eq!(targets[0]["what"], "join-100us, 2 workers");
+    assert_eq!(targets[0]["verdict"], "too-few-rounds");
+}
+
+#[test]
+fn a_build_without_peers_says_how_to_get_them() {
+    let output = compare(&["join-10us"]);
+    assert_eq!(stderr(&output).contains("--features peers"), !cfg!(feature = "peers"));
+    assert!(stdout(&output).contains("join-10us: a fork of two leaves of 10 us each"));
+}
+
+#[test]
+fn an_unknown_filter_measures_nothing() {
+    let output = compare(&["join-10us", "nonsense"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no case's name contains nonsense"));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn markdown_and_a_picture() {
+    let scratch = Scratch::new("compare-plot");
+    let file = scratch.path().join("plot.svg");
+    let output = compare(&["--markdown", "--plot", file.to_str().expect("text"), "join-10us"]);
+    assert!(stdout(&output).contains("| case | workers | serial | cygnet |"));
+    assert!(fs::read_to_string(file).expect("a picture").contains("</svg>"));
+}
+
+#[test]
+fn a_picture_that_cannot_be_drawn_is_found_out_before_anything_is_measured() {
+    let output = compare(&["--plot", "/nonexistent/plot.svg"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot write /nonexistent/plot.svg"));
+}
+
+#[test]
+fn a_program_that_goes_wrong_does_not_spoil_the_rest() {
+    let scratch = Scratch::new("compare-external");
+    let line = r#"{"runtime": "good", "values": {"time": 5}, "checksum": 2}"#;
+    let programs = [
+        ("good", format!("echo '{line}'\n"), None),
+        ("knows-nothing", "echo '{\"unknown\": true}'\n".to_owned(), None),
+        ("fails", "exit 7\n".to_owned(), Some("exit status: 7")),
+        ("crashes", "kill -SEGV $$\n".to_owned(), Some("signal: 11")),
+        ("rubbish", "echo fast\n".to_owned(), Some("it printed `fast`")),
+        ("hangs", "sleep 300\n".to_owned(), Some("it had not ended after 1 s")),
+        ("wrong", format!("echo '{}'\n", line.replace("2}", "3}")), Some("should be 2")),
+    ];
+    let mut args = vec!["--json".to_owned(), "--time-limit".to_owned(), "1".to_owned()];
+    for (name, text, _) in &programs {
+        args.extend(["--external".to_owned(), script(&scratch, name, text)]);
+    }
+    args.extend(["--external".to_owned(), "/nonexistent/program".to_owned()]);
+    args.push("join-10us".to_owned());
+    let output = compare(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for (name, _, reason) in &programs {
+        if let Some(reason) = reason {
+            let line = told.lines().find(|l| l.contains(name) && l.contains(reason));
+            assert!(
+                line.is_some_and(|line| line.starts_with("cygnet: join-10us on sh ")),
+                "{told}"
+            );
+        } else {
+            assert!(!told.contains(name), "{told}");
+        }
+    }
+    assert!(
+        told.contains("/nonexistent/program with 1 worker: it failed: exit status: 127"),
+        "{told}"
+    );
+    let rows = rows(&page(&output));
+    assert!(rows.iter().any(|row| row.1 == "good") && rows.iter().any(|row| row.1 == "cygnet"));
+    assert!(!rows.iter().any(|row| row.1.contains("knows-nothing")), "{rows:?}");
+}
+
+#[test]
+fn the_example_in_c_takes_part() {
+    let scratch = Scratch::new("compare-c");
+    let program: PathBuf = scratch.path().join("pthreads");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("external/pthreads.c");
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut compile = Command::new(compiler);
+    compile
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source);
+    assert!(compile.status().expect("a C compiler").success());
+    let external = program.to_str().expect("text");
+    let output = compare(&["--json", "--external", external, "join-10us", "block-on"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = rows(&page(&output));
+    let ours: Vec<_> = rows.iter().filter(|row| row.1 == "pthreads").collect();
+    assert_eq!(ours, [&("join-10us".to_owned(), "pthreads".to_owned(), 2)]);
+}
