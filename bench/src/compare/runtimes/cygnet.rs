@@ -4,15 +4,16 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use cygnet::Unparker;
+use cygnet::{Unparker, par};
 
 use super::Table;
 use crate::compare::cases;
 use crate::compare::kernels::Fork;
-use crate::compare::kernels::forks::{self, with_forks};
+use crate::compare::kernels::data::{item, numbers};
+use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::measure::{
     ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, control_loop,
-    delays, repeated, shared_out,
+    delays, repeated, shared_out, timed,
 };
 use crate::figures::work::Work;
 use crate::figures::{balance, memory, ops};
@@ -82,14 +83,20 @@ fn looped(
     inside(setting, |setting, ()| repeated(setting, operation))
 }
 
-/// The sum of numbers in memory. This is the place for a parallel loop of the library.
+/// A loop of the library over numbers in memory.
 fn sum(setting: &Setting) -> anyhow::Result<Measured> {
-    inside(setting, forks::sum_of_numbers::<Cygnet>)
+    let numbers = numbers(setting.size(cases::NUMBERS));
+    let add = |a: u64, b: u64| a + b;
+    let sum = || par::fold_reduce(black_box(&numbers), || 0, |sum, n| sum + n, add);
+    inside(setting, |setting, ()| timed(setting, || sum().expect("nobody cancels it")))
 }
 
-/// The sum of items that are computed. This is the place for a parallel loop of the library.
+/// A loop of the library over items that are computed.
 fn items(setting: &Setting) -> anyhow::Result<Measured> {
-    inside(setting, forks::items::<Cygnet>)
+    let (count, steps) = item_size(setting);
+    let add = |a: u64, b: u64| a + b;
+    let sum = || par::map_reduce(0..black_box(count), || 0, |at| item(at, steps), add);
+    inside(setting, |setting, ()| timed(setting, || sum().expect("nobody cancels it")))
 }
 
 /// One child at a time that parks once.
