@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::cases::{CASES, Case};
 use super::contenders::{Contender, Who, workers};
 use super::line::Outcome;
+use super::runtimes::RUNTIMES;
 use super::targets::{Judged, TARGETS};
 use crate::figures::machine::Machine;
 use crate::figures::stats;
@@ -166,6 +167,23 @@ impl Page {
         self.rows.iter().filter(move |row| row.case == case)
     }
 
+    /// Who has rows: the runtimes in the order of their list, then the programs.
+    #[must_use]
+    pub fn runtimes(&self) -> Vec<&str> {
+        let known = RUNTIMES.iter().map(|runtime| runtime.name);
+        let mut names: Vec<&str> = known.filter(|&name| self.has(name)).collect();
+        for row in &self.rows {
+            if !names.contains(&row.runtime.as_str()) {
+                names.push(&row.runtime);
+            }
+        }
+        names
+    }
+
+    fn has(&self, runtime: &str) -> bool {
+        self.rows.iter().any(|row| row.runtime == runtime)
+    }
+
     /// The cases that have rows.
     pub fn cases(&self) -> impl Iterator<Item = &'static Case> {
         CASES.iter().filter(|case| self.rows_of(case.name).next().is_some())
@@ -245,6 +263,12 @@ pub(super) mod tests {
         ]);
         let ratios: Vec<_> = page.rows.iter().map(|row| row.figures[TIME].to_best).collect();
         assert_eq!(ratios, [Some(0.5), Some(1.0), Some(4.0), Some(1.0)]);
+    }
+
+    #[test]
+    fn programs_stand_behind_the_runtimes() {
+        let rows = ["go", "threads", "cygnet"].map(|name| row("fib", name, 1, &[1.0]));
+        assert_eq!(page(rows.to_vec()).runtimes(), ["cygnet", "threads", "go"]);
     }
 
     #[test]

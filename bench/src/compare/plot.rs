@@ -11,7 +11,6 @@ use plotters::prelude::*;
 use super::cases::{Case, Part};
 use super::contenders::workers;
 use super::page::Page;
-use super::runtimes::RUNTIMES;
 
 /// Numbers of workers that have a panel each.
 const PANELS: [usize; 2] = [1, 2];
@@ -66,14 +65,12 @@ fn line(page: &Page, workers: usize, case: &Case, part: &Part) -> Option<Line> {
     (!points.is_empty()).then(|| Line { name: name.trim().to_owned(), points })
 }
 
-/// Who is in the picture: the runtimes in the order of their tables, then the programs.
-fn names<'a>(lines: impl Iterator<Item = &'a Line>) -> Vec<String> {
-    let found: BTreeSet<String> =
-        lines.flat_map(|line| &line.points).map(|(name, _)| name.clone()).collect();
-    let place = |name: &String| RUNTIMES.iter().position(|runtime| runtime.name == name);
-    let mut names: Vec<String> = found.into_iter().collect();
-    names.sort_by_key(|name| place(name).unwrap_or(RUNTIMES.len()));
-    names
+/// Who is in the picture.
+fn names<'a>(page: &Page, lines: impl Iterator<Item = &'a Line>) -> Vec<String> {
+    let found: BTreeSet<&str> =
+        lines.flat_map(|line| &line.points).map(|(name, _)| name.as_str()).collect();
+    let names = page.runtimes().into_iter().filter(|name| found.contains(name));
+    names.map(str::to_owned).collect()
 }
 
 /// The picture.
@@ -83,7 +80,7 @@ fn names<'a>(lines: impl Iterator<Item = &'a Line>) -> Vec<String> {
 pub fn svg(page: &Page) -> anyhow::Result<String> {
     let panels: Vec<(usize, Vec<Line>)> =
         PANELS.iter().map(|&workers| (workers, lines(page, workers))).collect();
-    let names = names(panels.iter().flat_map(|(_, lines)| lines));
+    let names = names(page, panels.iter().flat_map(|(_, lines)| lines));
     let heights: Vec<u32> = panels.iter().map(|(_, l)| l.len() as u32 * LINE + FRAME).collect();
     let mut text = String::new();
     {

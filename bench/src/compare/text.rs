@@ -137,12 +137,7 @@ fn target_cells(judged: &Judged) -> [String; 6] {
 #[must_use]
 pub fn markdown(page: &Page) -> String {
     let mut text = head(page);
-    let mut names: Vec<&str> = Vec::new();
-    for row in &page.rows {
-        if !names.contains(&row.runtime.as_str()) {
-            names.push(&row.runtime);
-        }
-    }
+    let names = page.runtimes();
     let mut heads = vec!["case", "workers"];
     heads.extend(&names);
     text.push_str(&format!("\n{}{}", line(&heads), line(&vec!["---"; heads.len()])));

@@ -190,6 +190,16 @@ pub fn ping_pong_at_home(n: u64) -> Duration {
     time
 }
 
+/// As [`ping_pong_at_home`], with the other task wherever it is started.
+pub fn ping_pong(n: u64) -> Duration {
+    let partner = Arc::new(Partner::new());
+    let shared = Arc::clone(&partner);
+    let task = cygnet::spawn(move || shared.play());
+    let time = partner.serve(n);
+    drop(task.join());
+    time
+}
+
 /// As [`ping_pong_at_home`], with the other task at home on another worker; needs two workers.
 ///
 /// # Panics

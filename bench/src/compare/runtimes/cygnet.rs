@@ -35,7 +35,7 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
     ("block-on", block_on),
     ("yield-2", |s| looped(s, |n| ops::yields(n, 2))),
     ("yield-1000", |s| looped(s, |n| ops::yields(n, 1000))),
-    ("ping-pong", |s| looped(s, ops::ping_pong_at_home)),
+    ("ping-pong", |s| looped(s, ops::ping_pong)),
     ("ping-pong-across", |s| looped(s, ops::ping_pong_across)),
     ("parked-memory", |s| {
         Ok(Measured { values: memory::parked(s.size(cases::PARKED))?, checksum: None })
