@@ -328,6 +328,39 @@ pub(crate) fn set_chain_word(value: *mut u8) {
     write_thread_word!("8", value);
 }
 
+/// Both words at once.
+#[inline(always)]
+pub(crate) fn thread_words() -> (*mut u8, *mut u8) {
+    let (first, second);
+    // SAFETY: as for one of them.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        asm!(
+            concat!("mov {first}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
+            "mov {second}, qword ptr fs:[{first} + 8]",
+            "mov {first}, qword ptr fs:[{first}]",
+            first = out(reg) first,
+            second = out(reg) second,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        asm!(
+            concat!("adrp {first}, :gottprel:", symbol!("thread_words")),
+            concat!("ldr {first}, [{first}, :gottprel_lo12:", symbol!("thread_words"), "]"),
+            "mrs {second}, tpidr_el0",
+            "add {first}, {first}, {second}",
+            "ldp {first}, {second}, [{first}]",
+            first = out(reg) first,
+            second = out(reg) second,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    (first, second)
+}
+
 /// The stack pointer somewhere in the calling function.
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {

@@ -68,12 +68,10 @@ pub(crate) fn innermost() -> *const Node {
     asm::chain_word().cast()
 }
 
-/// Makes another one the innermost; returns the one before.
+/// Makes another one the innermost.
 #[inline(always)]
-pub(crate) fn set_innermost(coroutine: *const Node) -> *const Node {
-    let before = innermost();
+pub(crate) fn set_innermost(coroutine: *const Node) {
     asm::set_chain_word(coroutine.cast_mut().cast());
-    before
 }
 
 /// The pointer of a suspended task.

@@ -25,7 +25,7 @@ use crate::scheduler::worker::Worker;
 /// coroutine is not left in the middle of a join that its body has begun; in there each join costs as much
 /// as a spawn.
 ///
-/// Costs some 35 instructions over two plain calls, none of them locked, and no allocation; if `b` is taken,
+/// Costs some thirty instructions over two plain calls, none of them locked, and no allocation; if `b` is taken,
 /// a task record and a wait. A recursion has one frame on the stack for each open join; one that is too deep
 /// for its stack ends in the report of an overflow (see [`Builder::stack_size`](crate::Builder::stack_size)).
 ///

@@ -51,10 +51,10 @@ pub(super) fn innermost() -> *const Link {
     chain::innermost().cast()
 }
 
-/// Makes another one the innermost; returns the one before.
+/// Makes another one the innermost.
 #[inline(always)]
-pub(super) fn set_innermost(link: *const Link) -> *const Link {
-    chain::set_innermost(link.cast()).cast()
+pub(super) fn set_innermost(link: *const Link) {
+    chain::set_innermost(link.cast());
 }
 
 /// Whose guard this is, if it belongs to a coroutine that runs on this thread. Async-signal-safe.

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::current;
+use crate::asm;
 use crate::retire::chain::Node;
 use crate::retire::context::Context;
 use crate::scheduler::worker::Worker;
@@ -147,8 +148,11 @@ impl Link {
     #[inline(always)]
     unsafe fn go_on(&self) {
         self.resumer.renew();
-        let resumed_by = current::set_innermost(self);
-        if let Some(worker) = Worker::current() {
+        let (worker, resumed_by) = asm::thread_words();
+        let resumed_by = resumed_by.cast_const().cast::<Link>();
+        current::set_innermost(self);
+        // SAFETY: as in `Worker::current`.
+        if let Some(worker) = unsafe { worker.cast::<Worker>().as_ref() } {
             // A join must not leave a fork where one that comes later would find it.
             worker.remote.forks.demand_attention();
         }

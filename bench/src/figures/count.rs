@@ -12,6 +12,9 @@ const COUNTED: &[Counted] = &[
     ("coroutine-switch", |n| {
         ops::coroutine_switches(n);
     }),
+    ("join", |n| inside(n, ops::joins)),
+    // A leaf and a fork for each.
+    ("nested-joins", |n| inside(n, ops::nested_joins)),
     ("spawn-join-in-place", |n| inside(n, ops::spawn_join_in_place)),
     ("spawn-join-own-stack", |n| inside(n, ops::spawn_join_own_stack)),
     ("spawn-join-loop", |n| inside(n, ops::spawn_join_through_loop)),

@@ -67,6 +67,29 @@ pub fn spawn_join_in_place(n: u64) -> Duration {
     began.elapsed()
 }
 
+/// One join at a time of two closures that do nothing.
+pub fn joins(n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        black_box(cygnet::join(|| black_box(i), || black_box(i)));
+    }
+    began.elapsed()
+}
+
+/// Joins within joins: `n` leaves below one less of them.
+pub fn nested_joins(n: u64) -> Duration {
+    fn halves(n: u64) -> u64 {
+        if n < 2 {
+            return black_box(n);
+        }
+        let (a, b) = cygnet::join(|| halves(n / 2), || halves(n - n / 2));
+        a + b
+    }
+    let began = Instant::now();
+    black_box(halves(n));
+    began.elapsed()
+}
+
 /// One child at a time that asks for a stack of its own, so that it cannot be called in place: the
 /// parent parks.
 pub fn spawn_join_own_stack(n: u64) -> Duration {
