@@ -47,7 +47,8 @@ use crate::scheduler::worker::Worker;
 ///
 /// # Panics
 /// With the panic of `a`, else with that of `b`, after both have ended. On a thread that is not a worker's.
-#[inline]
+// Always: out of line, what `b` captures would be moved twice, which costs as much as the fork.
+#[inline(always)]
 #[track_caller]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where

@@ -346,9 +346,10 @@ impl Worker {
         self.remote.forks.leave()
     }
 
-    /// Hands the oldest fork over, unless it is the only one.
+    /// Hands the oldest fork over. Even the only one, unlike a task in the front: if it was not worth it, its
+    /// owner is soon there and has it back.
     pub(crate) fn hand_over_fork(&self) {
-        self.remote.forks.give_oldest(2, |fork| {
+        self.remote.forks.give_oldest(|fork| {
             let proxy = make_public(self, fork);
             self.publish(proxy.expect("a fork that is given away has a node"));
         });

@@ -193,11 +193,11 @@ impl<F: Forked> Forks<F> {
         self.owned.tail.store(head.min(CAPACITY - 1), Ordering::Relaxed);
     }
 
-    /// Takes the oldest of at least `least` forks. For the owner, as `publish`.
-    pub(crate) fn give_oldest(&self, least: usize, public: impl FnOnce(NonNull<F>)) -> bool {
+    /// Takes the oldest fork. For the owner, as `publish`.
+    pub(crate) fn give_oldest(&self, public: impl FnOnce(NonNull<F>)) -> bool {
         let _lock = self.lock();
         let head = self.head.load(Ordering::Relaxed);
-        if self.len() < least {
+        if self.is_empty() {
             return false;
         }
         // SAFETY: between head and tail, under the lock.

@@ -198,7 +198,7 @@ fn loom_a_fork_is_given_or_stolen() {
         let yard = Yard::<3>::new();
         let places = [yard.push(0), yard.push(1)];
         let thief = spawn(move || yard.steal());
-        let given = yard.forks.give_oldest(2, |fork| yard.take(fork));
+        let given = yard.forks.give_oldest(|fork| yard.take(fork));
         let inner = yard.end_join(1, places[1]);
         let outer = yard.end_join(0, places[0]);
         let stolen = thief.join().unwrap();

@@ -30,6 +30,7 @@ pub struct Serial;
 impl Fork for Serial {
     type Scope<'s> = ();
 
+    #[inline(always)]
     fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&mut ()) -> RA + Send,

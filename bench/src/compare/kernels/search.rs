@@ -31,36 +31,25 @@ fn row<F: Fork>(scope: &mut F::Scope<'_>, board: Board) -> u64 {
         return 1;
     }
     let free = board.all & !(board.columns | board.left | board.right);
-    match free.count_ones() {
-        0 => 0,
-        count => candidates::<F>(scope, board, free, count),
-    }
+    if free == 0 { 0 } else { candidates::<F>(scope, board, free) }
 }
 
-/// The ways with a queen on one of the `count` columns of `free`: the list is split in halves, a fork
-/// for each candidate but one.
-fn candidates<F: Fork>(scope: &mut F::Scope<'_>, board: Board, free: u32, count: u32) -> u64 {
-    if count == 1 {
-        let Board { all, columns, left, right } = board;
-        let next = Board {
-            all,
-            columns: columns | free,
-            left: (left | free) << 1,
-            right: (right | free) >> 1,
-        };
+/// The ways with a queen on one of the columns of `free`: those with the first of them, beside those with
+/// one of the rest. A fork for each candidate but one, the larger half in second place.
+fn candidates<F: Fork>(scope: &mut F::Scope<'_>, board: Board, free: u32) -> u64 {
+    let first = free & free.wrapping_neg();
+    let rest = free ^ first;
+    let Board { all, columns, left, right } = board;
+    let next = Board {
+        all,
+        columns: columns | first,
+        left: (left | first) << 1,
+        right: (right | first) >> 1,
+    };
+    if rest == 0 {
         return row::<F>(scope, next);
     }
-    let half = count / 2;
-    let mut high = free;
-    for _ in 0..half {
-        high &= high - 1;
-    }
-    let low = free ^ high;
-    let (a, b) = F::join(
-        scope,
-        |s| candidates::<F>(s, board, low, half),
-        |s| candidates::<F>(s, board, high, count - half),
-    );
+    let (a, b) = F::join(scope, |s| row::<F>(s, next), |s| candidates::<F>(s, board, rest));
     a.wrapping_add(b)
 }
 

@@ -23,6 +23,7 @@ pub struct Chili;
 impl Fork for Chili {
     type Scope<'s> = Scope<'s>;
 
+    #[inline(always)]
     fn join<A, B, RA, RB>(scope: &mut Scope<'_>, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&mut Scope<'_>) -> RA + Send,

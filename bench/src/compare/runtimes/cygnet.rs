@@ -56,6 +56,7 @@ pub struct Cygnet;
 impl Fork for Cygnet {
     type Scope<'s> = ();
 
+    #[inline(always)]
     fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&mut ()) -> RA + Send,

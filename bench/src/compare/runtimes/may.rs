@@ -49,6 +49,7 @@ struct May;
 impl Fork for May {
     type Scope<'s> = ();
 
+    #[inline(always)]
     fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&mut ()) -> RA + Send,

@@ -41,6 +41,7 @@ pub struct Rayon;
 impl Fork for Rayon {
     type Scope<'s> = ();
 
+    #[inline(always)]
     fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&mut ()) -> RA + Send,

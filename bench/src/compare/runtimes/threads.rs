@@ -37,6 +37,7 @@ struct Threads;
 impl Fork for Threads {
     type Scope<'s> = ();
 
+    #[inline(always)]
     fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&mut ()) -> RA + Send,
