@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_micros(3);
 /// How long it searches before it lets others have the processor at each turn, and at all.
 const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
+/// The same if all others rest, so that work can only come from outside.
+const SEARCH_ALONE: Duration = Duration::from_micros(5);
 /// How long a worker that may not search, as enough others do, waits for its own tasks to be woken.
 const LINGER: Duration = Duration::from_micros(20);
 /// Loot that lasts less was not worth stealing, ...
@@ -174,7 +176,9 @@ impl Searcher {
                         others(worker).for_each(Remote::ask);
                         asked_all = true;
                     }
-                    if asked.is_none() && (time - start >= SEARCH || shared.workers() == 1) {
+                    let alone = shared.idle.resting() + 1 >= shared.workers();
+                    let limit = if alone { SEARCH_ALONE } else { SEARCH };
+                    if asked.is_none() && (time - start >= limit || shared.workers() == 1) {
                         break;
                     }
                 }
