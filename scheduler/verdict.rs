@@ -68,7 +68,6 @@ pub(crate) fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>
         && let Some(reason) = last_attempt(shared, books, record)
     {
         left.retain(|other| *other != record);
-        let index = index.unwrap_or(worker.remote.index);
         ordered.push(index);
         books.lines[index].orders.push(Order::Refuse(record, reason));
     }
@@ -91,9 +90,15 @@ fn everybody_parked(shared: &Shared) -> Option<HashSet<*const Record>> {
     let mut all = true;
     for_each_worker(shared, |worker| {
         all &= !worker.has_ready() && !worker.has_ready_besides_queue();
+        // They go on when the waits of others have ended.
+        let mut kept = HashSet::new();
+        worker.restrictions.for_each_kept(|record| {
+            kept.insert(record.as_ptr().cast_const());
+        });
         worker.for_each_strand(|strand| {
             // SAFETY: null, or the task of a suspended coroutine, which has not ended.
             match unsafe { strand.task.get().as_ref() } {
+                Some(task) if kept.contains(&ptr::from_ref(task)) => {}
                 Some(task) if task.phase() == Phase::Parked && task.wait.is_parked() => {
                     parked.insert(ptr::from_ref(task));
                 }
@@ -130,13 +135,26 @@ fn drain_injector(worker: &Worker) -> Vec<NonNull<Record>> {
     }
 }
 
-/// The task that has to fail, and the worker in whose own queue it lies; none if somebody may go on.
+/// The worker that ends a fresh task uncalled: the one in whose own queue it lies, else the present one
+/// rather than another. None if all that could keep it waiting.
+fn who_refuses(worker: &Worker, record: NonNull<Record>, index: Option<usize>) -> Option<usize> {
+    let mut found = None;
+    for_each_worker(worker.shared(), |other| {
+        let here = index.is_none_or(|index| index == other.remote.index);
+        if here && other.may_run(record) && (found.is_none() || ptr::eq(other, worker)) {
+            found = Some(other.remote.index);
+        }
+    });
+    found
+}
+
+/// The task that has to fail, and the worker that sees to it; none if somebody may go on.
 fn verdict(
     worker: &Worker,
     fresh: &[NonNull<Record>],
     local: &[(NonNull<Record>, usize)],
     parked: &HashSet<*const Record>,
-) -> Option<(NonNull<Record>, Option<usize>)> {
+) -> Option<(NonNull<Record>, usize)> {
     if worker.has_ready() || worker.shared().is_closing() {
         return None;
     }
@@ -154,7 +172,7 @@ fn verdict(
         // The first that is waited for itself or by its ancestors; those of later ones may have been
         // seen.
         if candidate.is_none() && (parked.is_empty() || !above.is_disjoint(parked)) {
-            candidate = Some((record, index));
+            candidate = who_refuses(worker, record, index).map(|index| (record, index));
         }
         waiting.extend(above);
     }
