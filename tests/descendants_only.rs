@@ -471,18 +471,24 @@ fn without_stacks_kin_are_guests_of_those_that_wait_for_them() {
 #[test]
 fn kin_that_will_never_find_a_stack_fail_though_strangers_are_ready() {
     within(|| {
-        let rt = Runtime::builder().workers(1).max_stacks(2).build().unwrap();
-        let ran = AtomicUsize::new(0);
+        let rt = Runtime::builder().workers(1).max_stacks(3).build().unwrap();
+        let (started, over, ran) =
+            (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
         rt.block_on(|| {
             scope(|s| {
+                // Two strangers have the other stacks: one that waits, and one that is ready.
                 s.spawn(|| {
-                    for _ in 0..200 {
-                        yield_now().unwrap();
-                    }
-                    ran.fetch_add(1, Ordering::Relaxed);
+                    scope(|s| {
+                        s.spawn(|| {
+                            started.store(true, Ordering::Relaxed);
+                            give_way_until(|| over.load(Ordering::Relaxed));
+                            ran.fetch_add(1, Ordering::Relaxed);
+                        });
+                        give_way_until(|| started.load(Ordering::Relaxed));
+                    });
                 });
-                // It has the second stack by now.
-                for _ in 0..100 {
+                give_way_until(|| started.load(Ordering::Relaxed));
+                for _ in 0..10 {
                     yield_now().unwrap();
                 }
                 // Another stranger: there will be a stack for it when the scope has ended.
@@ -494,7 +500,8 @@ fn kin_that_will_never_find_a_stack_fail_though_strangers_are_ready() {
                     assert!(matches!(kin.join(), Err(JoinError::NoStack(_))));
                 });
                 assert_eq!(ran.load(Ordering::Relaxed), 0);
-                // Frees one.
+                // Frees them.
+                over.store(true, Ordering::Relaxed);
                 give_way_until(|| ran.load(Ordering::Relaxed) == 2);
             });
         });
