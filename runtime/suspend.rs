@@ -55,8 +55,9 @@ pub enum YieldTo {
     /// It is the caller itself; likewise.
     Itself,
     /// It runs, or is queued, on another worker, or it waits for the caller below it on the same
-    /// coroutine, or it has not started and there is no stack for it; likewise. Or the thread is
-    /// unwinding, and nothing has run.
+    /// coroutine, or it has not started and there is no stack for it, or a
+    /// [`scope_with`](crate::scope_with()) keeps it waiting; likewise. Or the thread is unwinding, and nothing
+    /// has run.
     Elsewhere,
 }
 

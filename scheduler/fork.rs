@@ -234,8 +234,9 @@ fn finish(fork: NonNull<Fork>, place: Place) {
         return unsafe { (fork_ref.call)(fork) };
     }
     let public = fork_ref.public.get();
-    // SAFETY: written under the lock of the row, which the owner has had since.
-    let proxy = unsafe { (*public).assume_init_ref() }.proxy;
+    // SAFETY: written under the lock of the row, which the owner has had since. No reference to the whole is
+    // made: the proxy may write another field at this moment.
+    let proxy = unsafe { (*public.cast::<Public>()).proxy };
     if let Some(proxy) = proxy
         && !worker.revoke(proxy)
     {
@@ -273,8 +274,10 @@ impl Proxy {
         let fork = unsafe { self.0.as_ref() };
         // SAFETY: the proxy was claimed by whoever runs it, and is run once.
         unsafe { (fork.call)(self.0) };
-        // SAFETY: it is public, and its owner reads this after the end of the proxy.
-        unsafe { (*fork.public.get()).assume_init_mut() }.called = true;
+        let public = fork.public.get().cast::<Public>();
+        // SAFETY: it is public, and its owner reads this field after the end of the proxy. No reference to the
+        // whole is made: the owner may use the other fields at this moment.
+        unsafe { (*public).called = true };
     }
 }
 
@@ -317,8 +320,10 @@ impl Worker {
         if !in_coroutine {
             return;
         }
-        // SAFETY: on the caller's frame; nobody else uses this field.
-        unsafe { (*(*fork.as_ref().public.get()).as_mut_ptr()).pin = Some(Pin::innermost()) };
+        // SAFETY: on the caller's frame.
+        let public = unsafe { fork.as_ref() }.public.get().cast::<Public>();
+        // SAFETY: written when it was made public, by now; nobody else uses this field.
+        unsafe { (*public).pin = Some(Pin::innermost()) };
     }
 
     /// Makes all forks public: what they stand for becomes fresh tasks of this worker.

@@ -35,7 +35,9 @@
 //! the largest as a rule.
 //!
 //! A row that is full makes all its forks public, and from then on each that comes after, at the highest
-//! place, which several forks then have; `head` stays above it until the last of them has ended.
+//! place, which several forks then have; `head` stays above it until the last of them has ended. So `head`
+//! does not tell whether the newest fork at that place is public yet. Its owner sees to it at once, and no
+//! thief takes one from there.
 //!
 //! # Hunger
 //!
@@ -221,7 +223,9 @@ impl<F: Forked> Forks<F> {
     ) -> bool {
         let _lock = self.lock();
         let head = self.head.load(Ordering::Relaxed);
-        if self.owned.tail.load(Ordering::Acquire) <= head {
+        // The one at the highest place is made public by its owner, who could not tell that we have been
+        // there.
+        if self.owned.tail.load(Ordering::Acquire).min(CAPACITY - 1) <= head {
             return false;
         }
         self.head.store(head + 1, Ordering::Relaxed);

@@ -187,17 +187,24 @@ impl Worker {
         }
     }
 
-    /// Moves a ready task of this worker before the others; false if it is not ready here.
+    /// Moves a ready task of this worker before the others; false if it is not ready here, or may not run at
+    /// present.
     pub(crate) fn bring_forward(&self, record: NonNull<Record>) -> bool {
         self.collect();
-        let found = self.ready.remove(record);
-        if found {
-            self.ready.push_front(record);
+        if !self.ready.remove(record) {
+            return false;
         }
-        found
+        let may_run = self.may_run(record);
+        if may_run {
+            self.ready.push_front(record);
+        } else {
+            self.ready.push(record);
+        }
+        may_run
     }
 
-    /// Makes a fresh task the next one to run here; false if it is not to be had, or no stack is.
+    /// Makes a fresh task the next one to run here; false if it is not to be had, or may not run here at
+    /// present, or no stack is there.
     pub(crate) fn start_next(&self, record: NonNull<Record>) -> bool {
         // SAFETY: the caller holds the handle.
         let task = unsafe { record.as_ref() };
@@ -214,6 +221,10 @@ impl Worker {
             // The queue's entry goes stale and keeps its reference.
             task.add_reference();
             task.unclaim_privately();
+        }
+        if !self.may_run(record) {
+            self.requeue(record);
+            return false;
         }
         let Some(strand) = self.new_strand(class, record.as_ptr()) else {
             self.requeue(record);
@@ -296,7 +307,7 @@ impl Worker {
     }
 
     /// The oldest task of the front, which is otherwise served last in first out.
-    fn next_oldest(&self) -> Option<NonNull<Record>> {
+    pub(super) fn next_oldest(&self) -> Option<NonNull<Record>> {
         let mut oldest = None;
         self.remote.front.hand_over(1, 1, |record| oldest = Some(record));
         oldest

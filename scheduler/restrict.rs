@@ -17,7 +17,14 @@
 //! # What becomes of the strangers
 //!
 //! The fresh ones that lie in the worker's own queues go to the injector, for others. Those that have been
-//! started here stay in the run queue until the restriction is lifted, and local tasks in theirs.
+//! started here are kept with the scope that keeps them waiting, once they are met in the run queue, and go
+//! back there when it is lifted: so each is looked at once, and not at every decision. Local tasks stay in
+//! their queue.
+//!
+//! # Order of service
+//!
+//! As without a restriction: ready kin, then fresh ones; at each 61st decision the fresh ones come first, the
+//! oldest of one queue after the other, so that none waits for ever behind kin that yield all the time.
 //!
 //! # Why the kin do not get lost
 //!
@@ -26,6 +33,15 @@
 //! like others, to be woken when something appears, but looks itself, every now and then: it takes one task
 //! at a time out of the public deques, and fronts and forks by force, keeps what is kin, and leaves the
 //! rest to all. Between two looks it sleeps up to [`LONGEST`].
+//!
+//! It sleeps in the list of those whom a producer wakes, as what is produced may be kin. What it leaves wakes
+//! the next one in that list, who may be restricted too. So one that was woken in vain is not in the list the
+//! next time: else two of them would keep each other awake as long as a stranger lies in the injector.
+//!
+//! # When no stack can be had
+//!
+//! As without a restriction (scheduler/shortage.rs), but that kin alone are guests here. Strangers that are
+//! kept hold their stacks meanwhile, and nobody expects anything of them.
 //!
 //! Out of its reach are tasks that cannot change workers: a local task, or one that has been started, of a
 //! worker that is blocked, or of this one and no kin. Kin that wait for such a task wait for ever, which is
@@ -38,7 +54,8 @@ use crate::retire::record::{Phase, Record};
 use crate::retire::tree::{Node, NodeKind, Restriction};
 use crate::scheduler::hold::{GivenAway, claimed, next_injected};
 use crate::scheduler::idle::{Rest, Roused};
-use crate::scheduler::item::Runnable;
+use crate::scheduler::item::{Item, Runnable};
+use crate::scheduler::run_queue::RunQueue;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::worker::{Remote, Strand, Worker};
 use crate::shim::atomic::Ordering;
@@ -59,12 +76,23 @@ const STRANGERS: usize = 16;
 /// After so long without anything to do a worker says whom it keeps waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A scope that restricts a worker.
+struct Imposed {
+    scope: *const Node,
+    /// The number of its kin that run here.
+    kin: usize,
+    /// Strangers that are ready, and were met while it was the innermost one.
+    kept: RunQueue,
+}
+
 /// The scopes that restrict a worker.
 #[derive(Default)]
 pub(crate) struct Restrictions {
-    /// Nested, the innermost last, each with the number of its kin that run here.
-    scopes: RefCell<Vec<(*const Node, usize)>>,
+    /// Nested, the innermost last.
+    scopes: RefCell<Vec<Imposed>>,
     any: Cell<bool>,
+    /// Woken to search, and nothing was found since.
+    vain: Cell<bool>,
     /// Since when there has been nothing to do, whether that has been reported, and how long to sleep next.
     idle_since: Cell<Option<Instant>>,
     reported: Cell<bool>,
@@ -79,10 +107,23 @@ impl Restrictions {
     }
 
     fn innermost(&self) -> *const Node {
-        self.scopes.borrow().last().map_or(ptr::null(), |(scope, _)| *scope)
+        self.scopes.borrow().last().map_or(ptr::null(), |imposed| imposed.scope)
+    }
+
+    /// Keeps a stranger until the innermost scope is lifted.
+    fn keep_waiting(&self, record: NonNull<Record>) {
+        if let Some(imposed) = self.scopes.borrow().last() {
+            imposed.kept.push(record);
+        }
+    }
+
+    /// Calls `f` for each of those that are kept.
+    pub(crate) fn for_each_kept(&self, mut f: impl FnMut(NonNull<Record>)) {
+        self.scopes.borrow().iter().for_each(|imposed| imposed.kept.for_each(&mut f));
     }
 
     fn found(&self) {
+        self.vain.set(false);
         self.idle_since.set(None);
         self.reported.set(false);
         self.sleep.set(SHORTEST);
@@ -122,9 +163,9 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn restrict(&self, scope: *const Node) {
         let mut scopes = self.restrictions.scopes.borrow_mut();
-        match scopes.iter_mut().find(|(other, _)| ptr::eq(*other, scope)) {
-            Some((_, count)) => *count += 1,
-            None => scopes.push((scope, 1)),
+        match scopes.iter_mut().find(|imposed| ptr::eq(imposed.scope, scope)) {
+            Some(imposed) => imposed.kin += 1,
+            None => scopes.push(Imposed { scope, kin: 1, kept: RunQueue::new() }),
         }
         self.restrictions.any.set(true);
         self.restrictions.found();
@@ -135,11 +176,12 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn lift(&self, scope: *const Node) {
         let mut scopes = self.restrictions.scopes.borrow_mut();
-        let entry = scopes.iter().position(|(other, _)| ptr::eq(*other, scope));
+        let entry = scopes.iter().position(|imposed| ptr::eq(imposed.scope, scope));
         let index = entry.expect("what is lifted has been imposed");
-        scopes[index].1 -= 1;
-        if scopes[index].1 == 0 {
-            scopes.remove(index);
+        scopes[index].kin -= 1;
+        if scopes[index].kin == 0 {
+            let imposed = scopes.remove(index);
+            self.ready.put_first(&imposed.kept);
         }
         self.restrictions.any.set(!scopes.is_empty());
     }
@@ -156,6 +198,11 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn lift_from_kin(&self, task: &Record) {
         self.lift(restricting(task.node.parent));
+    }
+
+    /// Whether a task that lies in a queue, or is claimed, may run here at present.
+    pub(crate) fn may_run(&self, record: NonNull<Record>) -> bool {
+        !self.restrictions.any() || self.is_kin(record)
     }
 
     /// Whether a task may run as long as the innermost restriction stands.
@@ -176,26 +223,94 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn pick_kin(&self) -> *const Strand {
-        if let Some(record) = self.ready.take_first(|record| self.is_kin(record)) {
+        if self.tick() {
+            // As in `pick`: the turn of fresh ones, before those that yield all the time.
+            self.serve_owed();
+            if let Some(strand) = self.next_neglected_kin().and_then(|record| self.begin(record)) {
+                self.restrictions.found();
+                return strand;
+            }
+            if self.exhausted.get() && !ptr::eq(self.current.get(), self.main.get()) {
+                return self.main.get();
+            }
+        }
+        if let Some(record) = self.next_ready_kin() {
             // SAFETY: a ready task has not ended.
             let task = unsafe { record.as_ref() };
             task.set_phase(Phase::Running);
             self.restrictions.found();
             return ptr::with_exposed_provenance(task.place.load(Ordering::Relaxed));
         }
-        let begun = self.next_kin().and_then(|record| self.begin(record));
-        begun.unwrap_or(self.main.get())
+        let Some(strand) = self.next_kin().and_then(|record| self.begin(record)) else {
+            return self.main.get();
+        };
+        self.restrictions.found();
+        strand
+    }
+
+    /// The first ready task that is kin. Strangers before it are kept waiting.
+    fn next_ready_kin(&self) -> Option<NonNull<Record>> {
+        while let Some(record) = self.ready.pop() {
+            if self.is_kin(record) {
+                return Some(record);
+            }
+            self.restrictions.keep_waiting(record);
+        }
+        None
     }
 
     /// Fresh kin that lie here or in the injector, claimed. Strangers that lie here go to the injector.
-    fn next_kin(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_kin(&self) -> Option<NonNull<Record>> {
         let mut given = GivenAway::default();
         let found = self.next_kin_here(&mut given);
         given.queue(self);
-        found.or_else(|| {
-            let wanted = |record| self.is_kin(record).then_some(());
-            next_injected(self, wanted).map(|(record, ())| record)
-        })
+        found.or_else(|| self.next_injected_kin())
+    }
+
+    /// Likewise, of those that the usual order may never reach: each queue has its turn, and its oldest one
+    /// comes first.
+    fn next_neglected_kin(&self) -> Option<NonNull<Record>> {
+        let mut given = GivenAway::default();
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        let found = (0..4).find_map(|i| match turn.wrapping_add(i) % 4 {
+            0 => self.next_local_kin(),
+            1 => self.next_injected_kin(),
+            2 => loop {
+                match self.remote.stealer.steal() {
+                    Steal::Success(item) => {
+                        if let Some(record) = self.open_kin(item, &mut given) {
+                            break Some(record);
+                        }
+                    }
+                    Steal::Retry => spin_loop(),
+                    Steal::Empty => break None,
+                }
+            },
+            _ => loop {
+                match self.next_oldest() {
+                    Some(record) if !self.is_kin(record) => given.fresh.push(record),
+                    found => break found,
+                }
+            },
+        });
+        given.queue(self);
+        found
+    }
+
+    fn next_injected_kin(&self) -> Option<NonNull<Record>> {
+        let wanted = |record| self.is_kin(record).then_some(());
+        next_injected(self, wanted).map(|(record, ())| record)
+    }
+
+    /// What an item holds, if that is fresh and kin; claimed.
+    fn open_kin(&self, item: Item, given: &mut GivenAway) -> Option<NonNull<Record>> {
+        match claimed(item)? {
+            Runnable::Fresh(record) if self.is_kin(record) => return Some(record),
+            Runnable::Fresh(record) => given.fresh.push(record),
+            Runnable::Started(record) => given.started.push(record),
+        }
+        None
     }
 
     fn next_kin_here(&self, given: &mut GivenAway) -> Option<NonNull<Record>> {
@@ -215,13 +330,14 @@ impl Worker {
             given.fresh.push(record);
         }
         while let Some(item) = self.deque.pop() {
-            match claimed(item) {
-                Some(Runnable::Fresh(record)) if self.is_kin(record) => return Some(record),
-                Some(Runnable::Fresh(record)) => given.fresh.push(record),
-                Some(Runnable::Started(record)) => given.started.push(record),
-                None => {}
+            if let Some(record) = self.open_kin(item, given) {
+                return Some(record);
             }
         }
+        self.next_local_kin()
+    }
+
+    fn next_local_kin(&self) -> Option<NonNull<Record>> {
         let mut local = self.local.borrow_mut();
         // A stale entry is of a task that may have ended: it is claimed before it is looked at.
         for index in 0..local.len() {
@@ -246,20 +362,42 @@ impl Worker {
             self.restrictions.found();
             return None;
         }
+        self.note_idleness();
+        let time = self.restrictions.sleep.get().max(SHORTEST);
+        self.restrictions.sleep.set((time * 2).min(LONGEST));
+        let rest =
+            if self.restrictions.vain.take() { Rest::HeldFor(time) } else { Rest::SleepFor(time) };
+        let shared = self.shared();
+        self.counters().sleeps.add(1);
+        let roused = shared.idle.rest(shared, self.remote.index, rest, || {
+            self.has_ready_besides_queue()
+                || shared.is_stopping()
+                || shared.given_away.load(Ordering::Relaxed) != given_away
+        });
+        self.restrictions.vain.set(roused == Roused::ToSearch);
+        Some(roused)
+    }
+
+    /// As `search_kin`, where some worker can get no stack, but that it does not sleep: see `shortage`. True if
+    /// there is something to run now.
+    pub(crate) fn find_kin_under_pressure(&self) -> bool {
+        let stack = !self.exhausted.get() && self.dedicated.get().is_null();
+        let found = stack && self.look_for_kin();
+        if found {
+            self.restrictions.found();
+        } else {
+            self.note_idleness();
+        }
+        found
+    }
+
+    /// There is nothing to do: says so after a while.
+    fn note_idleness(&self) {
         let since = self.restrictions.idle_since.get().unwrap_or_else(now);
         self.restrictions.idle_since.set(Some(since));
         if since.elapsed() >= PATIENCE && !self.restrictions.reported.replace(true) {
             self.report_strangers();
         }
-        let time = self.restrictions.sleep.get().max(SHORTEST);
-        self.restrictions.sleep.set((time * 2).min(LONGEST));
-        let shared = self.shared();
-        self.counters().sleeps.add(1);
-        Some(shared.idle.rest(shared, self.remote.index, Rest::SleepFor(time), || {
-            self.has_ready_besides_queue()
-                || shared.is_stopping()
-                || shared.given_away.load(Ordering::Relaxed) != given_away
-        }))
     }
 
     /// Finds kin of the innermost scope at other workers; true if there is something to run now.
@@ -307,8 +445,7 @@ impl Worker {
     }
 
     fn keep_injected(&self) -> bool {
-        let wanted = |record| self.is_kin(record).then_some(());
-        next_injected(self, wanted).is_some_and(|(record, ())| self.keep(record))
+        self.next_injected_kin().is_some_and(|record| self.keep(record))
     }
 
     /// Takes tasks out of another's public deque, one at a time, until one is kin.
@@ -316,11 +453,8 @@ impl Worker {
         for _ in 0..STRANGERS {
             // Retry means that another thief is at it.
             let Steal::Success(item) = from.stealer.steal() else { return false };
-            match claimed(item) {
-                Some(Runnable::Fresh(record)) if self.is_kin(record) => return self.keep(record),
-                Some(Runnable::Fresh(record)) => given.fresh.push(record),
-                Some(Runnable::Started(record)) => given.started.push(record),
-                None => {}
+            if let Some(record) = self.open_kin(item, given) {
+                return self.keep(record);
             }
         }
         false
@@ -348,7 +482,8 @@ impl Worker {
     fn report_strangers(&self) {
         let alone = self.shared().workers() == 1;
         let fresh = if alone { self.shared().injector.len() } else { 0 };
-        let strangers = self.ready.len() + self.local.borrow().len() + fresh;
+        let mut strangers = self.local.borrow().len() + fresh;
+        self.restrictions.for_each_kept(|_| strangers += 1);
         if strangers == 0 {
             return;
         }

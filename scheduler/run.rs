@@ -137,6 +137,10 @@ impl Worker {
     /// there was nothing.
     pub(crate) fn run_until_idle(&self) -> bool {
         if self.restrictions.any() {
+            // What it was ordered while it rested comes first.
+            if self.shared().pressure.load(Ordering::Relaxed) && shortage::relieve(self) {
+                return true;
+            }
             let next = self.pick();
             let found = !ptr::eq(next, self.main.get());
             if found {

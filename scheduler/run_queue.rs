@@ -20,7 +20,8 @@
 //! `push`, `push_front` and `pop` are a few loads and stores. `remove` turns the whole queue round
 //! once, so that the order of the others stays; it serves `yield_to`, which brings a task forward
 //! ([`Worker::bring_forward`](crate::scheduler::worker::Worker::bring_forward)), and a held worker that
-//! takes its own task back.
+//! takes its own task back. A worker that is restricted has a queue like this for each scope that keeps
+//! ready tasks waiting (scheduler/restrict.rs); `put_first` costs no more than a `push`.
 
 use crate::retire::record::Record;
 use crate::shim::atomic::Ordering;
@@ -85,31 +86,40 @@ impl RunQueue {
         Some(head)
     }
 
-    /// Removes the first record that is `wanted`, at a cost that grows with the queue.
-    pub(crate) fn take_first(
-        &self,
-        wanted: impl Fn(NonNull<Record>) -> bool,
-    ) -> Option<NonNull<Record>> {
-        let mut found = None;
-        for _ in 0..self.len.get() {
-            let Some(first) = self.pop() else { break };
-            if found.is_none() && wanted(first) {
-                found = Some(first);
-            } else {
-                self.push(first);
-            }
+    /// Puts all that are in another queue, which is empty afterwards, before those that are here.
+    pub(crate) fn put_first(&self, others: &RunQueue) {
+        let Some(last) = NonNull::new(others.tail.replace(ptr::null_mut())) else { return };
+        // SAFETY: records in a queue are alive, and their links are ours.
+        unsafe { last.as_ref() }.link.store(self.head.get(), Ordering::Relaxed);
+        self.head.set(others.head.replace(ptr::null_mut()));
+        if self.tail.get().is_null() {
+            self.tail.set(last.as_ptr());
         }
-        found
+        self.len.set(self.len.get() + others.len.take());
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.len.get()
+    /// Calls `f` for each, in order.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(NonNull<Record>)) {
+        let mut at = self.head.get();
+        while let Some(record) = NonNull::new(at) {
+            f(record);
+            // SAFETY: records in the queue are alive, and their links are ours.
+            at = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
+        }
     }
 
     /// Removes a record from the middle, at a cost that grows with the queue; false if it is not
     /// here.
     pub(crate) fn remove(&self, record: NonNull<Record>) -> bool {
-        self.take_first(|other| other == record).is_some()
+        let mut found = false;
+        for _ in 0..self.len.get() {
+            let Some(first) = self.pop() else { break };
+            if first == record {
+                found = true;
+            } else {
+                self.push(first);
+            }
+        }
+        found
     }
 }

@@ -85,7 +85,11 @@ impl Searcher {
     pub(crate) fn search_or_sleep(&mut self, worker: &Worker) {
         if worker.restrictions.any() {
             self.settle_count(worker);
-            self.counted |= worker.search_kin() == Some(Roused::ToSearch);
+            if !worker.shared().pressure.load(Ordering::Relaxed) {
+                self.counted |= worker.search_kin() == Some(Roused::ToSearch);
+            } else if !worker.find_kin_under_pressure() {
+                self.starve(worker);
+            }
             self.settle_count(worker);
             return;
         }

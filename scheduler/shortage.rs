@@ -31,10 +31,11 @@
 //!
 //! * a last attempt to get a stack failed (for memory and mappings: for 200 ms, as others may free some);
 //! * every coroutine of the runtime is parked in a wait for a task of this runtime: the end of a scope,
-//!   a join, block_on. A park, a call of `blocking`, a wait for another runtime's task is not
+//!   a join, block_on; or is kept waiting by a restriction (restrict.rs), until such a wait ends. A park, a call of `blocking`, a wait for another runtime's task is not
 //!   one, nor is a worker that is held in the middle of an unwinding: all these may go on by what
 //!   others do;
-//! * a fresh task is among those waited for, or below one.
+//! * a fresh task is among those waited for, or below one, and might run on some worker: one that all of
+//!   them keep waiting may find a stack later.
 //!
 //! Then this task ends with [`Failure::NoStack`], which wakes whoever waits for it. One at a time, since
 //! the one woken frees a stack, or runs the others.
@@ -315,8 +316,10 @@ fn look_here(worker: &Worker) -> bool {
     let mut others = Vec::new();
     let mut found = None;
     let mut ended = false;
+    let restricted = worker.restrictions.any();
+    let next = || if restricted { worker.next_kin() } else { worker.next_fresh() };
     while others.len() < LOOK
-        && let Some(record) = worker.next_fresh()
+        && let Some(record) = next()
     {
         // SAFETY: the run reference is in our hand.
         let task = unsafe { record.as_ref() };
@@ -330,6 +333,10 @@ fn look_here(worker: &Worker) -> bool {
             break;
         }
         others.push(record);
+    }
+    if restricted && found.is_none() && others.is_empty() {
+        // What else is fresh is not to be started here.
+        end(worker);
     }
     for record in others {
         put_back(worker, record);
@@ -347,7 +354,7 @@ fn look_here(worker: &Worker) -> bool {
 pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Strand> {
     // SAFETY: the run reference is in the caller's hand.
     let task = unsafe { record.as_ref() };
-    if task.traits.needs_own_stack() {
+    if task.traits.needs_own_stack() || !worker.may_run(record) {
         return None;
     }
     let mut at: *const Node = &raw const task.node;

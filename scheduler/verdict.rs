@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// All workers rest: finds guests and hosts, or one that has to fail. Enters in `ordered` whom to wake.
 pub(crate) fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>) {
     let shared = worker.shared();
-    let Some(parked) = everybody_parked(shared) else { return };
+    let Some(still) = nobody_runs(shared) else { return };
     let fresh = drain_injector(worker);
     let mut local = Vec::new();
     for_each_worker(shared, |worker| {
@@ -64,11 +64,10 @@ pub(crate) fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>
         });
     }
     if ordered.is_empty()
-        && let Some((record, index)) = verdict(worker, &left, &local, &parked)
+        && let Some((record, index)) = verdict(worker, &left, &local, &still)
         && let Some(reason) = last_attempt(shared, books, record)
     {
         left.retain(|other| *other != record);
-        let index = index.unwrap_or(worker.remote.index);
         ordered.push(index);
         books.lines[index].orders.push(Order::Refuse(record, reason));
     }
@@ -85,23 +84,35 @@ fn for_each_worker(shared: &Shared, mut f: impl FnMut(&Worker)) {
     }
 }
 
-/// The tasks of all coroutines, if every one is parked and nobody has been sent anything.
-fn everybody_parked(shared: &Shared) -> Option<HashSet<*const Record>> {
-    let mut parked = HashSet::new();
+/// The tasks of all coroutines.
+#[derive(Default)]
+struct Still {
+    parked: HashSet<*const Record>,
+    /// Kept waiting by a restriction: they go on when the waits of others have ended.
+    kept: HashSet<*const Record>,
+}
+
+/// The tasks of all coroutines, if none can go on and nobody has been sent anything.
+fn nobody_runs(shared: &Shared) -> Option<Still> {
+    let mut still = Still::default();
     let mut all = true;
     for_each_worker(shared, |worker| {
         all &= !worker.has_ready() && !worker.has_ready_besides_queue();
+        worker.restrictions.for_each_kept(|record| {
+            still.kept.insert(record.as_ptr().cast_const());
+        });
         worker.for_each_strand(|strand| {
             // SAFETY: null, or the task of a suspended coroutine, which has not ended.
             match unsafe { strand.task.get().as_ref() } {
+                Some(task) if still.kept.contains(&ptr::from_ref(task)) => {}
                 Some(task) if task.phase() == Phase::Parked && task.wait.is_parked() => {
-                    parked.insert(ptr::from_ref(task));
+                    still.parked.insert(ptr::from_ref(task));
                 }
                 _ => all = false,
             }
         });
     });
-    all.then_some(parked)
+    all.then_some(still)
 }
 
 /// Takes all fresh tasks out of the injector, claimed.
@@ -130,13 +141,27 @@ fn drain_injector(worker: &Worker) -> Vec<NonNull<Record>> {
     }
 }
 
-/// The task that has to fail, and the worker in whose own queue it lies; none if somebody may go on.
+/// The worker that ends a fresh task uncalled: the one in whose own queue it lies, else the present one
+/// rather than another. None if all that could keep it waiting.
+fn who_refuses(worker: &Worker, record: NonNull<Record>, index: Option<usize>) -> Option<usize> {
+    let mut found = None;
+    for_each_worker(worker.shared(), |other| {
+        let here = index.is_none_or(|index| index == other.remote.index);
+        if here && other.may_run(record) && (found.is_none() || ptr::eq(other, worker)) {
+            found = Some(other.remote.index);
+        }
+    });
+    found
+}
+
+/// The task that has to fail, and the worker that sees to it; none if somebody may go on.
 fn verdict(
     worker: &Worker,
     fresh: &[NonNull<Record>],
     local: &[(NonNull<Record>, usize)],
-    parked: &HashSet<*const Record>,
-) -> Option<(NonNull<Record>, Option<usize>)> {
+    still: &Still,
+) -> Option<(NonNull<Record>, usize)> {
+    let Still { parked, kept } = still;
     if worker.has_ready() || worker.shared().is_closing() {
         return None;
     }
@@ -154,11 +179,11 @@ fn verdict(
         // The first that is waited for itself or by its ancestors; those of later ones may have been
         // seen.
         if candidate.is_none() && (parked.is_empty() || !above.is_disjoint(parked)) {
-            candidate = Some((record, index));
+            candidate = who_refuses(worker, record, index).map(|index| (record, index));
         }
         waiting.extend(above);
     }
-    for task in parked {
+    for task in parked.iter().chain(kept) {
         collect_waiting(task.cast(), &mut seen, &mut waiting);
     }
     if parked.iter().all(|task| waiting.contains(task)) { candidate } else { None }

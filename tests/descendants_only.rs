@@ -2,9 +2,15 @@
 
 mod common;
 
-use common::rerun::{command, role};
-use common::{give_way_until, panic_of, runtime, scaled, with, with_each, with_each_and_many};
-use cygnet::{Wait, join, join_with, scope, scope_with, spawn, spawn_local, yield_now};
+use common::rerun::{alone, command, role};
+use common::{
+    eventually, give_way_until, panic_of, parks, runtime, scaled, with, with_each,
+    with_each_and_many, within,
+};
+use cygnet::{
+    JoinError, Runtime, Wait, YieldTo, join, join_with, park, scope, scope_with, spawn,
+    spawn_local, task, unparker, yield_now, yield_to,
+};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -351,4 +357,217 @@ fn one_that_waits_for_a_stranger_of_its_worker_is_reported() {
     let report = report.expect("it says so before it is killed");
     assert!(report.contains("has kept 1 ready task(s) of worker 0 waiting"), "{report}");
     assert!(begun.elapsed() >= Duration::from_secs(10));
+}
+
+#[test]
+fn fresh_kin_have_their_turn_among_kin_that_yield_all_the_time() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let [mut oldest, mut local] = [const { AtomicBool::new(false) }; 2];
+            scope_with(Wait::DescendantsOnly, |s| {
+                s.spawn(|| oldest.store(true, Ordering::Release));
+                let (tell, told) = channel();
+                spawn_local(move || tell.send(()).unwrap()).detach();
+                give_way_until(|| {
+                    // Newer than both.
+                    s.spawn(|| ());
+                    if told.try_recv().is_ok() {
+                        local.store(true, Ordering::Relaxed);
+                    }
+                    oldest.load(Ordering::Acquire) && local.load(Ordering::Relaxed)
+                });
+            });
+            assert!(*oldest.get_mut() && *local.get_mut());
+        });
+    });
+}
+
+/// The processor time of this process.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place for the answer.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[test]
+fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
+    alone("workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector", || {
+        for workers in [1, 2, 3, 8] {
+            let rt = runtime(workers);
+            let begun = AtomicUsize::new(0);
+            let (tell, told) = channel();
+            thread::scope(|threads| {
+                threads.spawn(|| {
+                    rt.block_on(|| {
+                        scope_with(Wait::DescendantsOnly, |s| {
+                            for _ in 0..workers {
+                                let tell = tell.clone();
+                                let begun = &begun;
+                                s.spawn(move || {
+                                    tell.send(unparker()).unwrap();
+                                    begun.fetch_add(1, Ordering::Relaxed);
+                                    // So that each worker has one of them.
+                                    while begun.load(Ordering::Relaxed) < workers {
+                                        thread::yield_now();
+                                    }
+                                    park().unwrap();
+                                });
+                            }
+                        });
+                    });
+                });
+                eventually("all kin are parked", || parks(&rt) >= workers as u64);
+                let ran = std::sync::Arc::new(AtomicUsize::new(0));
+                for _ in 0..3 {
+                    let ran = ran.clone();
+                    rt.spawn(move || ran.fetch_add(1, Ordering::Relaxed)).detach();
+                }
+                thread::sleep(Duration::from_millis(100));
+                let before = processor_time();
+                thread::sleep(Duration::from_millis(500));
+                let used = processor_time() - before;
+                let early = ran.load(Ordering::Relaxed);
+                for _ in 0..workers {
+                    told.recv().unwrap().unpark();
+                }
+                assert_eq!(early, 0);
+                assert!(used < Duration::from_millis(150), "{workers} workers: {used:?}");
+                eventually("the strangers run", || ran.load(Ordering::Relaxed) == 3);
+            });
+        }
+    });
+}
+
+#[test]
+fn without_stacks_kin_are_guests_of_those_that_wait_for_them() {
+    within(|| {
+        for workers in common::WORKERS {
+            let rt = Runtime::builder().workers(workers).max_stacks(workers).build().unwrap();
+            let ran = AtomicUsize::new(0);
+            rt.block_on(|| {
+                scope(|s| {
+                    for _ in 0..workers {
+                        s.spawn(|| {
+                            scope_with(Wait::DescendantsOnly, |s| {
+                                spawn_local(|| yield_now().unwrap()).detach();
+                                for _ in 0..10 {
+                                    s.spawn(|| {
+                                        spawn_local(|| yield_now().unwrap()).detach();
+                                        yield_now().unwrap();
+                                        ran.fetch_add(1, Ordering::Relaxed);
+                                    });
+                                }
+                            });
+                        });
+                    }
+                });
+            });
+            assert_eq!(ran.into_inner(), workers * 10);
+        }
+    });
+}
+
+#[test]
+fn kin_that_will_never_find_a_stack_fail_though_strangers_are_ready() {
+    within(|| {
+        let rt = Runtime::builder().workers(1).max_stacks(3).build().unwrap();
+        let (started, over, ran) =
+            (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+        rt.block_on(|| {
+            scope(|s| {
+                // Two strangers have the other stacks: one that waits, and one that is ready.
+                s.spawn(|| {
+                    scope(|s| {
+                        s.spawn(|| {
+                            started.store(true, Ordering::Relaxed);
+                            give_way_until(|| over.load(Ordering::Relaxed));
+                            ran.fetch_add(1, Ordering::Relaxed);
+                        });
+                        give_way_until(|| started.load(Ordering::Relaxed));
+                    });
+                });
+                give_way_until(|| started.load(Ordering::Relaxed));
+                for _ in 0..10 {
+                    yield_now().unwrap();
+                }
+                // Another stranger: there will be a stack for it when the scope has ended.
+                s.spawn_with(task().stack_size(1 << 20).unwrap(), || {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                });
+                scope_with(Wait::DescendantsOnly, |s| {
+                    let kin = s.spawn_with(task().stack_size(1 << 20).unwrap(), || ());
+                    assert!(matches!(kin.join(), Err(JoinError::NoStack(_))));
+                });
+                assert_eq!(ran.load(Ordering::Relaxed), 0);
+                // Frees them.
+                over.store(true, Ordering::Relaxed);
+                give_way_until(|| ran.load(Ordering::Relaxed) == 2);
+            });
+        });
+    });
+}
+
+#[test]
+fn a_stranger_is_not_yielded_to() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let [started, fresh] = [(); 2].map(|()| spawn(|| yield_now().unwrap()));
+            assert_eq!(yield_to(&started), Ok(YieldTo::Ran));
+            scope_with(Wait::DescendantsOnly, |_| {
+                let kin = spawn(|| ());
+                for stranger in [&started, &fresh] {
+                    assert_eq!(yield_to(stranger), Ok(YieldTo::Elsewhere));
+                }
+                assert_eq!(yield_to(&kin), Ok(YieldTo::Ran));
+                assert!(!started.is_finished() && !fresh.is_finished());
+                kin.join().unwrap();
+            });
+            started.join().unwrap();
+            fresh.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn strangers_of_either_of_two_nested_scopes_go_on_in_order() {
+    with(&[1], |rt| {
+        let order = Mutex::new(Vec::new());
+        let note = |name: &'static str| {
+            for _ in 0..3 {
+                yield_now().unwrap();
+            }
+            order.lock().unwrap().push(name);
+        };
+        rt.block_on(|| {
+            scope(|s| {
+                s.spawn(|| note("outer"));
+                for _ in 0..100 {
+                    if order.lock().unwrap().is_empty() {
+                        yield_now().unwrap();
+                    }
+                }
+                order.lock().unwrap().clear();
+                for name in ["a", "b"] {
+                    let task = s.spawn(move || note(name));
+                    drop(task);
+                }
+                yield_now().unwrap();
+                scope_with(Wait::DescendantsOnly, |s| {
+                    s.spawn(|| note("c"));
+                    yield_now().unwrap();
+                    scope_with(Wait::DescendantsOnly, |s| {
+                        s.spawn(|| note("d"));
+                        for _ in 0..500 {
+                            yield_now().unwrap();
+                        }
+                    });
+                    assert_eq!(*order.lock().unwrap(), ["d"]);
+                });
+                assert_eq!(*order.lock().unwrap(), ["d", "c"]);
+            });
+        });
+        let order = order.into_inner().unwrap();
+        assert_eq!(order.len(), 4);
+    });
 }

@@ -191,6 +191,27 @@ fn loom_a_full_row_makes_the_rest_public() {
     });
 }
 
+/// The join that fills the row, where all others are public already: the thief finds it before its owner
+/// has made it public.
+#[test]
+fn loom_the_highest_place_is_made_public_once() {
+    explore(2, || {
+        let yard = Yard::<4>::new();
+        let places: [usize; 2] = std::array::from_fn(|fork| yard.push(fork));
+        yard.publish();
+        let thief = spawn(move || yard.steal());
+        let last = yard.push(2);
+        let beyond = yard.push(3);
+        yard.end_join(3, beyond);
+        yard.end_join(2, last);
+        for fork in (0..2).rev() {
+            yard.end_join(fork, places[fork]);
+        }
+        thief.join().unwrap();
+        Yard::end(yard);
+    });
+}
+
 /// The owner gives the oldest one away when it is asked; a thief takes by force at the same time.
 #[test]
 fn loom_a_fork_is_given_or_stolen() {
