@@ -46,8 +46,9 @@ fn both_results_come_back_in_order() {
 #[test]
 fn large_results_and_captures_survive() {
     with_each(|rt| {
-        let (left, right) = ([1u8; 1000], [2u8; 1000]);
-        let swapped = |mut bytes: [u8; 1000]| {
+        // In a debug build each of them is on the stack many times.
+        let (left, right) = ([1u8; 400], [2u8; 400]);
+        let swapped = |mut bytes: [u8; 400]| {
             bytes.iter_mut().for_each(|byte| *byte = 3 - *byte);
             bytes
         };
@@ -346,7 +347,7 @@ fn a_cancel_reaches_a_half_and_its_half_that_park_at_the_same_time() {
         met: AtomicUsize,
     }
     with(&[2, 3, 8], |rt| {
-        for _ in 0..scaled(1000) {
+        for _ in 0..scaled(300) {
             let flags = Arc::new(Flags::default());
             let (tell, told) = channel();
             let task = rt.spawn({
