@@ -204,7 +204,7 @@ pub(crate) struct Record {
     id: u64,
     pub(crate) link: AtomicPtr<Record>,
     pub(crate) place: AtomicUsize,
-    extras: AtomicPtr<Extras>,
+    pub(in crate::retire) extras: AtomicPtr<Extras>,
     pub(crate) spawned_at: &'static Location<'static>,
     phase: AtomicU8,
     /// The outcome was dropped at the end of the closure, as nobody could take it any more.

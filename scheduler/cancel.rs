@@ -17,9 +17,13 @@
 //! Neither side misses the other: the child links, *fences*, and looks whether a task below it is
 //! cancelled, from which on all those above it are; the canceller marks the task, *fences*, and looks for a
 //! link. So a link leads from a cancelled task to a cancelled one, or to one that the canceller is on its
-//! way to, and a link that is there need not be looked at again. The reference is copied under
-//! the lock of the link, so the child's record stays while the canceller uses it, and whatever it does to
-//! a child that has ended meanwhile has no effect. (models/cancel.rs explores both.)
+//! way to, or the one who has just linked it, and a link that is there need not be looked at again. Who
+//! links, and finds its caller cancelled, goes on as the canceller would have done, along the links: a fork
+//! of its own, parked on another worker, may have found its new link there, and nobody cancelled yet.
+//!
+//! The reference is copied under the lock of the link, so the child's record stays while the canceller uses
+//! it, and whatever it does to a child that has ended meanwhile has no effect. (models/cancel.rs explores
+//! all of it.)
 
 use crate::retire::record::Record;
 use crate::scheduler::complete::release;
@@ -122,12 +126,11 @@ pub(crate) fn link(task: NonNull<Record>) -> bool {
         child = caller;
     }
     fence(Ordering::SeqCst);
-    // From below, each of them as if the cancel had found it: what they call later looks no further.
-    for (caller, called) in newly_linked.into_iter().rev() {
-        if caller.wait.is_cancelled() {
-            // SAFETY: the running task, or one that waits for it to return.
-            mark(unsafe { called.as_ref() });
-        }
+    // The lowest first: a cancel goes on from there, along the links, as if it had found them.
+    let missed = newly_linked.iter().rev().find(|(caller, _)| caller.wait.is_cancelled());
+    if let Some((_, called)) = missed {
+        // SAFETY: the running task, or one that waits for it to return.
+        cancel(unsafe { called.as_ref() });
     }
     // SAFETY: the running task.
     unsafe { task.as_ref() }.wait.is_cancelled()

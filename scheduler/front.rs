@@ -28,7 +28,8 @@
 //! compare that it needs anyway, and hands over. The check comes after the store of `tail`, so
 //! that a worker that goes to sleep (store 0, membarrier, look at every front) and a push cannot
 //! miss each other. Who finds the 0 of another leaves it at that; so an owner that takes a request back
-//! fences before it looks for sleepers: there may be one more than asked.
+//! fences before it looks for sleepers: there may be one more than asked. Who lies down while somebody
+//! searches asks nobody: the searcher does, when it stops, of its own front too (idle.rs).
 //!
 //! Orderings: `tail` is stored with Release and read by thieves with Acquire: this hands over the
 //! record. Everything else is relaxed, between the fences or under the lock.

@@ -15,13 +15,18 @@
 //! | injector, public deques | push; fence; `sleepers > 0` and nobody searching: wake one | enter the list; fence; look |
 //! | a batch from the injector to a deque | push to the deque; as above | as above |
 //! | inbox, cut request of one worker | push; fence; its state is ASLEEP: wake it | state = ASLEEP; fence; look |
-//! | a front | store tail; (light fence); load limit | ask every front; membarrier; look |
+//! | a front, a row of forks | store tail; (light fence); load limit | ask every one; membarrier; look |
 //! | end of the runtime | flag; wake all | enter the list; fence; look |
 //!
 //! "Nobody searching" suffices, since a searcher that stops, with or without loot, first leaves the
 //! count, *fences*, and looks once more: if work is left it wakes the next one; so one is
 //! woken at a time and it wakes the next. A waker counts the woken one as searching on its behalf, so
 //! that a second producer does not wake another.
+//!
+//! A sleeper relies on a searcher in the same way: as long as somebody searches it asks nobody, and leaves
+//! that to the searcher. So one that stops and finds somebody asleep asks in the sleeper's stead, with a
+//! membarrier and a look. It asks every front and every row of forks, *its own too*: what it has found may
+//! be a task of its own that has been woken, and that spawns from then on.
 //!
 //! # Naps
 //!

@@ -15,6 +15,7 @@ use cygnet::{
 use std::cell::Cell;
 use std::hint::spin_loop;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
@@ -45,8 +46,9 @@ fn both_results_come_back_in_order() {
 #[test]
 fn large_results_and_captures_survive() {
     with_each(|rt| {
-        let (left, right) = ([1u8; 1000], [2u8; 1000]);
-        let swapped = |mut bytes: [u8; 1000]| {
+        // In a debug build each of them is on the stack many times.
+        let (left, right) = ([1u8; 400], [2u8; 400]);
+        let swapped = |mut bytes: [u8; 400]| {
             bytes.iter_mut().for_each(|byte| *byte = 3 - *byte);
             bytes
         };
@@ -331,6 +333,45 @@ fn a_cancel_reaches_halves_that_are_parked_elsewhere() {
             });
             eventually("all are parked", || parks(rt) >= before + 3);
             drop(task);
+            assert_eq!(told.recv().unwrap(), (true, true));
+        }
+    });
+}
+
+#[test]
+fn a_cancel_reaches_a_half_and_its_half_that_park_at_the_same_time() {
+    #[derive(Default)]
+    struct Flags {
+        taken: AtomicBool,
+        cancelled: AtomicBool,
+        met: AtomicUsize,
+    }
+    with(&[2, 3, 8], |rt| {
+        for _ in 0..scaled(300) {
+            let flags = Arc::new(Flags::default());
+            let (tell, told) = channel();
+            let task = rt.spawn({
+                let flags = flags.clone();
+                move || {
+                    let park_together = || {
+                        flags.met.fetch_add(1, Ordering::AcqRel);
+                        while flags.met.load(Ordering::Acquire) < 2 {
+                            spin_loop();
+                        }
+                        park().is_err()
+                    };
+                    let taken = || {
+                        flags.taken.store(true, Ordering::Release);
+                        spin_until(&flags.cancelled);
+                        join(park_together, park_together)
+                    };
+                    let ((), ended) = join(|| spin_until(&flags.taken), taken);
+                    tell.send(ended).unwrap();
+                }
+            });
+            spin_until(&flags.taken);
+            drop(task);
+            flags.cancelled.store(true, Ordering::Release);
             assert_eq!(told.recv().unwrap(), (true, true));
         }
     });

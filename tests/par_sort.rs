@@ -3,13 +3,19 @@
 mod common;
 
 use common::{
-    Drops, eventually, panic_of, runtime, scaled_in_debug, with, with_each, with_each_and_many,
-    within,
+    Drops, emulated, eventually, panic_of, runtime, scaled_in_debug, with, with_each,
+    with_each_and_many, within,
 };
 use cygnet::par;
 use std::cmp::{Ordering, Reverse};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
+
+/// More elements than a sort leaves in one piece while nobody is hungry; fewer where each comparison takes many
+/// times as long.
+fn many() -> usize {
+    if cfg!(cygnet_tsan) || emulated() { 10_000 } else { 50_000 }
+}
 
 /// Numbers without a pattern (xorshift64, Marsaglia 2003).
 fn random(seed: u64) -> impl FnMut() -> u64 {
@@ -56,7 +62,7 @@ fn shapes(n: u64) -> Vec<(&'static str, Vec<u64>)> {
 fn every_shape_and_size_comes_out_as_from_std() {
     with_each(|rt| {
         rt.block_on(|| {
-            for n in [0, 1, 2, 3, 20, 1_023, 1_024, 1_025, 50_000, scaled_in_debug(1_000_000)] {
+            for n in [0, 1, 2, 3, 20, 1_023, 1_024, 1_025, many(), scaled_in_debug(1_000_000)] {
                 for (shape, numbers) in shapes(n as u64) {
                     let mut expected = numbers.clone();
                     expected.sort_unstable();
@@ -157,9 +163,10 @@ fn a_comparison_that_is_no_order_leaves_a_permutation() {
 fn a_panic_of_the_comparison_leaves_a_permutation_and_drops_nothing_twice() {
     with_each(|rt| {
         rt.block_on(|| {
-            for bad in [1, 100, 60_000, 200_000, 400_000] {
+            let n = many();
+            // Of some 15 for each element.
+            for bad in [1, 100, n, 4 * n, 8 * n] {
                 let (drops, mut next) = (Drops::new(), random(5));
-                let n = 50_000;
                 let mut items: Vec<_> = (0..n).map(|i| (next(), i, drops.guard())).collect();
                 let count = AtomicUsize::new(0);
                 let text = panic_of(|| {
@@ -191,7 +198,7 @@ fn a_cancelled_sort_ends_with_an_error_and_a_permutation() {
                 let (begun, gone) = (begun.clone(), gone.clone());
                 move || {
                     let mut next = random(1);
-                    let mut numbers: Vec<u64> = (0..200_000).map(|_| next()).collect();
+                    let mut numbers: Vec<u64> = (0..4 * many()).map(|_| next()).collect();
                     let mut expected = numbers.clone();
                     let result = par::sort_unstable_by(&mut numbers, |a, b| {
                         begun.store(true, SeqCst);

@@ -16,15 +16,26 @@ use std::ptr::{self, NonNull};
 
 /// A record for `f`, with a run reference and a handle's (or none, if detached).
 pub(crate) fn record<T>(f: impl FnOnce() -> T, detached: bool) -> NonNull<Record> {
-    make_record(f, detached, ptr::null())
+    make_record(f, detached, ptr::null(), Traits::default())
 }
 
 /// A record with both references, of a child of the task `parent`.
 pub(crate) fn record_below<T>(f: impl FnOnce() -> T, parent: NonNull<Record>) -> NonNull<Record> {
-    make_record(f, false, parent.as_ptr().cast())
+    make_record(f, false, parent.as_ptr().cast(), Traits::default())
 }
 
-fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) -> NonNull<Record> {
+/// As `record_below`, of a task that stands for a fork of `parent`.
+pub(crate) fn record_of_fork<T>(f: impl FnOnce() -> T, parent: NonNull<Record>) -> NonNull<Record> {
+    let traits = Traits { forked: true, ..Traits::default() };
+    make_record(f, false, parent.as_ptr().cast(), traits)
+}
+
+fn make_record<T>(
+    f: impl FnOnce() -> T,
+    detached: bool,
+    parent: *const Node,
+    traits: Traits,
+) -> NonNull<Record> {
     fn make<F: FnOnce() -> T, T>(f: F, birth: Birth) -> NonNull<Record> {
         let memory = record_pool::allocate(layout_of::<F, T>());
         // SAFETY: the memory is for this layout, and ours.
@@ -35,7 +46,7 @@ fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) ->
         parent,
         id: 1,
         spawned_at: Location::caller(),
-        traits: Traits::default(),
+        traits,
         extras: None,
         detached,
     };

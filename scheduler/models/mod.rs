@@ -11,6 +11,7 @@ mod forks;
 mod front;
 mod idle;
 mod inbox;
+mod requests;
 mod root;
 
 use crate::retire::models::record as new_record;

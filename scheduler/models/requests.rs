@@ -1,0 +1,351 @@
+//! Requests to a worker that has a front and a row of forks. One who lies down asks both, or relies on a
+//! searcher that does when it stops; of a push and one who lies down at least one sees the other.
+//!
+//! (front.rs has the same for a front alone.)
+
+use super::{Dormitory, Tasks};
+use crate::retire::tree::Node;
+use crate::scheduler::forks::{Forked, Forks};
+use crate::scheduler::front::Front;
+use crate::scheduler::idle::{Rest, Roused};
+use crate::shim::asymmetric::heavy;
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::check::{FENCES, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+struct Fork;
+
+impl Forked for Fork {
+    fn node(&self) -> *const Node {
+        ptr::dangling()
+    }
+}
+
+/// The owner's part, and one who sleeps.
+struct Yard<const TASKS: usize> {
+    front: Front,
+    tasks: Tasks<TASKS>,
+    forks: Forks<Fork>,
+    row: [Fork; 2],
+    /// Forks that were made public; written under the lock of the row.
+    taken: Cell<usize>,
+    dormitory: Dormitory<1>,
+    /// What is in the owner's public deque.
+    public: AtomicUsize,
+}
+
+// SAFETY: the cell is used under a lock, or after the threads have ended.
+unsafe impl<const TASKS: usize> Sync for Yard<TASKS> {}
+
+/// What a model leaves out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum But {
+    Nothing,
+    /// The fence of an answer, before it looks for sleepers.
+    FenceOfAnswer,
+    /// The request of a searcher that stops to its own front and row.
+    OwnRequest,
+    /// The barrier between its requests and its last look.
+    Barrier,
+}
+
+impl<const TASKS: usize> Yard<TASKS> {
+    fn new() -> Stage<Yard<TASKS>> {
+        Stage::new(Yard {
+            front: Front::new(),
+            tasks: Tasks::new(),
+            forks: Forks::new(),
+            row: [Fork, Fork],
+            taken: Cell::new(0),
+            dormitory: Dormitory::new(),
+            public: AtomicUsize::new(0),
+        })
+    }
+
+    /// As `Remote::ask`.
+    fn ask(&self) {
+        self.front.ask();
+        self.forks.ask();
+    }
+
+    /// As `Remote::has_private`.
+    fn has_private(&self) -> bool {
+        !self.front.is_empty() || !self.forks.is_empty()
+    }
+
+    fn spawn(&self, task: usize, but: But) {
+        if self.front.push(self.tasks.spawn(task)) {
+            self.attend(but);
+        }
+    }
+
+    fn fork(&self, fork: usize, but: But) -> usize {
+        let (place, attention) = self.forks.push(NonNull::from(&self.row[fork]));
+        if attention {
+            self.attend(but);
+        }
+        place
+    }
+
+    /// As `Worker::attend` and `Worker::answer`.
+    fn attend(&self, but: But) {
+        let asked = self.front.attend();
+        let asked = self.forks.attend() || asked;
+        if !asked {
+            return;
+        }
+        let given = self.front.hand_over(2, 64, |record| {
+            self.tasks.take(record);
+            self.public.fetch_add(1, Ordering::Release);
+        });
+        if given == 0 {
+            self.forks.give_oldest(2, |_| {
+                self.taken.set(self.taken.get() + 1);
+                self.public.fetch_add(1, Ordering::Release);
+            });
+        }
+        if but == But::FenceOfAnswer {
+            self.dormitory.idle.wake_one(&self.dormitory, false);
+        } else {
+            self.dormitory.idle.notify(&self.dormitory, false);
+        }
+    }
+
+    /// The end of a join; whether the fork is its owner's.
+    fn end_join(&self, place: usize) -> bool {
+        self.forks.pop(place) || self.forks.settle(place)
+    }
+
+    /// As `Searcher::take_by_force`.
+    fn steal(&self) -> bool {
+        let stolen = self.front.steal(1, |record| {
+            self.tasks.take(record);
+        });
+        stolen > 0 || self.forks.steal(|_| true, |_| self.taken.set(self.taken.get() + 1))
+    }
+
+    /// Sleeps until there is something to take.
+    fn sleep_until_found(&self) {
+        let idle = &self.dormitory.idle;
+        self.dormitory.sleepers[0].introduce();
+        loop {
+            // As the look in `Searcher::rest`.
+            let roused = idle.rest(&self.dormitory, 0, Rest::Sleep, || {
+                if idle.anyone_searching() {
+                    return false;
+                }
+                self.ask();
+                heavy();
+                self.public.load(Ordering::Relaxed) > 0 || self.has_private()
+            });
+            let found = self.public.load(Ordering::Acquire) > 0 || self.steal();
+            if roused == Roused::ToSearch {
+                idle.stop_searching();
+            }
+            if found {
+                return;
+            }
+        }
+    }
+
+    /// As `Searcher::settle_count`, on the worker itself or on another one.
+    fn stop_searching(&self, own: bool, but: But) {
+        let idle = &self.dormitory.idle;
+        idle.stop_searching();
+        if idle.resting() == 0 {
+            return;
+        }
+        let asks = idle.anyone_asleep();
+        if asks && !(own && but == But::OwnRequest) {
+            self.ask();
+        }
+        let left = || self.public.load(Ordering::Relaxed) > 0 || self.has_private();
+        if left()
+            || asks && but != But::Barrier && {
+                heavy();
+                left()
+            }
+        {
+            idle.wake_one(&self.dormitory, false);
+        }
+    }
+
+    /// All tasks were taken once; the forks were taken, or their owner has called them.
+    fn end(this: Stage<Yard<TASKS>>, forks: usize, called: usize) {
+        while let Some(record) = this.front.pop() {
+            this.tasks.take(record);
+        }
+        this.tasks.end();
+        assert!(this.forks.is_clear());
+        assert_eq!(this.taken.get() + called, forks);
+        // SAFETY: the threads have ended.
+        unsafe { this.end() };
+    }
+}
+
+/// What the owner does until another worker takes something off it.
+#[derive(Clone, Copy)]
+enum Does {
+    /// Forks, and computes.
+    Fork,
+    /// Forks within a fork, and computes.
+    ForkTwice,
+    /// Has called the second half itself before anybody came, and forks again.
+    ForkAgain,
+    /// Spawns a task and takes it back, then forks.
+    SpawnAndFork,
+    /// Forks, and calls the second half itself; then spawns a task, and computes.
+    ForkAndSpawn,
+}
+
+/// A worker lies down while another one forks and then computes: somebody must take what it has. Perhaps
+/// somebody else has asked already, and has gone.
+fn ask_and_fork<const TASKS: usize>(does: Does, asked: bool, but: But) {
+    let yard = Yard::<TASKS>::new();
+    if asked {
+        yard.ask();
+    }
+    let sleeper = spawn(move || yard.sleep_until_found());
+    own(yard, does, but, || sleeper.join().unwrap());
+}
+
+/// The owner's part; `compute` ends when the sleeper has found something.
+fn own<const TASKS: usize>(yard: Stage<Yard<TASKS>>, does: Does, but: But, compute: impl FnOnce()) {
+    let mut places = Vec::new();
+    let (mut forks, mut called) = (0, 0);
+    let mut fork = |places: &mut Vec<usize>| {
+        places.push(yard.fork(places.len(), but));
+        forks += 1;
+    };
+    let mut end_join = |places: &mut Vec<usize>| {
+        let place = places.pop().expect("a join is open");
+        called += usize::from(yard.end_join(place));
+    };
+    match does {
+        Does::Fork => fork(&mut places),
+        Does::ForkTwice => {
+            fork(&mut places);
+            fork(&mut places);
+        }
+        Does::ForkAgain => {
+            fork(&mut places);
+            end_join(&mut places);
+            fork(&mut places);
+        }
+        Does::SpawnAndFork => {
+            yard.spawn(0, but);
+            if let Some(record) = yard.front.pop() {
+                yard.tasks.take(record);
+            }
+            fork(&mut places);
+        }
+        Does::ForkAndSpawn => {
+            fork(&mut places);
+            end_join(&mut places);
+            yard.spawn(0, but);
+        }
+    }
+    compute();
+    while !places.is_empty() {
+        end_join(&mut places);
+    }
+    Yard::end(yard, forks, called);
+}
+
+#[test]
+fn loom_a_request_before_a_sleep_is_seen_by_the_next_fork() {
+    explore(3, || ask_and_fork::<0>(Does::Fork, false, But::Nothing));
+}
+
+#[test]
+fn loom_a_request_before_a_sleep_is_seen_by_one_of_two_forks() {
+    explore(3, || ask_and_fork::<0>(Does::ForkTwice, false, But::Nothing));
+}
+
+#[test]
+fn loom_a_request_that_a_fork_has_used_up_wakes_the_sleeper() {
+    explore(3, || ask_and_fork::<0>(Does::ForkAgain, false, But::Nothing));
+}
+
+#[test]
+fn loom_a_request_of_another_to_a_row_is_as_good_as_ones_own() {
+    explore(2, || ask_and_fork::<0>(Does::ForkAgain, true, But::Nothing));
+}
+
+/// The answer takes both requests back, whichever of the two was noticed.
+#[test]
+fn loom_a_spawn_answers_for_the_forks_and_a_fork_for_the_tasks() {
+    explore(2, || ask_and_fork::<1>(Does::SpawnAndFork, false, But::Nothing));
+    explore(2, || ask_and_fork::<1>(Does::ForkAndSpawn, true, But::Nothing));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_fork_that_does_not_fence_before_it_looks_for_a_request() {
+    plant("scheduler/forks.rs", FENCES);
+    explore(3, || ask_and_fork::<0>(Does::Fork, false, But::Nothing));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_an_answer_to_a_row_without_a_fence() {
+    explore(2, || ask_and_fork::<0>(Does::ForkAgain, true, But::FenceOfAnswer));
+}
+
+/// A worker was counted as searching, and what it has found is a task of its own. Another one lies down,
+/// and leaves the asking to it, perhaps.
+fn find_ones_own<const TASKS: usize>(does: Does, but: But) {
+    let yard = Yard::<TASKS>::new();
+    assert!(yard.dormitory.idle.start_searching(2), "somebody searches already");
+    let sleeper = spawn(move || yard.sleep_until_found());
+    yard.stop_searching(true, but);
+    own(yard, does, but, || sleeper.join().unwrap());
+}
+
+#[test]
+fn loom_a_searcher_that_forks_itself_has_asked_itself() {
+    explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
+}
+
+#[test]
+fn loom_a_searcher_that_spawns_itself_has_asked_itself() {
+    explore(2, || find_ones_own::<1>(Does::ForkAndSpawn, But::Nothing));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_searcher_that_asks_all_others() {
+    explore(3, || find_ones_own::<0>(Does::Fork, But::OwnRequest));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_searcher_that_leaves_without_a_fence() {
+    plant("scheduler/idle.rs", FENCES);
+    explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
+}
+
+/// A worker lies down and relies on a searcher, which leaves while a third one forks.
+fn leave_and_fork(but: But) {
+    let yard = Yard::<0>::new();
+    assert!(yard.dormitory.idle.start_searching(2), "somebody searches already");
+    let searcher = spawn(move || yard.stop_searching(false, but));
+    let sleeper = spawn(move || yard.sleep_until_found());
+    own(yard, Does::Fork, but, || {
+        sleeper.join().unwrap();
+        searcher.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_searcher_that_leaves_does_not_miss_a_fork() {
+    explore(2, || leave_and_fork(But::Nothing));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_searcher_that_leaves_a_row_without_a_barrier() {
+    explore(2, || leave_and_fork(But::Barrier));
+}
