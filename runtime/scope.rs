@@ -121,7 +121,8 @@ pub enum Wait {
 /// given to other workers.
 ///
 /// **Limit.** A task of the scope that waits for a stranger who is at home on the same worker (or is local
-/// to it), waits for ever. After 10 s without anything to do the worker says on stderr whom it keeps
+/// to it), or for one that has not started while all workers run nothing but tasks of such scopes, waits for
+/// ever. What another runtime's task starts here on its behalf, by `block_on`, is a stranger. After 10 s without anything to do the worker says on stderr whom it keeps
 /// waiting. Tasks spawned with [`spawn_unscoped`](crate::spawn_unscoped) are strangers.
 ///
 /// Suspends as [`scope`]. Costs some 50 ns more than that, and as much for each task in it that is started

@@ -7,6 +7,10 @@
 //! those descendants of the waiting task that nobody has started, gives everything else to the other
 //! workers, and otherwise blocks its thread until the wait is over.
 //!
+//! The second half of a join that the waiting task is in the middle of is no such descendant, unless it is
+//! what the task waits for. It may have been forked before the unwinding or the section began, and must not
+//! see either. It is given away; its join takes it back from wherever it lies.
+//!
 //! # Where a descendant is called
 //!
 //! On the stack that is there, if it would do for a join in place. Else on a coroutine of its own
@@ -225,7 +229,7 @@ enum Place {
 fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) -> Option<Place> {
     // SAFETY: we hold its run reference.
     let fresh = unsafe { record.as_ref() };
-    if !descends_from(fresh.node.parent, task) {
+    if !descends_from(fresh.node.parent, task) || is_open_half(fresh, task) {
         return None;
     }
     if !fresh.traits.needs_own_stack() && worker.strand().has_room() {
@@ -236,6 +240,14 @@ fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) ->
         Ok(stack) => Some(Place::Apart(stack)),
         Err(_) => (fresh.traits.local || shared.workers() == 1).then_some(Place::Here),
     }
+}
+
+/// Whether a claimed task stands for the second half of a join that `task` is in the middle of, and has not
+/// come to wait for.
+fn is_open_half(fresh: &Record, task: NonNull<Record>) -> bool {
+    fresh.traits.forked
+        && task_of(fresh.node.parent) == Some(task)
+        && fresh.join.waiting_task() != Some(task.as_ptr().cast_const())
 }
 
 fn descends_from(mut node: *const Node, task: NonNull<Record>) -> bool {

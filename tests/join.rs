@@ -271,6 +271,40 @@ fn inside_no_suspend_a_half_that_was_taken_is_waited_for() {
 }
 
 #[test]
+fn a_half_forked_outside_is_not_called_where_its_task_holds_the_worker() {
+    /// A structured wait for a task that is not called in place.
+    fn wait() {
+        scope(|s| drop(s.spawn_with(task().stack_size(1 << 20).unwrap(), || ())));
+    }
+    struct Waits;
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            wait();
+        }
+    }
+    with_each(|rt| {
+        for _ in 0..scaled(20) {
+            rt.block_on(|| {
+                join(|| no_suspend(wait), || yield_now().unwrap());
+                let result = std::panic::catch_unwind(|| {
+                    join(
+                        || {
+                            let _waits = Waits;
+                            std::panic::resume_unwind(Box::new("first"));
+                        },
+                        || {
+                            assert!(!std::thread::panicking());
+                            yield_now().unwrap();
+                        },
+                    )
+                });
+                assert_eq!(result.unwrap_err().downcast_ref(), Some(&"first"));
+            });
+        }
+    });
+}
+
+#[test]
 fn a_destructor_may_join_while_its_thread_panics() {
     struct Joins<'a>(&'a AtomicUsize);
     impl Drop for Joins<'_> {
