@@ -101,7 +101,7 @@ impl<const TASKS: usize> Yard<TASKS> {
             self.public.fetch_add(1, Ordering::Release);
         });
         if given == 0 {
-            self.forks.give_oldest(2, |_| {
+            self.forks.give_oldest(|_| {
                 self.taken.set(self.taken.get() + 1);
                 self.public.fetch_add(1, Ordering::Release);
             });
