@@ -257,7 +257,7 @@ fn finish(fork: NonNull<Fork>, place: Place) {
 fn make_public(worker: &Worker, fork: NonNull<Fork>) -> Option<NonNull<Record>> {
     // SAFETY: a fork in a row is there, and its owner does not pass by it without the lock.
     let fork_ref = unsafe { fork.as_ref() };
-    // SAFETY: the node of a frame below the fork's, or NULL.
+    // SAFETY: it has a node, and whoever makes it public has it wait for the proxy's end.
     let proxy = (!fork_ref.node.is_null()).then(|| unsafe { worker.new_proxy(fork_ref) });
     let public = Public { proxy, called: false, pin: None };
     // SAFETY: the lock makes it ours.

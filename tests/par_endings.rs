@@ -361,3 +361,18 @@ fn a_loop_in_a_destructor_runs_while_its_thread_unwinds() {
         assert_eq!(sum.load(Ordering::SeqCst), 4_999_950_000);
     });
 }
+
+#[test]
+fn a_vector_that_is_cut_behind_its_end_is_a_panic_and_drops_each_item_once() {
+    use cygnet::par::{IntoSource, Source};
+
+    for n in [3, usize::MAX] {
+        let drops = Drops::new();
+        let items: Vec<Guard> = (0..3).map(|_| drops.guard()).collect();
+        let (first, rest) = items.into_source().split_at(1);
+        let text = panic_of(|| rest.split_at(n));
+        assert!(text.contains("cut behind its end"), "{text}");
+        drop(first);
+        assert_eq!(drops.count(), 3);
+    }
+}

@@ -62,9 +62,9 @@ impl<S: Source> Source for Numbered<S> {
 
     #[inline]
     fn split_at(self, n: usize) -> (Self, Self) {
-        let middle = self.start + n;
         // The numbers of two parts must never meet, whatever the source does.
-        assert!(middle <= self.end, "cygnet: a part of a loop is cut behind its end");
+        assert!(n <= self.size(), "cygnet: a part of a loop is cut behind its end");
+        let middle = self.start + n;
         let (front, back) = self.source.split_at(n);
         (
             Numbered { source: front, start: self.start, end: middle },

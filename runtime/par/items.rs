@@ -89,8 +89,9 @@ impl<T: Send> Source for Items<T> {
 
     #[inline]
     fn split_at(mut self, n: usize) -> (Self, Self) {
+        // Not by the sum, which could overflow: two parts would have the same items.
+        assert!(n <= self.size(), "cygnet: a part of a vector is cut behind its end");
         let middle = self.start + n;
-        assert!(middle <= self.end, "cygnet: a part of a vector is cut behind its end");
         let back = Items { memory: self.memory.clone(), start: middle, end: self.end };
         self.end = middle;
         (self, back)
