@@ -353,11 +353,23 @@ impl Worker {
 
     /// Hands the oldest fork over. Even the only one, unlike a task in the front: if it was not worth it, its
     /// owner is soon there and has it back.
-    pub(crate) fn hand_over_fork(&self) {
-        self.remote.forks.give_oldest(|fork| {
+    ///
+    /// Whoever takes it comes back for the next one, and while it asks and waits for an answer a task that
+    /// makes one fork after the other would have computed on alone. So as long as its public deque is found
+    /// empty the owner goes on offering, unasked: the request stands until a push finds something there.
+    pub(crate) fn offer_fork(&self) {
+        let stocked = !self.deque.is_empty();
+        if self.offers_on.replace(false) && stocked {
+            return;
+        }
+        let given = self.remote.forks.give_oldest(|fork| {
             let proxy = make_public(self, fork);
             self.publish(proxy.expect("a fork that is given away has a node"));
         });
+        if given && !stocked {
+            self.offers_on.set(true);
+            self.remote.forks.demand_attention();
+        }
     }
 
     /// Takes the oldest fork of another worker by force, if its node is `wanted`.

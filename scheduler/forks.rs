@@ -43,7 +43,8 @@
 //!
 //! `limit` is the index at which a push must do more than push: where the row is full, or 0 if somebody
 //! wants work; as in the front, with the same argument why a push and one who lies down do not miss
-//! each other. Whoever asks a worker asks its front and its row, and the worker answers for both.
+//! each other. Whoever asks a worker asks its front and its row, and the worker answers for both. An owner
+//! that has handed its last fork over leaves the 0 there, as a request of its own (`Worker::offer_fork`).
 //!
 //! Without `membarrier` both sides would have to pay, the owner at each push and pop. So there the row is
 //! **closed**: `limit` stays 0, and each fork is made public as soon as it is pushed.

@@ -3,7 +3,8 @@
 //! # States of a worker
 //!
 //! *active* (runs tasks) -> *searching* (looks at every queue; at most half of the workers) ->
-//! *sleeping*, or *napping* (sleeping with a timeout, see below) -> woken.
+//! *sleeping*, or *napping* (sleeping with a timeout, see below) -> woken. One that finds half of them
+//! searching lingers for a few microseconds before it sleeps: often one of them is just being woken.
 //!
 //! # No wake is lost
 //!

@@ -260,7 +260,7 @@ impl Worker {
         let room = BATCH.saturating_sub(self.deque.len());
         let given = self.remote.front.hand_over(2, room, |record| self.publish(record));
         if given == 0 && room > 0 {
-            self.hand_over_fork();
+            self.offer_fork();
         }
         // With its fence also if nothing was handed over: the request that we have just taken back may
         // be one that a second worker found and relied on, which lies down at this moment.

@@ -27,8 +27,10 @@ const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
 /// The same if all others rest, so that work can only come from outside.
 const SEARCH_ALONE: Duration = Duration::from_micros(5);
-/// How long a worker that may not search, as enough others do, waits for its own tasks to be woken.
+/// How long a worker that may not search, as enough others do, waits for its own tasks to be woken, ...
 const LINGER: Duration = Duration::from_micros(20);
+/// ... and without any, to be let in among the searchers.
+const LINGER_IDLE: Duration = Duration::from_micros(5);
 /// Loot that lasts less was not worth stealing, ...
 const SHORT: Duration = Duration::from_micros(4);
 /// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
@@ -139,8 +141,11 @@ impl Searcher {
     /// True if there is something to run now.
     fn search(&mut self, worker: &Worker) -> bool {
         let shared = worker.shared();
-        if !self.counted && !shared.idle.start_searching(shared.workers()) {
-            return linger(worker);
+        if !self.counted
+            && !shared.idle.start_searching(shared.workers())
+            && let Some(found) = linger(worker)
+        {
+            return found;
         }
         self.counted = true;
         let start = now();
@@ -358,15 +363,24 @@ impl Searcher {
     }
 }
 
-/// Looks out for a while for what comes to this worker itself, without searching: a task that waits for
-/// another worker's is often woken sooner than a thread could be put to sleep. True if there is something
-/// to run now.
-fn linger(worker: &Worker) -> bool {
+/// For a worker that may not search, as enough others do: looks out for a while for what comes to it by
+/// itself, as a task that waits for another worker's is often woken sooner than a thread could be put to
+/// sleep; and for a searcher that leaves, as one whose task this worker has just woken soon does.
+///
+/// Whether there is something to run now; `None` if it has been let in among the searchers.
+fn linger(worker: &Worker) -> Option<bool> {
+    let shared = worker.shared();
     let found = || worker.has_ready() || worker.has_fresh();
-    if worker.live() > 0 {
-        spin_until(LINGER, || found() || worker.shared().is_stopping());
-    }
-    found()
+    let limit = if worker.live() > 0 { LINGER } else { LINGER_IDLE };
+    let mut let_in = false;
+    spin_until(limit, || {
+        if !found() && !shared.is_stopping() {
+            let_in = shared.idle.start_searching(shared.workers());
+            return let_in;
+        }
+        true
+    });
+    if let_in { None } else { Some(found()) }
 }
 
 /// The others' remote parts.

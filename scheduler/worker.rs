@@ -152,6 +152,8 @@ pub(crate) struct Worker {
     /// Decisions until those who come last are owed a turn.
     tick: Cell<u32>,
     pub(crate) spread: Spread,
+    /// The request that the row of forks shows is its own.
+    pub(crate) offers_on: Cell<bool>,
     pub(crate) restrictions: Restrictions,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,
@@ -203,6 +205,7 @@ impl Worker {
             vacated: Cell::new(ptr::null()),
             tick: Cell::new(PERIOD),
             spread: Spread::new(),
+            offers_on: Cell::new(false),
             restrictions: Restrictions::default(),
             turn: Cell::new(0),
             next_turn: Cell::new(Turn::Ready),
