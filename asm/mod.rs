@@ -328,9 +328,9 @@ pub(crate) fn set_chain_word(value: *mut u8) {
     write_thread_word!("8", value);
 }
 
-/// Both words at once.
+/// Both words at once, after which the second has another value.
 #[inline(always)]
-pub(crate) fn thread_words() -> (*mut u8, *mut u8) {
+pub(crate) fn swap_chain_word(value: *mut u8) -> (*mut u8, *mut u8) {
     let (first, second);
     // SAFETY: as for one of them.
     #[cfg(target_arch = "x86_64")]
@@ -338,10 +338,12 @@ pub(crate) fn thread_words() -> (*mut u8, *mut u8) {
         asm!(
             concat!("mov {first}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
             "mov {second}, qword ptr fs:[{first} + 8]",
+            "mov qword ptr fs:[{first} + 8], {value}",
             "mov {first}, qword ptr fs:[{first}]",
+            value = in(reg) value,
             first = out(reg) first,
             second = out(reg) second,
-            options(nostack, readonly, preserves_flags),
+            options(nostack, preserves_flags),
         );
     }
     // SAFETY: as above.
@@ -350,12 +352,15 @@ pub(crate) fn thread_words() -> (*mut u8, *mut u8) {
         asm!(
             concat!("adrp {first}, :gottprel:", symbol!("thread_words")),
             concat!("ldr {first}, [{first}, :gottprel_lo12:", symbol!("thread_words"), "]"),
-            "mrs {second}, tpidr_el0",
-            "add {first}, {first}, {second}",
-            "ldp {first}, {second}, [{first}]",
+            "mrs {base}, tpidr_el0",
+            "add {base}, {base}, {first}",
+            "ldp {first}, {second}, [{base}]",
+            "str {value}, [{base}, 8]",
+            value = in(reg) value,
+            base = out(reg) _,
             first = out(reg) first,
             second = out(reg) second,
-            options(nostack, readonly, preserves_flags),
+            options(nostack, preserves_flags),
         );
     }
     (first, second)

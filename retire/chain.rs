@@ -74,6 +74,13 @@ pub(crate) fn set_innermost(coroutine: *const Node) {
     asm::set_chain_word(coroutine.cast_mut().cast());
 }
 
+/// Makes another one the innermost; the thread's first word and the one that was the innermost.
+#[inline(always)]
+pub(crate) fn enter(coroutine: *const Node) -> (*mut u8, *const Node) {
+    let (first, outer) = asm::swap_chain_word(coroutine.cast_mut().cast());
+    (first, outer.cast_const().cast())
+}
+
 /// The pointer of a suspended task.
 #[must_use = "without it the task would lose its current coroutine"]
 pub(crate) struct Saved(*const Node);

@@ -57,6 +57,13 @@ pub(super) fn set_innermost(link: *const Link) {
     chain::set_innermost(link.cast());
 }
 
+/// Makes `link` the innermost one; the thread's worker, or null, and the one that was the innermost.
+#[inline(always)]
+pub(super) fn enter(link: *const Link) -> (*mut u8, *const Link) {
+    let (worker, outer) = chain::enter(link.cast());
+    (worker, outer.cast())
+}
+
 /// Whose guard this is, if it belongs to a coroutine that runs on this thread. Async-signal-safe.
 pub(crate) fn describe_overflow(fault_address: usize) -> Option<Description> {
     let mut next = innermost();

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::thread;
 
 use super::current;
-use crate::asm;
 use crate::retire::chain::Node;
 use crate::retire::context::Context;
 use crate::scheduler::worker::Worker;
@@ -136,21 +135,29 @@ impl Link {
     /// is there. `self` stays where it is until this returns.
     #[inline(always)]
     pub(super) unsafe fn enter(&self) {
-        self.suspension.set(if thread::panicking() {
-            Suspension::IfPanicking
+        if thread::panicking() {
+            // SAFETY: passed on.
+            unsafe { self.enter_panicking() }
         } else {
-            Suspension::IfNotPanicking
-        });
+            // SAFETY: passed on.
+            unsafe { self.go_on() }
+        }
+    }
+
+    /// As `enter`, in a destructor on a panicking thread.
+    #[cold]
+    #[inline(never)]
+    unsafe fn enter_panicking(&self) {
+        self.suspension.set(Suspension::IfPanicking);
         // SAFETY: passed on.
         unsafe { self.go_on() };
+        self.suspension.set(Suspension::IfNotPanicking);
     }
 
     #[inline(always)]
     unsafe fn go_on(&self) {
         self.resumer.renew();
-        let (worker, resumed_by) = asm::thread_words();
-        let resumed_by = resumed_by.cast_const().cast::<Link>();
-        current::set_innermost(self);
+        let (worker, resumed_by) = current::enter(self);
         // SAFETY: as in `Worker::current`.
         if let Some(worker) = unsafe { worker.cast::<Worker>().as_ref() } {
             // A join must not leave a fork where one that comes later would find it.
@@ -209,7 +216,13 @@ impl Link {
         }
     }
 
-    /// In the body, after it has been continued without an input.
+    /// In the body, after it has been continued: whether without an input, to be unwound.
+    #[inline(always)]
+    pub(super) fn is_dismissed(&self) -> bool {
+        self.suspension.get() == Suspension::Never
+    }
+
+    /// In the body, if so.
     #[cold]
     #[inline(never)]
     pub(super) fn unwind_from_here(&self) -> ! {

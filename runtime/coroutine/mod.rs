@@ -282,7 +282,7 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         let context = unsafe { Context::on_stack(&stack, top, entry, core.as_ptr().cast()) };
         let link = Link::new(context, name, class.size(), stack.guard(), scoped);
         let whole = Core {
-            yielder: Yielder { link, transfer: Cell::new(Transfer::Nothing) },
+            yielder: Yielder { link, transfer: Transfer::new() },
             stack: Cell::new(Some(stack)),
             result: Cell::new(None),
             body: Cell::new(Some(body)),
@@ -353,14 +353,16 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         if !link.may_be_resumed() {
             return Err(refusal(link.state(), input));
         }
-        core.yielder.transfer.set(Transfer::In(input));
+        // SAFETY: the body does not run, and has taken its last input first thing.
+        unsafe { core.yielder.transfer.put_input(input) };
         // SAFETY: the state allows it; what the body borrows is there by the contract of `create`, and
         // as to thread-local values by `may_go_on`. This borrow of `self` keeps the core.
         unsafe { link.enter() };
-        match core.yielder.transfer.replace(Transfer::Nothing) {
-            Transfer::Out(value) => Ok(Resumed::Yielded(value)),
-            Transfer::Nothing | Transfer::In(_) => Ok(Resumed::Returned(core.finish())),
+        if link.state() != State::Suspended {
+            return Ok(Resumed::Returned(core.finish()));
         }
+        // SAFETY: it has just suspended.
+        Ok(Resumed::Yielded(unsafe { core.yielder.transfer.take_output() }))
     }
 
     /// Where it is in its life. A load.
@@ -504,9 +506,8 @@ where
     unsafe { link.begin(message) };
     let result = catch_unwind(AssertUnwindSafe(|| {
         let body = core.body.take().expect("a body is called once");
-        let Transfer::In(input) = core.yielder.transfer.replace(Transfer::Nothing) else {
-            unreachable!("a coroutine is started with an input");
-        };
+        // SAFETY: it has just been resumed for the first time: what is only dropped never starts.
+        let input = unsafe { core.yielder.transfer.take_input() };
         body(&core.yielder, input)
     }));
     match result {

@@ -1,15 +1,60 @@
 //! The body's end of a coroutine.
 
-use std::cell::Cell;
+use std::cell::UnsafeCell;
 use std::fmt;
+use std::mem::ManuallyDrop;
 
 use super::link::Link;
 
-/// What is on its way from one side to the other.
-pub(super) enum Transfer<In, Out> {
-    Nothing,
-    In(In),
-    Out(Out),
+/// The place for what is on its way from one side to the other.
+///
+/// Nothing in it says what it holds: whoever writes leaves for the other side at once, and that one knows by
+/// how it was reached, and takes it out first thing. The body was resumed (not dismissed): an input. The
+/// resumer finds the body suspended (not at its end): an output.
+pub(super) struct Transfer<In, Out>(UnsafeCell<Passed<In, Out>>);
+
+union Passed<In, Out> {
+    nothing: (),
+    input: ManuallyDrop<In>,
+    output: ManuallyDrop<Out>,
+}
+
+impl<In, Out> Transfer<In, Out> {
+    pub(super) fn new() -> Transfer<In, Out> {
+        Transfer(UnsafeCell::new(Passed { nothing: () }))
+    }
+
+    /// # Safety
+    /// The other side does not run, and has taken out what was there.
+    #[inline(always)]
+    pub(super) unsafe fn put_input(&self, input: In) {
+        // SAFETY: the other side does not run, so nobody else uses it.
+        unsafe { *self.0.get() = Passed { input: ManuallyDrop::new(input) } };
+    }
+
+    /// # Safety
+    /// The body has been resumed, and this is the first call since.
+    #[inline(always)]
+    pub(super) unsafe fn take_input(&self) -> In {
+        // SAFETY: the resumer has put it there and waits.
+        unsafe { ManuallyDrop::take(&mut (*self.0.get()).input) }
+    }
+
+    /// # Safety
+    /// As for `put_input`.
+    #[inline(always)]
+    pub(super) unsafe fn put_output(&self, output: Out) {
+        // SAFETY: the other side does not run, so nobody else uses it.
+        unsafe { *self.0.get() = Passed { output: ManuallyDrop::new(output) } };
+    }
+
+    /// # Safety
+    /// The body has suspended, and this is the first call since.
+    #[inline(always)]
+    pub(super) unsafe fn take_output(&self) -> Out {
+        // SAFETY: the body has put it there and waits.
+        unsafe { ManuallyDrop::take(&mut (*self.0.get()).output) }
+    }
 }
 
 /// What the body of a coroutine suspends itself with.
@@ -17,7 +62,7 @@ pub(super) enum Transfer<In, Out> {
 /// The body gets a reference when it starts. It takes `In` and gives `Out`.
 pub struct Yielder<In, Out> {
     pub(super) link: Link,
-    pub(super) transfer: Cell<Transfer<In, Out>>,
+    pub(super) transfer: Transfer<In, Out>,
 }
 
 impl<In, Out> Yielder<In, Out> {
@@ -64,13 +109,15 @@ impl<In, Out> Yielder<In, Out> {
     #[inline]
     pub fn suspend(&self, value: Out) -> In {
         self.link.assert_may_suspend();
-        self.transfer.set(Transfer::Out(value));
+        // SAFETY: the resumer waits, and the input is gone.
+        unsafe { self.transfer.put_output(value) };
         // SAFETY: it has been asserted that the caller is the body and may suspend.
         unsafe { self.link.suspend() };
-        match self.transfer.replace(Transfer::Nothing) {
-            Transfer::In(input) => input,
-            Transfer::Nothing | Transfer::Out(_) => self.link.unwind_from_here(),
+        if self.link.is_dismissed() {
+            self.link.unwind_from_here();
         }
+        // SAFETY: it has just been resumed.
+        unsafe { self.transfer.take_input() }
     }
 }
 
