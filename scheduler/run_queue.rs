@@ -31,7 +31,6 @@ use std::ptr::{self, NonNull};
 pub(crate) struct RunQueue {
     head: Cell<*mut Record>,
     tail: Cell<*mut Record>,
-    len: Cell<usize>,
 }
 
 impl RunQueue {
@@ -39,7 +38,6 @@ impl RunQueue {
         RunQueue {
             head: Cell::new(ptr::null_mut()),
             tail: Cell::new(ptr::null_mut()),
-            len: Cell::new(0),
         }
     }
 
@@ -59,7 +57,6 @@ impl RunQueue {
             None => self.head.set(record.as_ptr()),
         }
         self.tail.set(record.as_ptr());
-        self.len.set(self.len.get() + 1);
     }
 
     /// Puts a record that is in no queue before all others.
@@ -70,7 +67,6 @@ impl RunQueue {
         if self.tail.get().is_null() {
             self.tail.set(record.as_ptr());
         }
-        self.len.set(self.len.get() + 1);
     }
 
     #[inline]
@@ -82,7 +78,6 @@ impl RunQueue {
         if next.is_null() {
             self.tail.set(ptr::null_mut());
         }
-        self.len.set(self.len.get() - 1);
         Some(head)
     }
 
@@ -95,7 +90,6 @@ impl RunQueue {
         if self.tail.get().is_null() {
             self.tail.set(last.as_ptr());
         }
-        self.len.set(self.len.get() + others.len.take());
     }
 
     /// Calls `f` for each, in order.
@@ -111,13 +105,16 @@ impl RunQueue {
     /// Removes a record from the middle, at a cost that grows with the queue; false if it is not
     /// here.
     pub(crate) fn remove(&self, record: NonNull<Record>) -> bool {
+        let last = self.tail.get();
         let mut found = false;
-        for _ in 0..self.len.get() {
-            let Some(first) = self.pop() else { break };
+        while let Some(first) = self.pop() {
             if first == record {
                 found = true;
             } else {
                 self.push(first);
+            }
+            if first.as_ptr() == last {
+                break;
             }
         }
         found
