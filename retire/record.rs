@@ -136,15 +136,16 @@ impl AtHome {
 
 /// Properties of a task that are fixed at its spawn.
 #[derive(Clone, Copy, Default)]
+#[repr(C)]
 pub(crate) struct Traits {
     /// Never leaves the worker that spawned it.
     pub(crate) local: bool,
     /// May change workers after its start.
     pub(crate) migratable: bool,
-    /// Stands for a fork: the task that forked waits for it as if it had called it.
-    pub(crate) forked: bool,
     /// The class of stack it asked for; 0 is the runtime's own.
     pub(crate) stack_class: u8,
+    /// Stands for a fork: the task that forked waits for it as if it had called it.
+    pub(crate) forked: bool,
 }
 
 impl Traits {
@@ -157,8 +158,8 @@ impl Traits {
     /// Whether the task can be neither called on the stack of another nor run by a loop.
     #[inline(always)]
     pub(crate) fn needs_own_stack(self) -> bool {
-        // Without a branch between the two.
-        self.migratable | (self.stack_class != 0)
+        // One comparison.
+        u16::from_le_bytes([self.migratable as u8, self.stack_class]) != 0
     }
 }
 
@@ -419,6 +420,13 @@ impl Record {
         );
         // Release, for one who claims it: the place was written before.
         self.phase.store(next as u8, Ordering::Release);
+    }
+
+    /// Running, for whoever has just taken the task, whether by a claim or out of a front.
+    #[inline(always)]
+    pub(crate) fn begin(&self) {
+        debug_assert!(matches!(self.phase(), Phase::Created | Phase::Ready | Phase::Running));
+        self.phase.store(Phase::Running as u8, Ordering::Release);
     }
 
     /// Takes a task that lies in a public queue; false if another was faster.

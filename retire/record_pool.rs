@@ -135,18 +135,23 @@ impl RecordPool {
     #[inline]
     pub(crate) unsafe fn put(&self, memory: NonNull<u8>, layout: Layout) {
         // SAFETY: passed on.
-        unsafe { self.put_classed(memory, layout, class_of(layout)) }
+        unsafe { self.put_classed(memory, class_of(layout), || layout) }
     }
 
-    /// As `put`, with the class known.
+    /// As `put`, with the class known; the layout is asked for only if there is no room.
     ///
     /// # Safety
     /// As for `free`; `class` is the layout's.
     #[inline]
-    pub(crate) unsafe fn put_classed(&self, memory: NonNull<u8>, layout: Layout, class: usize) {
+    pub(crate) unsafe fn put_classed(
+        &self,
+        memory: NonNull<u8>,
+        class: usize,
+        layout: impl FnOnce() -> Layout,
+    ) {
         let Some(list) = self.lists.get(class).filter(|list| list.room.get() > 0) else {
             // SAFETY: passed on.
-            return unsafe { self.free(memory, layout) };
+            return unsafe { self.free(memory, layout()) };
         };
         let chunk = memory.cast::<FreeChunk>();
         // SAFETY: the memory is ours now, larger than a link and aligned for it.

@@ -137,7 +137,8 @@ impl TreeWord {
     /// Whether the atomic share says that nobody but the home has counted anything.
     #[inline]
     fn untouched(&self) -> bool {
-        self.0.load(Ordering::Acquire) & COUNT == BIAS
+        // With a flag the slow way tells.
+        self.0.load(Ordering::Acquire) == BIAS
     }
 
     /// Folds the local share in and takes the bias out; true if no child is left.
@@ -206,13 +207,14 @@ impl Node {
         self.home.load(Ordering::Relaxed)
     }
 
-    /// Counts a child that `worker` (NOBODY: a foreign thread) spawns.
+    /// Counts a child that a worker spawns.
     ///
     /// # Panics
     /// If the node has some 134 million unfinished children.
     #[inline]
     pub(crate) fn add_child(&self, worker: WorkerNumber) {
-        if worker != NOBODY && self.home() == worker {
+        debug_assert_ne!(worker, NOBODY);
+        if self.home() == worker {
             let local = self.local.get().wrapping_add(1);
             if local == FOLD {
                 self.word.fold(FOLD - 1);
@@ -223,6 +225,14 @@ impl Node {
         } else {
             self.word.add_child();
         }
+    }
+
+    /// Counts a child that a foreign thread spawns.
+    ///
+    /// # Panics
+    /// As `add_child`.
+    pub(crate) fn add_child_from_outside(&self) {
+        self.word.add_child();
     }
 
     /// Uncounts a child that ended on `worker`, if that is the node's home.
@@ -323,7 +333,7 @@ mod tests {
         let n = node();
         n.add_child(7);
         n.add_child(7);
-        n.add_child(NOBODY);
+        n.add_child_from_outside();
         assert_eq!(n.release_child(3), Release::StillOpen);
         assert!(!n.close());
         assert_eq!(n.release_child(7), Release::StillOpen);
@@ -377,6 +387,6 @@ mod tests {
     fn too_many_children_are_an_error_and_not_a_wrap() {
         let n = node();
         n.word.0.store(COUNT - FOLD, Ordering::Relaxed);
-        n.add_child(NOBODY);
+        n.add_child_from_outside();
     }
 }

@@ -74,10 +74,10 @@ impl<T> Claim<T> {
         if !worker.claim_in_place(self.record, kind) {
             return self.join_elsewhere(worker, kind, cut);
         }
-        call_child(worker, self.record);
+        let bare = call_child(worker, self.record, kind);
         let record = self.record();
         let ended = record.node.close();
-        if !(ended && record.is_last(2) && record.join.is_empty() && record.extras().is_none()) {
+        if !(ended && record.is_last(2) && record.join.is_empty() && bare) {
             return self.end_shared(worker, kind, ended, cut);
         }
         // The run reference and the handle's, and no waker of an earlier poll: nobody will look at the

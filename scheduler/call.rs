@@ -1,7 +1,8 @@
 //! How a task runs on the stack that its worker stands on, from its first instruction to its last.
 
-use crate::retire::record::{Extras, Failure, JoinedAtHome, Phase, Record, drop_payload, quietly};
+use crate::retire::record::{Extras, Failure, JoinedAtHome, Record, drop_payload, quietly};
 use crate::retire::tree::{NOBODY, Node, Restriction, WorkerNumber};
+use crate::retire::wait::WaitKind;
 use crate::scheduler::complete::{complete, dispose};
 use crate::scheduler::worker::Worker;
 use std::ptr::NonNull;
@@ -22,37 +23,40 @@ pub(crate) fn call(worker: &Worker, record: NonNull<Record>) {
 }
 
 /// Calls a child that the running task has claimed and has the handle of, without completing it. Neither
-/// is migratable where it matters: the child stays, and so does the frame below it.
+/// is migratable where it matters: the child stays, and so does the frame below it. Returns whether the
+/// child is without extras.
 #[inline(always)]
-pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>) {
+pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>, kind: WaitKind) -> bool {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
     worker.counters().in_place.add(1);
     task.at_home.set(JoinedAtHome::Called);
     let outer = enter_node(worker, task, worker.number());
-    execute(worker, record);
-    if let Some(extras) = task.extras() {
+    // Other joins have looked before they claimed it.
+    let too_late = kind == WaitKind::Structured && worker.shared().is_closing();
+    execute(record, too_late);
+    let extras = task.extras();
+    if let Some(extras) = extras {
         drop_locals(extras);
     }
     worker.node.set(outer);
+    extras.is_none()
 }
 
 /// Makes a claimed task the one that runs here; returns the node that was.
 #[inline(always)]
 fn enter_node(worker: &Worker, task: &Record, home: WorkerNumber) -> *const Node {
-    if task.phase() != Phase::Running {
-        task.set_phase(Phase::Running);
-    }
+    task.begin();
     task.node.set_home(home);
     worker.node.replace(&raw const task.node)
 }
 
-/// Runs the closure of a claimed task, or drops it if it is too late for a start.
+/// Runs the closure of a claimed task, or drops it if it is too late for a start, or the task was cancelled.
 #[inline(always)]
-fn execute(worker: &Worker, record: NonNull<Record>) {
+fn execute(record: NonNull<Record>, too_late: bool) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
-    if task.wait.is_cancelled() || worker.shared().is_closing() {
+    if too_late || task.wait.is_cancelled() {
         // SAFETY: claimed by the caller.
         unsafe { Record::abandon(record, Failure::NotStarted) };
     } else {
@@ -71,7 +75,7 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     if restricts {
         worker.restrict_to_kin(task);
     }
-    execute(worker, record);
+    execute(record, worker.shared().is_closing());
     task.stored.set(true);
     if let Some(extras) = task.extras() {
         drop_locals(extras);

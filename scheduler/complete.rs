@@ -208,7 +208,7 @@ pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u3
         let operations = unsafe { Record::end(record) };
         // SAFETY: the memory of an ended record.
         unsafe {
-            worker.records.put_classed(record.cast(), operations.layout, operations.class);
+            worker.records.put_classed(record.cast(), operations.class, || operations.layout);
         }
     } else {
         // SAFETY: the queue is this worker's own.
@@ -226,7 +226,7 @@ pub(crate) unsafe fn free_bare(worker: &Worker, record: NonNull<Record>) {
     let operations = unsafe { Record::end_bare(record) };
     // SAFETY: the memory of an ended record.
     unsafe {
-        worker.records.put_classed(record.cast(), operations.layout, operations.class);
+        worker.records.put_classed(record.cast(), operations.class, || operations.layout);
     }
 }
 

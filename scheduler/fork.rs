@@ -391,9 +391,7 @@ impl Worker {
         }
         // SAFETY: claimed: its run reference is ours, and so is that of the handle.
         let task = unsafe { proxy.as_ref() };
-        if task.phase() != Phase::Running {
-            task.set_phase(Phase::Running);
-        }
+        task.begin();
         task.set_phase(Phase::Finished);
         let retired = self.retired().as_ptr().expose_provenance();
         task.place.store(retired, Ordering::Relaxed);

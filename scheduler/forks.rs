@@ -50,7 +50,7 @@
 //! **closed**: `limit` stays 0, and each fork is made public as soon as it is pushed.
 
 use crate::retire::tree::Node;
-use crate::shim::asymmetric::{heavy, is_one_sided, lightest};
+use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
@@ -124,7 +124,7 @@ impl<F: Forked> Forks<F> {
         // SAFETY: the row is never left full: the one who fills it attends at once.
         unsafe { self.slots.get_unchecked(tail) }.store(fork.as_ptr(), Ordering::Relaxed);
         self.owned.tail.store(tail + 1, Ordering::Release);
-        lightest();
+        light();
         (tail, tail + 1 >= self.owned.limit.load(Ordering::Relaxed))
     }
 
@@ -135,7 +135,7 @@ impl<F: Forked> Forks<F> {
     #[inline(always)]
     pub(crate) fn pop(&self, place: Place) -> bool {
         self.owned.tail.store(place, Ordering::Relaxed);
-        lightest();
+        light();
         self.head.load(Ordering::Relaxed) <= place
     }
 

@@ -35,8 +35,8 @@
 //! record. Everything else is relaxed, between the fences or under the lock.
 
 use crate::retire::record::Record;
-use crate::shim::asymmetric::{heavy, light};
-use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::shim::asymmetric::{heavy, is_one_sided, light};
+use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
 use std::ptr::{self, NonNull};
@@ -50,6 +50,9 @@ const INITIAL: usize = 256;
 #[cfg(loom)]
 const INITIAL: usize = 4;
 
+/// The first index: there is always one below the tail, and none is [`PUBLIC`].
+const FIRST: usize = 1;
+
 type Slot = AtomicPtr<Record>;
 
 /// What the owner writes, on its own cache lines.
@@ -59,6 +62,8 @@ struct Owned {
     /// The ring; replaced by the owner under the lock, read by thieves under the lock.
     ring: AtomicPtr<Slot>,
     mask: AtomicUsize,
+    /// Whether its fence is free.
+    one_sided: bool,
 }
 
 /// See the module's documentation.
@@ -90,18 +95,25 @@ impl Front {
     pub(crate) fn new() -> Front {
         Front {
             owned: CachePadded::new(Owned {
-                tail: AtomicUsize::new(0),
-                limit: AtomicUsize::new(INITIAL),
+                tail: AtomicUsize::new(FIRST),
+                limit: AtomicUsize::new(FIRST + INITIAL),
                 ring: AtomicPtr::new(new_ring(INITIAL)),
                 mask: AtomicUsize::new(INITIAL - 1),
+                one_sided: is_one_sided(),
             }),
-            head: CachePadded::new(AtomicUsize::new(0)),
+            head: CachePadded::new(AtomicUsize::new(FIRST)),
             lock: Mutex::new(()),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The owner's fence.
+    #[inline(always)]
+    fn fence(&self) {
+        if self.owned.one_sided { light() } else { fence(Ordering::SeqCst) }
     }
 
     /// The slot of an index, for the owner or under the lock.
@@ -124,7 +136,7 @@ impl Front {
         unsafe { record.as_ref() }.place.store(tail, Ordering::Relaxed);
         self.slot(tail).store(record.as_ptr(), Ordering::Relaxed);
         self.owned.tail.store(tail + 1, Ordering::Release);
-        light();
+        self.fence();
         tail + 1 >= self.owned.limit.load(Ordering::Relaxed)
     }
 
@@ -144,7 +156,7 @@ impl Front {
             }
             let last = tail - 1;
             self.owned.tail.store(last, Ordering::Relaxed);
-            light();
+            self.fence();
             if self.head.load(Ordering::Relaxed) > last && !self.settle(last) {
                 return None;
             }
@@ -172,20 +184,17 @@ impl Front {
     /// Removes `record` if it is the newest item. For the owner, who holds a reference.
     #[inline(always)]
     pub(crate) fn take_newest(&self, record: NonNull<Record>) -> bool {
-        let last = self.owned.tail.load(Ordering::Relaxed).wrapping_sub(1);
+        let last = self.owned.tail.load(Ordering::Relaxed) - 1;
         // The place may be anything, as in `take`; the slot below the tail is one of the ring, even if
-        // the ring is empty, and what an empty one still holds is told by the head.
+        // the ring is empty; if it still holds the record then, the record is found gone below.
         // SAFETY: the caller holds a reference.
         if unsafe { record.as_ref() }.place.load(Ordering::Relaxed) != last
             || self.slot(last).load(Ordering::Relaxed) != record.as_ptr()
         {
             return false;
         }
-        if self.head.load(Ordering::Relaxed) > last {
-            return false;
-        }
         self.owned.tail.store(last, Ordering::Relaxed);
-        light();
+        self.fence();
         self.head.load(Ordering::Relaxed) <= last || self.settle(last)
     }
 
@@ -205,14 +214,14 @@ impl Front {
         }
         if index + 1 == tail {
             self.owned.tail.store(index, Ordering::Relaxed);
-            light();
+            self.fence();
             if self.head.load(Ordering::Relaxed) > index {
                 return self.settle(index);
             }
             return true;
         }
         self.slot(index).store(ptr::null_mut(), Ordering::Relaxed);
-        light();
+        self.fence();
         if self.head.load(Ordering::Relaxed) > index {
             let _lock = self.lock();
             return place.load(Ordering::Relaxed) == index;

@@ -45,7 +45,7 @@ impl Root {
         if self.is_closing() {
             return false;
         }
-        self.node.add_child(NOBODY);
+        self.node.add_child_from_outside();
         if self.is_closing() {
             // A task that was admitted and not spawned.
             if self.node.release_child(NOBODY) == Release::Last {

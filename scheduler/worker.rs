@@ -161,7 +161,9 @@ pub(crate) struct Worker {
     pub(crate) next_turn: Cell<Turn>,
     /// Times that a task would have given way unasked.
     pub(crate) offers: Cell<u32>,
-    ids: Cell<(u64, u64)>,
+    /// The next id, and the end of the block.
+    next_id: Cell<u64>,
+    ids_end: Cell<u64>,
     random: Cell<u64>,
 }
 
@@ -210,7 +212,8 @@ impl Worker {
             turn: Cell::new(0),
             next_turn: Cell::new(Turn::Ready),
             offers: Cell::new(0),
-            ids: Cell::new((0, 0)),
+            next_id: Cell::new(0),
+            ids_end: Cell::new(0),
             random: Cell::new(shim::entropy() | 1),
         }
     }
@@ -303,13 +306,12 @@ impl Worker {
 
     #[inline]
     pub(crate) fn next_id(&self) -> u64 {
-        let (next, end) = self.ids.get();
-        if next == end {
-            let start = fetch_ids(ID_BLOCK);
-            self.ids.set((start + 1, start + ID_BLOCK));
-            return start;
+        let mut next = self.next_id.get();
+        if next == self.ids_end.get() {
+            next = fetch_ids(ID_BLOCK);
+            self.ids_end.set(next + ID_BLOCK);
         }
-        self.ids.set((next + 1, end));
+        self.next_id.set(next + 1);
         next
     }
 

@@ -38,25 +38,15 @@ mod imp {
         });
     }
 
-    /// The frequent side.
-    #[inline(always)]
-    pub(crate) fn light() {
-        if SYMMETRIC.load(Ordering::Relaxed) {
-            fence(Ordering::SeqCst);
-        } else {
-            // Orders nothing in hardware, keeps the compiler in line.
-            compiler_fence(Ordering::SeqCst);
-        }
-    }
-
     /// Whether the frequent side pays nothing. Final after [`prepare`].
     pub(crate) fn is_one_sided() -> bool {
         !SYMMETRIC.load(Ordering::Relaxed)
     }
 
-    /// The frequent side, of a protocol that is not used unless [`is_one_sided`].
+    /// The frequent side, if [`is_one_sided`]; else it runs a fence, too.
     #[inline(always)]
-    pub(crate) fn lightest() {
+    pub(crate) fn light() {
+        // Orders nothing in hardware, keeps the compiler in line.
         compiler_fence(Ordering::SeqCst);
     }
 
@@ -80,17 +70,12 @@ mod imp {
 
     pub(crate) fn prepare() {}
 
-    #[track_caller]
-    pub(crate) fn light() {
-        fence(Ordering::SeqCst);
-    }
-
     pub(crate) fn is_one_sided() -> bool {
         true
     }
 
     #[track_caller]
-    pub(crate) fn lightest() {
+    pub(crate) fn light() {
         fence(Ordering::SeqCst);
     }
 
@@ -100,4 +85,4 @@ mod imp {
     }
 }
 
-pub(crate) use imp::{heavy, is_one_sided, light, lightest, prepare};
+pub(crate) use imp::{heavy, is_one_sided, light, prepare};

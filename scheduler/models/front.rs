@@ -1,7 +1,7 @@
 //! The private front: its owner against thieves, and against sleepers who ask.
 
 use super::{Dormitory, Tasks};
-use crate::scheduler::front::Front;
+use crate::scheduler::front::{Front, PUBLIC};
 use crate::scheduler::idle::{Rest, Roused};
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicUsize, Ordering};
@@ -75,6 +75,34 @@ fn pop_and_steal() {
     yard.pop();
     thief.join().unwrap();
     Yard::end(yard);
+}
+
+/// A task that another worker has published is not taken for the newest one because an empty ring still
+/// points to it from an earlier life.
+#[test]
+fn loom_what_an_empty_front_still_holds_is_not_taken() {
+    explore(0, || {
+        let yard = Yard::<4>::new();
+        for task in 0..4 {
+            let full = yard.front.push(yard.tasks.spawn(task));
+            if let 1 | 2 = task {
+                // From the middle, so that the ring need not grow.
+                let below = yard.tasks.records[task - 1];
+                assert!(yard.front.take(below));
+                yard.tasks.take(below);
+            }
+            if full {
+                yard.front.attend();
+            }
+        }
+        while yard.pop() {}
+        let last = yard.tasks.records[3];
+        // SAFETY: freed at the end.
+        unsafe { last.as_ref() }.place.store(PUBLIC, Ordering::Relaxed);
+        assert!(!yard.front.take_newest(last));
+        assert!(yard.front.is_empty());
+        Yard::end(yard);
+    });
 }
 
 #[test]
