@@ -4,7 +4,7 @@
 use crate::runtime::errors::Cancelled;
 use crate::runtime::fork::join;
 use crate::runtime::par::Source;
-use crate::runtime::par::boundary::{self, Caller};
+use crate::runtime::par::boundary::{self, Caller, with_caller};
 use crate::runtime::par::pace::Pace;
 use crate::shim::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use crate::shim::time::now;
@@ -78,7 +78,7 @@ pub(super) struct Loop<'a> {
 impl<'a> Loop<'a> {
     /// A loop of a caller whose runtime has so many workers.
     #[inline]
-    pub(super) fn new((caller, workers): (Caller<'a>, usize)) -> Loop<'a> {
+    pub(super) fn new(caller: Caller<'a>, workers: usize) -> Loop<'a> {
         let spine = (usize::BITS - (workers - 1).leading_zeros()).min(SPINE);
         Loop { stop: CachePadded::new(StopWord(AtomicU8::new(Stop::No as u8))), caller, spine }
     }
@@ -188,10 +188,12 @@ pub(super) fn run<S: Source, B: Body<S>>(
     source: S,
     body: &B,
 ) -> Result<(B::Out, Stop), Cancelled> {
-    let this = Loop::new(Caller::new(what)?);
-    let start = Start { pace: Pace::START, offer: None, spine: this.spine, depth: 0 };
-    let out = drive(&this, body, source, body.begin(), start);
-    Ok((out, this.stopped()))
+    with_caller(what, |caller, workers| {
+        let this = Loop::new(caller, workers);
+        let start = Start { pace: Pace::START, offer: None, spine: this.spine, depth: 0 };
+        let out = drive(&this, body, source, body.begin(), start);
+        (out, this.stopped())
+    })
 }
 
 /// As [`run`], for loops in which nothing is ever found.

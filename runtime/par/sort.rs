@@ -15,7 +15,7 @@
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::fork::join;
-use crate::runtime::par::boundary::Caller;
+use crate::runtime::par::boundary::with_caller;
 use crate::runtime::par::drive::{Loop, Pass, Stop, StopOnPanic};
 use std::cmp::Ordering;
 
@@ -110,14 +110,17 @@ where
     T: Send,
     F: Fn(&T, &T) -> Ordering + Sync,
 {
-    let this = Loop::new(Caller::new(what)?);
-    if slice.len() > LEAST && is_in_order(slice, compare) {
-        return Ok(());
-    }
-    // What is uneven more often than an even cut would come is a pattern and no accident.
-    let patience = usize::BITS - slice.len().leading_zeros();
-    sort(&this, slice, compare, None, patience);
-    match this.stopped() {
+    let stopped = with_caller(what, |caller, workers| {
+        let this = Loop::new(caller, workers);
+        if slice.len() > LEAST && is_in_order(slice, compare) {
+            return Stop::No;
+        }
+        // What is uneven more often than an even cut would come is a pattern and no accident.
+        let patience = usize::BITS - slice.len().leading_zeros();
+        sort(&this, slice, compare, None, patience);
+        this.stopped()
+    })?;
+    match stopped {
         Stop::No => Ok(()),
         _ => Err(Cancelled::new()),
     }
