@@ -179,6 +179,27 @@ fn a_panic_of_identity_or_reduce_goes_the_same_way() {
     });
 }
 
+#[test]
+fn a_panic_of_identity_on_another_worker_stops_the_first_one() {
+    with(&[2, 3, 8], |rt| {
+        rt.block_on(|| {
+            let caller = std::thread::current().id();
+            let panicked = AtomicBool::new(false);
+            let identity = || {
+                let elsewhere = std::thread::current().id() != caller;
+                // Once: else the others' halves would panic, one after the other, until nothing is left.
+                assert!(!elsewhere || panicked.swap(true, Ordering::SeqCst), "identity");
+            };
+            // Nothing else would end it.
+            let fold = |(), n| {
+                std::hint::black_box(n);
+            };
+            let text = panic_of(|| par::fold_reduce(0..=u64::MAX, identity, fold, |(), ()| ()));
+            assert_eq!(text, "identity");
+        });
+    });
+}
+
 /// Runs an endless loop in a task, cancels that by dropping its handle once the loop has begun, and
 /// gives what the loop returned.
 fn cancelled_meanwhile<T: Send + 'static>(

@@ -312,11 +312,10 @@ fn fork<S: Source, B: Body<S>>(
                 offer.taken.store(true, Ordering::Relaxed);
                 Start { pace, spine: this.spine, offer: None, depth: 0 }
             };
-            if this.stopped() == Stop::No {
-                drive(this, body, second, body.begin(), start)
-            } else {
-                body.begin()
-            }
+            let guard = StopOnPanic(this);
+            let out = body.begin();
+            forget(guard);
+            if this.stopped() == Stop::No { drive(this, body, second, out, start) } else { out }
         },
     );
     match this.stopped() {
