@@ -15,8 +15,14 @@ use std::ops::ControlFlow;
 /// A loop offers so many parts at most before it has done anything.
 const SPINE: u32 = 3;
 /// So deep forks nest wherever a loop is called; deeper only if there is room on the stack. (A part gets no
-/// deeper than the logarithm of its size, but that is 64.)
+/// deeper than the logarithm of its size, but that is 64; a sort, than some multiple of it.)
 const SHALLOW: u32 = 4;
+
+/// Whether a part may fork in whose frames so many forks of its loop are open already.
+#[inline]
+pub(super) fn may_nest(depth: u32) -> bool {
+    depth < SHALLOW || boundary::has_room()
+}
 
 /// What is done with the items of a loop.
 pub(super) trait Body<S>: Sync {
@@ -175,7 +181,7 @@ impl Start<'_> {
         let wanted = hungry
             || self.spine > 0 && !self.pace.is_timed()
             || self.offer.is_none_or(|offer| offer.taken.load(Ordering::Relaxed));
-        wanted && (self.depth < SHALLOW || boundary::has_room())
+        wanted && may_nest(self.depth)
     }
 }
 

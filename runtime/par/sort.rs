@@ -16,7 +16,7 @@
 use crate::runtime::errors::Cancelled;
 use crate::runtime::fork::join;
 use crate::runtime::par::boundary::with_caller;
-use crate::runtime::par::drive::{Loop, Pass, Stop, StopOnPanic};
+use crate::runtime::par::drive::{Loop, Pass, Stop, StopOnPanic, may_nest};
 use std::cmp::Ordering;
 
 /// Pieces of fewer elements are not cut: std's sort takes some 20 us for as many integers.
@@ -117,7 +117,7 @@ where
         }
         // What is uneven more often than an even cut would come is a pattern and no accident.
         let patience = usize::BITS - slice.len().leading_zeros();
-        sort(&this, slice, compare, None, patience);
+        sort(&this, slice, compare, None, Budget { patience, depth: 0 });
         this.stopped()
     })?;
     match stopped {
@@ -138,6 +138,15 @@ fn is_in_order<T, F: Fn(&T, &T) -> Ordering>(slice: &mut [T], compare: &F) -> bo
     falling
 }
 
+/// What bounds the cutting of a piece.
+#[derive(Clone, Copy)]
+struct Budget {
+    /// How many uneven cuts are left.
+    patience: u32,
+    /// The forks that are open below on this stack.
+    depth: u32,
+}
+
 /// Sorts a piece. `before`: the pivot in front of it, if there is one, of which no element is less.
 #[inline(never)]
 fn sort<'a, T, F>(
@@ -145,7 +154,7 @@ fn sort<'a, T, F>(
     mut piece: &'a mut [T],
     compare: &F,
     mut before: Option<&'a mut T>,
-    mut patience: u32,
+    mut budget: Budget,
 ) where
     T: Send,
     F: Fn(&T, &T) -> Ordering + Sync,
@@ -157,7 +166,7 @@ fn sort<'a, T, F>(
             Pass::Interrupted { hungry, .. } => hungry,
             Pass::End => break,
         };
-        if piece.len() <= LEAST || patience == 0 || (piece.len() <= LEAF && !hungry) {
+        if piece.len() <= LEAST || budget.patience == 0 || (piece.len() <= LEAF && !hungry) {
             piece.sort_unstable_by(compare);
             break;
         }
@@ -172,7 +181,7 @@ fn sort<'a, T, F>(
         }
         let middle = partition(piece, |pivot, x| is_less(x, pivot));
         if middle.min(piece.len() - middle) < piece.len() / UNEVEN {
-            patience -= 1;
+            budget.patience -= 1;
         }
         let (first, rest) = piece.split_at_mut(middle);
         let (pivot, second) = rest.split_first_mut().expect("the pivot is in the rest");
@@ -180,15 +189,17 @@ fn sort<'a, T, F>(
         if small.0.len() > large.0.len() {
             (small, large) = (large, small);
         }
-        // The large one comes second: that bounds the depth of calls, and it is what thieves take.
-        if this.is_shared() {
+        // The large one comes second: it is what thieves take, and without a fork that bounds the depth of
+        // calls.
+        if this.is_shared() && may_nest(budget.depth) {
+            budget.depth += 1;
             join(
-                || sort(this, small.0, compare, small.1, patience),
-                || sort(this, large.0, compare, large.1, patience),
+                || sort(this, small.0, compare, small.1, budget),
+                || sort(this, large.0, compare, large.1, budget),
             );
             break;
         }
-        sort(this, small.0, compare, small.1, patience);
+        sort(this, small.0, compare, small.1, budget);
         (piece, before) = large;
     }
     std::mem::forget(guard);
