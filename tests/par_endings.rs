@@ -6,6 +6,7 @@ use common::drops::Guard;
 use common::{
     Drops, eventually, panic_of, runtime, scaled, with, with_each, with_each_and_many, within,
 };
+use cygnet::par::{IntoSource, Source};
 use cygnet::{Cancelled, par, spawn, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -175,6 +176,94 @@ fn a_panic_of_identity_or_reduce_goes_the_same_way() {
             let text = panic_of(|| par::map_reduce(0..10, guard, |_| guard(), reduce));
             assert_eq!(text, "reduce");
             assert_eq!(made.load(Ordering::Relaxed), drops.count());
+        });
+    });
+}
+
+/// A vector as a source whose methods, iterator and destructor count their calls, and panic in one of them.
+struct Faulty<S> {
+    items: Option<S>,
+    calls: Arc<AtomicUsize>,
+    bad: usize,
+}
+
+impl<S> Faulty<S> {
+    fn call(&self) {
+        assert!(self.calls.fetch_add(1, Ordering::Relaxed) != self.bad, "faulty");
+    }
+
+    fn part<T>(&self, items: T) -> Faulty<T> {
+        Faulty { items: Some(items), calls: self.calls.clone(), bad: self.bad }
+    }
+}
+
+impl<S: Source> Source for Faulty<S> {
+    type Item = S::Item;
+    type Iter = Faulty<S::Iter>;
+
+    fn size(&self) -> usize {
+        self.call();
+        self.items.as_ref().unwrap().size()
+    }
+
+    fn split_at(mut self, n: usize) -> (Self, Self) {
+        self.call();
+        let (front, back) = self.items.take().unwrap().split_at(n);
+        (self.part(front), self.part(back))
+    }
+
+    fn items(mut self) -> Self::Iter {
+        self.call();
+        let items = self.items.take().unwrap().items();
+        self.part(items)
+    }
+
+    fn at_least(&self) -> usize {
+        self.call();
+        1
+    }
+}
+
+impl<I: Iterator> Iterator for Faulty<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        self.call();
+        self.items.as_mut().unwrap().next()
+    }
+}
+
+impl<S> Drop for Faulty<S> {
+    fn drop(&mut self) {
+        // What has been taken apart goes at the end of the function that did, whose result would be leaked.
+        if self.items.is_some() && !std::thread::panicking() {
+            self.call();
+        }
+    }
+}
+
+#[test]
+fn a_source_may_panic_wherever_it_is_called_and_each_item_and_result_is_dropped_once() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let n = scaled(200);
+            for bad in (0..2 * n).chain([usize::MAX]) {
+                let (items, made, drops) = (Drops::new(), AtomicUsize::new(0), Drops::new());
+                let all: Vec<_> = (0..n).map(|i| (i, items.guard())).collect();
+                let calls = Arc::new(AtomicUsize::new(0));
+                let source = Faulty { items: Some(all.into_source()), calls: calls.clone(), bad };
+                let loop_ = AssertUnwindSafe(|| {
+                    let results = par::map_collect(source, |(i, _guard)| {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        (i, drops.guard())
+                    })
+                    .unwrap();
+                    assert!(results.into_iter().map(|result| result.0).eq(0..n));
+                });
+                let panicked = catch_unwind(loop_).is_err();
+                assert_eq!(panicked, calls.load(Ordering::Relaxed) > bad);
+                assert_eq!((items.count(), made.into_inner()), (n, drops.count()));
+            }
         });
     });
 }
@@ -385,8 +474,6 @@ fn a_loop_in_a_destructor_runs_while_its_thread_unwinds() {
 
 #[test]
 fn a_vector_that_is_cut_behind_its_end_is_a_panic_and_drops_each_item_once() {
-    use cygnet::par::{IntoSource, Source};
-
     for n in [3, usize::MAX] {
         let drops = Drops::new();
         let items: Vec<Guard> = (0..3).map(|_| drops.guard()).collect();
