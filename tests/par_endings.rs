@@ -358,6 +358,70 @@ fn a_cancelled_loop_drops_what_it_has_made_and_what_it_has_not_taken() {
     }
 }
 
+/// Panics when it is dropped, unless its thread does already.
+struct Bomb(bool);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(!self.0 || std::thread::panicking(), "bomb");
+    }
+}
+
+#[test]
+fn what_was_found_is_dropped_if_the_destructor_of_another_item_panics() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            for found in 0..20 {
+                for bomb in 0..20 {
+                    let drops = Drops::new();
+                    let item = |i| (i, drops.guard(), Bomb(i == bomb && i != found));
+                    let items: Vec<_> = (0..20).map(item).collect();
+                    let search = AssertUnwindSafe(|| par::find_any(items, |item| item.0 == found));
+                    let found = catch_unwind(search);
+                    assert!(found.is_err() || bomb == found.unwrap().unwrap().unwrap().0);
+                    assert_eq!(drops.count(), 20);
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn a_cancelled_loop_drops_each_result_if_the_destructor_of_one_panics() {
+    for workers in [2, 3, 8] {
+        within(move || {
+            let (made, drops) = (Arc::new(AtomicUsize::new(0)), Drops::new());
+            let text = cancelled_meanwhile(workers, {
+                let (made, drops) = (made.clone(), drops.clone());
+                move |begun| {
+                    let caller = std::thread::current().id();
+                    let planted = AtomicBool::new(false);
+                    panic_of(|| {
+                        par::map_collect(0..10_000_000u32, |_| {
+                            let elsewhere = std::thread::current().id() != caller;
+                            let first = elsewhere && !planted.swap(true, Ordering::SeqCst);
+                            // Not before there is a result that must be dropped, in the second half.
+                            if !elsewhere && planted.load(Ordering::SeqCst) {
+                                begun.store(true, Ordering::SeqCst);
+                            }
+                            while !elsewhere && !planted.load(Ordering::SeqCst) {
+                                std::thread::yield_now();
+                            }
+                            if !first && !cygnet::is_cancelled() {
+                                let _ = yield_now();
+                            }
+                            made.fetch_add(1, Ordering::Relaxed);
+                            (drops.guard(), Bomb(first))
+                        })
+                    })
+                }
+            });
+            assert_eq!(text, "bomb");
+            assert_eq!(made.load(Ordering::Relaxed), drops.count());
+        });
+    }
+}
+
 #[test]
 fn a_cancellation_reaches_parts_whose_caller_has_nothing_left_but_to_wait() {
     for workers in [2, 3, 8] {

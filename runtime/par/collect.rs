@@ -148,6 +148,8 @@ where
         if second.count > 0 && first.start + first.count == second.start {
             first.count += second.count;
             forget(second);
+        } else {
+            drop(second);
         }
         first
     }

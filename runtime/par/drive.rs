@@ -1,5 +1,9 @@
 //! The engine of all loops: how a source is gone over in chunks and shared out. The header of
 //! [`par`](crate::par) says why it does what it does.
+//!
+//! What a function returns is leaked if it is there already when the destructor of a local value panics
+//! (<https://github.com/rust-lang/rust/issues/47949>). So what a user may have given a destructor, and is not
+//! wanted any more, is dropped by a call, here and in the bodies of the loops.
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::fork::join;
@@ -321,11 +325,19 @@ fn fork<S: Source, B: Body<S>>(
             let guard = StopOnPanic(this);
             let out = body.begin();
             forget(guard);
-            if this.stopped() == Stop::No { drive(this, body, second, out, start) } else { out }
+            if this.stopped() == Stop::No {
+                drive(this, body, second, out, start)
+            } else {
+                drop(second);
+                out
+            }
         },
     );
     match this.stopped() {
         Stop::No | Stop::Found => body.merge(first, second),
-        Stop::Cancelled | Stop::Panicked => first,
+        Stop::Cancelled | Stop::Panicked => {
+            drop(second);
+            first
+        }
     }
 }

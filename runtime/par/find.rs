@@ -22,7 +22,10 @@ where
 
     #[inline]
     fn chunk(&self, _: Option<T>, chunk: S) -> ControlFlow<Option<T>, Option<T>> {
-        match chunk.items().find_map(&self.0) {
+        let mut items = chunk.items();
+        let found = items.find_map(&self.0);
+        drop(items);
+        match found {
             None => ControlFlow::Continue(None),
             found => ControlFlow::Break(found),
         }
@@ -30,7 +33,11 @@ where
 
     #[inline]
     fn merge(&self, first: Option<T>, second: Option<T>) -> Option<T> {
-        first.or(second)
+        if first.is_none() {
+            return second;
+        }
+        drop(second);
+        first
     }
 }
 
