@@ -173,7 +173,8 @@ fn chunks_are_those_of_std_whatever_their_size() {
         rt.block_on(|| {
             let numbers: Vec<u32> = (0..1_000).collect();
             for size in [1, 2, 999, 1_000, 1_001, usize::MAX] {
-                let parts = par::map_collect(par::chunks(&numbers, size), <[u32]>::to_vec).unwrap();
+                let chunks = par::chunks(&numbers, size);
+                let parts = par::map_collect(chunks.clone(), <[u32]>::to_vec).unwrap();
                 assert!(parts.iter().map(Vec::as_slice).eq(numbers.chunks(size)));
                 let mut copy = numbers.clone();
                 let lengths = par::map_collect(par::chunks_mut(&mut copy, size), |part| {
@@ -183,6 +184,8 @@ fn chunks_are_those_of_std_whatever_their_size() {
                 assert!(lengths.unwrap().into_iter().eq(numbers.chunks(size).map(<[u32]>::len)));
                 assert!(copy.iter().all(|&n| n == 7));
             }
+            struct NoClone;
+            assert_eq!(par::chunks(&[NoClone, NoClone], 1).clone().size(), 2);
             assert!(panic_of(|| par::chunks(&numbers, 0)).contains("parts of 0 elements"));
             let text = panic_of(|| par::chunks_mut(&mut [1], 0).size());
             assert!(text.contains("parts of 0 elements"));

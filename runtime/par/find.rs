@@ -60,7 +60,7 @@ where
 ///
 /// The search ends soon after one has been found: each worker at the end of its chunk, some 20 us.
 ///
-/// Suspends and costs as [`for_each`](crate::par::for_each).
+/// The other items are dropped. Suspends and costs as [`for_each`](crate::par::for_each).
 ///
 /// ```
 /// use cygnet::par;
@@ -70,7 +70,7 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`for_each`](crate::par::for_each), if nothing has been found by then.
+/// As [`for_each`](crate::par::for_each), if nothing had been found when that was noticed.
 ///
 /// # Panics
 /// As [`for_each`](crate::par::for_each), also if another worker has found something.

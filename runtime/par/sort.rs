@@ -28,10 +28,11 @@ const UNEVEN: usize = 8;
 
 /// Sorts a slice by a comparison, not keeping the order of equal elements.
 ///
-/// Suspends as [`for_each`](crate::par::for_each), between two pieces instead of two chunks (a piece has up
-/// to some ten thousand elements). Costs O(n log n) comparisons, O(n) if the slice is in order or
-/// in reverse order; on one worker about as much as
-/// [`slice::sort_unstable_by`]. No allocation.
+/// Suspends as [`for_each`](crate::par::for_each), between two steps instead of two chunks. A step sorts a
+/// piece of up to some ten thousand elements, or cuts a larger one in two: the first ones go over the whole slice
+/// once or twice, without a pause, and a cancellation is noticed after that. Costs O(n log n)
+/// comparisons, O(n) if the slice is in order or strictly in reverse order; on one worker about as much as
+/// [`slice::sort_unstable_by`]. Elements are swapped in place, without a buffer.
 ///
 /// ```
 /// use cygnet::par;
