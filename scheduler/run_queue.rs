@@ -35,10 +35,7 @@ pub(crate) struct RunQueue {
 
 impl RunQueue {
     pub(crate) fn new() -> RunQueue {
-        RunQueue {
-            head: Cell::new(ptr::null_mut()),
-            tail: Cell::new(ptr::null_mut()),
-        }
+        RunQueue { head: Cell::new(ptr::null_mut()), tail: Cell::new(ptr::null_mut()) }
     }
 
     #[inline]
