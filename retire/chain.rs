@@ -33,9 +33,10 @@ impl Node {
 
 /// Keeps the coroutine that the caller is in, if any, from suspending.
 ///
-/// For `no_suspend`, and for calls that change the task around a closure and change it back: the node of a
-/// scope, the bindings of task-locals. Were the coroutine left in the middle, the task could go on with
-/// the change, undo it out of order, or end; and the coroutine be continued by another task.
+/// For `no_suspend`, for calls that change the task around a closure and change it back (the node of a
+/// scope, the bindings of task-locals), and for those that keep a reference to it: joins and parallel
+/// loops. Were the coroutine left in the middle, the task could go on with the change, undo it out of
+/// order, or end; and the coroutine be continued by another task.
 pub(crate) struct Pin(Option<NonNull<Node>>);
 
 impl Pin {

@@ -6,6 +6,7 @@ use common::drops::Guard;
 use common::{
     Drops, eventually, panic_of, runtime, scaled, with, with_each, with_each_and_many, within,
 };
+use cygnet::par::{IntoSource, Source};
 use cygnet::{Cancelled, par, spawn, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -179,6 +180,115 @@ fn a_panic_of_identity_or_reduce_goes_the_same_way() {
     });
 }
 
+/// A vector as a source whose methods, iterator and destructor count their calls, and panic in one of them.
+struct Faulty<S> {
+    items: Option<S>,
+    calls: Arc<AtomicUsize>,
+    bad: usize,
+}
+
+impl<S> Faulty<S> {
+    fn call(&self) {
+        assert!(self.calls.fetch_add(1, Ordering::Relaxed) != self.bad, "faulty");
+    }
+
+    fn part<T>(&self, items: T) -> Faulty<T> {
+        Faulty { items: Some(items), calls: self.calls.clone(), bad: self.bad }
+    }
+}
+
+impl<S: Source> Source for Faulty<S> {
+    type Item = S::Item;
+    type Iter = Faulty<S::Iter>;
+
+    fn size(&self) -> usize {
+        self.call();
+        self.items.as_ref().unwrap().size()
+    }
+
+    fn split_at(mut self, n: usize) -> (Self, Self) {
+        self.call();
+        let (front, back) = self.items.take().unwrap().split_at(n);
+        (self.part(front), self.part(back))
+    }
+
+    fn items(mut self) -> Self::Iter {
+        self.call();
+        let items = self.items.take().unwrap().items();
+        self.part(items)
+    }
+
+    fn at_least(&self) -> usize {
+        self.call();
+        1
+    }
+}
+
+impl<I: Iterator> Iterator for Faulty<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        self.call();
+        self.items.as_mut().unwrap().next()
+    }
+}
+
+impl<S> Drop for Faulty<S> {
+    fn drop(&mut self) {
+        // What has been taken apart goes at the end of the function that did, whose result would be leaked.
+        if self.items.is_some() && !std::thread::panicking() {
+            self.call();
+        }
+    }
+}
+
+#[test]
+fn a_source_may_panic_wherever_it_is_called_and_each_item_and_result_is_dropped_once() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let n = scaled(200);
+            for bad in (0..2 * n).chain([usize::MAX]) {
+                let (items, made, drops) = (Drops::new(), AtomicUsize::new(0), Drops::new());
+                let all: Vec<_> = (0..n).map(|i| (i, items.guard())).collect();
+                let calls = Arc::new(AtomicUsize::new(0));
+                let source = Faulty { items: Some(all.into_source()), calls: calls.clone(), bad };
+                let loop_ = AssertUnwindSafe(|| {
+                    let results = par::map_collect(source, |(i, _guard)| {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        (i, drops.guard())
+                    })
+                    .unwrap();
+                    assert!(results.into_iter().map(|result| result.0).eq(0..n));
+                });
+                let panicked = catch_unwind(loop_).is_err();
+                assert_eq!(panicked, calls.load(Ordering::Relaxed) > bad);
+                assert_eq!((items.count(), made.into_inner()), (n, drops.count()));
+            }
+        });
+    });
+}
+
+#[test]
+fn a_panic_of_identity_on_another_worker_stops_the_first_one() {
+    with(&[2, 3, 8], |rt| {
+        rt.block_on(|| {
+            let caller = std::thread::current().id();
+            let panicked = AtomicBool::new(false);
+            let identity = || {
+                let elsewhere = std::thread::current().id() != caller;
+                // Once: else the others' halves would panic, one after the other, until nothing is left.
+                assert!(!elsewhere || panicked.swap(true, Ordering::SeqCst), "identity");
+            };
+            // Nothing else would end it.
+            let fold = |(), n| {
+                std::hint::black_box(n);
+            };
+            let text = panic_of(|| par::fold_reduce(0..=u64::MAX, identity, fold, |(), ()| ()));
+            assert_eq!(text, "identity");
+        });
+    });
+}
+
 /// Runs an endless loop in a task, cancels that by dropping its handle once the loop has begun, and
 /// gives what the loop returned.
 fn cancelled_meanwhile<T: Send + 'static>(
@@ -243,6 +353,70 @@ fn a_cancelled_loop_drops_what_it_has_made_and_what_it_has_not_taken() {
             });
             // Few enough items that it may have come to the end; then nothing was cut short.
             assert!(matches!(result, Err(Cancelled { .. }) | Ok(10_000)));
+            assert_eq!(made.load(Ordering::Relaxed), drops.count());
+        });
+    }
+}
+
+/// Panics when it is dropped, unless its thread does already.
+struct Bomb(bool);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(!self.0 || std::thread::panicking(), "bomb");
+    }
+}
+
+#[test]
+fn what_was_found_is_dropped_if_the_destructor_of_another_item_panics() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            for found in 0..20 {
+                for bomb in 0..20 {
+                    let drops = Drops::new();
+                    let item = |i| (i, drops.guard(), Bomb(i == bomb && i != found));
+                    let items: Vec<_> = (0..20).map(item).collect();
+                    let search = AssertUnwindSafe(|| par::find_any(items, |item| item.0 == found));
+                    let found = catch_unwind(search);
+                    assert!(found.is_err() || bomb == found.unwrap().unwrap().unwrap().0);
+                    assert_eq!(drops.count(), 20);
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn a_cancelled_loop_drops_each_result_if_the_destructor_of_one_panics() {
+    for workers in [2, 3, 8] {
+        within(move || {
+            let (made, drops) = (Arc::new(AtomicUsize::new(0)), Drops::new());
+            let text = cancelled_meanwhile(workers, {
+                let (made, drops) = (made.clone(), drops.clone());
+                move |begun| {
+                    let caller = std::thread::current().id();
+                    let planted = AtomicBool::new(false);
+                    panic_of(|| {
+                        par::map_collect(0..10_000_000u32, |_| {
+                            let elsewhere = std::thread::current().id() != caller;
+                            let first = elsewhere && !planted.swap(true, Ordering::SeqCst);
+                            // Not before there is a result that must be dropped, in the second half.
+                            if !elsewhere && planted.load(Ordering::SeqCst) {
+                                begun.store(true, Ordering::SeqCst);
+                            }
+                            while !elsewhere && !planted.load(Ordering::SeqCst) {
+                                std::thread::yield_now();
+                            }
+                            if !first && !cygnet::is_cancelled() {
+                                let _ = yield_now();
+                            }
+                            made.fetch_add(1, Ordering::Relaxed);
+                            (drops.guard(), Bomb(first))
+                        })
+                    })
+                }
+            });
+            assert_eq!(text, "bomb");
             assert_eq!(made.load(Ordering::Relaxed), drops.count());
         });
     }
@@ -364,8 +538,6 @@ fn a_loop_in_a_destructor_runs_while_its_thread_unwinds() {
 
 #[test]
 fn a_vector_that_is_cut_behind_its_end_is_a_panic_and_drops_each_item_once() {
-    use cygnet::par::{IntoSource, Source};
-
     for n in [3, usize::MAX] {
         let drops = Drops::new();
         let items: Vec<Guard> = (0..3).map(|_| drops.guard()).collect();

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Drops, panic_of, scaled_in_debug, with, with_each, with_each_and_many};
+use cygnet::coroutine::Coroutine;
 use cygnet::par::{self, IntoSource, Source};
 use cygnet::{scope, spawn, yield_now};
 use std::cell::Cell;
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, ThreadId};
 
 /// Sizes with and without whole halves, below and above the first chunks.
 const SIZES: [usize; 12] = [0, 1, 2, 3, 4, 7, 8, 10, 63, 100, 1_000, 10_007];
@@ -171,7 +173,8 @@ fn chunks_are_those_of_std_whatever_their_size() {
         rt.block_on(|| {
             let numbers: Vec<u32> = (0..1_000).collect();
             for size in [1, 2, 999, 1_000, 1_001, usize::MAX] {
-                let parts = par::map_collect(par::chunks(&numbers, size), <[u32]>::to_vec).unwrap();
+                let chunks = par::chunks(&numbers, size);
+                let parts = par::map_collect(chunks.clone(), <[u32]>::to_vec).unwrap();
                 assert!(parts.iter().map(Vec::as_slice).eq(numbers.chunks(size)));
                 let mut copy = numbers.clone();
                 let lengths = par::map_collect(par::chunks_mut(&mut copy, size), |part| {
@@ -181,6 +184,8 @@ fn chunks_are_those_of_std_whatever_their_size() {
                 assert!(lengths.unwrap().into_iter().eq(numbers.chunks(size).map(<[u32]>::len)));
                 assert!(copy.iter().all(|&n| n == 7));
             }
+            struct NoClone;
+            assert_eq!(par::chunks(&[NoClone, NoClone], 1).clone().size(), 2);
             assert!(panic_of(|| par::chunks(&numbers, 0)).contains("parts of 0 elements"));
             let text = panic_of(|| par::chunks_mut(&mut [1], 0).size());
             assert!(text.contains("parts of 0 elements"));
@@ -322,6 +327,62 @@ fn ready_coroutines_get_through_during_a_loop() {
             let through = |_: u64| counted.load(Ordering::Relaxed) == 50;
             assert_eq!(par::any(0..=u64::MAX, through), Ok(true));
             walker.join().unwrap();
+        });
+    });
+}
+
+/// A reference that every thread may have and only its own one use, as several crates offer it: what brings a
+/// yielder, which is not `Sync`, into a loop.
+struct Bound<'a, T>(&'a T, ThreadId);
+
+// SAFETY: used on the thread only where it was made.
+unsafe impl<T> Sync for Bound<'_, T> {}
+
+impl<'a, T> Bound<'a, T> {
+    fn new(value: &'a T) -> Bound<'a, T> {
+        Bound(value, thread::current().id())
+    }
+
+    fn get(&self) -> &'a T {
+        assert_eq!(thread::current().id(), self.1);
+        self.0
+    }
+}
+
+#[test]
+fn a_bare_coroutine_is_not_left_in_the_middle_of_a_loop() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let coroutine = Coroutine::new(|yielder, ()| {
+                let yielder = Bound::new(yielder);
+                let refusals = AtomicUsize::new(0);
+                // Were it left, it could be continued by another task, when this one has ended.
+                let refused = || {
+                    let text = panic_of(|| yielder.get().suspend(0));
+                    assert!(text.contains("inside a parallel loop"), "{text}");
+                    refusals.fetch_add(1, Ordering::Relaxed)
+                };
+                // What is first is called by the caller itself.
+                let first = |n| n == 0 && refused() == 0;
+                par::for_each(0..1_000, |n| assert_eq!(first(n), n == 0)).unwrap();
+                yielder.get().suspend(1);
+                let here = || thread::current().id() == yielder.1;
+                let identity = || if here() { refused() } else { 0 };
+                par::fold_reduce(0..1, identity, |_, _| 0, |_, _| 0).unwrap();
+                par::sort_unstable_by(&mut [2, 1], |a: &u8, b| {
+                    refused();
+                    a.cmp(b)
+                })
+                .unwrap();
+                assert!(refusals.into_inner() >= 3);
+                yielder.get().suspend(2);
+            });
+            assert_eq!(coroutine.resume(()).unwrap().yielded(), Some(1));
+            // A loop of the resumer's is no matter.
+            let coroutine = Bound::new(&coroutine);
+            let next = |_| coroutine.get().resume(()).unwrap().yielded();
+            assert_eq!(par::map_collect(0..1, next).unwrap(), [Some(2)]);
+            assert!(coroutine.get().resume(()).unwrap().returned().is_some());
         });
     });
 }

@@ -6,7 +6,8 @@ use common::{
     Drops, emulated, eventually, panic_of, runtime, scaled_in_debug, with, with_each,
     with_each_and_many, within,
 };
-use cygnet::par;
+use cygnet::{Runtime, par};
+use std::cell::Cell;
 use std::cmp::{Ordering, Reverse};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -184,6 +185,81 @@ fn a_panic_of_the_comparison_leaves_a_permutation_and_drops_nothing_twice() {
             }
         });
     });
+}
+
+/// How far down the stack a sort of `n` elements calls its comparison, by a task that has used most of its stack.
+///
+/// Seven eighths of the elements come to the left of each pivot, which is the worst that counts as even.
+fn depth_of_an_uneven_sort(n: usize) -> usize {
+    fn here() -> usize {
+        let local = std::hint::black_box(0u8);
+        std::ptr::from_ref(&local).addr()
+    }
+    #[inline(never)]
+    fn below(address: usize, then: &mut dyn FnMut()) {
+        let room = std::hint::black_box([0u8; 1 << 10]);
+        if here() < address {
+            then()
+        } else {
+            below(address, then)
+        }
+        std::hint::black_box(&room);
+    }
+    let mut next = random(9);
+    // In cells: std's sort does not look after the order of what may change under its hands.
+    let mut numbers: Vec<Cell<u64>> = (0..n).map(|_| Cell::new(next())).collect();
+    let (state, lowest) = (AtomicU64::new(1), AtomicUsize::new(usize::MAX));
+    let (pivot, in_a_row) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let top = here() - (160 << 10);
+    below(top, &mut || {
+        par::sort_unstable_by(&mut numbers, |a, b| {
+            lowest.fetch_min(here(), Relaxed);
+            let second = std::ptr::from_ref(b).addr();
+            let same = pivot.swap(second, Relaxed) == second;
+            let run = if same { in_a_row.load(Relaxed) + 1 } else { 0 };
+            in_a_row.store(run, Relaxed);
+            if run < 64 {
+                return a.cmp(b);
+            }
+            let x = state.load(Relaxed).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.store(x, Relaxed);
+            if (x >> 33) % 1_000 < 870 { Ordering::Less } else { Ordering::Greater }
+        })
+        .unwrap();
+    });
+    top - lowest.into_inner()
+}
+
+#[test]
+fn a_sort_that_is_cut_unevenly_goes_no_deeper_with_two_workers_where_the_stack_is_half_full() {
+    if common::SANITIZED || emulated() {
+        return; // frames are several times as large; or it takes as many times as long
+    }
+    let depths = [1, 2].map(|workers| {
+        within(|| {
+            let rt = Runtime::builder().workers(workers).stack_size(256 << 10).build().unwrap();
+            let (begun, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+            // The other worker has something else to do.
+            rt.block_on(|| {
+                cygnet::scope(|s| {
+                    for _ in 1..workers {
+                        s.spawn(|| {
+                            begun.fetch_add(1, SeqCst);
+                            eventually("the sort has ended", || ended.load(SeqCst));
+                        });
+                    }
+                    while begun.load(SeqCst) + 1 < workers {
+                        std::thread::yield_now();
+                    }
+                    let depth = depth_of_an_uneven_sort(1 << 19);
+                    ended.store(true, SeqCst);
+                    depth
+                })
+            })
+        })
+    });
+    // A few forks may be open.
+    assert!(depths[1] < depths[0] * 3 / 2, "{depths:?}");
 }
 
 #[test]

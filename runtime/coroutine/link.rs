@@ -259,7 +259,8 @@ impl Link {
         if self.node.is_pinned() {
             panic!(
                 "a coroutine would be suspended inside no_suspend, or inside scope or TaskLocal::scope, \
-                 which must end in the task where it began and before anything that is opened later"
+                 or inside a parallel loop or a join, which must end in the task where it began and \
+                 before anything that is opened later"
             );
         }
         match self.suspension.get() {

@@ -65,7 +65,8 @@
 //!
 //! * A coroutine stays on the thread it was created on: it is neither `Send` nor `Sync`.
 //! * In a task, a body cannot suspend inside of [`scope`](crate::scope()) or
-//!   [`TaskLocal::scope`](crate::TaskLocal::scope): these change the task until they end.
+//!   [`TaskLocal::scope`](crate::TaskLocal::scope), which change the task until they end, nor inside of
+//!   [`join`](crate::join()) or a [parallel loop](crate::par), which borrow from it until then.
 //! * As with all stackful coroutines that are safe to use, nothing stops a body from suspending inside
 //!   a callback of code that keeps state per thread for the callback's extent, the initialiser of a
 //!   thread-local value or `LocalKey::with` for instance. Others see that state until the body goes on. To forget a

@@ -79,8 +79,9 @@ impl<In, Out> Yielder<In, Out> {
     /// * When it is called by somebody else than the body: by another coroutine, or a task, that has
     ///   got hold of the reference.
     /// * Inside of [`no_suspend`](crate::no_suspend), if the body has called that.
-    /// * Inside of [`scope`](crate::scope()) or [`TaskLocal::scope`](crate::TaskLocal::scope), if the body
-    ///   has called that: it must end in the task where it began, in the order in which they nest.
+    /// * Inside of [`scope`](crate::scope()), [`TaskLocal::scope`](crate::TaskLocal::scope),
+    ///   [`join`](crate::join()) or a [parallel loop](crate::par), if the body has called that: it must end
+    ///   in the task where it began, in the order in which they nest.
     /// * In a destructor while the body is being unwound. As in any destructor, a panic during
     ///   unwinding ends the process, after this one's message has been printed.
     /// * If the body has caught the unwinding of its own drop and goes on to suspend. If it catches

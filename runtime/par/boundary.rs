@@ -1,6 +1,7 @@
 //! What a loop asks of the scheduler: everything, and nothing elsewhere in `par`, but for
 //! [`join`](crate::join()) itself.
 
+use crate::retire::chain::Pin;
 use crate::retire::record::Record;
 use crate::retire::wait::WaitWord;
 use crate::runtime::errors::Cancelled;
@@ -18,15 +19,34 @@ pub(super) struct Caller<'a> {
     called: bool,
 }
 
+/// Calls a loop with the calling task and the number of workers of its runtime.
+///
+/// A bare coroutine that the call is made in cannot suspend before its end: it could be continued by another
+/// task, after the calling one has ended.
+#[inline]
+#[track_caller]
+pub(super) fn with_caller<R>(
+    what: &str,
+    run: impl for<'a> FnOnce(Caller<'a>, usize) -> R,
+) -> Result<R, Cancelled> {
+    let _pin = Pin::innermost();
+    // SAFETY: the caller is gone when this returns, as its lifetime is any one for `run`. This frame is on the
+    // task's stack, or on that of a bare coroutine that the task has resumed and that is pinned; either
+    // way the task does not end before it.
+    let (caller, workers) = unsafe { Caller::here(what) }?;
+    Ok(run(caller, workers))
+}
+
 impl Caller<'_> {
     /// The calling task, and the number of workers of its runtime.
     ///
-    /// The result is for the frame of the call that is made here, and for what ends before it.
+    /// # Safety
+    /// The caller is not used after the task's end.
     #[inline(never)]
     #[track_caller]
-    pub(super) fn new<'a>(what: &str) -> Result<(Caller<'a>, usize), Cancelled> {
+    unsafe fn here<'a>(what: &str) -> Result<(Caller<'a>, usize), Cancelled> {
         let (worker, task) = here(what);
-        // SAFETY: the running task, which cannot end before the call that it makes here.
+        // SAFETY: the running task; its record is there until it has ended, and so long it is used.
         let task: &'a Record = unsafe { task.as_ref() };
         let caller = Caller { wait: &task.wait, called: task.has_caller() };
         if caller.is_cancelled() {

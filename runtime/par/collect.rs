@@ -148,6 +148,8 @@ where
         if second.count > 0 && first.start + first.count == second.start {
             first.count += second.count;
             forget(second);
+        } else {
+            drop(second);
         }
         first
     }
@@ -173,7 +175,8 @@ const UNTRUE: &str = "cygnet: a source has fewer items than its size says";
 ///
 /// # Panics
 /// As [`for_each`](crate::par::for_each); what has been made is dropped, each result once. If there are more
-/// items than a `Vec` can hold.
+/// items than a `Vec` can hold, also outside a task or in a cancelled one. If the source has fewer items
+/// than it says.
 #[track_caller]
 pub fn map_collect<S, R, F>(source: S, f: F) -> Result<Vec<R>, Cancelled>
 where
@@ -191,7 +194,7 @@ where
     assert!(made.count == size, "{UNTRUE}");
     // The vector has them now.
     forget(made);
-    // SAFETY: `size` items of one run, which can only begin at the first.
+    // SAFETY: `size` items of one run, which can only begin at the first, as the room holds no more.
     unsafe { results.set_len(size) };
     Ok(results)
 }

@@ -1,10 +1,14 @@
 //! The engine of all loops: how a source is gone over in chunks and shared out. The header of
 //! [`par`](crate::par) says why it does what it does.
+//!
+//! What a function returns is leaked if it is there already when the destructor of a local value panics
+//! (<https://github.com/rust-lang/rust/issues/47949>). So what a user may have given a destructor, and is not
+//! wanted any more, is dropped by a call, here and in the bodies of the loops.
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::fork::join;
 use crate::runtime::par::Source;
-use crate::runtime::par::boundary::{self, Caller};
+use crate::runtime::par::boundary::{self, Caller, with_caller};
 use crate::runtime::par::pace::Pace;
 use crate::shim::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use crate::shim::time::now;
@@ -15,8 +19,14 @@ use std::ops::ControlFlow;
 /// A loop offers so many parts at most before it has done anything.
 const SPINE: u32 = 3;
 /// So deep forks nest wherever a loop is called; deeper only if there is room on the stack. (A part gets no
-/// deeper than the logarithm of its size, but that is 64.)
+/// deeper than the logarithm of its size, but that is 64; a sort, than some multiple of it.)
 const SHALLOW: u32 = 4;
+
+/// Whether a part may fork in whose frames so many forks of its loop are open already.
+#[inline]
+pub(super) fn may_nest(depth: u32) -> bool {
+    depth < SHALLOW || boundary::has_room()
+}
 
 /// What is done with the items of a loop.
 pub(super) trait Body<S>: Sync {
@@ -78,7 +88,7 @@ pub(super) struct Loop<'a> {
 impl<'a> Loop<'a> {
     /// A loop of a caller whose runtime has so many workers.
     #[inline]
-    pub(super) fn new((caller, workers): (Caller<'a>, usize)) -> Loop<'a> {
+    pub(super) fn new(caller: Caller<'a>, workers: usize) -> Loop<'a> {
         let spine = (usize::BITS - (workers - 1).leading_zeros()).min(SPINE);
         Loop { stop: CachePadded::new(StopWord(AtomicU8::new(Stop::No as u8))), caller, spine }
     }
@@ -175,7 +185,7 @@ impl Start<'_> {
         let wanted = hungry
             || self.spine > 0 && !self.pace.is_timed()
             || self.offer.is_none_or(|offer| offer.taken.load(Ordering::Relaxed));
-        wanted && (self.depth < SHALLOW || boundary::has_room())
+        wanted && may_nest(self.depth)
     }
 }
 
@@ -188,10 +198,12 @@ pub(super) fn run<S: Source, B: Body<S>>(
     source: S,
     body: &B,
 ) -> Result<(B::Out, Stop), Cancelled> {
-    let this = Loop::new(Caller::new(what)?);
-    let start = Start { pace: Pace::START, offer: None, spine: this.spine, depth: 0 };
-    let out = drive(&this, body, source, body.begin(), start);
-    Ok((out, this.stopped()))
+    with_caller(what, |caller, workers| {
+        let this = Loop::new(caller, workers);
+        let start = Start { pace: Pace::START, offer: None, spine: this.spine, depth: 0 };
+        let out = drive(&this, body, source, body.begin(), start);
+        (out, this.stopped())
+    })
 }
 
 /// As [`run`], for loops in which nothing is ever found.
@@ -310,15 +322,22 @@ fn fork<S: Source, B: Body<S>>(
                 offer.taken.store(true, Ordering::Relaxed);
                 Start { pace, spine: this.spine, offer: None, depth: 0 }
             };
+            let guard = StopOnPanic(this);
+            let out = body.begin();
+            forget(guard);
             if this.stopped() == Stop::No {
-                drive(this, body, second, body.begin(), start)
+                drive(this, body, second, out, start)
             } else {
-                body.begin()
+                drop(second);
+                out
             }
         },
     );
     match this.stopped() {
         Stop::No | Stop::Found => body.merge(first, second),
-        Stop::Cancelled | Stop::Panicked => first,
+        Stop::Cancelled | Stop::Panicked => {
+            drop(second);
+            first
+        }
     }
 }

@@ -26,8 +26,8 @@ impl<S: Source, F: Fn(S::Item) + Sync> Body<S> for Each<F> {
 /// Calls `f` with each item, in any order, on any worker.
 ///
 /// Suspends at the ends of chunks to let ready tasks of the worker run, and (structured) at its end if
-/// another worker has a part. Costs a few dozen instructions, and one or two hundred more for about
-/// each 20 us.
+/// another worker has a part. Costs a few hundred instructions, and some sixty for each chunk, that is
+/// about each 20 us; more if it is shared (see [the module's documentation](crate::par#what-it-costs)).
 ///
 /// ```
 /// use cygnet::par;

@@ -22,7 +22,10 @@ where
 
     #[inline]
     fn chunk(&self, _: Option<T>, chunk: S) -> ControlFlow<Option<T>, Option<T>> {
-        match chunk.items().find_map(&self.0) {
+        let mut items = chunk.items();
+        let found = items.find_map(&self.0);
+        drop(items);
+        match found {
             None => ControlFlow::Continue(None),
             found => ControlFlow::Break(found),
         }
@@ -30,7 +33,11 @@ where
 
     #[inline]
     fn merge(&self, first: Option<T>, second: Option<T>) -> Option<T> {
-        first.or(second)
+        if first.is_none() {
+            return second;
+        }
+        drop(second);
+        first
     }
 }
 
@@ -53,7 +60,7 @@ where
 ///
 /// The search ends soon after one has been found: each worker at the end of its chunk, some 20 us.
 ///
-/// Suspends and costs as [`for_each`](crate::par::for_each).
+/// The other items are dropped. Suspends and costs as [`for_each`](crate::par::for_each).
 ///
 /// ```
 /// use cygnet::par;
@@ -63,7 +70,7 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`for_each`](crate::par::for_each), if nothing has been found by then.
+/// As [`for_each`](crate::par::for_each), if nothing had been found when that was noticed.
 ///
 /// # Panics
 /// As [`for_each`](crate::par::for_each), also if another worker has found something.

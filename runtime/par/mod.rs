@@ -21,11 +21,12 @@
 //! | make a `Vec` of as many | [`map_collect`] |
 //! | look for one | [`find_any`], [`any`], [`all`] |
 //! | sort | [`sort_unstable`], [`sort_unstable_by`], [`sort_unstable_by_key`] |
-//! | go over | ranges of integers, slices, `&Vec`, `&mut Vec`, `Vec`, references to arrays, [`chunks`], [`chunks_mut`], [`zip`], any [`Source`] |
+//! | go over | ranges of integers, slices, `&Vec`, `&mut Vec`, `Vec`, references to arrays and boxed slices, [`chunks`], [`chunks_mut`], [`zip`], any [`Source`] |
 //!
 //! The functions are called inside a task. They return after the last call of a closure has ended, so
 //! closures may borrow. Items are gone over on any worker and in any order; within a chunk, one after
-//! the other.
+//! the other. A [bare coroutine](crate::coroutine) cannot suspend before the end of a loop that its body has
+//! begun; that it tries is a panic.
 //!
 //! # Ending early
 //!

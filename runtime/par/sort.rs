@@ -15,8 +15,8 @@
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::fork::join;
-use crate::runtime::par::boundary::Caller;
-use crate::runtime::par::drive::{Loop, Pass, Stop, StopOnPanic};
+use crate::runtime::par::boundary::with_caller;
+use crate::runtime::par::drive::{Loop, Pass, Stop, StopOnPanic, may_nest};
 use std::cmp::Ordering;
 
 /// Pieces of fewer elements are not cut: std's sort takes some 20 us for as many integers.
@@ -28,10 +28,11 @@ const UNEVEN: usize = 8;
 
 /// Sorts a slice by a comparison, not keeping the order of equal elements.
 ///
-/// Suspends as [`for_each`](crate::par::for_each), between two pieces instead of two chunks (a piece has up
-/// to some ten thousand elements). Costs O(n log n) comparisons, O(n) if the slice is in order or
-/// in reverse order; on one worker about as much as
-/// [`slice::sort_unstable_by`]. No allocation.
+/// Suspends as [`for_each`](crate::par::for_each), between two steps instead of two chunks. A step sorts a
+/// piece of up to some ten thousand elements, or cuts a larger one in two: the first ones go over the whole slice
+/// once or twice, without a pause, and a cancellation is noticed after that. Costs O(n log n)
+/// comparisons, O(n) if the slice is in order or strictly in reverse order; on one worker about as much as
+/// [`slice::sort_unstable_by`]. Elements are swapped in place, without a buffer.
 ///
 /// ```
 /// use cygnet::par;
@@ -110,14 +111,17 @@ where
     T: Send,
     F: Fn(&T, &T) -> Ordering + Sync,
 {
-    let this = Loop::new(Caller::new(what)?);
-    if slice.len() > LEAST && is_in_order(slice, compare) {
-        return Ok(());
-    }
-    // What is uneven more often than an even cut would come is a pattern and no accident.
-    let patience = usize::BITS - slice.len().leading_zeros();
-    sort(&this, slice, compare, None, patience);
-    match this.stopped() {
+    let stopped = with_caller(what, |caller, workers| {
+        let this = Loop::new(caller, workers);
+        if slice.len() > LEAST && is_in_order(slice, compare) {
+            return Stop::No;
+        }
+        // What is uneven more often than an even cut would come is a pattern and no accident.
+        let patience = usize::BITS - slice.len().leading_zeros();
+        sort(&this, slice, compare, None, Budget { patience, depth: 0 });
+        this.stopped()
+    })?;
+    match stopped {
         Stop::No => Ok(()),
         _ => Err(Cancelled::new()),
     }
@@ -135,6 +139,15 @@ fn is_in_order<T, F: Fn(&T, &T) -> Ordering>(slice: &mut [T], compare: &F) -> bo
     falling
 }
 
+/// What bounds the cutting of a piece.
+#[derive(Clone, Copy)]
+struct Budget {
+    /// How many uneven cuts are left.
+    patience: u32,
+    /// The forks that are open below on this stack.
+    depth: u32,
+}
+
 /// Sorts a piece. `before`: the pivot in front of it, if there is one, of which no element is less.
 #[inline(never)]
 fn sort<'a, T, F>(
@@ -142,7 +155,7 @@ fn sort<'a, T, F>(
     mut piece: &'a mut [T],
     compare: &F,
     mut before: Option<&'a mut T>,
-    mut patience: u32,
+    mut budget: Budget,
 ) where
     T: Send,
     F: Fn(&T, &T) -> Ordering + Sync,
@@ -154,7 +167,7 @@ fn sort<'a, T, F>(
             Pass::Interrupted { hungry, .. } => hungry,
             Pass::End => break,
         };
-        if piece.len() <= LEAST || patience == 0 || (piece.len() <= LEAF && !hungry) {
+        if piece.len() <= LEAST || budget.patience == 0 || (piece.len() <= LEAF && !hungry) {
             piece.sort_unstable_by(compare);
             break;
         }
@@ -169,7 +182,7 @@ fn sort<'a, T, F>(
         }
         let middle = partition(piece, |pivot, x| is_less(x, pivot));
         if middle.min(piece.len() - middle) < piece.len() / UNEVEN {
-            patience -= 1;
+            budget.patience -= 1;
         }
         let (first, rest) = piece.split_at_mut(middle);
         let (pivot, second) = rest.split_first_mut().expect("the pivot is in the rest");
@@ -177,15 +190,17 @@ fn sort<'a, T, F>(
         if small.0.len() > large.0.len() {
             (small, large) = (large, small);
         }
-        // The large one comes second: that bounds the depth of calls, and it is what thieves take.
-        if this.is_shared() {
+        // The large one comes second: it is what thieves take, and without a fork that bounds the depth of
+        // calls.
+        if this.is_shared() && may_nest(budget.depth) {
+            budget.depth += 1;
             join(
-                || sort(this, small.0, compare, small.1, patience),
-                || sort(this, large.0, compare, large.1, patience),
+                || sort(this, small.0, compare, small.1, budget),
+                || sort(this, large.0, compare, large.1, budget),
             );
             break;
         }
-        sort(this, small.0, compare, small.1, patience);
+        sort(this, small.0, compare, small.1, budget);
         (piece, before) = large;
     }
     std::mem::forget(guard);

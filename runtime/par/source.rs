@@ -7,8 +7,8 @@ use std::slice;
 /// [`par`](crate::par) go over, by way of [`IntoSource`].
 ///
 /// Ranges of integers and slices are sources. A type of one's own becomes one by these three methods. No
-/// memory safety depends on them: if they contradict each other, items are left out or a function
-/// panics.
+/// memory safety depends on them: if they contradict each other, items are left out or come twice, or a
+/// function panics, or does not return, as where nothing makes [`size`](Source::size) smaller.
 ///
 /// ```
 /// use cygnet::par::{self, Source};
@@ -64,7 +64,7 @@ pub trait Source: Send + Sized {
 }
 
 /// What can be gone over in parallel: every [`Source`], and `&Vec`, `&mut Vec`, `Vec`, and references to
-/// arrays.
+/// arrays and boxed slices.
 ///
 /// ```
 /// use cygnet::par;
@@ -178,10 +178,17 @@ impl<T: Send> IntoSource for Vec<T> {
 }
 
 /// Non-overlapping parts of a slice: see [`chunks`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Chunks<'a, T> {
     slice: &'a [T],
     size: usize,
+}
+
+// By hand: whether elements can be cloned is no matter.
+impl<T> Clone for Chunks<'_, T> {
+    fn clone(&self) -> Self {
+        Chunks { ..*self }
+    }
 }
 
 /// Parts of `size` elements of a slice, the last one with what is left. Like [`slice::chunks`].
@@ -282,8 +289,8 @@ pub struct Zip<A, B> {
     b: B,
 }
 
-/// Two sources side by side, as long as the shorter of the two. Like [`Iterator::zip`]; with a range it
-/// numbers items.
+/// Two sources side by side, as long as the shorter of the two; what the longer one has more is dropped. Like
+/// [`Iterator::zip`]; with a range it numbers items.
 ///
 /// Costs nothing by itself.
 ///
@@ -333,7 +340,7 @@ pub struct AtLeast<S> {
 }
 
 /// Makes parts of at least `n` items of a source: of fewer than twice as many no part is given to
-/// another worker, and chunks, at whose ends others may run, have as many.
+/// another worker, and chunks, at whose ends others may run, have as many, but for the last one of a part.
 ///
 /// Seldom needed, as a loop finds out how long its items take. It is for parts that cost something
 /// themselves (an accumulator that is large) and for results that must not depend on small parts. Costs nothing
