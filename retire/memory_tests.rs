@@ -259,7 +259,7 @@ fn after_a_trim_a_hundred_thousand_touched_stacks_are_no_longer_resident() {
             assert!(resident() > resident_before + COUNT * page_size() / 2);
             stacks.into_iter().for_each(|stack| pool.put(stack));
             let mut calls = 0;
-            while pool.trim(&memory) {
+            while pool.trim(&memory, 0) {
                 calls += 1;
                 assert!(calls < COUNT);
             }
@@ -341,7 +341,7 @@ fn stack_figures() {
             let (start, mut longest, mut calls, mut more) = (Instant::now(), 0, 0, true);
             while more {
                 let call = Instant::now();
-                more = pool.trim(&memory);
+                more = pool.trim(&memory, 0);
                 longest = longest.max(call.elapsed().as_micros());
                 calls += 1;
             }

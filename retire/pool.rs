@@ -92,17 +92,27 @@ impl StackPool {
     /// Gives back what is above the bound, oldest first, a batch at a time, and the deep parts of
     /// what stays. True if more is left: the caller looks for work and comes again.
     ///
+    /// So many as are `in_use` from time to time stay as they are.
+    ///
     /// Never called from one of these stacks.
     #[must_use = "true means that there is more to trim"]
-    pub(crate) fn trim(&mut self, memory: &StackMemory) -> bool {
+    pub(crate) fn trim(&mut self, memory: &StackMemory, in_use: usize) -> bool {
         let mut more = false;
         for (index, warm) in self.warm.iter_mut().enumerate() {
-            let ratio = index.saturating_sub(StackClass::DEFAULT.index());
-            let bound = self.bound.checked_shr(ratio as u32).unwrap_or(0);
-            let whole = if ratio == 0 { KEPT_WHOLE } else { 0 };
-            more |= warm.trim(memory, bound, whole);
+            let (bound, whole) = kept(self.bound, index);
+            more |= warm.trim(memory, bound.max(in_use), whole.max(in_use));
         }
         more
+    }
+
+    /// Whether there is anything that a `trim` for good would give back. Costs a load for each warm stack
+    /// of those that stay.
+    pub(crate) fn exceeds_bound(&self) -> bool {
+        self.warm.iter().enumerate().any(|(index, warm)| {
+            let (bound, whole) = kept(self.bound, index);
+            let deep = warm.stacks.len().saturating_sub(whole);
+            warm.stacks.len() > bound || !warm.stacks[..deep].iter().all(Stack::is_shallow)
+        })
     }
 
     /// Gives back everything. Never called from one of these stacks.
@@ -120,6 +130,14 @@ impl StackPool {
         }
         self.drain(memory);
     }
+}
+
+/// How many stacks of a class stay warm, where so many of the default class do, and how many of these with
+/// all that they have touched.
+fn kept(bound: usize, class: usize) -> (usize, usize) {
+    let ratio = class.saturating_sub(StackClass::DEFAULT.index());
+    let bound = bound.checked_shr(ratio as u32).unwrap_or(0);
+    (bound, if ratio == 0 { KEPT_WHOLE } else { 0 })
 }
 
 impl Warm {
@@ -190,7 +208,7 @@ mod tests {
 
     fn trim_all(pool: &mut StackPool, memory: &StackMemory) -> usize {
         let mut calls = 1;
-        while pool.trim(memory) {
+        while pool.trim(memory, 0) {
             calls += 1;
             assert!(calls < 1_000);
         }
@@ -302,7 +320,7 @@ mod tests {
         let memory = StackMemory::new(None);
         let mut pool = StackPool::new(3);
         let bottoms = fill(&mut pool, &memory, 2 * BATCH + 10);
-        assert!(pool.trim(&memory));
+        assert!(pool.trim(&memory, 0));
         let stack = pool.take(CLASS, &memory).unwrap();
         assert_eq!(address(&stack), bottoms[bottoms.len() - 1]);
         pool.put(stack);

@@ -170,19 +170,25 @@ impl RecordPool {
         unsafe { free(memory, layout) }
     }
 
-    /// Gives back what a sleeping worker should not keep.
-    pub(crate) fn trim(&self) {
-        self.shrink_to(IDLE_BYTES);
+    /// Gives back what a sleeping worker should not keep, but for so many chunks of each size as are
+    /// `in_use` from time to time.
+    pub(crate) fn trim(&self, in_use: usize) {
+        self.shrink_to(IDLE_BYTES, in_use);
         if self.freed.replace(0) >= RETURN_BYTES {
             return_to_system();
         }
     }
 
-    fn shrink_to(&self, bytes: usize) {
+    /// Whether there is anything that a `trim` for good would give back.
+    pub(crate) fn exceeds_bound(&self) -> bool {
+        SIZES.into_iter().enumerate().any(|(class, size)| self.len(class) > IDLE_BYTES / size)
+    }
+
+    fn shrink_to(&self, bytes: usize, in_use: usize) {
         for (class, size) in SIZES.into_iter().enumerate() {
             let list = &self.lists[class];
             let layout = Layout::from_size_align(size, ALIGN).expect("constants");
-            while self.len(class) > bytes / size {
+            while self.len(class) > (bytes / size).max(in_use) {
                 let chunk = list.head.get().expect("the length says that there is one");
                 // SAFETY: the chunk is in the list.
                 unsafe { list.unlink(chunk) };
@@ -199,7 +205,7 @@ impl RecordPool {
 
 impl Drop for RecordPool {
     fn drop(&mut self) {
-        self.shrink_to(0);
+        self.shrink_to(0, 0);
     }
 }
 
@@ -242,7 +248,11 @@ mod tests {
             // SAFETY: taken above, for the same layout.
             unsafe { pool.put(chunk, layout) };
         }
-        pool.trim();
+        pool.trim(5_000);
+        assert_eq!(pool.len(0), 5_000);
+        assert!(pool.exceeds_bound());
+        pool.trim(0);
         assert_eq!(pool.len(0), IDLE_BYTES / 120);
+        assert!(!pool.exceeds_bound());
     }
 }

@@ -40,6 +40,8 @@ const SHORT_ITEM: Duration = Duration::from_nanos(200);
 const VAIN: u32 = 2;
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// What has been in use so recently is kept warm by a worker that has nothing to do.
+const KEEP: Duration = Duration::from_millis(10);
 /// As long as no stack can be had.
 const FIRST_FAMINE: Duration = Duration::from_micros(100);
 const LONGEST_FAMINE: Duration = Duration::from_millis(16);
@@ -70,6 +72,25 @@ pub(crate) struct Searcher {
     famine: Duration,
     /// Already counted as searching, by the one that woke us.
     counted: bool,
+    /// When memory was last given back, and what the worker had used by then.
+    tidied: Option<(Instant, Usage)>,
+}
+
+/// How often a worker has needed memory that it keeps in a pool.
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    stacks: u64,
+    records: u64,
+}
+
+impl Usage {
+    fn of(worker: &Worker) -> Usage {
+        let counters = worker.counters();
+        Usage {
+            stacks: counters.parks.get(),
+            records: counters.spawned.get() + counters.tasks.get(),
+        }
+    }
 }
 
 impl Searcher {
@@ -80,6 +101,7 @@ impl Searcher {
             spawned: u64::MAX,
             famine: Duration::ZERO,
             counted: false,
+            tidied: None,
         }
     }
 
@@ -308,6 +330,33 @@ impl Searcher {
         self.counted |= rested == Some(Roused::ToSearch);
     }
 
+    /// Gives back what a sleeping worker should not hold on to. Not what it has used since the last time: one
+    /// that waits for another worker for a moment needs it again, and a burst of tasks is often followed by
+    /// the next. Some: when to come again for that.
+    fn tidy(&mut self, worker: &Worker) -> Option<Duration> {
+        worker.dismiss_spare();
+        worker.housekeeping();
+        let exceeds = || worker.records.exceeds_bound() || worker.stacks.borrow().exceeds_bound();
+        let (time, usage) = (now(), Usage::of(worker));
+        let mut before = Usage::default();
+        if let Some((last, used)) = self.tidied {
+            if time - last < KEEP {
+                return exceeds().then(|| KEEP - (time - last));
+            }
+            before = used;
+        }
+        self.tidied = Some((time, usage));
+        worker.records.trim((usage.records - before.records) as usize);
+        worker.remote.front.trim();
+        let (shared, used) = (worker.shared(), (usage.stacks - before.stacks) as usize);
+        while worker.stacks.borrow_mut().trim(&shared.stacks, used) {
+            if worker.has_ready() || worker.has_fresh() {
+                return None;
+            }
+        }
+        exceeds().then_some(KEEP)
+    }
+
     fn rest(&mut self, worker: &Worker) {
         let shared = worker.shared();
         if shared.pressure.load(Ordering::Relaxed) {
@@ -320,12 +369,10 @@ impl Searcher {
             Rest::Nap(self.nap)
         } else {
             self.nap = Duration::ZERO;
-            Rest::Sleep
+            self.tidy(worker).map_or(Rest::Sleep, Rest::SleepFor)
         };
+        let naps = matches!(rest, Rest::Nap(_));
         self.spawned = spawned;
-        if rest == Rest::Sleep {
-            tidy(worker);
-        }
         worker.counters().sleeps.add(1);
         let roused = shared.idle.rest(shared, worker.remote.index, rest, || {
             if worker.has_ready()
@@ -337,7 +384,7 @@ impl Searcher {
                 return true;
             }
             // Whoever searches looks again when it stops, and wakes us if work is left.
-            if shared.workers() == 1 || rest != Rest::Sleep || shared.idle.anyone_searching() {
+            if shared.workers() == 1 || naps || shared.idle.anyone_searching() {
                 return false;
             }
             if others(worker).any(|r| !r.stealer.is_empty()) {
@@ -387,18 +434,4 @@ fn linger(worker: &Worker) -> Option<bool> {
 fn others(worker: &Worker) -> impl Iterator<Item = &Remote> {
     let me: WorkerNumber = worker.number();
     worker.shared().remotes().filter(move |remote| remote.number != me)
-}
-
-/// Gives back what a sleeping worker should not hold on to.
-fn tidy(worker: &Worker) {
-    worker.dismiss_spare();
-    worker.housekeeping();
-    worker.records.trim();
-    worker.remote.front.trim();
-    let shared = worker.shared();
-    while worker.stacks.borrow_mut().trim(&shared.stacks) {
-        if worker.has_ready() || worker.has_fresh() {
-            return;
-        }
-    }
 }

@@ -85,7 +85,7 @@ impl Pool {
         let warm = self.stacks.warm();
         if warm > TOO_MANY || (self.in_use == 0 && warm > A_HANDFUL) {
             // No stack in the pool is in use, so none of them is this one.
-            while self.stacks.trim(memory()) {}
+            while self.stacks.trim(memory(), 0) {}
         }
     }
 }
