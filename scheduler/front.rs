@@ -53,6 +53,9 @@ const INITIAL: usize = 4;
 /// The first index: there is always one below the tail, and none is [`PUBLIC`].
 const FIRST: usize = 1;
 
+/// Cleared slots that one steal passes by: a microsecond or two.
+const LOOK: usize = 4096;
+
 type Slot = AtomicPtr<Record>;
 
 /// What the owner writes, on its own cache lines.
@@ -325,12 +328,9 @@ impl Front {
     ) -> usize {
         let _lock = self.lock();
         let tail = self.owned.tail.load(Ordering::Relaxed);
-        let head = self.head.load(Ordering::Relaxed);
+        let head = self.first_full(self.head.load(Ordering::Relaxed), tail);
         let len = tail.saturating_sub(head);
-        if len < least {
-            return 0;
-        }
-        let end = head + len.div_ceil(2).min(most);
+        let end = if len < least { head } else { head + len.div_ceil(2).min(most) };
         self.head.store(end, Ordering::Relaxed);
         self.deliver(head, end, &mut to)
     }
@@ -345,13 +345,21 @@ impl Front {
         if head >= tail {
             return 0;
         }
-        let wanted = head + (tail - head).div_ceil(2).min(most);
+        let full = self.first_full(head, tail);
+        let wanted = full + (tail - full).div_ceil(2).min(most);
         self.head.store(wanted, Ordering::Relaxed);
         heavy();
         let tail = self.owned.tail.load(Ordering::Acquire);
         let end = wanted.min(tail).max(head);
         self.head.store(end, Ordering::Relaxed);
         self.deliver(head, end, &mut to)
+    }
+
+    /// The first slot that `take` has not cleared, or the last that we look at: who joins the oldest task first
+    /// leaves nothing else behind. Under the lock.
+    fn first_full(&self, head: usize, tail: usize) -> usize {
+        let end = tail.min(head + LOOK);
+        (head..end).find(|i| !self.slot(*i).load(Ordering::Relaxed).is_null()).unwrap_or(end)
     }
 
     fn deliver(&self, from: usize, end: usize, to: &mut impl FnMut(NonNull<Record>)) -> usize {

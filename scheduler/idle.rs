@@ -33,11 +33,13 @@
 //!
 //! A thief whose loot was gone within 4 us, or 200 ns for each item, does more harm than good: it takes
 //! cache lines from a worker that would have been done sooner alone. It naps, unasked by fronts, for a
-//! time that doubles up to a millisecond, as long as some worker goes on spawning; when a nap has passed
-//! without anybody spawning it goes to sleep in earnest. An idle runtime has no timer.
+//! time that doubles up to a millisecond for each worker that naps, so that all of them together look about
+//! once in a millisecond. It does so as long as some worker goes on spawning, or has something left in its
+//! front; else it goes to sleep in earnest. An idle runtime has no timer.
 //!
 //! One that naps is woken for its own inbox, and by a producer that has put something into the injector
-//! from outside, or a searcher that leaves something there, if nobody is asleep and nobody searches.
+//! from outside, or a searcher that leaves something there, if nobody is asleep and nobody searches. And one
+//! whose loot was worth it wakes the next.
 //!
 //! The lists are behind a mutex: entering and leaving one costs a futex call anyway.
 
@@ -184,6 +186,10 @@ impl Idle {
 
     pub(crate) fn anyone_asleep(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn napping(&self) -> u32 {
+        self.napping.load(Ordering::Relaxed)
     }
 
     pub(crate) fn resting(&self) -> usize {

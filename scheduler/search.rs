@@ -150,14 +150,21 @@ impl Searcher {
         // Tasks that have been started and wait are not done with.
         let done = worker.live() <= loot.live;
         if done && loot.taken.elapsed() < SHORT.max(SHORT_ITEM * loot.items as u32) {
-            self.nap_longer();
+            self.nap_longer(worker);
         } else {
             self.nap = Duration::ZERO;
+            // It was worth it: perhaps for those that nap, too. They tell each other, one by one.
+            let shared = worker.shared();
+            if shared.idle.napping() > 0 {
+                shared.idle.wake_one(shared, true);
+            }
         }
     }
 
-    fn nap_longer(&mut self) {
-        self.nap = (self.nap * 2).clamp(FIRST_NAP, LONGEST_NAP);
+    /// The more workers nap, the longer: so many looks in a millisecond are enough for all together.
+    fn nap_longer(&mut self, worker: &Worker) {
+        let longest = LONGEST_NAP * worker.shared().idle.napping().max(1);
+        self.nap = (self.nap * 2).clamp(FIRST_NAP, longest);
     }
 
     /// True if there is something to run now.
@@ -194,7 +201,7 @@ impl Searcher {
                     }
                     vain += 1;
                     if vain == VAIN {
-                        self.nap_longer();
+                        self.nap_longer(worker);
                         break;
                     }
                 }
@@ -364,8 +371,10 @@ impl Searcher {
         }
         self.famine = Duration::ZERO;
         let spawned: u64 = others(worker).map(|r| r.counters.spawned.get()).sum();
-        // A nap in which nobody has spawned anything is followed by sleep in earnest.
-        let rest = if !self.nap.is_zero() && spawned != self.spawned {
+        // A nap in which nobody has spawned anything is followed by sleep in earnest, unless there is
+        // something that would keep us from it.
+        let busy = || spawned != self.spawned || others(worker).any(Remote::has_private);
+        let rest = if !self.nap.is_zero() && busy() {
             Rest::Nap(self.nap)
         } else {
             self.nap = Duration::ZERO;
@@ -401,11 +410,10 @@ impl Searcher {
             self.nap = Duration::ZERO;
             let found = self.search(worker);
             self.settle_count(worker);
-            self.nap = match (found, &self.loot) {
-                (true, None) => Duration::ZERO,
-                (true, Some(_)) => time,
-                (false, _) => (time * 2).min(LONGEST_NAP),
-            };
+            self.nap = if found && self.loot.is_none() { Duration::ZERO } else { time };
+            if !found {
+                self.nap_longer(worker);
+            }
         }
     }
 }

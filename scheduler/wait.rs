@@ -270,6 +270,7 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
         if self.remote.front.take(record) {
+            self.answer_in_join();
             return true;
         }
         // SAFETY: the caller holds the handle.
@@ -283,6 +284,14 @@ impl Worker {
             return true;
         }
         false
+    }
+
+    /// A parent that joins its children one after the other spawns nothing, and would leave whoever asks without
+    /// an answer, and be taken for one that computes.
+    fn answer_in_join(&self) {
+        if self.remote.front.wants_attention() {
+            self.attend();
+        }
     }
 
     /// Starts a fresh child of the running node on a coroutine of its own, because it needs one or there is
@@ -381,6 +390,7 @@ impl Worker {
     #[inline(never)]
     fn let_others(&self) {
         self.serve_owed();
+        self.answer_in_join();
         self.offers.set(self.offers.get().wrapping_add(1));
         let neglected = self.has_neglected();
         if !(neglected || self.has_ready()) || is_forbidden() {
