@@ -16,7 +16,7 @@
 //! | injector, public deques | push; fence; `sleepers > 0` and nobody searching: wake one | enter the list; fence; look |
 //! | a batch from the injector to a deque | push to the deque; as above | as above |
 //! | inbox, cut request of one worker | push; fence; its state is ASLEEP: wake it | state = ASLEEP; fence; look |
-//! | a front, a row of forks | store tail; (light fence); load limit | ask every one; membarrier; look |
+//! | a front, a row of forks | store tail; (light fence); load limit | ask every one; membarrier (a fence, if all others rest); look |
 //! | end of the runtime | flag; wake all | enter the list; fence; look |
 //!
 //! "Nobody searching" suffices, since a searcher that stops, with or without loot, first leaves the
@@ -43,6 +43,7 @@
 //!
 //! The lists are behind a mutex: entering and leaving one costs a futex call anyway.
 
+use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicU32, Ordering, fence};
 use crate::shim::{Mutex, MutexGuard, thread};
 use std::sync::{OnceLock, PoisonError};
@@ -240,6 +241,18 @@ impl Idle {
         self.searching.load(Ordering::Relaxed) > 0
     }
 
+    /// A barrier in all workers that do not rest, between requests that the caller has made and a look
+    /// at what they have pushed. `others` is how many may rest, the caller too if it has lain down.
+    ///
+    /// If all rest, a fence will do: one that gets up by now is out of its list, *fences*, and reads the
+    /// requests at its next push; either it sees them, or we see that it does not rest.
+    pub(crate) fn barrier(&self, others: usize) {
+        fence(Ordering::SeqCst);
+        if self.resting() < others {
+            heavy();
+        }
+    }
+
     /// Something has been put where only `worker` looks. After the push.
     pub(crate) fn notify_worker(&self, sleepers: &impl Sleepers, worker: usize) {
         fence(Ordering::SeqCst);
@@ -287,6 +300,8 @@ impl Idle {
         let chosen = lists.chosen.len() < before;
         self.publish(&lists);
         drop(lists);
+        // Before it pushes anything: see `barrier`.
+        fence(Ordering::SeqCst);
         me.state.store(AWAKE, Ordering::Relaxed);
         if chosen { Roused::ToSearch } else { Roused::ForItself }
     }

@@ -76,9 +76,7 @@ impl Worker {
 
     /// A new coroutine for a fresh task; none if there is no task, or no stack for it.
     fn begin_fresh(&self) -> Option<*const Strand> {
-        if self.remote.front.wants_attention() {
-            self.attend();
-        }
+        self.answer_between_tasks();
         self.next_fresh().and_then(|record| self.begin(record))
     }
 
@@ -252,6 +250,15 @@ impl Worker {
         task.place.store(strand.expose_provenance(), Ordering::Relaxed);
         self.ready.push_front(record);
         true
+    }
+
+    /// Hands tasks over if somebody has asked, and there is more than what this worker takes next: else the
+    /// request stands until the next push. Taken back, it would have to wake somebody for nothing.
+    #[inline]
+    pub(crate) fn answer_between_tasks(&self) {
+        if self.remote.front.wants_attention() && self.remote.front.len() > 1 {
+            self.attend();
+        }
     }
 
     /// Hands tasks over if somebody has asked.

@@ -198,9 +198,7 @@ impl Worker {
             if !self.ready.is_empty() && !self.tick() {
                 return;
             }
-            if self.remote.front.wants_attention() {
-                self.attend();
-            }
+            self.answer_between_tasks();
             let Some(record) = self.next_fresh() else { return };
             // SAFETY: we hold the run reference.
             let traits = unsafe { record.as_ref() }.traits;

@@ -12,7 +12,6 @@ use crate::scheduler::idle::{Rest, Roused};
 use crate::scheduler::pick::BATCH;
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Remote, Worker};
-use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::Ordering;
 use crate::shim::spin_loop;
 use crate::shim::spin_until;
@@ -227,13 +226,21 @@ impl Searcher {
             if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
         }
         if found {
-            self.settle_count(worker);
+            // The next thing that this worker takes is a task out of the injector or its own deque, unless
+            // it has something that comes before.
+            let next = !worker.has_ready() && worker.remote.front.is_empty();
+            self.leave_search(worker, usize::from(next));
         }
         found
     }
 
     /// Leaves the searchers, if counted, and sees to it that somebody looks for what is left.
     fn settle_count(&mut self, worker: &Worker) {
+        self.leave_search(worker, 0);
+    }
+
+    /// As `settle_count`, where so many tasks of the injector or the worker's own deque are its own next.
+    fn leave_search(&mut self, worker: &Worker, next: usize) {
         if !std::mem::replace(&mut self.counted, false) {
             return;
         }
@@ -243,8 +250,9 @@ impl Searcher {
             return;
         }
         let left = || {
-            !shared.injector.is_empty()
-                || shared.remotes().any(|r| !r.stealer.is_empty() || r.has_private())
+            shared.injector.len() + worker.deque.len() > next
+                || others(worker).any(|r| !r.stealer.is_empty())
+                || shared.remotes().any(Remote::has_private)
         };
         // The fronts that have used up their request must ask the next sleeper. One's own too: who lay
         // down while we were counted has left it to us, and what we found may be a task that spawns.
@@ -256,12 +264,12 @@ impl Searcher {
         // misses has not: there is a barrier between the two, as in `rest`.
         if left()
             || asks && {
-                heavy();
+                shared.idle.barrier(shared.workers() - 1);
                 left()
             }
         {
             // As the producer would have, had there been no searcher.
-            shared.idle.wake_one(shared, !shared.injector.is_empty());
+            shared.idle.wake_one(shared, shared.injector.len() > next);
         }
     }
 
@@ -401,7 +409,7 @@ impl Searcher {
             }
             others(worker).for_each(Remote::ask);
             // What they push from now on they notice the request with.
-            heavy();
+            shared.idle.barrier(shared.workers());
             others(worker).any(|r| !r.stealer.is_empty() || r.has_private())
         });
         self.counted |= roused == Roused::ToSearch;

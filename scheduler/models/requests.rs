@@ -8,7 +8,6 @@ use crate::retire::tree::Node;
 use crate::scheduler::forks::{Forked, Forks};
 use crate::scheduler::front::Front;
 use crate::scheduler::idle::{Rest, Roused};
-use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
@@ -31,7 +30,8 @@ struct Yard<const TASKS: usize> {
     row: [Fork; 2],
     /// Forks that were made public; written under the lock of the row.
     taken: Cell<usize>,
-    dormitory: Dormitory<1>,
+    /// The one who sleeps, and the owner.
+    dormitory: Dormitory<2>,
     /// What is in the owner's public deque.
     public: AtomicUsize,
     /// As in `Worker`. The owner's.
@@ -153,7 +153,7 @@ impl<const TASKS: usize> Yard<TASKS> {
                     return false;
                 }
                 self.ask();
-                heavy();
+                idle.barrier(2);
                 self.public.load(Ordering::Relaxed) > 0 || self.has_private()
             });
             let found = self.public.load(Ordering::Acquire) > 0 || self.steal();
@@ -166,7 +166,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         }
     }
 
-    /// As `Searcher::settle_count`, on the worker itself or on another one.
+    /// As `Searcher::leave_search`, on the owner itself or on another worker.
     fn stop_searching(&self, own: bool, but: But) {
         let idle = &self.dormitory.idle;
         idle.stop_searching();
@@ -180,7 +180,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         let left = || self.public.load(Ordering::Relaxed) > 0 || self.has_private();
         if left()
             || asks && but != But::Barrier && {
-                heavy();
+                idle.barrier(if own { 1 } else { 2 });
                 left()
             }
         {
@@ -365,4 +365,39 @@ fn loom_a_searcher_that_leaves_does_not_miss_a_fork() {
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_searcher_that_leaves_a_row_without_a_barrier() {
     explore(2, || leave_and_fork(But::Barrier));
+}
+
+/// The owner rests too, gets up and forks, while another worker lies down, or a searcher on whom that one
+/// relies leaves: the two find all others at rest, and make no barrier, perhaps.
+fn get_up_and_fork(searcher: bool) {
+    let yard = Yard::<0>::new();
+    let idle = &yard.dormitory.idle;
+    let searcher = searcher.then(|| {
+        assert!(idle.start_searching(3), "somebody searches already");
+        spawn(move || yard.stop_searching(false, But::Nothing))
+    });
+    let sleeper = spawn(move || yard.sleep_until_found());
+    yard.dormitory.sleepers[1].introduce();
+    idle.rest(&yard.dormitory, 1, Rest::Sleep, || true);
+    own(yard, Does::Fork, But::Nothing, || {
+        sleeper.join().unwrap();
+        searcher.map(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn loom_one_that_gets_up_and_forks_is_not_missed() {
+    explore(3, || get_up_and_fork(false));
+}
+
+#[test]
+fn loom_one_that_gets_up_and_forks_is_not_missed_by_a_searcher_that_leaves() {
+    explore(2, || get_up_and_fork(true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_one_that_gets_up_without_a_fence() {
+    plant("scheduler/idle.rs", FENCES);
+    explore(3, || get_up_and_fork(false));
 }
