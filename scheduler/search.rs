@@ -226,10 +226,13 @@ impl Searcher {
             if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
         }
         if found {
-            // The next thing that this worker takes is a task out of the injector or its own deque, unless
-            // it has something that comes before.
-            let next = !worker.has_ready() && worker.remote.front.is_empty();
-            self.leave_search(worker, usize::from(next));
+            // The next thing that this worker takes is a task out of its own deque or the injector, unless
+            // it has something that comes before: that might wait for the very task.
+            let before = worker.has_ready()
+                || !worker.dedicated.get().is_null()
+                || !worker.remote.front.is_empty()
+                || !worker.local.borrow().is_empty();
+            self.leave_search(worker, usize::from(!before));
         }
         found
     }
