@@ -218,22 +218,47 @@ impl Idle {
             {
                 return;
             }
-            let mut lists = self.lists();
-            let chosen = match lists.asleep.pop() {
+            let chosen = |lists: &mut Lists| match lists.asleep.pop() {
                 None if nappers => lists.napping.pop(),
                 chosen => chosen,
             };
-            lists.chosen.extend(chosen);
-            self.publish(&lists);
-            drop(lists);
-            if let Some(worker) = chosen {
-                sleepers.sleeper(worker).rouse();
+            if self.rouse(sleepers, chosen) {
                 return;
             }
             // Those in the list have got up by themselves. Meanwhile another producer may have seen
             // our count and left its item to the one we did not find: look again.
             self.stop_searching();
         }
+    }
+
+    /// Wakes one that naps to search, if nobody searches.
+    pub(crate) fn wake_napper(&self, sleepers: &impl Sleepers) {
+        let relaxed = Ordering::Relaxed;
+        if self.napping() == 0 || self.searching.compare_exchange(0, 1, relaxed, relaxed).is_err() {
+            return;
+        }
+        if !self.rouse(sleepers, |lists| lists.napping.pop()) {
+            self.stop_searching();
+            // For what was left to us meanwhile.
+            self.wake_one(sleepers, true);
+        }
+    }
+
+    /// Rouses the one that is chosen from the lists, already counted as searching.
+    fn rouse(
+        &self,
+        sleepers: &impl Sleepers,
+        choose: impl FnOnce(&mut Lists) -> Option<usize>,
+    ) -> bool {
+        let mut lists = self.lists();
+        let chosen = choose(&mut lists);
+        lists.chosen.extend(chosen);
+        self.publish(&lists);
+        drop(lists);
+        if let Some(worker) = chosen {
+            sleepers.sleeper(worker).rouse();
+        }
+        chosen.is_some()
     }
 
     /// Whether anybody searches, or has been woken to.

@@ -153,10 +153,7 @@ impl Searcher {
         } else {
             self.nap = Duration::ZERO;
             // It was worth it: perhaps for those that nap, too. They tell each other, one by one.
-            let shared = worker.shared();
-            if shared.idle.napping() > 0 {
-                shared.idle.wake_one(shared, true);
-            }
+            worker.shared().idle.wake_napper(worker.shared());
         }
     }
 
