@@ -239,7 +239,8 @@ impl Searcher {
         self.leave_search(worker, 0);
     }
 
-    /// As `settle_count`, where so many tasks of the injector or the worker's own deque are its own next.
+    /// As `settle_count`, where so many tasks of the injector or the worker's own deque are its own next:
+    /// `Worker::run_until_idle` sees to it that they are.
     fn leave_search(&mut self, worker: &Worker, next: usize) {
         if !std::mem::replace(&mut self.counted, false) {
             return;
@@ -268,8 +269,11 @@ impl Searcher {
                 left()
             }
         {
-            // As the producer would have, had there been no searcher.
-            shared.idle.wake_one(shared, shared.injector.len() > next);
+            // As the producer would have, had there been no searcher. Its own deque comes before the injector.
+            let injected = next.saturating_sub(worker.deque.len());
+            shared.idle.wake_one(shared, shared.injector.len() > injected);
+        } else {
+            worker.takes_next.set(next > 0);
         }
     }
 
