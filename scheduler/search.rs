@@ -355,7 +355,11 @@ impl Searcher {
     fn tidy(&mut self, worker: &Worker) -> Option<Duration> {
         worker.dismiss_spare();
         worker.housekeeping();
-        let exceeds = || worker.records.exceeds_bound() || worker.stacks.borrow().exceeds_bound();
+        let exceeds = || {
+            worker.records.exceeds_bound()
+                || worker.remote.front.exceeds_bound()
+                || worker.stacks.borrow().exceeds_bound()
+        };
         let (time, usage) = (now(), Usage::of(worker));
         let mut before = Usage::default();
         if let Some((last, used)) = self.tidied {
@@ -364,15 +368,16 @@ impl Searcher {
             }
             before = used;
         }
-        self.tidied = Some((time, usage));
         worker.records.trim((usage.records - before.records) as usize);
         worker.remote.front.trim();
         let (shared, used) = (worker.shared(), (usage.stacks - before.stacks) as usize);
         while worker.stacks.borrow_mut().trim(&shared.stacks, used) {
             if worker.has_ready() || worker.has_fresh() {
-                return None;
+                // The next time goes on with it, also if another worker was faster.
+                return Some(KEEP);
             }
         }
+        self.tidied = Some((time, usage));
         exceeds().then_some(KEEP)
     }
 
@@ -387,6 +392,10 @@ impl Searcher {
         // something that would keep us from it.
         let busy = || spawned != self.spawned || others(worker).any(Remote::has_private);
         let rest = if !self.nap.is_zero() && busy() {
+            // As long as others spawn: one nap may follow the other for ever.
+            if self.tidied.is_none_or(|(last, _)| last.elapsed() >= KEEP) {
+                self.tidy(worker);
+            }
             Rest::Nap(self.nap)
         } else {
             self.nap = Duration::ZERO;
