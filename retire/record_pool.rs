@@ -181,7 +181,9 @@ impl RecordPool {
 
     /// Whether there is anything that a `trim` for good would give back.
     pub(crate) fn exceeds_bound(&self) -> bool {
-        SIZES.into_iter().enumerate().any(|(class, size)| self.len(class) > IDLE_BYTES / size)
+        let mut sizes = SIZES.into_iter().enumerate();
+        self.freed.get() >= RETURN_BYTES
+            || sizes.any(|(class, size)| self.len(class) > IDLE_BYTES / size)
     }
 
     fn shrink_to(&self, bytes: usize, in_use: usize) {
@@ -253,6 +255,13 @@ mod tests {
         assert!(pool.exceeds_bound());
         pool.trim(0);
         assert_eq!(pool.len(0), IDLE_BYTES / 120);
+        assert!(!pool.exceeds_bound());
+        // What is too large for it goes back to the allocator, which keeps it unless it is told.
+        let large = Layout::from_size_align(RETURN_BYTES, ALIGN).unwrap();
+        // SAFETY: taken here, for the same layout.
+        unsafe { pool.put(pool.take(large), large) };
+        assert!(pool.exceeds_bound());
+        pool.trim(0);
         assert!(!pool.exceeds_bound());
     }
 }

@@ -271,12 +271,17 @@ impl Front {
         self.owned.tail.store(head + items.len(), Ordering::Release);
     }
 
+    /// Whether there is anything that a `trim` would give back. For the owner.
+    pub(crate) fn exceeds_bound(&self) -> bool {
+        self.owned.mask.load(Ordering::Relaxed) >= INITIAL * 16 && self.is_empty()
+    }
+
     /// Gives back the memory of a ring that was once large. For the owner, when it is idle.
     pub(crate) fn trim(&self) {
-        let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
-        if capacity <= INITIAL * 16 || !self.is_empty() {
+        if !self.exceeds_bound() {
             return;
         }
+        let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
         let _lock = self.lock();
         let old = self.owned.ring.swap(new_ring(INITIAL), Ordering::Relaxed);
         self.owned.mask.store(INITIAL - 1, Ordering::Relaxed);

@@ -44,7 +44,7 @@
 //! The lists are behind a mutex: entering and leaving one costs a futex call anyway.
 
 use crate::shim::asymmetric::heavy;
-use crate::shim::atomic::{AtomicU32, Ordering, fence};
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::shim::{Mutex, MutexGuard, thread};
 use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
@@ -122,10 +122,27 @@ impl Lists {
 /// Which workers sleep and search.
 pub(crate) struct Idle {
     lists: Mutex<Lists>,
-    /// Lengths of the lists, for a look without the lock.
-    asleep: AtomicU32,
-    napping: AtomicU32,
+    /// Lengths of the first two lists, for a look without the lock. In one word: read one after the other, one
+    /// who gets up and lies down again meanwhile would be counted twice.
+    lengths: AtomicU64,
     searching: AtomicU32,
+}
+
+/// How many sleep, and how many nap.
+#[derive(Clone, Copy)]
+struct Lengths {
+    asleep: u32,
+    napping: u32,
+}
+
+impl Lengths {
+    fn of(word: u64) -> Lengths {
+        Lengths { asleep: word as u32, napping: (word >> 32) as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.napping) << 32 | u64::from(self.asleep)
+    }
 }
 
 /// How a worker lies down.
@@ -154,8 +171,7 @@ impl Idle {
     pub(crate) fn new() -> Idle {
         Idle {
             lists: Mutex::new(Lists::default()),
-            asleep: AtomicU32::new(0),
-            napping: AtomicU32::new(0),
+            lengths: AtomicU64::new(0),
             searching: AtomicU32::new(0),
         }
     }
@@ -165,8 +181,13 @@ impl Idle {
     }
 
     fn publish(&self, lists: &Lists) {
-        self.asleep.store(lists.asleep.len() as u32, Ordering::Relaxed);
-        self.napping.store(lists.napping.len() as u32, Ordering::Relaxed);
+        let (asleep, napping) = (lists.asleep.len() as u32, lists.napping.len() as u32);
+        // Release: who is counted has pushed what it has pushed. See `barrier`.
+        self.lengths.store(Lengths { asleep, napping }.word(), Ordering::Release);
+    }
+
+    fn lengths(&self, order: Ordering) -> Lengths {
+        Lengths::of(self.lengths.load(order))
     }
 
     /// Enters the searchers, unless half of `workers` search already.
@@ -186,15 +207,16 @@ impl Idle {
     }
 
     pub(crate) fn anyone_asleep(&self) -> bool {
-        self.asleep.load(Ordering::Relaxed) > 0
+        self.lengths(Ordering::Relaxed).asleep > 0
     }
 
     pub(crate) fn napping(&self) -> u32 {
-        self.napping.load(Ordering::Relaxed)
+        self.lengths(Ordering::Relaxed).napping
     }
 
     pub(crate) fn resting(&self) -> usize {
-        (self.asleep.load(Ordering::Relaxed) + self.napping.load(Ordering::Relaxed)) as usize
+        let Lengths { asleep, napping } = self.lengths(Ordering::Acquire);
+        (asleep + napping) as usize
     }
 
     /// Public work has appeared: somebody shall look for it. After the push.
@@ -208,8 +230,8 @@ impl Idle {
     /// Wakes one worker to search, if nobody searches.
     pub(crate) fn wake_one(&self, sleepers: &impl Sleepers, nappers: bool) {
         loop {
-            let resting = self.asleep.load(Ordering::Relaxed)
-                + if nappers { self.napping.load(Ordering::Relaxed) } else { 0 };
+            let Lengths { asleep, napping } = self.lengths(Ordering::Relaxed);
+            let resting = asleep + if nappers { napping } else { 0 };
             if resting == 0 || self.searching.load(Ordering::Relaxed) > 0 {
                 return;
             }
@@ -270,7 +292,8 @@ impl Idle {
     /// at what they have pushed. `others` is how many may rest, the caller too if it has lain down.
     ///
     /// If all rest, a fence will do: one that gets up by now is out of its list, *fences*, and reads the
-    /// requests at its next push; either it sees them, or we see that it does not rest.
+    /// requests at its next push; either it sees them, or we see that it does not rest. And what one that
+    /// rests had pushed before is seen with its count.
     pub(crate) fn barrier(&self, others: usize) {
         fence(Ordering::SeqCst);
         if self.resting() < others {

@@ -150,17 +150,35 @@ impl Worker {
             return found;
         }
         if !self.dedicated.get().is_null() {
+            self.tell_of_next();
             return shortage::retry_dedicated(self);
         }
-        if self.shared().pressure.load(Ordering::Relaxed) && shortage::relieve(self) {
-            return true;
+        if self.shared().pressure.load(Ordering::Relaxed) {
+            self.tell_of_next();
+            if shortage::relieve(self) {
+                return true;
+            }
         }
         let next = self.pick();
+        self.tell_of_next();
         if ptr::eq(next, self.main.get()) {
             return false;
         }
         self.leave_main(next);
         true
+    }
+
+    /// Wakes somebody for the task of which a searcher that left has told nobody, if something else has come
+    /// first: a task of its own that was woken since, or too many that it has already.
+    fn tell_of_next(&self) {
+        if !self.takes_next.replace(false) {
+            return;
+        }
+        let shared = self.shared();
+        let injected = !shared.injector.is_empty();
+        if injected || !self.deque.is_empty() {
+            shared.idle.notify(shared, injected);
+        }
     }
 
     /// From the main coroutine: runs another until somebody comes back.

@@ -239,7 +239,8 @@ impl Searcher {
         self.leave_search(worker, 0);
     }
 
-    /// As `settle_count`, where so many tasks of the injector or the worker's own deque are its own next.
+    /// As `settle_count`, where so many tasks of the injector or the worker's own deque are its own next:
+    /// `Worker::run_until_idle` sees to it that they are.
     fn leave_search(&mut self, worker: &Worker, next: usize) {
         if !std::mem::replace(&mut self.counted, false) {
             return;
@@ -268,8 +269,11 @@ impl Searcher {
                 left()
             }
         {
-            // As the producer would have, had there been no searcher.
-            shared.idle.wake_one(shared, shared.injector.len() > next);
+            // As the producer would have, had there been no searcher. Its own deque comes before the injector.
+            let injected = next.saturating_sub(worker.deque.len());
+            shared.idle.wake_one(shared, shared.injector.len() > injected);
+        } else {
+            worker.takes_next.set(next > 0);
         }
     }
 
@@ -351,7 +355,11 @@ impl Searcher {
     fn tidy(&mut self, worker: &Worker) -> Option<Duration> {
         worker.dismiss_spare();
         worker.housekeeping();
-        let exceeds = || worker.records.exceeds_bound() || worker.stacks.borrow().exceeds_bound();
+        let exceeds = || {
+            worker.records.exceeds_bound()
+                || worker.remote.front.exceeds_bound()
+                || worker.stacks.borrow().exceeds_bound()
+        };
         let (time, usage) = (now(), Usage::of(worker));
         let mut before = Usage::default();
         if let Some((last, used)) = self.tidied {
@@ -360,15 +368,16 @@ impl Searcher {
             }
             before = used;
         }
-        self.tidied = Some((time, usage));
         worker.records.trim((usage.records - before.records) as usize);
         worker.remote.front.trim();
         let (shared, used) = (worker.shared(), (usage.stacks - before.stacks) as usize);
         while worker.stacks.borrow_mut().trim(&shared.stacks, used) {
             if worker.has_ready() || worker.has_fresh() {
-                return None;
+                // The next time goes on with it, also if another worker was faster.
+                return Some(KEEP);
             }
         }
+        self.tidied = Some((time, usage));
         exceeds().then_some(KEEP)
     }
 
@@ -383,6 +392,10 @@ impl Searcher {
         // something that would keep us from it.
         let busy = || spawned != self.spawned || others(worker).any(Remote::has_private);
         let rest = if !self.nap.is_zero() && busy() {
+            // As long as others spawn: one nap may follow the other for ever.
+            if self.tidied.is_none_or(|(last, _)| last.elapsed() >= KEEP) {
+                self.tidy(worker);
+            }
             Rest::Nap(self.nap)
         } else {
             self.nap = Duration::ZERO;

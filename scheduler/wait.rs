@@ -262,6 +262,10 @@ impl Worker {
         // The others have their turn, also if this task goes on for ever with joins.
         if self.tick() {
             self.let_others();
+            // The runtime may have begun to end meanwhile.
+            if kind != WaitKind::Structured && self.is_cut() {
+                return false;
+            }
         }
         self.remote.front.take_newest(record) || self.claim_elsewhere(record)
     }

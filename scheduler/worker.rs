@@ -154,6 +154,9 @@ pub(crate) struct Worker {
     pub(crate) spread: Spread,
     /// The request that the row of forks shows is its own.
     pub(crate) offers_on: Cell<bool>,
+    /// As a searcher that left it has told nobody of one task in the injector or its own deque, which it
+    /// takes next.
+    pub(crate) takes_next: Cell<bool>,
     pub(crate) restrictions: Restrictions,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,
@@ -208,6 +211,7 @@ impl Worker {
             tick: Cell::new(PERIOD),
             spread: Spread::new(),
             offers_on: Cell::new(false),
+            takes_next: Cell::new(false),
             restrictions: Restrictions::default(),
             turn: Cell::new(0),
             next_turn: Cell::new(Turn::Ready),

@@ -3,10 +3,11 @@
 
 mod common;
 
-use common::{eventually, proc, scaled, within};
-use cygnet::{Runtime, spawn};
+use common::{eventually, proc, scaled, scaled_in_debug, within};
+use cygnet::{Runtime, park, spawn, unparker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Shows a behaviour with several workers whose threads have a name of their own.
 fn with_named(name: &str, show: impl Fn(&Runtime) + Sync) {
@@ -52,6 +53,43 @@ fn a_task_from_outside_starts_although_all_that_were_woken_before_compute() {
             open.store(true, Ordering::Relaxed);
             tasks.into_iter().for_each(|task| task.join().unwrap());
         }
+    });
+}
+
+#[test]
+fn a_task_from_outside_starts_although_its_finder_goes_on_with_one_that_is_woken_just_then() {
+    with_named("finder", |rt| {
+        let [started, rounds] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (tell, told) = std::sync::mpsc::channel();
+        let (begun, ended) = (started.clone(), rounds.clone());
+        let computes = rt.spawn(move || {
+            tell.send(unparker()).unwrap();
+            while park().is_ok() {
+                // Keeps its worker until another has started what came from outside at the same time.
+                let round = ended.load(Ordering::Relaxed);
+                while begun.load(Ordering::Relaxed) <= round {
+                    std::thread::yield_now();
+                }
+                ended.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let computing = told.recv().unwrap();
+        for round in 0..scaled_in_debug(4_000) {
+            // Time to fall asleep, and another moment of the waking for each round.
+            std::thread::sleep(Duration::from_micros(250));
+            let begun = started.clone();
+            let task = rt.spawn(move || begun.fetch_add(1, Ordering::Relaxed));
+            let woken = Instant::now();
+            while woken.elapsed() < Duration::from_nanos(round as u64 * 7_919 % 60_000) {
+                std::hint::spin_loop();
+            }
+            computing.unpark();
+            while rounds.load(Ordering::Relaxed) <= round {
+                std::thread::yield_now();
+            }
+            task.join().unwrap();
+        }
+        drop(computes);
     });
 }
 

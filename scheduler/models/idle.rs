@@ -132,6 +132,26 @@ fn one_worker(rest: Rest, look_again: bool) {
     Pool::end(pool);
 }
 
+/// One who gets up and lies down in another way, while a third one does not rest at all.
+#[test]
+fn loom_nobody_is_counted_twice_among_those_who_rest() {
+    explore(3, || {
+        let dormitory = Stage::new(Dormitory::<3>::new());
+        let turns = spawn(move || {
+            dormitory.idle.rest(&*dormitory, 1, Rest::SleepFor(Duration::ZERO), || true);
+            dormitory.idle.rest(&*dormitory, 1, Rest::Nap(Duration::ZERO), || true);
+        });
+        dormitory.idle.rest(&*dormitory, 0, Rest::Sleep, || {
+            // Else `Idle::barrier` would be no barrier for the third.
+            assert!(dormitory.idle.resting() <= 2, "counted twice");
+            true
+        });
+        turns.join().unwrap();
+        // SAFETY: the thread has ended.
+        unsafe { dormitory.end() };
+    });
+}
+
 #[test]
 fn loom_a_sleeper_does_not_sleep_through_work() {
     explore(3, || one_worker(Rest::Sleep, true));
