@@ -24,6 +24,8 @@ pub(crate) struct StackPool {
     warm: [Warm; StackClass::COUNT],
     /// Stacks of the default class that stay warm over a trim.
     bound: usize,
+    /// How many were taken so far, modulo 2^64.
+    taken: u64,
 }
 
 #[derive(Default)]
@@ -40,7 +42,7 @@ impl StackPool {
     ///
     /// [`trim`]: StackPool::trim
     pub(crate) fn new(bound: usize) -> StackPool {
-        StackPool { warm: array::from_fn(|_| Warm::default()), bound }
+        StackPool { warm: array::from_fn(|_| Warm::default()), bound, taken: 0 }
     }
 
     /// The stack put last, or else a fresh one.
@@ -50,6 +52,7 @@ impl StackPool {
         class: StackClass,
         memory: &StackMemory,
     ) -> Result<Stack, StackExhausted> {
+        self.taken = self.taken.wrapping_add(1);
         match self.warm[class.index()].stacks.pop() {
             Some(stack) => {
                 #[cfg(cygnet_asan)]
@@ -82,6 +85,11 @@ impl StackPool {
     pub(crate) fn put(&mut self, mut stack: Stack) {
         stack.set_shallow(false);
         self.warm[stack.class().index()].stacks.push(stack);
+    }
+
+    /// How many stacks were taken so far. What this grows by in a while is the most that was needed in it.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// How many stacks are warm.

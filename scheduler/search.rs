@@ -86,7 +86,7 @@ impl Usage {
     fn of(worker: &Worker) -> Usage {
         let counters = worker.counters();
         Usage {
-            stacks: counters.parks.get(),
+            stacks: worker.stacks.borrow().taken(),
             records: counters.spawned.get() + counters.tasks.get(),
         }
     }
@@ -370,7 +370,7 @@ impl Searcher {
         }
         worker.records.trim((usage.records - before.records) as usize);
         worker.remote.front.trim();
-        let (shared, used) = (worker.shared(), (usage.stacks - before.stacks) as usize);
+        let (shared, used) = (worker.shared(), usage.stacks.wrapping_sub(before.stacks) as usize);
         while worker.stacks.borrow_mut().trim(&shared.stacks, used) {
             if worker.has_ready() || worker.has_fresh() {
                 // The next time goes on with it, also if another worker was faster.
