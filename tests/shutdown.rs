@@ -9,7 +9,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
 #[test]
 fn a_runtime_that_ends_wakes_parked_yielding_and_joining_tasks_with_cancelled() {
@@ -45,34 +44,33 @@ fn a_runtime_that_ends_wakes_parked_yielding_and_joining_tasks_with_cancelled() 
 #[test]
 fn a_join_that_has_given_others_a_turn_starts_no_child_once_the_runtime_ends() {
     common::within(|| {
-        for _ in 0..20 {
-            let rt = common::runtime(1);
-            let [joins, late] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-            let (joined, began) = (joins.clone(), late.clone());
-            rt.spawn(move || {
-                loop {
-                    let began = began.clone();
-                    let child = spawn(move || {
-                        began.fetch_add(usize::from(cygnet::is_cancelled()), Ordering::Relaxed)
-                    });
-                    if child.join().is_err() {
-                        return;
-                    }
-                    joined.fetch_add(1, Ordering::Relaxed);
+        let rt = common::runtime(1);
+        let [joins, late] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (joined, began) = (joins.clone(), late.clone());
+        rt.spawn(move || {
+            loop {
+                let began = began.clone();
+                let child = spawn(move || {
+                    began.fetch_add(usize::from(cygnet::is_cancelled()), Ordering::Relaxed)
+                });
+                if child.join().is_err() {
+                    return;
                 }
-            })
-            .detach();
-            // Has nearly all of the time: the end comes when it is its turn.
-            rt.spawn(|| {
-                while yield_now().is_ok() {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-            })
-            .detach();
-            eventually("some have been joined", || joins.load(Ordering::Relaxed) > 100);
-            drop(rt);
-            assert_eq!(late.load(Ordering::Relaxed), 0);
-        }
+                joined.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+        .detach();
+        // In its turn, so that the other task is in the middle of a join when the end begins.
+        let (tell, told) = channel();
+        rt.spawn(move || {
+            while yield_now().is_ok() && joins.load(Ordering::Relaxed) < 100 {}
+            tell.send(()).unwrap();
+            eventually("the runtime ends", cygnet::is_cancelled);
+        })
+        .detach();
+        told.recv().unwrap();
+        drop(rt);
+        assert_eq!(late.load(Ordering::Relaxed), 0);
     });
 }
 
