@@ -3,7 +3,7 @@
 //! A *context* is everything that a suspended flow of control needs to go on, laid on its own stack;
 //! the pointer to it (the stack pointer at that moment) names it. [`switch`] leaves one behind and
 //! continues another, [`prepare`] makes the first one of a new stack, [`leave`] abandons the current
-//! one. The routines are in `x86_64.S` and `aarch64.S`; `README.md` next to them draws the stacks and
+//! one. [`call_aside`] is a call that keeps the caller's registers. The routines are in `x86_64.S` and `aarch64.S`; `README.md` next to them draws the stacks and
 //! argues for the choices.
 //!
 //! This module knows nothing of tasks, of pools or of threads. Who may continue a context, and when,
@@ -13,7 +13,10 @@
 
 use std::arch::asm;
 
+mod aside;
 pub(crate) mod sanitizer;
+
+pub(crate) use aside::call_aside;
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +33,7 @@ mod external {
     #[cfg(any(cygnet_asan, cygnet_tsan))]
     use std::ffi::c_void;
 
-    // SAFETY: the first three are labels of the assembly source, which build.rs links in under these
+    // SAFETY: the first four are labels of the assembly source, which build.rs links in under these
     // very names. They follow no C calling convention and are declared without arguments: Rust code
     // takes their addresses and never calls them. The others have the signatures that
     // sanitizer/common_interface_defs.h, asan_interface.h and tsan_interface.h give them.
@@ -41,6 +44,9 @@ mod external {
         pub(super) fn leave();
         #[link_name = symbol!("trampoline")]
         pub(super) fn trampoline();
+        #[cfg(target_arch = "x86_64")]
+        #[link_name = symbol!("aside")]
+        pub(super) fn aside();
 
         #[cfg(cygnet_asan)]
         pub(super) fn __sanitizer_start_switch_fiber(

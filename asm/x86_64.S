@@ -147,6 +147,23 @@ NAME(trampoline):
         ud2
         end     NAME(trampoline)
 
+        // Calls rax(rdi) for somebody who expects all general registers back: those that a C function may
+        // change are kept here. Nine of them and the return address leave the stack aligned.
+        function NAME(aside)
+        .irp    register, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11
+        push    \register
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset \register, 0
+        .endr
+        call    rax
+        .irp    register, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
+        pop     \register
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore \register
+        .endr
+        ret
+        end     NAME(aside)
+
         // The two words of each thread.
         .section .tbss, "awT", @nobits
         .globl  NAME(thread_words)

@@ -25,11 +25,11 @@ use crate::scheduler::worker::Worker;
 /// coroutine is not left in the middle of a join that its body has begun; in there each join costs as much
 /// as a spawn.
 ///
-/// Costs some thirty instructions over two plain calls, none of them locked, and no allocation; if `b` is taken,
+/// Costs some twenty-five instructions over two plain calls, none of them locked, and no allocation; if `b` is taken,
 /// a task record and a wait. A recursion has one frame on the stack for each open join; one that is too deep
 /// for its stack ends in the report of an overflow (see [`Builder::stack_size`](crate::Builder::stack_size)).
 ///
-/// The second halves lie in a row in the order of their forks, of which others take the oldest, after M.
+/// The second halves are linked in the order of their forks, and others take the oldest, after M.
 /// Frigo, C. E. Leiserson, K. H. Randall: The Implementation of the Cilk-5 Multithreaded Language (PLDI
 /// 1998).
 ///

@@ -9,7 +9,7 @@
 //!     |
 //!     +-- still in the row ------------------------> b is called, like any function
 //!     |
-//!     +-- public: somebody wanted work, the task parked, or the row was full
+//!     +-- public: somebody wanted work, or the task parked
 //!            |
 //!            +-- its proxy lies unclaimed ---------> claimed, ended uncalled; b is called
 //!            +-- its proxy runs, or has run -------> wait for the proxy's end; take b's outcome
@@ -31,16 +31,17 @@
 //!
 //! # What is in a fork that is not public
 //!
-//! The closure, the node, and how to call the one in the name of the other: all that the hot path writes.
+//! The links, the closure, the node, and how to call the one in the name of the other: all that the hot path writes.
 //! [`Public`] is written when it becomes public, under the lock of the row, and read by the owner after it
 //! has had that lock.
 
+use crate::asm::call_aside;
 use crate::retire::chain::{Pin, innermost};
 use crate::retire::record::{Extras, Payload, Phase, Record, Traits, drop_payload, quietly};
 use crate::retire::tree::Node;
 use crate::scheduler::cancel::unlink;
 use crate::scheduler::complete::{release, release_parent, release_run};
-use crate::scheduler::forks::{Forked, Place};
+use crate::scheduler::forks::{Forked, Left, Link};
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::{Remote, Worker, task_of};
 use crate::shim::atomic::Ordering;
@@ -53,6 +54,7 @@ use std::ptr::NonNull;
 /// The part of a fork that does not depend on its types. See the module's documentation.
 #[repr(C)]
 pub(crate) struct Fork {
+    link: Link,
     node: *const Node,
     /// Calls the closure and stores the outcome.
     call: unsafe fn(NonNull<Fork>),
@@ -72,7 +74,13 @@ struct Public {
 // SAFETY: node and call never change; for `public` see the module's documentation.
 unsafe impl Sync for Fork {}
 
-impl Forked for Fork {
+// SAFETY: the first field of a struct in C's layout.
+unsafe impl Forked for Fork {
+    #[inline(always)]
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
     fn node(&self) -> *const Node {
         self.node
     }
@@ -98,7 +106,7 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     fn new(node: *const Node, b: B) -> ForkOf<B, R, A> {
         let public = UnsafeCell::new(MaybeUninit::uninit());
         ForkOf {
-            fork: Fork { node, call: Self::call, public },
+            fork: Fork { link: Link::new(), node, call: Self::call, public },
             payload: UnsafeCell::new(ForkPayload { closure: ManuallyDrop::new(b) }),
             first: UnsafeCell::new(MaybeUninit::uninit()),
         }
@@ -122,8 +130,8 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     /// The result of the second half, if it may have been called elsewhere; its panic is thrown here.
     #[cold]
     #[inline(never)]
-    fn finish(&self, place: Place) -> R {
-        finish(NonNull::from(self).cast(), place);
+    fn finish(&self) -> R {
+        finish(NonNull::from(self).cast());
         // SAFETY: stored before the call above has returned.
         unsafe { self.take_outcome() }.unwrap_or_else(|payload| resume_unwind(payload))
     }
@@ -131,8 +139,8 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     /// Throws the panic of the first half, after the second has ended.
     #[cold]
     #[inline(never)]
-    fn fail(&self, place: Place, payload: Payload) -> ! {
-        finish(NonNull::from(self).cast(), place);
+    fn fail(&self, payload: Payload) -> ! {
+        finish(NonNull::from(self).cast());
         // SAFETY: stored before the call above has returned.
         match unsafe { self.take_outcome() } {
             Ok(value) => {
@@ -145,22 +153,34 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
         resume_unwind(payload)
     }
 
-    /// Calls the second half, and returns both results.
-    ///
-    /// # Safety
-    /// The fork has been popped: nobody else has seen it.
+    /// Calls both halves, the second here or elsewhere.
     #[inline(always)]
-    unsafe fn call_here(&self, first: A) -> (A, R) {
-        // SAFETY: passed on.
-        let b = unsafe { self.take_closure() };
-        if const { size_of::<A>() > size_of::<usize>() || needs_drop::<A>() } {
-            return (first, b());
+    fn call_both(&self, a: impl FnOnce() -> A) -> (A, R) {
+        match catch_unwind(AssertUnwindSafe(a)) {
+            Ok(first) if const { size_of::<A>() > size_of::<usize>() || needs_drop::<A>() } => {
+                (first, self.call_second())
+            }
+            Ok(first) => {
+                // SAFETY: nobody else uses it.
+                unsafe { (*self.first.get()).write(first) };
+                let second = self.call_second();
+                // SAFETY: written above; without a destructor, so there is none to miss if `b` has panicked.
+                (unsafe { (*self.first.get()).assume_init_read() }, second)
+            }
+            Err(payload) => self.fail(payload),
         }
-        // SAFETY: nobody else uses it.
-        unsafe { (*self.first.get()).write(first) };
-        let second = b();
-        // SAFETY: written above; without a destructor, so there is none to miss if `b` has panicked.
-        (unsafe { (*self.first.get()).assume_init_read() }, second)
+    }
+
+    #[inline(always)]
+    fn call_second(&self) -> R {
+        // SAFETY: we were on a worker's thread, and a task that changes threads goes to another one.
+        let worker = unsafe { Worker::current_unchecked() };
+        // SAFETY: it was pushed, and the joins in the first half are over.
+        if unsafe { worker.remote.forks.pop(&self.fork) } {
+            // SAFETY: nobody else has seen it.
+            return unsafe { self.take_closure() }();
+        }
+        self.finish()
     }
 
     /// # Safety
@@ -192,23 +212,24 @@ where
     let cell = ForkOf::<B, RB, RA>::new(worker.node.get(), b);
     // From the whole of it, as it is followed to the payload too.
     let fork = NonNull::from(&cell).cast::<Fork>();
-    let (place, attention) = worker.remote.forks.push(fork);
-    if attention {
+    // SAFETY: it is popped before this function ends, and what is called in it ends before.
+    if unsafe { worker.remote.forks.push(fork) } {
         cold_path();
-        worker.attend_to_fork(fork);
+        // SAFETY: it has just been pushed.
+        unsafe { call_aside(attend_to_fork, fork.as_ptr().cast()) };
     }
-    match catch_unwind(AssertUnwindSafe(a)) {
-        Ok(a) => {
-            // SAFETY: we were on a worker's thread, and a task that changes threads goes to another one.
-            let worker = unsafe { Worker::current_unchecked() };
-            if worker.remote.forks.pop(place) {
-                // SAFETY: just now.
-                return unsafe { cell.call_here(a) };
-            }
-            (a, cell.finish(place))
-        }
-        Err(payload) => cell.fail(place, payload),
-    }
+    cell.call_both(a)
+}
+
+/// What a push of a fork is not done with.
+///
+/// # Safety
+/// The worker of this thread has just pushed it.
+#[cold]
+unsafe extern "C" fn attend_to_fork(fork: *mut u8) {
+    // SAFETY: passed on.
+    let (worker, fork) = unsafe { (Worker::current_unchecked(), &*fork.cast::<Fork>()) };
+    worker.attend_to_fork(fork);
 }
 
 #[cold]
@@ -225,11 +246,14 @@ fn outside() -> ! {
 /// called when this returns: by its proxy, or here.
 #[cold]
 #[inline(never)]
-fn finish(fork: NonNull<Fork>, place: Place) {
+fn finish(fork: NonNull<Fork>) {
     // SAFETY: a fork of the frame that calls this.
     let fork_ref = unsafe { fork.as_ref() };
     let worker = Worker::current().expect("a join is on a worker");
-    if worker.remote.forks.pop(place) || worker.remote.forks.settle(place) {
+    // SAFETY: it was pushed, and the joins in the first half are over.
+    let private =
+        unsafe { worker.remote.forks.pop(fork_ref) || worker.remote.forks.settle(fork_ref) };
+    if private {
         // SAFETY: popped: nobody else has seen it.
         return unsafe { (fork_ref.call)(fork) };
     }
@@ -308,10 +332,7 @@ impl Worker {
         unsafe { self.new_task(fork.node, move || closure.call(), terms) }
     }
 
-    /// What a push of a fork is not done with.
-    #[cold]
-    #[inline(never)]
-    fn attend_to_fork(&self, fork: NonNull<Fork>) {
+    fn attend_to_fork(&self, fork: &Fork) {
         self.attend();
         let in_coroutine = !innermost().is_null();
         if in_coroutine || !self.remote.forks.is_open() {
@@ -320,8 +341,7 @@ impl Worker {
         if !in_coroutine {
             return;
         }
-        // SAFETY: on the caller's frame.
-        let public = unsafe { fork.as_ref() }.public.get().cast::<Public>();
+        let public = fork.public.get().cast::<Public>();
         // SAFETY: written when it was made public, by now; nobody else uses this field.
         unsafe { (*public).pin = Some(Pin::innermost()) };
     }
@@ -343,10 +363,10 @@ impl Worker {
         }
     }
 
-    /// Makes all forks public and the row clear, as the running coroutine is about to be left.
+    /// Makes all forks public and takes them out of the row, as the running coroutine is about to be left.
     #[cold]
     #[inline(never)]
-    pub(crate) fn leave_forks(&self) -> Place {
+    pub(crate) fn leave_forks(&self) -> Left {
         self.publish_forks();
         self.remote.forks.leave()
     }

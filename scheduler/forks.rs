@@ -3,90 +3,181 @@
 //! A fork is a record on the stack of the task that joins; see `fork` for what becomes of it. Its owner
 //! pushes and pops one with plain stores; a thief pays for both.
 //!
+//! # The row
+//!
+//! A list, linked through the stack, from the `bottom` to the `newest`. It holds forks of the coroutine that
+//! runs, and of no other, so they end in the reverse order of their beginning: the owner pushes and pops at
+//! the newest end alone. Others take from the oldest end: it is the largest, as a rule. What they take is made
+//! *public*, and stays in the list; so all below `head` are public, `head` too, and all above are not.
+//!
+//! ```text
+//!  bottom <-> public <-> public <-> private <-> private
+//!                          ^ head                 ^ newest
+//! ```
+//!
+//! `newest` is the owner's. `head`, and with it who is public, changes under the lock.
+//!
 //! # Protocol
 //!
-//! A row of slots, filled from the bottom, between `head` (moved by whoever holds the lock) and `tail`
-//! (moved by the owner). The owner takes from the tail, others from the head. As in the
-//! [front](super::front), each side first announces what it takes and then looks at the other's index:
+//! As in the [front](super::front), each side first announces what it takes and then looks at the other's
+//! word:
 //!
-//! * owner: lower `tail`, *fence*, read `head`; on conflict take the lock and look again;
-//! * thief, under the lock: raise `head`, *fence*, read `tail`; take back what was not there.
+//! * owner: take the newest off (`newest` = the next older one), *fence*, read `boundary`; on conflict take
+//!   the lock and look at `head`;
+//! * thief, under the lock: lower `boundary`, *fence*, see whether the fork above `head` is the same as
+//!   before; if not, put `boundary` back.
 //!
 //! The owner's fence keeps only the compiler in line, the thief's is a `membarrier`. Of the two, at
 //! least one sees the other.
 //!
+//! `boundary` is an address: a fork below it (in [`mark`]'s sense) is neither public nor about to be. Stacks grow down, so that
+//! this is nearly always so of a fork that is newer than those. It need not be, as two joins may be in one
+//! frame, in any order, and a held worker calls tasks on other stacks: their owner takes the lock and
+//! looks at `head`, in vain. What must be is that the newest public fork and the one that a thief is
+//! after are *not* below the boundary, so it is the lower one of the two. (Those that are older than the newest
+//! public one end after it, and it does not end without the lock.)
+//!
 //! **Nobody follows a pointer to a fork that may be gone.** A fork is on its owner's stack, and its owner
-//! may not return past it before it knows what became of it: it lowers `tail`, and if it finds `head`
-//! above, takes the lock. A thief that has settled that a fork is its own makes it *public* under that very
+//! may not return past it before it knows what became of it: it takes it off, and if it is not below
+//! the boundary, takes the lock. A thief that has settled that a fork is its own makes it public under that very
 //! lock (it writes the proxy into it, through which everything else goes), so when the owner has the lock
 //! either the fork is public or nobody has touched it.
 //!
-//! # What is in the row
+//! A thief follows `head`, which is public, and so there; from it the link to the newer one, which may be stale:
 //!
-//! Only forks of the coroutine that runs: one that is left makes all its forks public first
-//! ([`Forks::leave`]), so that what it waits for may be among them. So forks end in the reverse order of
-//! their beginning, and each finds the place where it was pushed again, whatever has become of it:
+//! * It has a value, and there is a fork above `head`, if `newest` is neither `head` itself nor the next older
+//!   one (then `head` has been taken off, and its owner waits for the lock). The owner writes the link before
+//!   `newest`, and this with release.
+//! * That fork is followed only if it is the same after the barrier, and there still is one. One that was
+//!   there before the barrier has either been taken off by then, which `newest` or the link tells; or its
+//!   owner finds the boundary. One that was pushed since, at the same address, finds it in any case. Its
+//!   fields are written before the link, which is written with release for that.
 //!
-//! * its place is not below `head`: it is still there, the newest one;
-//! * its place is below `head`: it is public. All those below it are, too.
+//! # A coroutine that is left
 //!
-//! A coroutine that goes on finds its own `head` and `tail` again ([`Forks::come_back`]): equal, and above
-//! the places of all its forks. Taken from its head, one by one, it is always the oldest fork that goes, and
-//! the largest as a rule.
-//!
-//! A row that is full makes all its forks public, and from then on each that comes after, at the highest
-//! place, which several forks then have; `head` stays above it until the last of them has ended. So `head`
-//! does not tell whether the newest fork at that place is public yet. Its owner sees to it at once, and no
-//! thief takes one from there.
+//! It makes all its forks public first, so that what it waits for may be among them, and takes the row along
+//! ([`Forks::leave`]); the next one begins with an empty row. When it goes on, maybe on another worker, its row
+//! is put back as it was ([`Forks::come_back`]).
 //!
 //! # Hunger
 //!
-//! `limit` is the index at which a push must do more than push: where the row is full, or 0 if somebody
-//! wants work; as in the front, with the same argument why a push and one who lies down do not miss
-//! each other. Whoever asks a worker asks its front and its row, and the worker answers for both. An owner
-//! that has handed its last fork over leaves the 0 there, as a request of its own (`Worker::offer_fork`).
+//! `attention`: a push must do more than push, as somebody wants work; as in the front, with the same
+//! argument why a push and one who lies down do not miss each other. Whoever asks a worker asks its front
+//! and its row, and the worker answers for both. An owner that has handed its last fork over leaves the
+//! mark there, as a request of its own (`Worker::offer_fork`).
 //!
 //! Without `membarrier` both sides would have to pay, the owner at each push and pop. So there the row is
-//! **closed**: `limit` stays 0, and each fork is made public as soon as it is pushed.
+//! **closed**: `attention` stays, and each fork is made public as soon as it is pushed.
 
 use crate::retire::tree::Node;
 use crate::shim::asymmetric::{heavy, is_one_sided, light};
-use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use crate::shim::{Mutex, MutexGuard};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use crate::shim::{Cell, Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
+use std::marker::PhantomData;
+use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
-/// Forks in a row, at most. More than a stack of the default size has frames for.
-#[cfg(not(loom))]
-const CAPACITY: usize = 1024;
-#[cfg(loom)]
-const CAPACITY: usize = 3;
-
-/// What the row holds; defined by its user.
-pub(crate) trait Forked {
+/// What is in a row; defined by its user.
+///
+/// # Safety
+/// The link is the first field.
+pub(crate) unsafe trait Forked {
+    fn link(&self) -> &Link;
     /// The node that forked; null for one that cannot be made public.
     fn node(&self) -> *const Node;
 }
 
-/// Where a fork lies.
-pub(crate) type Place = usize;
+/// The neighbours of a fork. Both are written when there are some, and not before: it would cost each fork two
+/// instructions.
+#[repr(C)]
+pub(crate) struct Link {
+    /// The owner's; the lock's, too, in a fork that is public. The bottom has none: null.
+    older: Cell<MaybeUninit<*const Link>>,
+    /// Written by the owner. If there is none any more, the last one.
+    newer: MaybeUninit<AtomicPtr<Link>>,
+}
+
+impl Link {
+    #[inline(always)]
+    pub(crate) fn new() -> Link {
+        Link {
+            older: Cell::new(MaybeUninit::uninit()),
+            #[cfg(not(loom))]
+            newer: MaybeUninit::uninit(),
+            #[cfg(loom)]
+            newer: MaybeUninit::new(AtomicPtr::new(ptr::null_mut())),
+        }
+    }
+
+    fn bottom() -> Link {
+        Link { older: Cell::new(MaybeUninit::new(ptr::null())), ..Link::new() }
+    }
+
+    /// # Safety
+    /// It has been pushed, or is the bottom.
+    #[inline(always)]
+    unsafe fn older(&self) -> *const Link {
+        // SAFETY: passed on.
+        unsafe { self.older.get().assume_init() }
+    }
+
+    #[inline(always)]
+    fn set_older(&self, older: *const Link) {
+        self.older.set(MaybeUninit::new(older));
+    }
+
+    /// # Safety
+    /// There is a newer one, or was.
+    unsafe fn newer(&self) -> NonNull<Link> {
+        // SAFETY: it has been written.
+        let newer = unsafe { self.newer.assume_init_ref() }.load(Ordering::Acquire);
+        NonNull::new(newer).expect("a fork has an address")
+    }
+
+    #[inline(always)]
+    fn set_newer(&self, newer: NonNull<Link>) {
+        // SAFETY: it is only written to.
+        unsafe { &*self.newer.as_ptr() }.store(newer.as_ptr(), Ordering::Release);
+    }
+}
+
+/// What stands for a fork in a comparison with the boundary: the address of its second field. That of the first is
+/// what a push stores; it would be kept for the pop in a register, which each call of the function around
+/// the two would have to save.
+#[inline(always)]
+fn mark(link: NonNull<Link>) -> usize {
+    link.addr().get() + offset_of!(Link, newer)
+}
+
+/// The row of a coroutine that has been left: the newest fork and the oldest. None: there is no fork.
+pub(crate) type Left = Option<(NonNull<Link>, NonNull<Link>)>;
 
 /// See the module's documentation.
-#[repr(C)]
+#[repr(C)] // what each push and pop uses comes first
 pub(crate) struct Forks<F> {
     owned: CachePadded<Owned>,
-    head: CachePadded<AtomicUsize>,
-    lock: Mutex<()>,
-    /// Whether a fork may stay in the row.
+    guarded: CachePadded<Guarded>,
+    /// Whether a fork may stay private.
     open: bool,
-    slots: [AtomicPtr<F>; CAPACITY],
+    forks: PhantomData<*const F>,
 }
 
 /// What the owner writes, on a cache line of its own.
+#[repr(C)]
 struct Owned {
-    tail: AtomicUsize,
-    limit: AtomicUsize,
+    // First: its address is then that of the worker, and whether the row is clear, one comparison.
+    bottom: Link,
+    newest: AtomicPtr<Link>,
+    attention: AtomicBool,
+}
+
+/// What is written under the lock.
+struct Guarded {
+    boundary: AtomicUsize,
+    head: AtomicPtr<Link>,
+    lock: Mutex<()>,
 }
 
 // SAFETY: the forks are shared by the protocol above, and what a row does not share with it is atomic,
@@ -96,70 +187,127 @@ unsafe impl<F: Sync> Sync for Forks<F> {}
 unsafe impl<F: Sync> Send for Forks<F> {}
 
 impl<F: Forked> Forks<F> {
+    /// A row that is to be [anchored](Forks::anchor).
     pub(crate) fn new() -> Forks<F> {
         let open = is_one_sided();
         Forks {
             owned: CachePadded::new(Owned {
-                tail: AtomicUsize::new(0),
-                limit: AtomicUsize::new(if open { CAPACITY } else { 0 }),
+                bottom: Link::bottom(),
+                newest: AtomicPtr::new(ptr::null_mut()),
+                attention: AtomicBool::new(!open),
             }),
-            head: CachePadded::new(AtomicUsize::new(0)),
-            lock: Mutex::new(()),
+            guarded: CachePadded::new(Guarded {
+                boundary: AtomicUsize::new(usize::MAX),
+                head: AtomicPtr::new(ptr::null_mut()),
+                lock: Mutex::new(()),
+            }),
             open,
-            slots: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            forks: PhantomData,
         }
+    }
+
+    /// Makes it a row without forks. To be called where it stays from then on, before anybody else sees it.
+    pub(crate) fn anchor(&self) {
+        self.owned.newest.store(self.bottom().as_ptr(), Ordering::Relaxed);
+        self.guarded.head.store(self.bottom().as_ptr(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn bottom(&self) -> NonNull<Link> {
+        NonNull::from(&self.owned.bottom)
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+        self.guarded.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a fork; says where it lies, and whether the owner must attend to it.
+    /// Adds a fork; whether the owner must attend to it.
     ///
-    /// For the owner.
+    /// # Safety
+    /// For the owner. The fork stays where it is until [`Forks::pop`] or [`Forks::settle`] has said whose it is,
+    /// the newest first. If it is public, until its user has no more need of it.
     #[inline(always)]
-    pub(crate) fn push(&self, fork: NonNull<F>) -> (Place, bool) {
-        let tail = self.owned.tail.load(Ordering::Relaxed);
-        debug_assert!(tail < CAPACITY);
-        // SAFETY: the row is never left full: the one who fills it attends at once.
-        unsafe { self.slots.get_unchecked(tail) }.store(fork.as_ptr(), Ordering::Relaxed);
-        self.owned.tail.store(tail + 1, Ordering::Release);
+    pub(crate) unsafe fn push(&self, fork: NonNull<F>) -> bool {
+        let older = self.owned.newest.load(Ordering::Relaxed);
+        // SAFETY: passed on.
+        unsafe { fork.as_ref() }.link().set_older(older);
+        // SAFETY: the fork that was the newest is there by contract; so is the bottom.
+        unsafe { &*older }.set_newer(fork.cast());
+        self.owned.newest.store(fork.as_ptr().cast(), Ordering::Release);
         light();
-        (tail, tail + 1 >= self.owned.limit.load(Ordering::Relaxed))
+        self.owned.attention.load(Ordering::Relaxed)
     }
 
-    /// Takes the fork out that lies at `place`, the newest of those whose end has not come; false if it may
-    /// be public ([`Forks::settle`]).
+    /// Takes the newest fork off; false if it may be public ([`Forks::settle`]).
     ///
-    /// For the owner.
+    /// # Safety
+    /// For the owner. The fork has been pushed, and those that are newer have come to their end. So for `settle`.
     #[inline(always)]
-    pub(crate) fn pop(&self, place: Place) -> bool {
-        self.owned.tail.store(place, Ordering::Relaxed);
+    pub(crate) unsafe fn pop(&self, fork: &F) -> bool {
+        // SAFETY: passed on.
+        let older = unsafe { fork.link().older() }.cast_mut();
+        // Release also here: who reads this is to see the links that were written before.
+        self.owned.newest.store(older, Ordering::Release);
         light();
-        self.head.load(Ordering::Relaxed) <= place
+        mark(NonNull::from(fork.link())) < self.guarded.boundary.load(Ordering::Relaxed)
     }
 
     /// After [`Forks::pop`] has said no: whether the fork is the owner's all the same, as it has only met
-    /// a thief.
-    pub(crate) fn settle(&self, place: Place) -> bool {
+    /// a thief, or its address deceives.
+    ///
+    /// # Safety
+    /// See there.
+    pub(crate) unsafe fn settle(&self, fork: &F) -> bool {
         let _lock = self.lock();
-        if self.head.load(Ordering::Relaxed) <= place {
+        if self.head() != NonNull::from(fork.link()) {
             return true;
         }
-        self.put_head(place);
+        // SAFETY: passed on.
+        let older = unsafe { fork.link().older() }.cast_mut();
+        self.set_head(NonNull::new(older).expect("below a fork there is the bottom"));
         false
     }
 
-    /// All below `place` are public. For the owner, under the lock.
-    fn put_head(&self, place: Place) {
-        let saturated = place == CAPACITY - 1;
-        self.head.store(place + usize::from(saturated), Ordering::Relaxed);
+    /// Under the lock, as all that follows up to `newest`.
+    fn head(&self) -> NonNull<Link> {
+        let head = self.guarded.head.load(Ordering::Relaxed);
+        NonNull::new(head).expect("the row is anchored")
+    }
+
+    fn set_head(&self, head: NonNull<Link>) {
+        self.guarded.head.store(head.as_ptr(), Ordering::Relaxed);
+        self.guarded.boundary.store(self.boundary_at(head), Ordering::Relaxed);
+    }
+
+    fn boundary_at(&self, head: NonNull<Link>) -> usize {
+        if head == self.bottom() { usize::MAX } else { mark(head) }
+    }
+
+    /// The oldest private fork, if there is one. For its owner it is there; for others see the module's
+    /// documentation.
+    fn oldest_private(&self) -> Option<NonNull<Link>> {
+        let head = self.head();
+        // SAFETY: it is public, and its owner does not pass by it without the lock; or it is the bottom.
+        let head = unsafe { head.as_ref() };
+        // SAFETY: it was pushed, or is the bottom.
+        let older = unsafe { head.older() };
+        let newest = self.owned.newest.load(Ordering::Acquire).cast_const();
+        if ptr::eq(newest, head) || ptr::eq(newest, older) {
+            return None;
+        }
+        // SAFETY: as `newest` shows.
+        Some(unsafe { head.newer() })
+    }
+
+    fn newest(&self) -> NonNull<Link> {
+        let newest = self.owned.newest.load(Ordering::Relaxed);
+        NonNull::new(newest).expect("the row is anchored")
     }
 
     /// Whether the coroutine that runs has no open join. For the owner.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
-        self.owned.tail.load(Ordering::Relaxed) == 0
+        self.owned.newest.load(Ordering::Relaxed) == self.bottom().as_ptr()
     }
 
     /// Makes all forks public, the oldest first. `public` is called under the lock.
@@ -167,50 +315,50 @@ impl<F: Forked> Forks<F> {
     /// For the owner, who needs no barrier: it cannot race itself, and thieves are locked out.
     pub(crate) fn publish(&self, mut public: impl FnMut(NonNull<F>)) {
         let _lock = self.lock();
-        let tail = self.owned.tail.load(Ordering::Relaxed);
-        // In a row that is full the newest is not public yet, although `head` may be above it.
-        let first = self.head.load(Ordering::Relaxed).min(CAPACITY - 1);
-        for place in first..tail {
-            // SAFETY: between head and tail, under the lock.
-            public(unsafe { self.fork_at(place) });
+        while let Some(oldest) = self.oldest_private() {
+            self.set_head(oldest);
+            public(oldest.cast());
         }
-        if self.head.load(Ordering::Relaxed) < tail {
-            self.head.store(tail, Ordering::Relaxed);
-        }
-        // Never left full.
-        self.owned.tail.store(tail.min(CAPACITY - 1), Ordering::Relaxed);
     }
 
-    /// Clears a row without forks for the next coroutine; what it returns is for
-    /// [`Forks::come_back`]. For the owner.
-    pub(crate) fn leave(&self) -> Place {
+    /// Takes the row of the running coroutine out, all of whose forks are public. For the owner.
+    pub(crate) fn leave(&self) -> Left {
         let _lock = self.lock();
-        self.owned.tail.store(0, Ordering::Relaxed);
-        self.head.swap(0, Ordering::Relaxed)
+        let newest = self.newest();
+        if newest == self.bottom() {
+            return None;
+        }
+        // SAFETY: there is at least one fork.
+        let oldest = unsafe { self.owned.bottom.newer() };
+        self.owned.newest.store(self.bottom().as_ptr(), Ordering::Release);
+        self.set_head(self.bottom());
+        Some((newest, oldest))
     }
 
-    /// For the owner, who finds the row clear.
-    pub(crate) fn come_back(&self, head: Place) {
+    /// Puts back what was taken out of this row, or another.
+    ///
+    /// # Safety
+    /// For the owner. The row is clear, and the coroutine runs whose row it was.
+    pub(crate) unsafe fn come_back(&self, left: Left) {
+        let Some((newest, oldest)) = left else { return };
         let _lock = self.lock();
-        self.head.store(head, Ordering::Relaxed);
-        self.owned.tail.store(head.min(CAPACITY - 1), Ordering::Relaxed);
+        // SAFETY: it is on the stack of the coroutine, in a join that is open.
+        unsafe { oldest.as_ref() }.set_older(self.bottom().as_ptr());
+        self.owned.bottom.set_newer(oldest);
+        self.owned.newest.store(newest.as_ptr(), Ordering::Release);
+        self.set_head(newest);
     }
 
     /// Takes the oldest fork. For the owner, as `publish`.
     pub(crate) fn give_oldest(&self, public: impl FnOnce(NonNull<F>)) -> bool {
         let _lock = self.lock();
-        let head = self.head.load(Ordering::Relaxed);
-        if self.is_empty() {
-            return false;
-        }
-        // SAFETY: between head and tail, under the lock.
-        let oldest = unsafe { self.fork_at(head) };
+        let Some(oldest) = self.oldest_private() else { return false };
         // SAFETY: it is on our stack, below the frames that run.
-        if unsafe { oldest.as_ref() }.node().is_null() {
+        if unsafe { oldest.cast::<F>().as_ref() }.node().is_null() {
             return false;
         }
-        self.head.store(head + 1, Ordering::Relaxed);
-        public(oldest);
+        self.set_head(oldest);
+        public(oldest.cast());
         true
     }
 
@@ -223,77 +371,53 @@ impl<F: Forked> Forks<F> {
         public: impl FnOnce(NonNull<F>),
     ) -> bool {
         let _lock = self.lock();
-        let head = self.head.load(Ordering::Relaxed);
-        // The one at the highest place is made public by its owner, who could not tell that we have been
-        // there.
-        if self.owned.tail.load(Ordering::Acquire).min(CAPACITY - 1) <= head {
-            return false;
-        }
-        self.head.store(head + 1, Ordering::Relaxed);
+        let head = self.head();
+        let Some(oldest) = self.oldest_private() else { return false };
+        let boundary = self.boundary_at(head).min(mark(oldest));
+        self.guarded.boundary.store(boundary, Ordering::Relaxed);
         heavy();
-        if self.owned.tail.load(Ordering::Acquire) > head {
-            // SAFETY: below the tail after the barrier: its owner cannot pass by it without the lock.
-            let fork = unsafe { self.fork_at(head) };
-            // SAFETY: as above.
-            let node = unsafe { fork.as_ref() }.node();
+        if self.oldest_private() == Some(oldest) {
+            // SAFETY: it is open after the barrier: its owner cannot pass by it without the lock.
+            let node = unsafe { oldest.cast::<F>().as_ref() }.node();
             if !node.is_null() && wanted(node) {
-                public(fork);
+                self.set_head(oldest);
+                public(oldest.cast());
                 return true;
             }
         }
-        self.head.store(head, Ordering::Relaxed);
+        self.set_head(head);
         false
     }
 
-    /// # Safety
-    /// There is a fork at the place, and the caller has the lock.
-    unsafe fn fork_at(&self, place: Place) -> NonNull<F> {
-        let fork = self.slots[place].load(Ordering::Relaxed);
-        NonNull::new(fork).expect("there is a fork below the tail")
-    }
-
-    /// Whether forks may stay in the row.
+    /// Whether forks may stay private.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
 
     /// Clears a request: true if there was one. For the owner.
     pub(crate) fn attend(&self) -> bool {
-        if !self.open {
-            return false;
-        }
-        // Only somebody who asks changes it meanwhile; see the front for the orderings.
-        self.owned.limit.swap(CAPACITY, Ordering::Acquire) == 0
-    }
-
-    /// Whether the next push would find no slot. For the owner.
-    pub(crate) fn is_full(&self) -> bool {
-        self.owned.tail.load(Ordering::Relaxed) == CAPACITY
+        // See the front for the orderings.
+        self.open && self.owned.attention.swap(false, Ordering::Acquire)
     }
 
     /// Sees to it that the owner attends to its next push. For the owner.
     #[inline(always)]
     pub(crate) fn demand_attention(&self) {
-        self.owned.limit.store(0, Ordering::Relaxed);
+        self.owned.attention.store(true, Ordering::Relaxed);
     }
 
     /// Asks the owner to hand over, or to wake someone, at its next push.
     #[inline]
     pub(crate) fn ask(&self) {
-        if self.owned.limit.load(Ordering::Relaxed) != 0 {
-            self.owned.limit.store(0, Ordering::Release);
+        if !self.owned.attention.load(Ordering::Relaxed) {
+            self.owned.attention.store(true, Ordering::Release);
         }
     }
 
-    /// An estimate.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        let head = self.head.load(Ordering::Relaxed);
-        self.owned.tail.load(Ordering::Acquire).saturating_sub(head)
-    }
-
+    /// Whether all forks are public; an estimate.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        let head = self.guarded.head.load(Ordering::Relaxed);
+        self.owned.newest.load(Ordering::Acquire) == head
     }
 }

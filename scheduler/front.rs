@@ -31,8 +31,8 @@
 //! fences before it looks for sleepers: there may be one more than asked. Who lies down while somebody
 //! searches asks nobody: the searcher does, when it stops, of its own front too (idle.rs).
 //!
-//! Orderings: `tail` is stored with Release and read by thieves with Acquire: this hands over the
-//! record. Everything else is relaxed, between the fences or under the lock.
+//! Orderings: `tail` is stored with Release, also when it is lowered, and read by thieves with Acquire:
+//! this hands over the records below it. Everything else is relaxed, between the fences or under the lock.
 
 use crate::retire::record::Record;
 use crate::shim::asymmetric::{heavy, is_one_sided, light};
@@ -158,7 +158,7 @@ impl Front {
                 return None;
             }
             let last = tail - 1;
-            self.owned.tail.store(last, Ordering::Relaxed);
+            self.owned.tail.store(last, Ordering::Release);
             self.fence();
             if self.head.load(Ordering::Relaxed) > last && !self.settle(last) {
                 return None;
@@ -196,7 +196,7 @@ impl Front {
         {
             return false;
         }
-        self.owned.tail.store(last, Ordering::Relaxed);
+        self.owned.tail.store(last, Ordering::Release);
         self.fence();
         self.head.load(Ordering::Relaxed) <= last || self.settle(last)
     }
@@ -216,7 +216,7 @@ impl Front {
             return false;
         }
         if index + 1 == tail {
-            self.owned.tail.store(index, Ordering::Relaxed);
+            self.owned.tail.store(index, Ordering::Release);
             self.fence();
             if self.head.load(Ordering::Relaxed) > index {
                 return self.settle(index);

@@ -268,9 +268,6 @@ impl Worker {
         let asked = self.remote.front.attend();
         // In a bare coroutine each fork is attended to.
         let asked = innermost().is_null() && self.remote.forks.attend() || asked;
-        if self.remote.forks.is_full() {
-            self.publish_forks();
-        }
         if asked {
             self.answer();
         }

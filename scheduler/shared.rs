@@ -79,6 +79,7 @@ impl Shared {
         let class = shared.config.stack_class;
         shared.seats =
             (0..shared.config.workers).map(|i| Seat(Box::new(Worker::new(i, class)))).collect();
+        shared.remotes().for_each(|remote| remote.forks.anchor());
         Arc::new(shared)
     }
 

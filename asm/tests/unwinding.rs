@@ -273,7 +273,8 @@ mod steps {
         }
         // SAFETY: as above.
         let pc = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize };
-        if regions().contains(&region(pc + 1)) {
+        let routine = region(pc + 1);
+        if regions().contains(&routine) || routine == aside() {
             let index = COUNT.fetch_add(1, Ordering::Relaxed);
             // SAFETY: only the thread that steps gets here, and reads them when it no longer does.
             unsafe {
@@ -307,6 +308,29 @@ mod steps {
             let steps = &raw mut STEPS;
             (0..count).map(|i| (*steps)[i].take().unwrap()).collect()
         }
+    }
+
+    fn aside() -> usize {
+        region(external::aside as *const () as usize + 1)
+    }
+
+    #[test]
+    fn each_instruction_of_a_call_aside_unwinds_to_its_caller() {
+        extern "C" fn nothing(_: *mut u8) {}
+        #[inline(never)]
+        extern "C" fn caller() {
+            // SAFETY: it takes any argument.
+            unsafe { crate::asm::call_aside(nothing, null_mut()) };
+            black_box(());
+        }
+        let steps = single_steps(DEPTH, || caller());
+        for step in &steps {
+            assert_eq!(step.reason, END_OF_STACK);
+            let functions = &step.functions[..step.length];
+            assert_eq!(functions[0], aside());
+            assert_eq!(functions[1], caller as *const () as usize, "{functions:x?}");
+        }
+        assert_eq!(distinct(&steps, aside()), 20);
     }
 
     fn distinct(steps: &[Walk], routine: usize) -> usize {

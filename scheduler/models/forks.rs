@@ -1,14 +1,16 @@
 //! The row of forks: its owner, who returns past a fork, against thieves that follow a pointer to it.
 
 use crate::retire::tree::Node;
-use crate::scheduler::forks::{Forked, Forks};
+use crate::scheduler::forks::{Forked, Forks, Left, Link};
 use crate::shim::Cell;
 use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::ptr::{self, NonNull};
 
 /// A fork of the model: its body is touched by whoever runs it, and by its owner when it comes and goes.
+#[repr(C)]
 struct Fork {
+    link: Link,
     body: Cell<usize>,
     /// Who made it public has said so, under the lock.
     public: Cell<bool>,
@@ -18,7 +20,12 @@ struct Fork {
 // SAFETY: loom's cells report what two threads use at once.
 unsafe impl Sync for Fork {}
 
-impl Forked for Fork {
+// SAFETY: the first field of a struct in C's layout.
+unsafe impl Forked for Fork {
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
     fn node(&self) -> *const Node {
         self.node
     }
@@ -26,28 +33,51 @@ impl Forked for Fork {
 
 struct Yard<const N: usize> {
     forks: Forks<Fork>,
-    row: [Fork; N],
+    /// The row of another worker.
+    other: Forks<Fork>,
+    frames: [Fork; N],
+    /// Each fork is above the one before it: two joins in one frame, or on two stacks.
+    upwards: bool,
     stolen: [Cell<usize>; N],
 }
 
 impl<const N: usize> Yard<N> {
     fn new() -> Stage<Yard<N>> {
-        let fork = || Fork { body: Cell::new(0), public: Cell::new(false), node: ptr::dangling() };
-        Stage::new(Yard {
-            forks: Forks::new(),
-            row: [(); N].map(|()| fork()),
-            stolen: [(); N].map(|()| Cell::new(0)),
-        })
+        Yard::laid_out(false)
     }
 
-    fn push(&self, fork: usize) -> usize {
-        self.row[fork].body.set(1);
-        self.row[fork].public.set(false);
-        let (place, attention) = self.forks.push(NonNull::from(&self.row[fork]));
-        if attention {
+    fn laid_out(upwards: bool) -> Stage<Yard<N>> {
+        let fork = || Fork {
+            link: Link::new(),
+            body: Cell::new(0),
+            public: Cell::new(false),
+            node: ptr::dangling(),
+        };
+        let yard = Stage::new(Yard {
+            forks: Forks::new(),
+            other: Forks::new(),
+            frames: [(); N].map(|()| fork()),
+            upwards,
+            stolen: [(); N].map(|()| Cell::new(0)),
+        });
+        yard.forks.anchor();
+        yard.other.anchor();
+        yard
+    }
+
+    /// The place of a fork on a stack, which grows down.
+    fn frame(&self, fork: usize) -> &Fork {
+        &self.frames[if self.upwards { fork } else { N - 1 - fork }]
+    }
+
+    fn push(&self, fork: usize) {
+        let frame = self.frame(fork);
+        frame.body.set(1);
+        frame.public.set(false);
+        // SAFETY: it ends in `end_join`.
+        if unsafe { self.forks.push(NonNull::from(frame)) } {
             self.publish();
         }
-        place
     }
 
     /// As `make_public`: it follows the pointer, under the lock.
@@ -56,7 +86,7 @@ impl<const N: usize> Yard<N> {
         let fork = unsafe { fork.as_ref() };
         fork.public.set(true);
         fork.body.set(fork.body.get() + 1);
-        let index = self.row.iter().position(|f| ptr::eq(f, fork)).expect("one of ours");
+        let index = self.frames.iter().position(|f| ptr::eq(f, fork)).expect("one of ours");
         self.stolen[index].set(self.stolen[index].get() + 1);
     }
 
@@ -69,41 +99,53 @@ impl<const N: usize> Yard<N> {
     }
 
     /// The end of a join: the fork is gone afterwards, whoever has run it. Whether it was the owner's.
-    fn end_join(&self, fork: usize, place: usize) -> bool {
-        let ours = self.forks.pop(place) || self.forks.settle(place);
-        assert_ne!(ours, self.row[fork].public.get(), "a fork that nobody runs, or two do");
-        assert_eq!(self.row[fork].body.replace(0), if ours { 1 } else { 2 });
+    fn end_join(&self, fork: usize) -> bool {
+        self.end_join_in(&self.forks, fork)
+    }
+
+    fn end_join_in(&self, forks: &Forks<Fork>, fork: usize) -> bool {
+        let frame = self.frame(fork);
+        // SAFETY: the newest one.
+        let ours = unsafe { forks.pop(frame) || forks.settle(frame) };
+        assert_ne!(ours, frame.public.get(), "a fork that nobody runs, or two do");
+        assert_eq!(frame.body.replace(0), if ours { 1 } else { 2 });
         ours
     }
 
     fn end(this: Stage<Yard<N>>) {
-        assert!(this.forks.is_clear());
+        assert!(this.forks.is_clear() && this.forks.is_empty());
         // SAFETY: the threads have ended.
         unsafe { this.end() };
     }
 }
 
 /// Two nested joins; a thief comes.
-fn nested_joins() {
-    let yard = Yard::<2>::new();
+fn nested_joins(upwards: bool) {
+    let yard = Yard::<2>::laid_out(upwards);
     let thief = spawn(move || yard.steal());
-    let places = [yard.push(0), yard.push(1)];
-    let inner = yard.end_join(1, places[1]);
-    let outer = yard.end_join(0, places[0]);
+    yard.push(0);
+    yard.push(1);
+    let inner = yard.end_join(1);
+    let outer = yard.end_join(0);
     assert_eq!(thief.join().unwrap(), !(inner && outer));
     Yard::end(yard);
 }
 
 #[test]
 fn loom_each_fork_runs_once() {
-    explore(3, nested_joins);
+    explore(3, || nested_joins(false));
+}
+
+#[test]
+fn loom_each_fork_runs_once_whatever_its_address() {
+    explore(3, || nested_joins(true));
 }
 
 #[test]
 #[should_panic]
 fn loom_negative_a_row_without_fences() {
     plant("scheduler/forks.rs", FENCES);
-    explore(3, nested_joins);
+    explore(3, || nested_joins(false));
 }
 
 #[test]
@@ -113,24 +155,60 @@ fn loom_negative_a_row_that_does_not_hand_over() {
     explore(3, || {
         let yard = Yard::<1>::new();
         let thief = spawn(move || yard.steal());
-        let place = yard.push(0);
+        yard.push(0);
         thief.join().unwrap();
-        yard.end_join(0, place);
+        yard.end_join(0);
         Yard::end(yard);
     });
 }
 
-/// One join after the other, in the same place and at the same address: a thief that comes late takes the
+/// The outer one is public already. A thief is after the inner one, which is taken off meanwhile, and then the
+/// outer one: neither may pass for private.
+fn one_public_and_one_sought(upwards: bool) {
+    let yard = Yard::<2>::laid_out(upwards);
+    yard.push(0);
+    yard.publish();
+    let thief = spawn(move || yard.steal());
+    yard.push(1);
+    let inner = yard.end_join(1);
+    assert!(!yard.end_join(0));
+    assert_eq!(thief.join().unwrap(), !inner);
+    Yard::end(yard);
+}
+
+#[test]
+fn loom_a_public_fork_is_not_hidden_by_one_that_a_thief_is_after() {
+    explore(3, || one_public_and_one_sought(false));
+    explore(3, || one_public_and_one_sought(true));
+}
+
+/// One join after the other, in the same frame and at the same address: a thief that comes late takes the
 /// fork that is there.
 #[test]
-fn loom_a_place_is_used_again() {
+fn loom_a_frame_is_used_again() {
     explore(3, || {
         let yard = Yard::<1>::new();
         let thief = spawn(move || usize::from(yard.steal()) + usize::from(yard.steal()));
         let mut taken = 0;
         for _ in 0..2 {
-            let place = yard.push(0);
-            taken += usize::from(!yard.end_join(0, place));
+            yard.push(0);
+            taken += usize::from(!yard.end_join(0));
+        }
+        assert_eq!(thief.join().unwrap(), taken);
+        Yard::end(yard);
+    });
+}
+
+/// The same in two frames that take turns: the link of the bottom to the one that the thief has seen is stale.
+#[test]
+fn loom_a_stale_link_is_not_followed() {
+    explore(3, || {
+        let yard = Yard::<2>::new();
+        let thief = spawn(move || usize::from(yard.steal()));
+        let mut taken = 0;
+        for fork in [0, 1, 0] {
+            yard.push(fork);
+            taken += usize::from(!yard.end_join(fork));
         }
         assert_eq!(thief.join().unwrap(), taken);
         Yard::end(yard);
@@ -141,87 +219,68 @@ fn loom_a_place_is_used_again() {
 fn loom_two_thieves_do_not_take_the_same_fork() {
     explore(2, || {
         let yard = Yard::<2>::new();
-        let places = [yard.push(0), yard.push(1)];
+        yard.push(0);
+        yard.push(1);
         let thieves = [(); 2].map(|()| spawn(move || yard.steal()));
-        let inner = yard.end_join(1, places[1]);
-        let outer = yard.end_join(0, places[0]);
+        let inner = yard.end_join(1);
+        let outer = yard.end_join(0);
         let stolen = thieves.map(|t| usize::from(t.join().unwrap())).iter().sum::<usize>();
         assert_eq!(stolen, usize::from(!inner) + usize::from(!outer));
         Yard::end(yard);
     });
 }
 
-/// The coroutine is left with a join open, another one forks meanwhile, and the first comes back.
-fn left_and_found_again() {
+/// The coroutine is left with joins open, another one forks meanwhile, and the first comes back, to the same
+/// worker or to another one.
+fn left_and_found_again(elsewhere: bool) {
     let yard = Yard::<3>::new();
-    let thief = spawn(move || yard.steal());
-    let outer = yard.push(0);
-    let inner = yard.push(1);
+    let thief = spawn(move || {
+        yard.steal();
+        yard.other.steal(|_| true, |fork| yard.take(fork));
+    });
+    yard.push(0);
+    yard.push(1);
     yard.publish();
-    let head = yard.forks.leave();
+    let left: Left = yard.forks.leave();
     assert!(yard.forks.is_clear());
-    let other = yard.push(2);
-    yard.end_join(2, other);
-    yard.forks.come_back(head);
-    assert!(!yard.end_join(1, inner));
-    let again = yard.push(1);
-    yard.end_join(1, again);
-    assert!(!yard.end_join(0, outer));
+    yard.push(2);
+    yard.end_join(2);
+    let forks = if elsewhere { &yard.other } else { &yard.forks };
+    // SAFETY: the row is clear.
+    unsafe { forks.come_back(left) };
+    assert!(!yard.end_join_in(forks, 1));
+    yard.frame(1).body.set(1);
+    yard.frame(1).public.set(false);
+    // SAFETY: it ends below.
+    unsafe { forks.push(NonNull::from(yard.frame(1))) };
+    yard.end_join_in(forks, 1);
+    assert!(!yard.end_join_in(forks, 0));
+    assert!(forks.is_clear() && forks.is_empty());
     thief.join().unwrap();
     Yard::end(yard);
 }
 
 #[test]
-fn loom_a_coroutine_finds_its_places_again() {
-    explore(2, left_and_found_again);
+fn loom_a_coroutine_finds_its_forks_again() {
+    explore(2, || left_and_found_again(false));
 }
 
-/// More joins than the row has places.
 #[test]
-fn loom_a_full_row_makes_the_rest_public() {
-    explore(2, || {
-        let yard = Yard::<5>::new();
-        let thief = spawn(move || yard.steal());
-        let places: [usize; 5] = std::array::from_fn(|fork| yard.push(fork));
-        for fork in (0..5).rev() {
-            yard.end_join(fork, places[fork]);
-        }
-        thief.join().unwrap();
-        Yard::end(yard);
-    });
-}
-
-/// The join that fills the row, where all others are public already: the thief finds it before its owner
-/// has made it public.
-#[test]
-fn loom_the_highest_place_is_made_public_once() {
-    explore(2, || {
-        let yard = Yard::<4>::new();
-        let places: [usize; 2] = std::array::from_fn(|fork| yard.push(fork));
-        yard.publish();
-        let thief = spawn(move || yard.steal());
-        let last = yard.push(2);
-        let beyond = yard.push(3);
-        yard.end_join(3, beyond);
-        yard.end_join(2, last);
-        for fork in (0..2).rev() {
-            yard.end_join(fork, places[fork]);
-        }
-        thief.join().unwrap();
-        Yard::end(yard);
-    });
+fn loom_a_coroutine_finds_its_forks_again_on_another_worker() {
+    explore(2, || left_and_found_again(true));
 }
 
 /// The owner gives the oldest one away when it is asked; a thief takes by force at the same time.
 #[test]
 fn loom_a_fork_is_given_or_stolen() {
     explore(2, || {
-        let yard = Yard::<3>::new();
-        let places = [yard.push(0), yard.push(1)];
+        let yard = Yard::<2>::new();
+        yard.push(0);
+        yard.push(1);
         let thief = spawn(move || yard.steal());
         let given = yard.forks.give_oldest(|fork| yard.take(fork));
-        let inner = yard.end_join(1, places[1]);
-        let outer = yard.end_join(0, places[0]);
+        let inner = yard.end_join(1);
+        let outer = yard.end_join(0);
         let stolen = thief.join().unwrap();
         assert_eq!(
             usize::from(given) + usize::from(stolen),

@@ -5,7 +5,7 @@
 
 use super::{Dormitory, Tasks};
 use crate::retire::tree::Node;
-use crate::scheduler::forks::{Forked, Forks};
+use crate::scheduler::forks::{Forked, Forks, Link};
 use crate::scheduler::front::Front;
 use crate::scheduler::idle::{Rest, Roused};
 use crate::shim::atomic::{AtomicUsize, Ordering};
@@ -14,9 +14,14 @@ use crate::shim::thread::spawn;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-struct Fork;
+struct Fork(Link);
 
-impl Forked for Fork {
+// SAFETY: the only field.
+unsafe impl Forked for Fork {
+    fn link(&self) -> &Link {
+        &self.0
+    }
+
     fn node(&self) -> *const Node {
         ptr::dangling()
     }
@@ -27,7 +32,8 @@ struct Yard<const TASKS: usize> {
     front: Front,
     tasks: Tasks<TASKS>,
     forks: Forks<Fork>,
-    row: [Fork; 2],
+    /// On a stack, which grows down.
+    frames: [Fork; 2],
     /// Forks that were made public; written under the lock of the row.
     taken: Cell<usize>,
     /// The one who sleeps, and the owner.
@@ -55,16 +61,18 @@ enum But {
 
 impl<const TASKS: usize> Yard<TASKS> {
     fn new() -> Stage<Yard<TASKS>> {
-        Stage::new(Yard {
+        let yard = Stage::new(Yard {
             front: Front::new(),
             tasks: Tasks::new(),
             forks: Forks::new(),
-            row: [Fork, Fork],
+            frames: [Fork(Link::new()), Fork(Link::new())],
             taken: Cell::new(0),
             dormitory: Dormitory::new(),
             public: AtomicUsize::new(0),
             offers_on: Cell::new(false),
-        })
+        });
+        yard.forks.anchor();
+        yard
     }
 
     /// As `Remote::ask`.
@@ -84,12 +92,11 @@ impl<const TASKS: usize> Yard<TASKS> {
         }
     }
 
-    fn fork(&self, fork: usize, but: But) -> usize {
-        let (place, attention) = self.forks.push(NonNull::from(&self.row[fork]));
-        if attention {
+    fn fork(&self, fork: usize, but: But) {
+        // SAFETY: it ends in `end_join`.
+        if unsafe { self.forks.push(NonNull::from(&self.frames[1 - fork])) } {
             self.attend(but);
         }
-        place
     }
 
     /// As `Worker::attend` and `Worker::answer`.
@@ -130,8 +137,10 @@ impl<const TASKS: usize> Yard<TASKS> {
     }
 
     /// The end of a join; whether the fork is its owner's.
-    fn end_join(&self, place: usize) -> bool {
-        self.forks.pop(place) || self.forks.settle(place)
+    fn end_join(&self, fork: usize) -> bool {
+        let fork = &self.frames[1 - fork];
+        // SAFETY: the newest one.
+        unsafe { self.forks.pop(fork) || self.forks.settle(fork) }
     }
 
     /// As `Searcher::take_by_force`.
@@ -229,43 +238,44 @@ fn ask_and_fork<const TASKS: usize>(does: Does, asked: bool, but: But) {
 
 /// The owner's part; `compute` ends when the sleeper has found something.
 fn own<const TASKS: usize>(yard: Stage<Yard<TASKS>>, does: Does, but: But, compute: impl FnOnce()) {
-    let mut places = Vec::new();
+    let mut open = 0;
     let (mut forks, mut called) = (0, 0);
-    let mut fork = |places: &mut Vec<usize>| {
-        places.push(yard.fork(places.len(), but));
+    let mut fork = |open: &mut usize| {
+        yard.fork(*open, but);
+        *open += 1;
         forks += 1;
     };
-    let mut end_join = |places: &mut Vec<usize>| {
-        let place = places.pop().expect("a join is open");
-        called += usize::from(yard.end_join(place));
+    let mut end_join = |open: &mut usize| {
+        *open -= 1;
+        called += usize::from(yard.end_join(*open));
     };
     match does {
-        Does::Fork => fork(&mut places),
+        Does::Fork => fork(&mut open),
         Does::ForkTwice => {
-            fork(&mut places);
-            fork(&mut places);
+            fork(&mut open);
+            fork(&mut open);
         }
         Does::ForkAgain => {
-            fork(&mut places);
-            end_join(&mut places);
-            fork(&mut places);
+            fork(&mut open);
+            end_join(&mut open);
+            fork(&mut open);
         }
         Does::SpawnAndFork => {
             yard.spawn(0, but);
             if let Some(record) = yard.front.pop() {
                 yard.tasks.take(record);
             }
-            fork(&mut places);
+            fork(&mut open);
         }
         Does::ForkAndSpawn => {
-            fork(&mut places);
-            end_join(&mut places);
+            fork(&mut open);
+            end_join(&mut open);
             yard.spawn(0, but);
         }
     }
     compute();
-    while !places.is_empty() {
-        end_join(&mut places);
+    while open > 0 {
+        end_join(&mut open);
     }
     Yard::end(yard, forks, called);
 }

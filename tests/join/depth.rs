@@ -20,7 +20,7 @@ fn list(n: usize, rest_first: bool, ended: &AtomicUsize) {
 }
 
 #[test]
-fn a_deep_list_ends_in_either_shape_and_with_more_forks_than_a_row_holds() {
+fn a_deep_list_ends_in_either_shape() {
     with_each(|rt| {
         for rest_first in [false, true] {
             for depth in [10, 1023, 1024, 1025, 5000] {
@@ -39,7 +39,7 @@ fn a_deep_list_ends_in_either_shape_and_with_more_forks_than_a_row_holds() {
 }
 
 #[test]
-fn a_full_row_is_left_and_found_again() {
+fn a_deep_row_is_left_and_found_again() {
     fn deep(n: usize, ended: &AtomicUsize) {
         if n == 0 {
             return;

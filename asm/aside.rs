@@ -1,0 +1,45 @@
+//! A call that the hot path around it does not pay for.
+
+/// Calls `function(argument)`, and keeps all general registers of the caller.
+///
+/// For a call that is nearly never made, in the middle of a path where every instruction counts: what lives across
+/// an ordinary call must be in registers that a C function saves, and so the function around it begins and
+/// ends by saving them itself, each time, also if the call is not made. Where the registers are saved
+/// in pairs, on AArch64, it is an ordinary call.
+///
+/// # Safety
+///
+/// The function may be called with this argument.
+#[inline(always)]
+pub(crate) unsafe fn call_aside(function: unsafe extern "C" fn(*mut u8), argument: *mut u8) {
+    // SAFETY: passed on. The routine keeps all general registers, on a stack that is aligned and has no red zone
+    // (`nostack` is not given); all others that a C function may change are declared clobbered.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            "call {routine}",
+            routine = sym super::external::aside,
+            in("rax") function,
+            in("rdi") argument,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+            out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+            out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+            out("xmm16") _, out("xmm17") _, out("xmm18") _, out("xmm19") _,
+            out("xmm20") _, out("xmm21") _, out("xmm22") _, out("xmm23") _,
+            out("xmm24") _, out("xmm25") _, out("xmm26") _, out("xmm27") _,
+            out("xmm28") _, out("xmm29") _, out("xmm30") _, out("xmm31") _,
+            out("k0") _, out("k1") _, out("k2") _, out("k3") _,
+            out("k4") _, out("k5") _, out("k6") _, out("k7") _,
+            out("mm0") _, out("mm1") _, out("mm2") _, out("mm3") _,
+            out("mm4") _, out("mm5") _, out("mm6") _, out("mm7") _,
+            out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+            out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+        );
+    }
+    // SAFETY: passed on.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        function(argument);
+    }
+}
