@@ -16,7 +16,7 @@ use std::ptr::{self, NonNull};
 
 /// The part of a bare coroutine that is known here.
 pub(crate) struct Node {
-    /// How many sections its body is in that must end before it is left.
+    /// How many sections its body is in that must end before it is left; and [`Node::GUARDED`].
     pins: Cell<u32>,
 }
 
@@ -25,9 +25,23 @@ impl Node {
         Node { pins: Cell::new(0) }
     }
 
+    /// A mark of its owner: there is more to ask than for pins before it is left. So the usual case is one
+    /// comparison.
+    const GUARDED: u32 = 1 << 31;
+
+    /// Whether it is neither pinned nor guarded.
     #[inline(always)]
+    pub(crate) fn is_free(&self) -> bool {
+        self.pins.get() == 0
+    }
+
     pub(crate) fn is_pinned(&self) -> bool {
-        self.pins.get() != 0
+        self.pins.get() & !Node::GUARDED != 0
+    }
+
+    pub(crate) fn set_guarded(&self, guarded: bool) {
+        let pins = self.pins.get() & !Node::GUARDED;
+        self.pins.set(if guarded { pins | Node::GUARDED } else { pins });
     }
 }
 

@@ -148,10 +148,10 @@ impl Link {
     #[cold]
     #[inline(never)]
     unsafe fn enter_panicking(&self) {
-        self.suspension.set(Suspension::IfPanicking);
+        self.set_suspension(Suspension::IfPanicking);
         // SAFETY: passed on.
         unsafe { self.go_on() };
-        self.suspension.set(Suspension::IfNotPanicking);
+        self.set_suspension(Suspension::IfNotPanicking);
     }
 
     #[inline(always)]
@@ -208,7 +208,7 @@ impl Link {
     /// # Safety
     /// As for `enter`; the state is Suspended.
     pub(super) unsafe fn unwind(&self) {
-        self.suspension.set(Suspension::Never);
+        self.set_suspension(Suspension::Never);
         // SAFETY: passed on.
         unsafe { self.go_on() };
         if self.state.get() != State::Finished {
@@ -240,6 +240,15 @@ impl Link {
     /// Panics unless the caller is the body and may leave its stack suspended.
     #[inline(always)]
     pub(super) fn assert_may_suspend(&self) {
+        // The node is guarded as long as it is not forbidden in a panic alone.
+        if thread::panicking() || !ptr::eq(current::innermost(), self) || !self.node.is_free() {
+            self.assert_may_suspend_all_the_same();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn assert_may_suspend_all_the_same(&self) {
         let in_order = thread::panicking() as u8 == self.suspension.get() as u8;
         let outside = !ptr::eq(current::innermost(), self);
         if !in_order || outside || self.node.is_pinned() {
@@ -247,8 +256,11 @@ impl Link {
         }
     }
 
-    #[cold]
-    #[inline(never)]
+    fn set_suspension(&self, suspension: Suspension) {
+        self.suspension.set(suspension);
+        self.node.set_guarded(suspension != Suspension::IfNotPanicking);
+    }
+
     fn refuse_to_suspend(&self) {
         if !ptr::eq(current::innermost(), self) {
             panic!(
@@ -269,7 +281,7 @@ impl Link {
                 self,
             ),
             Suspension::Never => {
-                self.suspension.set(Suspension::NeverAgain);
+                self.set_suspension(Suspension::NeverAgain);
                 panic!(
                     "Yielder::suspend was called while its coroutine is unwound because it was \
                      dropped: nobody will resume it"
