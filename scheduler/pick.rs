@@ -28,10 +28,9 @@ impl Worker {
             && !self.has_ready_besides_queue()
             && !self.restrictions.any()
             && self.next_turn.get() != Turn::Neglected
-            && !self.is_owed()
+            && !self.tick()
             && let Some(strand) = self.next_ready()
         {
-            self.tick();
             return strand;
         }
         self.pick_of_all()

@@ -40,9 +40,16 @@ impl Worker {
         point();
         self.strand().task.set(task.as_ptr());
         if !self.remote.forks.is_clear() {
-            // What it waits for may be among them.
-            self.publish_forks();
+            return self.pick_after_forks();
         }
+        self.pick()
+    }
+
+    /// What the task that is set aside waits for may be among its forks.
+    #[cold]
+    #[inline(never)]
+    fn pick_after_forks(&self) -> *const Strand {
+        self.publish_forks();
         self.pick()
     }
 

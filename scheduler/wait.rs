@@ -198,25 +198,28 @@ impl Worker {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn yield_now(&self, task: NonNull<Record>) -> Result<(), Cut> {
-        let next = self.queue_behind(task);
-        let worker = if next.is_null() {
+        let worker = if let Some(next) = self.queue_behind(task) {
+            self.leave_for(next)
+        } else {
             assert_may_yield();
             self
-        } else {
-            self.leave_for(next)
         };
         // SAFETY: the running task.
         let cancelled = cancel::is_cancelled(unsafe { task.as_ref() });
         if cancelled || worker.shared().is_closing() { Err(Cut) } else { Ok(()) }
     }
 
-    /// Puts the running task behind those that are ready; what goes on, or null if it is not allowed
+    /// Puts the running task behind those that are ready; what goes on, or none if it is not allowed
     /// to be set aside here.
+    #[inline(always)]
+    fn queue_behind(&self, task: NonNull<Record>) -> Option<*const Strand> {
+        let allowed = !std::thread::panicking() && self.forbidden.get() == 0;
+        allowed.then(|| self.queue_and_pick(task))
+    }
+
+    // Apart, and without a call but at its very end, so that it has no registers to save.
     #[inline(never)]
-    fn queue_behind(&self, task: NonNull<Record>) -> *const Strand {
-        if std::thread::panicking() || self.forbidden.get() > 0 {
-            return ptr::null();
-        }
+    fn queue_and_pick(&self, task: NonNull<Record>) -> *const Strand {
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
@@ -228,8 +231,7 @@ impl Worker {
     /// Lets the others run once, if that is allowed here. Also what a cancelled wait does, so that a
     /// task that goes on calling waits cannot hold its worker.
     fn give_way(&self, task: NonNull<Record>) {
-        let next = self.queue_behind(task);
-        if !next.is_null() {
+        if let Some(next) = self.queue_behind(task) {
             self.leave_for(next);
         }
     }

@@ -299,12 +299,6 @@ impl Worker {
         left == 0
     }
 
-    /// Whether those who come last are owed a turn.
-    #[inline(always)]
-    pub(crate) fn is_owed(&self) -> bool {
-        self.tick.get() == 0
-    }
-
     /// Those who come last get their turn now. Also the time for what is due now and then.
     #[cold]
     #[inline(never)]
