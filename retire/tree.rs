@@ -28,6 +28,7 @@
 
 use crate::shim::Cell;
 use crate::shim::atomic::{AtomicU32, Ordering};
+use std::hint::cold_path;
 
 /// Offset of the atomic share of an open node.
 const BIAS: u32 = 1 << 28;
@@ -223,6 +224,7 @@ impl Node {
                 self.local.set(local);
             }
         } else {
+            cold_path();
             self.word.add_child();
         }
     }

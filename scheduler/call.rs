@@ -5,6 +5,7 @@ use crate::retire::tree::{NOBODY, Node, Restriction, WorkerNumber};
 use crate::retire::wait::WaitKind;
 use crate::scheduler::complete::{complete, dispose};
 use crate::scheduler::worker::Worker;
+use std::hint::cold_path;
 use std::ptr::NonNull;
 
 /// Runs a claimed task on the present stack, to its end, and completes it.
@@ -57,6 +58,7 @@ fn execute(record: NonNull<Record>, too_late: bool) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
     if too_late || task.wait.is_cancelled() {
+        cold_path();
         // SAFETY: claimed by the caller.
         unsafe { Record::abandon(record, Failure::NotStarted) };
     } else {

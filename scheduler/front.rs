@@ -39,6 +39,7 @@ use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
+use std::hint::cold_path;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
@@ -116,7 +117,12 @@ impl Front {
     /// The owner's fence.
     #[inline(always)]
     fn fence(&self) {
-        if self.owned.one_sided { light() } else { fence(Ordering::SeqCst) }
+        if self.owned.one_sided {
+            light();
+        } else {
+            cold_path();
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// The slot of an index, for the owner or under the lock.
@@ -202,6 +208,7 @@ impl Front {
     }
 
     /// Removes `record` wherever it lies, if it is still here. For the owner, who holds a reference.
+    #[inline(always)]
     pub(crate) fn take(&self, record: NonNull<Record>) -> bool {
         // SAFETY: the caller holds a reference.
         let place = &unsafe { record.as_ref() }.place;
@@ -218,18 +225,20 @@ impl Front {
         if index + 1 == tail {
             self.owned.tail.store(index, Ordering::Release);
             self.fence();
-            if self.head.load(Ordering::Relaxed) > index {
-                return self.settle(index);
-            }
-            return true;
+            return self.head.load(Ordering::Relaxed) <= index || self.settle(index);
         }
         self.slot(index).store(ptr::null_mut(), Ordering::Relaxed);
         self.fence();
-        if self.head.load(Ordering::Relaxed) > index {
-            let _lock = self.lock();
-            return place.load(Ordering::Relaxed) == index;
-        }
-        true
+        self.head.load(Ordering::Relaxed) <= index || self.settle_cleared(place, index)
+    }
+
+    /// The owner has cleared the slot of an item with this place, and met a thief: whether that one has
+    /// found the slot empty.
+    #[cold]
+    #[inline(never)]
+    fn settle_cleared(&self, place: &AtomicUsize, index: usize) -> bool {
+        let _lock = self.lock();
+        place.load(Ordering::Relaxed) == index
     }
 
     /// Makes room if the ring is full, and clears a request: true if there was one.

@@ -276,9 +276,15 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
         if self.remote.front.take(record) {
-            self.answer_in_join();
-            return true;
+            // Calls nothing but at the very end, and so has no registers to save.
+            return !self.remote.front.wants_attention() || self.answer_in_join();
         }
+        self.claim_queued(record)
+    }
+
+    /// Takes a fresh task out of a queue that is not the front.
+    #[inline(never)]
+    fn claim_queued(&self, record: NonNull<Record>) -> bool {
         // SAFETY: the caller holds the handle.
         let task = unsafe { record.as_ref() };
         if task.phase() != Phase::Ready {
@@ -293,11 +299,12 @@ impl Worker {
     }
 
     /// A parent that joins its children one after the other spawns nothing, and would leave whoever asks without
-    /// an answer, and be taken for one that computes.
-    fn answer_in_join(&self) {
-        if self.remote.front.wants_attention() {
-            self.attend();
-        }
+    /// an answer, and be taken for one that computes. True.
+    #[cold]
+    #[inline(never)]
+    fn answer_in_join(&self) -> bool {
+        self.attend();
+        true
     }
 
     /// Starts a fresh child of the running node on a coroutine of its own, because it needs one or there is
@@ -396,7 +403,9 @@ impl Worker {
     #[inline(never)]
     fn let_others(&self) {
         self.serve_owed();
-        self.answer_in_join();
+        if self.remote.front.wants_attention() {
+            self.answer_in_join();
+        }
         self.offers.set(self.offers.get().wrapping_add(1));
         let neglected = self.has_neglected();
         if !(neglected || self.has_ready()) || is_forbidden() {
