@@ -17,7 +17,7 @@ use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::shim::spin_loop;
 use crate::shim::thread;
-use crate::shim::time::{Duration, now};
+use crate::shim::time::{Duration, Instant, now};
 use std::cell::Cell;
 
 /// So many coroutines more than another has are no matter.
@@ -102,7 +102,7 @@ impl Worker {
         }
         let shared = self.shared();
         let start = now();
-        let (mut least, mut since) = (self.least(), start);
+        let mut standstill = Standstill { least: self.least(), since: start };
         loop {
             if self.deque.is_empty() && !self.remote.front.is_empty() {
                 self.remote.front.hand_over(1, BATCH, |record| self.publish(record));
@@ -115,10 +115,7 @@ impl Worker {
             if self.live() <= now_least.saturating_add(SLACK / 2) {
                 return true;
             }
-            // Those that come and go are no progress, which would have no end.
-            if now_least > least {
-                (least, since) = (now_least, time);
-            } else if time - since >= PATIENCE {
+            if standstill.lasts(now_least, time) >= PATIENCE {
                 self.tolerate();
                 return true;
             }
@@ -130,5 +127,41 @@ impl Worker {
         let step = self.spread.step.get();
         self.spread.allowed.set(self.live().saturating_add(step));
         self.spread.step.set(step.saturating_mul(2));
+    }
+}
+
+/// For how long the others have not caught up.
+struct Standstill {
+    /// What the one with fewest has had at most.
+    least: u32,
+    since: Instant,
+}
+
+impl Standstill {
+    /// Those that come and go are no progress, which would have no end.
+    fn lasts(&mut self, least: u32, time: Instant) -> Duration {
+        if least > self.least {
+            *self = Standstill { least, since: time };
+        }
+        time - self.since
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coming_and_going_is_a_standstill_and_catching_up_is_none() {
+        let start = now();
+        let at = |us| start + Duration::from_micros(us);
+        let mut standstill = Standstill { least: 1, since: start };
+        for us in 1..=100 {
+            let lasts = standstill.lasts(1 + (us % 2) as u32, at(us));
+            // The first that comes is one more than there were.
+            assert_eq!(lasts, Duration::from_micros(us - 1));
+        }
+        assert_eq!(standstill.lasts(3, at(101)), Duration::ZERO);
+        assert_eq!(standstill.lasts(2, at(104)), Duration::from_micros(3));
     }
 }

