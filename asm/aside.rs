@@ -35,6 +35,8 @@ pub(crate) unsafe fn call_aside(function: unsafe extern "C" fn(*mut u8), argumen
             out("mm4") _, out("mm5") _, out("mm6") _, out("mm7") _,
             out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
             out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
         );
     }
     // SAFETY: passed on.

@@ -25,7 +25,7 @@
 //! * owner: take the newest off (`newest` = the next older one), *fence*, read `boundary`; on conflict take
 //!   the lock and look at `head`;
 //! * thief, under the lock: lower `boundary`, *fence*, see whether the fork above `head` is the same as
-//!   before; if not, put `boundary` back.
+//!   before. If not, or if it is not wanted, the owner finds `boundary` where it is, and puts it back.
 //!
 //! The owner's fence keeps only the compiler in line, the thief's is a `membarrier`. Of the two, at
 //! least one sees the other.
@@ -42,6 +42,10 @@
 //! the boundary, takes the lock. A thief that has settled that a fork is its own makes it public under that very
 //! lock (it writes the proxy into it, through which everything else goes), so when the owner has the lock
 //! either the fork is public or nobody has touched it.
+//!
+//! A thief that has only looked at a fork, at its node and those above, must have done so before the owner goes
+//! on, too. So it does not put the boundary back: the owner would find the fork private, with nothing in between
+//! that orders what it writes there next after that look. It takes the lock once more than it need.
 //!
 //! A thief follows `head`, which is public, and so there; from it the link to the newer one, which may be stale:
 //!
@@ -259,7 +263,10 @@ impl<F: Forked> Forks<F> {
     /// See there.
     pub(crate) unsafe fn settle(&self, fork: &F) -> bool {
         let _lock = self.lock();
-        if self.head() != NonNull::from(fork.link()) {
+        let head = self.head();
+        if head != NonNull::from(fork.link()) {
+            // Where a thief that went without it has left it.
+            self.set_head(head);
             return true;
         }
         // SAFETY: passed on.
@@ -385,7 +392,7 @@ impl<F: Forked> Forks<F> {
                 return true;
             }
         }
-        self.set_head(head);
+        // The boundary stays: see the module's documentation.
         false
     }
 

@@ -115,8 +115,8 @@ impl Remote {
 
 /// See the module's documentation.
 ///
-/// First comes what each fork uses, at offsets that fit into a byte of an instruction: with others a fork takes a
-/// tenth longer.
+/// First comes what each fork uses of its owner's part of the row, at offsets that fit into a byte of an
+/// instruction: with others a fork takes a tenth longer. (The boundary and the node lie further up.)
 #[repr(C)]
 pub(crate) struct Worker {
     pub(crate) remote: Remote,

@@ -270,6 +270,24 @@ fn loom_a_coroutine_finds_its_forks_again_on_another_worker() {
     explore(2, || left_and_found_again(true));
 }
 
+/// A thief looks into a fork and does not want it. What it has looked at is not written over before.
+#[test]
+fn loom_a_fork_that_nobody_wants_is_looked_at_before_its_end() {
+    explore(3, || {
+        let yard = Yard::<1>::new();
+        let thief = spawn(move || {
+            let wanted = |_| yard.frame(0).body.get() == 0;
+            yard.forks.steal(wanted, |fork| yard.take(fork))
+        });
+        for _ in 0..2 {
+            yard.push(0);
+            assert!(yard.end_join(0));
+        }
+        assert!(!thief.join().unwrap());
+        Yard::end(yard);
+    });
+}
+
 /// The owner gives the oldest one away when it is asked; a thief takes by force at the same time.
 #[test]
 fn loom_a_fork_is_given_or_stolen() {
