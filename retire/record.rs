@@ -39,7 +39,6 @@ use std::mem::{ManuallyDrop, offset_of};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// What a panic carried.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
@@ -203,8 +202,7 @@ pub(crate) struct Record {
     references: AtomicU32,
     pub(crate) wait: WaitWord,
     pub(crate) join: JoinWord,
-    /// 0 until somebody asks: most are never asked. Not of the shim, as nothing depends on it.
-    id: AtomicU64,
+    id: u64,
     pub(crate) link: AtomicPtr<Record>,
     pub(crate) place: AtomicUsize,
     pub(in crate::retire) extras: AtomicPtr<Extras>,
@@ -320,6 +318,7 @@ fn drop_extras(extras: *mut Extras) {
 pub(crate) struct Birth {
     pub(crate) parent: *const Node,
     pub(crate) restriction: Restriction,
+    pub(crate) id: u64,
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) traits: Traits,
     pub(crate) extras: Option<Box<Extras>>,
@@ -351,7 +350,7 @@ impl Record {
             references: AtomicU32::new(if birth.detached { 1 } else { 2 }),
             wait: WaitWord::new(),
             join: JoinWord::new(birth.detached),
-            id: AtomicU64::new(0),
+            id: birth.id,
             link: AtomicPtr::new(ptr::null_mut()),
             place: AtomicUsize::new(0),
             extras: AtomicPtr::new(birth.extras.map_or(ptr::null_mut(), Box::into_raw)),
@@ -369,16 +368,9 @@ impl Record {
         cell.cast()
     }
 
-    /// No two records of a process have the same. May be asked for in a signal handler.
+    #[inline]
     pub(crate) fn id(&self) -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let id = self.id.load(Ordering::Relaxed);
-        if id != 0 {
-            return id;
-        }
-        let new = NEXT.fetch_add(1, Ordering::Relaxed);
-        let first = self.id.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
-        first.map_or_else(|other| other, |_| new)
+        self.id
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -423,7 +415,7 @@ impl Record {
         debug_assert!(
             self.phase().may_become(next),
             "task {} cannot go from {:?} to {next:?}",
-            self.id(),
+            self.id,
             self.phase()
         );
         // Release, for one who claims it: the place was written before.

@@ -323,8 +323,8 @@ impl<T> ScopedTask<'_, T> {
         self.claim.as_ref().is_some_and(|claim| claim.record().join.is_done())
     }
 
-    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load, and
-    /// an atomic addition when it is first asked for; does not suspend.
+    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load; does not
+    /// suspend.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();

@@ -283,7 +283,7 @@ impl<T> LocalTask<T> {
         self.task.detach();
     }
 
-    /// The task's identity. A load, and an atomic addition when it is first asked for; does not suspend.
+    /// The task's identity. A load; does not suspend.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();

@@ -275,7 +275,7 @@ impl Unparker {
         }
     }
 
-    /// The identity of the task. A load, and an atomic addition when it is first asked for; does not suspend.
+    /// The identity of the task. A load; does not suspend.
     pub fn id(&self) -> TaskId {
         TaskId(self.record().id())
     }

@@ -23,7 +23,7 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll};
 
-/// The identity of a task: no two tasks of a process have the same. Their order says nothing.
+/// The identity of a task: no two tasks of a process have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct TaskId(pub(crate) u64);
 
@@ -374,8 +374,8 @@ impl<T> Task<T> {
         }
     }
 
-    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load, and
-    /// an atomic addition when it is first asked for; does not suspend.
+    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load; does not
+    /// suspend.
     pub fn id(&self) -> TaskId {
         TaskId(self.record().id())
     }

@@ -5,7 +5,7 @@ use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
 use crate::retire::tree::{Node, Restriction};
 use crate::scheduler::shared::Shared;
-use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::{Worker, fetch_ids};
 use std::panic::Location;
 use std::ptr::NonNull;
 
@@ -81,6 +81,7 @@ impl Worker {
         let birth = Birth {
             parent,
             restriction,
+            id: self.next_id(),
             spawned_at: terms.spawned_at,
             traits: terms.traits.under(restriction),
             extras: terms.extras,
@@ -117,6 +118,7 @@ impl Shared {
         let birth = Birth {
             parent: &raw const self.root.node,
             restriction: Restriction::None,
+            id: fetch_ids(1),
             spawned_at: terms.spawned_at,
             traits: terms.traits,
             extras: terms.extras,

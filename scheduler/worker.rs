@@ -37,6 +37,8 @@ pub(crate) type Strand = Coroutine<Worker>;
 const WARM_STACKS: usize = 64;
 /// Scheduling decisions between two that serve those first who come last.
 const PERIOD: u32 = 60;
+/// Ids are fetched from the global counter in blocks.
+const ID_BLOCK: u64 = 1024;
 
 /// A number that one thread writes and anybody reads.
 #[derive(Default)]
@@ -167,6 +169,9 @@ pub(crate) struct Worker {
     pub(crate) next_turn: Cell<Turn>,
     /// Times that a task would have given way unasked.
     pub(crate) offers: Cell<u32>,
+    /// The next id, and the end of the block.
+    next_id: Cell<u64>,
+    ids_end: Cell<u64>,
     random: Cell<u64>,
 }
 
@@ -216,6 +221,8 @@ impl Worker {
             turn: Cell::new(0),
             next_turn: Cell::new(Turn::Ready),
             offers: Cell::new(0),
+            next_id: Cell::new(0),
+            ids_end: Cell::new(0),
             random: Cell::new(shim::entropy() | 1),
         }
     }
@@ -298,6 +305,17 @@ impl Worker {
     pub(crate) fn serve_owed(&self) {
         self.tick.set(PERIOD);
         self.housekeeping();
+    }
+
+    #[inline]
+    pub(crate) fn next_id(&self) -> u64 {
+        let mut next = self.next_id.get();
+        if next == self.ids_end.get() {
+            next = fetch_ids(ID_BLOCK);
+            self.ids_end.set(next + ID_BLOCK);
+        }
+        self.next_id.set(next + 1);
+        next
     }
 
     /// A number for choices that need no quality (xorshift64*, Vigna 2016).
@@ -390,4 +408,10 @@ pub(crate) fn task_of(node: *const Node) -> Option<NonNull<Record>> {
         NodeKind::Scope => Some(unsafe { (*node.cast::<ScopeFrame>()).owner() }),
         NodeKind::Root => None,
     }
+}
+
+/// Takes `n` ids from the process's counter.
+pub(crate) fn fetch_ids(n: u64) -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(n, Ordering::Relaxed)
 }

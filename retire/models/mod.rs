@@ -44,6 +44,7 @@ fn make_record<T>(
     let birth = Birth {
         restriction: Restriction::None,
         parent,
+        id: 1,
         spawned_at: Location::caller(),
         traits,
         extras: None,
