@@ -47,8 +47,10 @@ use crate::scheduler::worker::Worker;
 ///
 /// # Panics
 /// With the panic of `a`, else with that of `b`, after both have ended. On a thread that is not a worker's.
-// Always: out of line, what `b` captures would be moved twice, which costs as much as the fork.
-#[inline(always)]
+// Always: out of line, what `b` captures would be moved twice, which costs as much as the fork. But not where
+// nothing is optimised: the caller's frame would hold the locals of all its joins at once, kilobytes of them.
+#[cfg_attr(debug_assertions, inline(never))]
+#[cfg_attr(not(debug_assertions), inline(always))]
 #[track_caller]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where

@@ -3,9 +3,12 @@
 use crate::common::{panic_of, scaled, with, with_each};
 use crate::{fib, spin_until};
 use cygnet::coroutine::Coroutine;
-use cygnet::{join, no_suspend, scope, spawn, task, yield_now};
+use cygnet::{join, no_suspend, park, scope, spawn, spawn_migratable, task, unparker, yield_now};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::thread::{ThreadId, current};
+use std::time::Duration;
 
 #[test]
 fn outside_a_runtime_it_panics_with_a_sentence() {
@@ -133,5 +136,61 @@ fn a_bare_coroutine_is_not_left_in_the_middle_of_a_join() {
             assert_eq!(fib(15), 610);
             assert!(coroutine.resume(()).unwrap().returned().is_some());
         });
+    });
+}
+
+#[test]
+fn open_forks_go_along_with_a_task_that_changes_workers() {
+    const DEPTH: usize = 5;
+
+    #[inline(never)]
+    fn thread() -> ThreadId {
+        current().id()
+    }
+
+    /// Parks in the midst of so many joins, until it goes on elsewhere.
+    fn nested(depth: usize, called: &AtomicUsize, moved: &AtomicUsize) {
+        if depth == 0 {
+            let start = thread();
+            for _ in 0..20 {
+                let me = unparker();
+                spawn(move || {
+                    me.unpark();
+                    // Another worker gets a processor, and finds it in this one's deque.
+                    std::thread::sleep(Duration::from_micros(20));
+                })
+                .detach();
+                park().unwrap();
+                if thread() != start {
+                    moved.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+            }
+            return;
+        }
+        let count = || called.fetch_add(1, Ordering::Relaxed);
+        join(|| nested(depth - 1, called, moved), count);
+        // And the row is in order where it has come to.
+        join(count, || join(count, count));
+    }
+
+    with(&[2, 3, 8], |rt| {
+        let moved = Arc::new(AtomicUsize::new(0));
+        // Bounded by the watchdog.
+        while moved.load(Ordering::Relaxed) < scaled(50) {
+            let called = Arc::new(AtomicUsize::new(0));
+            rt.block_on(|| {
+                let tasks = (0..20).map(|_| {
+                    let (called, moved) = (called.clone(), moved.clone());
+                    let body = move || nested(DEPTH, &called, &moved);
+                    // SAFETY: over its suspensions it holds numbers and references to atomics, and it reads the
+                    // thread's identity in a function of its own.
+                    unsafe { spawn_migratable(body) }
+                });
+                let tasks: Vec<_> = tasks.collect();
+                tasks.into_iter().for_each(|task| task.join().unwrap());
+            });
+            assert_eq!(called.load(Ordering::Relaxed), 20 * DEPTH * 4);
+        }
     });
 }
