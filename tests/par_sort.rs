@@ -258,8 +258,10 @@ fn a_sort_that_is_cut_unevenly_goes_no_deeper_with_two_workers_where_the_stack_i
             })
         })
     });
-    // A few forks may be open.
-    assert!(depths[1] < depths[0] * 3 / 2, "{depths:?}");
+    // A few forks may be open, whose frames are large where nothing is optimised. (Without a bound it is twice as
+    // deep, there four times.)
+    let halves = if cfg!(debug_assertions) { 4 } else { 3 };
+    assert!(depths[1] * 2 < depths[0] * halves, "{depths:?}");
 }
 
 #[test]
