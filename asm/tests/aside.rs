@@ -68,7 +68,7 @@ fn the_stack_of_a_call_aside_is_aligned() {
         // SAFETY: the caller passes a place for it.
         unsafe { argument.cast::<usize>().write(address) };
     }
-    let mut address = 1;
+    let mut address = 1usize;
     // SAFETY: as it expects.
     unsafe { call_aside(look, (&raw mut address).cast()) };
     assert_eq!(address % 16, 0);
