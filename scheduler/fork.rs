@@ -71,7 +71,8 @@ struct Public {
     pin: Option<Pin>,
 }
 
-// SAFETY: node and call never change; for `public` see the module's documentation.
+// SAFETY: node and call never change; the link is shared by the protocol of the row (`forks`), `public` by that in
+// the module's documentation.
 unsafe impl Sync for Fork {}
 
 // SAFETY: the first field of a struct in C's layout.

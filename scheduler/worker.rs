@@ -84,7 +84,7 @@ pub(crate) struct Counters {
 }
 
 /// The part of a worker that others may touch.
-#[repr(C)] // see there
+#[repr(C)] // see `Worker`
 pub(crate) struct Remote {
     pub(crate) forks: Forks<Fork>,
     pub(crate) front: Front,

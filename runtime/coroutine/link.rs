@@ -240,7 +240,7 @@ impl Link {
     /// Panics unless the caller is the body and may leave its stack suspended.
     #[inline(always)]
     pub(super) fn assert_may_suspend(&self) {
-        // The node is guarded as long as it is not forbidden in a panic alone.
+        // What is rare (it is unwound, or was resumed on a panicking thread) guards the node: `set_suspension`.
         if thread::panicking() || !ptr::eq(current::innermost(), self) || !self.node.is_free() {
             self.assert_may_suspend_all_the_same();
         }

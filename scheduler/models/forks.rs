@@ -182,37 +182,29 @@ fn loom_a_public_fork_is_not_hidden_by_one_that_a_thief_is_after() {
     explore(3, || one_public_and_one_sought(true));
 }
 
-/// One join after the other, in the same frame and at the same address: a thief that comes late takes the
-/// fork that is there.
-#[test]
-fn loom_a_frame_is_used_again() {
-    explore(3, || {
-        let yard = Yard::<1>::new();
-        let thief = spawn(move || usize::from(yard.steal()) + usize::from(yard.steal()));
-        let mut taken = 0;
-        for _ in 0..2 {
-            yard.push(0);
-            taken += usize::from(!yard.end_join(0));
-        }
-        assert_eq!(thief.join().unwrap(), taken);
-        Yard::end(yard);
-    });
+/// One join after the other, in these frames, and a thief that comes so often.
+fn one_join_after_the_other<const N: usize>(frames: &'static [usize], steals: usize) {
+    let yard = Yard::<N>::new();
+    let thief = spawn(move || (0..steals).filter(|_| yard.steal()).count());
+    let mut taken = 0;
+    for &fork in frames {
+        yard.push(fork);
+        taken += usize::from(!yard.end_join(fork));
+    }
+    assert_eq!(thief.join().unwrap(), taken);
+    Yard::end(yard);
 }
 
-/// The same in two frames that take turns: the link of the bottom to the one that the thief has seen is stale.
+/// The same address: a thief that comes late takes the fork that is there.
+#[test]
+fn loom_a_frame_is_used_again() {
+    explore(3, || one_join_after_the_other::<1>(&[0, 0], 2));
+}
+
+/// The link of the bottom to the fork that the thief has seen is stale.
 #[test]
 fn loom_a_stale_link_is_not_followed() {
-    explore(3, || {
-        let yard = Yard::<2>::new();
-        let thief = spawn(move || usize::from(yard.steal()));
-        let mut taken = 0;
-        for fork in [0, 1, 0] {
-            yard.push(fork);
-            taken += usize::from(!yard.end_join(fork));
-        }
-        assert_eq!(thief.join().unwrap(), taken);
-        Yard::end(yard);
-    });
+    explore(3, || one_join_after_the_other::<2>(&[0, 1, 0], 1));
 }
 
 #[test]

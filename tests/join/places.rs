@@ -174,7 +174,7 @@ fn open_forks_go_along_with_a_task_that_changes_workers() {
         join(count, || join(count, count));
     }
 
-    with(&[2, 3, 8], |rt| {
+    with(&[2, 3, 8, 64], |rt| {
         let moved = Arc::new(AtomicUsize::new(0));
         // Bounded by the watchdog.
         while moved.load(Ordering::Relaxed) < scaled(50) {
