@@ -41,7 +41,8 @@
 //! | call what blocks | [`blocking()`], [`spawn_blocking`] |
 //! | carry values along | [`TaskLocal`] |
 //! | switch by hand, without workers | [`coroutine::Coroutine`] |
-//! | look | [`Metrics`], [`is_cancelled`], [`current_id`] |
+//! | cancel | [`Task::cancel`], [`CancelHandle`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`Cancelled::unwind`] |
+//! | look | [`Metrics`], [`current_id`] |
 //!
 //! # The thread rule
 //!
@@ -88,11 +89,11 @@
 //! # Cancellation is a value
 //!
 //! Every other call that can suspend returns a `Result` whose error is, or includes, [`Cancelled`];
-//! `?` passes it on. Dropping a [`Task`] cancels it: if it has not started it never does, else its
-//! present wait and each later one return the error. Dropping the [`Runtime`] does so to all its
-//! tasks. Nothing is unwound or freed under a running task, and a task that ignores the error runs
-//! on. In this version a cancellation does not reach a task's children, but for one that it has called
-//! in a [join](Task::join).
+//! `?` passes it on. Who cancels a task cancels all its descendants: those that have not started never
+//! do, and of the others the present wait and each later one return the error, which says [why](Reason)
+//! and from where. Dropping a [`Task`] does so, [`Task::cancel`] with a reason, a [`CancelHandle`] from
+//! anywhere, and dropping the [`Runtime`] to all its tasks. Nothing is unwound or freed under a running
+//! task, and a task that ignores the error runs on; [`ignore_cancellation`] puts it off.
 //!
 //! # Platforms
 //!

@@ -5,9 +5,12 @@
 //! records come home.
 
 mod alt_stack;
+pub(crate) mod branch;
+pub(crate) mod cause;
 pub(crate) mod chain;
 pub(crate) mod context;
 pub(crate) mod coroutine;
+pub(crate) mod extras;
 mod guard;
 pub(crate) mod join;
 pub(crate) mod memory;

@@ -5,9 +5,8 @@
 //! A record outlives its task. The captures live in it until the start; the outcome from the end of
 //! the closure until the handle takes it, or until it is clear that nobody will. The record itself
 //! goes when the last reference does. References are held by: the task itself from its spawn to its
-//! end (the *run* reference, which moves from queue to worker), its handle, every `Unparker`, every
-//! stale entry of a public queue or a local one, and the link (`called`, in the extras) of a task that
-//! has called this one in place or forked it, with a canceller that follows it (scheduler/cancel.rs).
+//! end (the *run* reference, which moves from queue to worker), its handle, every `Unparker`, and every
+//! stale entry of a public queue or a local one.
 //!
 //! # Who may touch what
 //!
@@ -19,18 +18,19 @@
 //! | place, in a front | spawner and thieves of that front: the index, or that it has left | the same |
 //! | place, started | home: the coroutine | its waker |
 //! | place, ended | the worker where it ended: its retire queue | who drops the last reference |
-//! | extras | spawner; then whoever runs the task; `called` under its lock | the same; for the name, anybody |
+//! | extras (of the node) | spawner; then whoever runs the task; its branch as `branch` says | the same; for the name, anybody |
 //! | stored | home | home |
 //! | at_home | home | home, forks of the task |
 //! | disposed | who drops an outcome that nobody takes, once | the same |
 //! | payload | spawner; the claimant; after DONE the owner of the result | |
 
+use crate::retire::cause::Cause;
+use crate::retire::extras::Extras;
 use crate::retire::join::JoinWord;
 use crate::retire::record_pool::class_of;
 use crate::retire::stack::StackExhausted;
 use crate::retire::tree::{NOBODY, Node, NodeKind, Restriction};
 use crate::retire::wait::WaitWord;
-use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::alloc::Layout;
 use std::any::Any;
@@ -46,10 +46,26 @@ pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 /// Why a task has no value.
 pub(crate) enum Failure {
     Panicked(Payload),
-    /// Cancelled, or the runtime ended, before the closure was called.
-    NotStarted,
+    /// Cancelled before the closure was called.
+    NotStarted(Arc<Cause>),
+    /// It has left its closure by an unwinding that is no panic.
+    Unwound(Arc<Cause>),
     /// Every stack is held by a task that waits for another one, and there is none for this.
     NoStack(StackExhausted),
+}
+
+/// The payload of an unwinding that ends a cancelled task without a panic.
+pub(crate) struct Unwound(pub(crate) Arc<Cause>);
+
+impl From<Payload> for Failure {
+    #[cold]
+    #[inline(never)]
+    fn from(payload: Payload) -> Failure {
+        match payload.downcast::<Unwound>() {
+            Ok(unwound) => Failure::Unwound(unwound.0),
+            Err(payload) => Failure::Panicked(payload),
+        }
+    }
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -144,8 +160,8 @@ pub(crate) struct Traits {
     pub(crate) migratable: bool,
     /// The class of stack it asked for; 0 is the runtime's own.
     pub(crate) stack_class: u8,
-    /// Stands for a fork: the task that forked waits for it as if it had called it.
-    pub(crate) forked: bool,
+    /// The task below it in the tree waits for it as if it had called it: it starts in any case.
+    pub(crate) called: bool,
 }
 
 impl Traits {
@@ -160,22 +176,6 @@ impl Traits {
     pub(crate) fn needs_own_stack(self) -> bool {
         // One comparison.
         u16::from_le_bytes([self.migratable as u8, self.stack_class]) != 0
-    }
-}
-
-/// What most tasks never have.
-pub(crate) struct Extras {
-    pub(crate) name: Option<Box<str>>,
-    /// The innermost binding of task-locals; owned by whoever runs the task.
-    pub(crate) locals: UnsafeCell<Option<Arc<dyn Any + Send + Sync>>>,
-    /// The child that it has called in place and those that stand for its forks, once they have waited:
-    /// counted references.
-    pub(crate) called: Mutex<Vec<NonNull<Record>>>,
-}
-
-impl Default for Extras {
-    fn default() -> Extras {
-        Extras { name: None, locals: UnsafeCell::new(None), called: Mutex::new(Vec::new()) }
     }
 }
 
@@ -205,7 +205,6 @@ pub(crate) struct Record {
     id: u64,
     pub(crate) link: AtomicPtr<Record>,
     pub(crate) place: AtomicUsize,
-    pub(in crate::retire) extras: AtomicPtr<Extras>,
     pub(crate) spawned_at: &'static Location<'static>,
     phase: AtomicU8,
     /// The outcome was dropped at the end of the closure, as nobody could take it any more.
@@ -253,7 +252,7 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
     unsafe fn run(record: NonNull<Record>) {
         // SAFETY: the caller has claimed the task, so the closure is there and read out once.
         let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
-        let outcome = catch_unwind(AssertUnwindSafe(closure)).map_err(Failure::Panicked);
+        let outcome = catch_unwind(AssertUnwindSafe(closure)).map_err(Failure::from);
         // SAFETY: the closure is gone; we still have the claim.
         unsafe { Self::store(record, outcome) };
     }
@@ -303,13 +302,15 @@ pub(crate) fn drop_payload(payload: Payload) {
 }
 
 /// Drops the extras of a record that has ended.
+///
+/// # Safety
+/// As for [`Extras::end`].
 #[cold]
 #[inline(never)]
-fn drop_extras(extras: *mut Extras) {
-    // SAFETY: made by Box::into_raw, freed once, at the record's end.
-    let extras = unsafe { Box::from_raw(extras) };
+unsafe fn end_extras(extras: NonNull<Extras>) {
     // A binding of a task-local may be a user's type whose destructor panics.
-    if let Some(payload) = quietly(|| drop(extras)) {
+    // SAFETY: passed on.
+    if let Some(payload) = quietly(|| unsafe { Extras::end(extras) }) {
         drop_payload(payload);
     }
 }
@@ -345,7 +346,8 @@ impl Record {
     ) -> NonNull<Record> {
         let record = Record {
             node: Node::new(NodeKind::Task, birth.parent, NOBODY)
-                .with_restriction(birth.restriction),
+                .with_restriction(birth.restriction)
+                .with_extras(birth.extras),
             operations: const { &Cell::<F, T>::OPERATIONS },
             references: AtomicU32::new(if birth.detached { 1 } else { 2 }),
             wait: WaitWord::new(),
@@ -353,7 +355,6 @@ impl Record {
             id: birth.id,
             link: AtomicPtr::new(ptr::null_mut()),
             place: AtomicUsize::new(0),
-            extras: AtomicPtr::new(birth.extras.map_or(ptr::null_mut(), Box::into_raw)),
             spawned_at: birth.spawned_at,
             phase: AtomicU8::new(Phase::Created as u8),
             disposed: AtomicBool::new(false),
@@ -379,29 +380,7 @@ impl Record {
 
     #[inline]
     pub(crate) fn extras(&self) -> Option<&Extras> {
-        let extras = self.extras.load(Ordering::Acquire);
-        // SAFETY: set once, to a box that lives until the record is freed.
-        unsafe { extras.as_ref() }
-    }
-
-    /// The extras, made at first use. For whoever runs the task, or a fork of it.
-    #[cold]
-    pub(crate) fn extras_or_new(&self) -> &Extras {
-        if self.extras.load(Ordering::Relaxed).is_null() {
-            let fresh = Box::into_raw(Box::<Extras>::default());
-            let (null, release) = (ptr::null_mut(), Ordering::Release);
-            if self.extras.compare_exchange(null, fresh, release, Ordering::Relaxed).is_err() {
-                // SAFETY: made above, and known to nobody else.
-                drop(unsafe { Box::from_raw(fresh) });
-            }
-        }
-        self.extras().expect("made above")
-    }
-
-    /// Whether the task below it in the tree waits for it as for a function that it has called.
-    #[inline]
-    pub(crate) fn has_caller(&self) -> bool {
-        self.traits.forked || self.at_home.get() == JoinedAtHome::Called
+        self.node.extras()
     }
 
     #[inline]
@@ -538,9 +517,9 @@ impl Record {
     pub(crate) unsafe fn end(this: NonNull<Record>) -> &'static Operations {
         // SAFETY: alive until this call.
         let record = unsafe { this.as_ref() };
-        let extras = record.extras.load(Ordering::Relaxed);
-        if !extras.is_null() {
-            drop_extras(extras);
+        if let Some(extras) = record.node.take_extras() {
+            // SAFETY: nobody uses them any more, but for a walk that may be on its way.
+            unsafe { end_extras(extras) };
         }
         // SAFETY: passed on.
         unsafe { Record::end_bare(this) }

@@ -25,16 +25,27 @@
 //! what follows the end of its parent. An increment needs no order of its own, since the spawner is itself
 //! counted (or is the owner), but for a root, which takes tasks from strangers: there it is `AcqRel`
 //! too, and one that comes after the closing sees the flag that was set before it.
+//!
+//! # Cancellation
+//!
+//! CANCELLED is set once, by whoever cancels the node or the walk that comes down from an ancestor
+//! (`branch`), and stays. IGNORED is set and cleared by the task that runs in the node. A node is cancelled
+//! *in effect* if it has the one and not the other. A node that is **linked** to its parent is found by every
+//! walk, so its own word says all there is to say; for others, ask the parent too, unless the node ignores
+//! what comes from there ([`Node::verdict`]).
 
+use crate::retire::extras::Extras;
 use crate::shim::Cell;
-use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use crate::shim::load_in_total_order;
 use std::hint::cold_path;
+use std::ptr;
 
 /// Offset of the atomic share of an open node.
 const BIAS: u32 = 1 << 28;
 const CANCELLED: u32 = 1 << 31;
 const WAITING: u32 = 1 << 30;
-/// Reserved for a subtree that is shielded from cancellation.
+/// The task that runs in the node ignores its cancellation, and no walk goes further down.
 const IGNORED: u32 = 1 << 29;
 const COUNT: u32 = IGNORED - 1;
 /// Local share at which it is folded into the word before it could overflow.
@@ -83,6 +94,26 @@ pub(crate) enum Release {
     Last,
 }
 
+/// What the cancellation of a node came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cancel {
+    /// The caller has cancelled it, and sees to what is below.
+    First,
+    /// It ignores cancellation at present; whoever ends that sees to what is below.
+    Deferred,
+    /// Another was first.
+    Already,
+}
+
+/// What a node says to the question whether it is cancelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    Cancelled,
+    NotCancelled,
+    /// It is so if its parent is.
+    AskParent,
+}
+
 /// State word of a node: CANCELLED | WAITING | IGNORED | count of children.
 pub(crate) struct TreeWord(AtomicU32);
 
@@ -92,14 +123,51 @@ impl TreeWord {
         TreeWord(AtomicU32::new(BIAS))
     }
 
-    /// Marks the node cancelled; true for the first call.
-    pub(crate) fn set_cancelled(&self) -> bool {
-        self.0.fetch_or(CANCELLED, Ordering::AcqRel) & CANCELLED == 0
+    /// Marks the node cancelled. In the total order, as what the caller looks at next is.
+    #[inline]
+    pub(crate) fn cancel(&self) -> Cancel {
+        let before = self.0.fetch_or(CANCELLED, Ordering::SeqCst);
+        if before & CANCELLED != 0 {
+            Cancel::Already
+        } else if before & IGNORED != 0 {
+            Cancel::Deferred
+        } else {
+            Cancel::First
+        }
     }
 
-    #[cfg(test)]
-    pub(crate) fn is_cancelled(&self) -> bool {
+    /// Whether the node has been cancelled, in effect or not. One load.
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
         self.0.load(Ordering::Acquire) & CANCELLED != 0
+    }
+
+    /// Whether the node is cancelled in effect, for one who has just announced something with an update in
+    /// the total order.
+    #[inline]
+    pub(crate) fn is_cancelled_in_total_order(&self) -> bool {
+        load_in_total_order(&self.0) & (CANCELLED | IGNORED) == CANCELLED
+    }
+
+    /// Begins to ignore cancellation; false if the node is cancelled already. For the task that runs in it,
+    /// and does not do so yet.
+    pub(crate) fn ignore(&self) -> bool {
+        let begin = |word: u32| (word & CANCELLED == 0).then_some(word | IGNORED);
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, begin);
+        debug_assert!(before.is_err() || before.is_ok_and(|word| word & IGNORED == 0));
+        before.is_ok()
+    }
+
+    /// Whether the node ignores cancellation.
+    pub(crate) fn is_ignoring(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & IGNORED != 0
+    }
+
+    /// Ends that; true if the node was cancelled meanwhile, and the caller sees to what is below.
+    pub(crate) fn stop_ignoring(&self) -> bool {
+        let before = self.0.fetch_and(!IGNORED, Ordering::SeqCst);
+        debug_assert!(before & IGNORED != 0, "nothing was ignored");
+        before & CANCELLED != 0
     }
 
     fn add_child(&self) {
@@ -163,7 +231,13 @@ pub(crate) struct Node {
     home: AtomicU32,
     pub(crate) kind: NodeKind,
     pub(crate) restriction: Restriction,
+    /// The node is in its parent's list of those whom a walk reaches (`branch`), and so on up to the root.
+    linked: AtomicBool,
+    /// How often somebody has had to ask its ancestors; nobody minds if some are not counted.
+    asked: AtomicU8,
     pub(crate) parent: *const Node,
+    /// What most nodes never have.
+    pub(in crate::retire) extras: AtomicPtr<Extras>,
 }
 
 // SAFETY: every field but `local` is atomic or never changes after construction; `local` is
@@ -183,7 +257,20 @@ impl Node {
             home: AtomicU32::new(home),
             kind,
             restriction: Restriction::None,
+            // A root has nobody above it.
+            linked: AtomicBool::new(kind == NodeKind::Root),
+            asked: AtomicU8::new(0),
             parent,
+            extras: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// The same with extras.
+    #[inline]
+    pub(crate) fn with_extras(self, extras: Option<Box<Extras>>) -> Self {
+        match extras {
+            Some(extras) => Node { extras: AtomicPtr::new(Box::into_raw(extras)), ..self },
+            None => self,
         }
     }
 
@@ -193,8 +280,83 @@ impl Node {
         Node { restriction, ..self }
     }
 
+    #[inline]
     pub(crate) fn word(&self) -> &TreeWord {
         &self.word
+    }
+
+    /// What the node says to the question whether it is cancelled in effect.
+    #[inline(always)]
+    pub(crate) fn verdict(&self) -> Verdict {
+        // In this order: whoever links the node marks it first, if its parent is cancelled.
+        let linked = self.linked.load(Ordering::Acquire);
+        match self.word.0.load(Ordering::Acquire) & (CANCELLED | IGNORED) {
+            0 if linked => Verdict::NotCancelled,
+            0 => Verdict::AskParent,
+            CANCELLED => Verdict::Cancelled,
+            _ => Verdict::NotCancelled,
+        }
+    }
+
+    /// Counts that the ancestors are asked; how often that was so before.
+    #[inline]
+    pub(crate) fn asks(&self) -> u8 {
+        let before = self.asked.load(Ordering::Relaxed);
+        self.asked.store(before.saturating_add(1), Ordering::Relaxed);
+        before
+    }
+
+    /// Whether every walk from an ancestor finds the node.
+    #[inline]
+    pub(crate) fn is_linked(&self) -> bool {
+        self.linked.load(Ordering::Acquire)
+    }
+
+    /// For `branch`, under the lock of the parent's list.
+    pub(in crate::retire) fn set_linked(&self, linked: bool) {
+        self.linked.store(linked, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn extras(&self) -> Option<&Extras> {
+        let extras = self.extras.load(Ordering::Acquire);
+        // SAFETY: set once, to what lives as long as the node, or as its record.
+        unsafe { extras.as_ref() }
+    }
+
+    /// As `extras`, for one who has just marked the node in the total order.
+    pub(crate) fn extras_in_total_order(&self) -> Option<&Extras> {
+        // SAFETY: as in `extras`.
+        unsafe { load_in_total_order(&self.extras).as_ref() }
+    }
+
+    /// The extras, made at first use. For whoever runs in the node, or in one below it.
+    pub(crate) fn extras_or_new(&self) -> &Extras {
+        match self.extras() {
+            Some(extras) => extras,
+            None => self.new_extras(),
+        }
+    }
+
+    #[cold]
+    fn new_extras(&self) -> &Extras {
+        let fresh = Box::into_raw(Box::new(Extras::new()));
+        let null = ptr::null_mut();
+        // In the total order: what its user announces there is announced by this too.
+        let made = self.extras.compare_exchange(null, fresh, Ordering::SeqCst, Ordering::Acquire);
+        if made.is_err() {
+            // SAFETY: made above, and known to nobody else.
+            drop(unsafe { Box::from_raw(fresh) });
+        }
+        self.extras().expect("made by one of the two")
+    }
+
+    /// Takes the extras from a node that nobody uses any more.
+    #[inline]
+    pub(crate) fn take_extras(&self) -> Option<std::ptr::NonNull<Extras>> {
+        let extras = std::ptr::NonNull::new(self.extras.load(Ordering::Relaxed))?;
+        self.extras.store(ptr::null_mut(), Ordering::Relaxed);
+        Some(extras)
     }
 
     /// Gives the node its home. For the worker that starts the task.
@@ -357,12 +519,46 @@ mod tests {
     #[test]
     fn cancelling_twice_is_told_apart() {
         let n = node();
-        assert!(n.word().set_cancelled());
-        assert!(!n.word().set_cancelled());
-        assert!(n.word().is_cancelled());
+        assert_eq!(n.word().cancel(), Cancel::First);
+        assert_eq!(n.word().cancel(), Cancel::Already);
+        assert!(n.word().is_marked());
         n.add_child(7);
         assert!(!n.close());
         assert_eq!(n.release_child(3), Release::Last);
+    }
+
+    #[test]
+    fn a_node_that_is_not_linked_asks_its_parent_unless_it_knows_by_itself() {
+        let n = node();
+        assert_eq!(n.verdict(), Verdict::AskParent);
+        n.set_linked(true);
+        assert_eq!(n.verdict(), Verdict::NotCancelled);
+        n.set_linked(false);
+        assert_eq!(n.word().cancel(), Cancel::First);
+        assert_eq!(n.verdict(), Verdict::Cancelled);
+    }
+
+    #[test]
+    fn a_cancel_waits_for_the_end_of_the_section_that_ignores_it() {
+        let n = node();
+        assert!(n.word().ignore());
+        assert_eq!(n.verdict(), Verdict::NotCancelled, "what comes from the parent does not count");
+        assert_eq!(n.word().cancel(), Cancel::Deferred);
+        assert_eq!(n.verdict(), Verdict::NotCancelled);
+        assert!(n.word().is_marked() && n.word().is_ignoring());
+        assert!(n.word().stop_ignoring(), "the cancel is delivered now");
+        assert_eq!(n.verdict(), Verdict::Cancelled);
+        assert!(!n.word().ignore(), "a cancel that came first wins");
+        assert_eq!(n.verdict(), Verdict::Cancelled);
+    }
+
+    #[test]
+    fn a_section_without_a_cancel_leaves_no_trace() {
+        let n = node();
+        assert!(n.word().ignore());
+        assert!(!n.word().stop_ignoring());
+        assert_eq!(n.verdict(), Verdict::AskParent);
+        assert!(n.close());
     }
 
     #[test]

@@ -11,38 +11,43 @@
 //!   waiter parked (clears PARKED) or not (sets NOTIFIED, which the waiter must collect before it
 //!   may leave the wait: until then the granter may still touch the record).
 //! * An **unpark** ends a wait of kind `Permit` and is kept as TOKEN otherwise.
-//! * A **cancel** sets CANCELLED for good; if the wait may be cut short it also clears PARKED
-//!   and leaves CUT, so that the waiter knows that no grant woke it and that it must take its
-//!   registration back. If the registration is gone already, a grant is under way, and the
-//!   waiter waits for it (shielded).
+//! * A **cut** ends a wait that may be cut short: it clears PARKED and leaves CUT, so that the waiter knows
+//!   that no grant woke it and that it must take its registration back. If the registration is gone already, a
+//!   grant is under way, and the waiter waits for it (shielded). Who cuts has marked a node of the tree before
+//!   (scheduler/cancel.rs), and the waiter looks at the node when it has published: no word of this kind
+//!   remembers a cancel.
 //!
 //! * A **shield** can be put over a parked wait by its home worker while a guest uses the waiter's
-//!   stack, and taken off again; a cancel that came meanwhile then cuts the wait.
+//!   stack, and taken off again; a cut that came meanwhile (it leaves LATE) is then made.
 //!
-//! No wake is lost: each of the three changes the same word as the waiter's publication, so one of
-//! the two sees the other. Orderings: publishing is `Release` (the waker reads the place where
+//! No wake is lost: a grant and an unpark change the same word as the waiter's publication, so one of
+//! the two sees the other. A cut does so if it finds the waiter parked; if not, then the waiter, which
+//! publishes and then looks at its node, sees the mark that was made before (both in the total order of
+//! SeqCst). Orderings: publishing is `Release` (the waker reads the place where
 //! the waiter's context is), waking is `AcqRel` (what the waker did before is seen by the waiter,
 //! through the queue that carries it home).
 
 use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::shim::load_in_total_order;
 
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
 const TOKEN: u32 = 4;
-const CANCELLED: u32 = 8;
+/// A cut has found the wait shielded.
+const LATE: u32 = 8;
 /// The wait under way may not be cut short.
 const SHIELD: u32 = 16;
 /// The wait under way ends with an unpark.
 const PERMIT: u32 = 32;
-/// A cancel cut the wait short.
+/// The wait was cut short.
 const CUT: u32 = 64;
 
 /// What ends a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WaitKind {
-    /// A grant or a cancel.
+    /// A grant or a cut.
     Grant,
-    /// An unpark or a cancel.
+    /// An unpark or a cut.
     Permit,
     /// A grant, and nothing else.
     Structured,
@@ -55,8 +60,6 @@ pub(crate) enum Publish {
     Parked,
     /// The grant or the permit was there already and has been collected.
     Ready,
-    /// The task is cancelled; nothing was published.
-    Cancelled,
 }
 
 /// What woke a waiter.
@@ -75,16 +78,12 @@ impl WaitWord {
         WaitWord(AtomicU32::new(0))
     }
 
-    /// Publishes a wait. For the waiter only.
+    /// Publishes a wait. For the waiter only, who looks whether it is cancelled before and after.
     #[inline]
     pub(crate) fn publish(&self, kind: WaitKind) -> Publish {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let kept = word & (TOKEN | CANCELLED);
-            // Cancellation beats a ready value, which stays where it is.
-            if word & CANCELLED != 0 && kind != WaitKind::Structured {
-                return Publish::Cancelled;
-            }
+            let kept = word & TOKEN;
             let (new, answer) = match kind {
                 WaitKind::Permit if word & TOKEN != 0 => (kept & !TOKEN, Publish::Ready),
                 WaitKind::Permit => (kept | PARKED | PERMIT, Publish::Parked),
@@ -92,7 +91,8 @@ impl WaitWord {
                 WaitKind::Grant => (kept | PARKED, Publish::Parked),
                 WaitKind::Structured => (kept | PARKED | SHIELD, Publish::Parked),
             };
-            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+            // In the total order, as what the waiter looks at next.
+            match self.0.compare_exchange_weak(word, new, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return answer,
                 Err(now) => word = now,
             }
@@ -126,34 +126,22 @@ impl WaitWord {
         }
     }
 
-    /// Marks the waiter cancelled; true if the caller must put it back to work.
-    pub(crate) fn cancel(&self) -> bool {
-        let mut word = self.0.load(Ordering::Relaxed);
-        loop {
-            let cuts = word & (PARKED | SHIELD) == PARKED;
-            let new = if cuts { (word & !PARKED) | CANCELLED | CUT } else { word | CANCELLED };
+    /// Cuts the present wait short, if it may be; true if the caller must put the waiter back to work. In
+    /// the total order, after what the caller has announced before.
+    pub(crate) fn cut(&self) -> bool {
+        let mut word = load_in_total_order(&self.0);
+        while word & PARKED != 0 && word & LATE == 0 {
+            let cuts = word & SHIELD == 0;
+            let new = if cuts { (word & !PARKED) | CUT } else { word | LATE };
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return cuts,
-                Err(now) => word = now,
-            }
-        }
-    }
-
-    /// Cuts the present wait short without marking the waiter, for a runtime that ends; true if
-    /// the caller must put it back to work.
-    pub(crate) fn cut(&self) -> bool {
-        let mut word = self.0.load(Ordering::Relaxed);
-        while word & (PARKED | SHIELD) == PARKED {
-            let new = (word & !PARKED) | CUT;
-            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return true,
                 Err(now) => word = now,
             }
         }
         false
     }
 
-    /// Keeps a parked waiter from being woken by a cancel; says whether that is new, or nothing if the
+    /// Keeps a parked waiter from being woken by a cut; says whether that is new, or nothing if the
     /// waiter is not parked any more.
     ///
     /// For its home worker, which wants to use the waiter's stack meanwhile. A grant must be out of
@@ -174,13 +162,13 @@ impl WaitWord {
         None
     }
 
-    /// Takes the shield from a wait that had none of its own; true if a cancel came meanwhile, has now
-    /// cut the wait short, and the caller must put the waiter back to work.
+    /// Takes the shield from a wait that had none of its own; true if a cut came meanwhile, has now been
+    /// made, and the caller must put the waiter back to work.
     pub(crate) fn unshield(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & PARKED != 0 {
-            let cuts = word & CANCELLED != 0;
-            let bare = word & !SHIELD;
+            let cuts = word & LATE != 0;
+            let bare = word & !(SHIELD | LATE);
             let new = if cuts { (bare & !PARKED) | CUT } else { bare };
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return cuts,
@@ -208,11 +196,6 @@ impl WaitWord {
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
         self.0.load(Ordering::Relaxed) & NOTIFIED != 0
-    }
-
-    #[inline]
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & CANCELLED != 0
     }
 }
 
@@ -256,32 +239,37 @@ mod tests {
     }
 
     #[test]
-    fn a_cancel_cuts_a_wait_and_beats_a_ready_permit() {
+    fn a_cut_ends_a_wait_once_and_leaves_the_next_one_alone() {
         let w = WaitWord::new();
+        assert!(!w.cut(), "nobody waits");
         assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
-        assert!(w.cancel());
+        assert!(w.cut());
+        assert!(!w.cut());
         assert_eq!(w.woken(), Woken::Cut);
         assert!(!w.unpark());
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Cancelled);
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Ready, "the permit is kept");
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
+        assert!(w.unpark());
+        assert_eq!(w.woken(), Woken::Granted);
     }
 
     #[test]
-    fn a_cancel_does_not_cut_a_structured_wait() {
+    fn a_structured_wait_is_not_cut() {
         let w = WaitWord::new();
         assert_eq!(w.publish(WaitKind::Structured), Publish::Parked);
-        assert!(!w.cancel());
+        assert!(!w.cut());
         assert!(w.grant());
         assert_eq!(w.woken(), Woken::Granted);
-        assert_eq!(w.publish(WaitKind::Grant), Publish::Cancelled);
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked, "nor is the next one");
     }
 
     #[test]
-    fn a_cancel_under_a_shield_cuts_when_the_shield_is_taken_off() {
+    fn a_cut_under_a_shield_is_made_when_the_shield_is_taken_off() {
         let w = WaitWord::new();
         assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
         assert_eq!(w.shield(), Some(true));
         assert_eq!(w.shield(), Some(false));
-        assert!(!w.cancel());
+        assert!(!w.cut());
         assert!(!w.cut());
         assert!(w.unshield());
         assert_eq!(w.woken(), Woken::Cut);
@@ -309,7 +297,7 @@ mod tests {
     fn a_grant_that_comes_after_the_cut_is_collected_by_a_structured_wait() {
         let w = WaitWord::new();
         assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
-        assert!(w.cancel());
+        assert!(w.cut());
         assert!(!w.grant());
         assert_eq!(w.publish(WaitKind::Structured), Publish::Ready);
     }
@@ -320,25 +308,25 @@ mod models {
     use super::*;
     use crate::shim::{Arc, thread};
 
-    /// Exactly one party wakes a shielded waiter that is cancelled at any moment.
+    /// Exactly one party wakes a shielded waiter whose wait is cut at any moment.
     #[test]
-    fn loom_a_cancel_and_a_shield_wake_once() {
+    fn loom_a_cut_and_a_shield_wake_once() {
         loom::model(|| {
             let word = Arc::new(WaitWord::new());
             assert_eq!(word.publish(WaitKind::Grant), Publish::Parked);
-            let canceller = {
+            let cutter = {
                 let word = Arc::clone(&word);
-                thread::spawn(move || word.cancel())
+                thread::spawn(move || word.cut())
             };
             let shielded = word.shield();
             let by_unshield = shielded == Some(true) && word.unshield();
-            let by_cancel = canceller.join().unwrap();
-            if by_cancel || by_unshield {
-                assert!(by_cancel != by_unshield, "woken twice");
+            let by_cutter = cutter.join().unwrap();
+            if by_cutter || by_unshield {
+                assert!(by_cutter != by_unshield, "woken twice");
                 assert_eq!(word.woken(), Woken::Cut);
             } else {
-                // Never: the cancel is over, and no shield is left.
-                panic!("the cancel is lost");
+                // Never: the cut is over, and no shield is left.
+                panic!("the cut is lost");
             }
         });
     }

@@ -324,8 +324,8 @@ fn pin((): ()) {}
 /// let waiting = rt.spawn(|| cygnet::park());
 /// drop(rt);
 /// match waiting.join() {
-///     Ok(waited) => assert_eq!(waited.unwrap_err().to_string(), "the task is cancelled"),
-///     Err(error) => assert!(matches!(error, cygnet::JoinError::NotStarted)),
+///     Ok(waited) => assert_eq!(waited.unwrap_err().to_string(), "the task is cancelled: the runtime ends"),
+///     Err(error) => assert!(matches!(error, cygnet::JoinError::NotStarted(_))),
 /// }
 /// ```
 ///
@@ -512,6 +512,6 @@ impl Runtime {
 }
 
 /// A line on stderr, if there is one: `eprintln!` panics where it is closed.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,16 +1,24 @@
 //! The errors a user meets. Each says what was wrong and, where there is one, which knob helps.
 
-use crate::retire::record::{Failure, Payload, no_stack};
+use crate::retire::cause::{Cause, Reason};
+use crate::retire::record::{Failure, Payload, Unwound, no_stack};
 use crate::retire::stack::{StackExhausted, StackSizeError};
+use crate::runtime::builder::say;
+use crate::scheduler::cancel::cause_of;
+use crate::scheduler::worker::Worker;
 use std::any::Any;
 use std::fmt;
 use std::io;
+use std::panic::{Location, resume_unwind};
+use std::sync::Arc;
 
 /// The calling task is cancelled, or its runtime ends, or its thread is unwinding.
 ///
 /// Every call that can suspend, unless its wait is structured, returns it instead of waiting, and
 /// once the task is cancelled also instead of what is ready (a permit stays where it is). Pass it
 /// on with `?`. A task that goes on calling waits is made to give way at each.
+///
+/// It says why ([`Cancelled::reason`]), and where in the program that was said ([`Cancelled::place`]).
 ///
 /// ```
 /// fn work() -> Result<u32, cygnet::Cancelled> {
@@ -24,19 +32,101 @@ use std::io;
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
 /// assert_eq!(rt.block_on(work), Ok(6));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Cancelled {}
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cancelled(Arc<Cause>);
 
 impl Cancelled {
-    pub(crate) fn new() -> Cancelled {
-        Cancelled {}
+    pub(crate) fn new(cause: Arc<Cause>) -> Cancelled {
+        Cancelled(cause)
+    }
+
+    /// Of what a runtime that has ended does not take.
+    pub(crate) fn by_the_end() -> Cancelled {
+        Cancelled(Cause::shut_down())
+    }
+
+    /// For a call that was just refused, or cut short.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn here() -> Cancelled {
+        if std::thread::panicking() {
+            return Cancelled(Cause::unwinding());
+        }
+        let node = Worker::current().map_or(std::ptr::null(), |worker| worker.node.get());
+        // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
+        Cancelled(match unsafe { node.as_ref() } {
+            Some(node) => cause_of(node),
+            None => Cause::shut_down(),
+        })
+    }
+
+    /// Unwinds the calling task to its root, where it ends with [`JoinError::Unwound`]. For code deep down that
+    /// has no `Result` to pass this on in.
+    ///
+    /// No panic: no hook is called, nothing is printed, and nobody who joins the task sees one. Destructors run
+    /// on the way, and a [`scope`](crate::scope()) that is passed waits for its tasks. A `catch_unwind` on the
+    /// way sees a payload of a private type, and should pass it on. On a plain thread it unwinds to the
+    /// thread's root. In a build with `panic=abort` the process ends, with a sentence.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// rt.block_on(|| {
+    ///     let task = cygnet::spawn(|| {
+    ///         // .. deep down:
+    ///         if let Err(cancelled) = cygnet::park() {
+    ///             cancelled.unwind();
+    ///         }
+    ///     });
+    ///     cygnet::yield_to(&task).unwrap(); // now it waits
+    ///     task.cancel("enough");
+    ///     let error = task.join().unwrap_err();
+    ///     assert_eq!(error.to_string(), "the task was cancelled: enough");
+    /// });
+    /// ```
+    pub fn unwind(self) -> ! {
+        if cfg!(panic = "abort") {
+            say(&format!("cygnet: {self}, and this build cannot unwind it (panic=abort)"));
+            std::process::abort();
+        }
+        resume_unwind(Box::new(Unwound(self.0)))
+    }
+
+    /// What becomes of a task that was unwound where there is no value for it.
+    pub(crate) fn unwind_or_panic(self) -> ! {
+        if Worker::current().is_some_and(|worker| worker.task().is_some()) {
+            // It goes on in the task that has called it.
+            self.unwind();
+        }
+        panic!("cygnet: what block_on ran was unwound: {self}");
+    }
+
+    /// Why.
+    pub fn reason(&self) -> &Reason {
+        &self.0.reason
+    }
+
+    /// Where in the program it was said, if that is known. For a dropped handle: where the task was spawned.
+    pub fn place(&self) -> Option<&'static Location<'static>> {
+        self.0.place
+    }
+}
+
+impl fmt::Debug for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancelled")
+            .field("reason", self.reason())
+            .field("place", &self.place())
+            .finish()
     }
 }
 
 impl fmt::Display for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the task is cancelled")
+        write!(f, "the task is cancelled: {}", self.reason())?;
+        match self.place() {
+            Some(place) => write!(f, " ({place})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -73,7 +163,9 @@ pub enum JoinError {
     /// Its closure panicked; this is what the panic carried.
     Panicked(Box<dyn Any + Send + 'static>),
     /// It was cancelled, or its runtime ended, before its closure was called.
-    NotStarted,
+    NotStarted(Cancelled),
+    /// It was cancelled, and has left its closure by [`Cancelled::unwind`].
+    Unwound(Cancelled),
     /// The waiting task is cancelled, or its runtime ends, or its thread is unwinding. Its handle
     /// is gone, and with it the other task is cancelled; the value of one that had ended is
     /// dropped.
@@ -106,6 +198,24 @@ impl JoinError {
     pub fn is_cancelled(&self) -> bool {
         matches!(self, JoinError::Cancelled(_))
     }
+
+    /// Why the one or the other task was cancelled, if one was.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// rt.block_on(|| {
+    ///     let task = cygnet::spawn(|| unreachable!("it never starts"));
+    ///     task.cancel("not needed any more");
+    ///     let error: cygnet::JoinError = task.join().unwrap_err();
+    ///     assert_eq!(error.cancelled().unwrap().reason().to_string(), "not needed any more");
+    /// });
+    /// ```
+    pub fn cancelled(&self) -> Option<&Cancelled> {
+        match self {
+            JoinError::NotStarted(c) | JoinError::Unwound(c) | JoinError::Cancelled(c) => Some(c),
+            _ => None,
+        }
+    }
 }
 
 impl From<Failure> for JoinError {
@@ -114,7 +224,8 @@ impl From<Failure> for JoinError {
     fn from(failure: Failure) -> JoinError {
         match failure {
             Failure::Panicked(payload) => JoinError::Panicked(payload),
-            Failure::NotStarted => JoinError::NotStarted,
+            Failure::NotStarted(cause) => JoinError::NotStarted(Cancelled::new(cause)),
+            Failure::Unwound(cause) => JoinError::Unwound(Cancelled::new(cause)),
             Failure::NoStack(reason) => JoinError::NoStack(NoStack(reason)),
         }
     }
@@ -141,7 +252,8 @@ impl fmt::Debug for JoinError {
             JoinError::Panicked(payload) => {
                 f.debug_tuple("Panicked").field(&panic_text(payload)).finish()
             }
-            JoinError::NotStarted => f.write_str("NotStarted"),
+            JoinError::NotStarted(c) => f.debug_tuple("NotStarted").field(c).finish(),
+            JoinError::Unwound(c) => f.debug_tuple("Unwound").field(c).finish(),
             JoinError::Cancelled(c) => f.debug_tuple("Cancelled").field(c).finish(),
             JoinError::OwnEnd => f.write_str("OwnEnd"),
             JoinError::NoStack(e) => f.debug_tuple("NoStack").field(e).finish(),
@@ -153,10 +265,9 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JoinError::Panicked(payload) => write!(f, "the task panicked: {}", panic_text(payload)),
-            JoinError::NotStarted => {
-                f.write_str("the task was cancelled, or its runtime ended, before it started")
-            }
-            JoinError::Cancelled(_) => f.write_str("the waiting task was cancelled"),
+            JoinError::NotStarted(c) => write!(f, "the task did not start: {}", c.reason()),
+            JoinError::Unwound(c) => write!(f, "the task was cancelled: {}", c.reason()),
+            JoinError::Cancelled(c) => write!(f, "the waiting task was cancelled: {}", c.reason()),
             JoinError::OwnEnd => f.write_str("a task cannot wait for its own end"),
             JoinError::NoStack(e) => e.fmt(f),
         }

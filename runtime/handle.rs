@@ -1,8 +1,9 @@
 //! A way to a runtime for those who do not own it.
 
-use crate::retire::record::{Extras, Traits};
+use crate::retire::extras::Extras;
+use crate::retire::record::Traits;
 use crate::retire::wait::WaitKind;
-use crate::runtime::errors::{JoinError, SpawnError};
+use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::spawn::{TaskBuilder, terms};
 use crate::runtime::task::{Claim, Task};
@@ -126,7 +127,7 @@ impl Handle {
         T: Send + 'static,
     {
         let (traits, name) = task.into_parts();
-        let extras = name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
+        let extras = name.map(|name| Box::new(Extras::with(Some(name), None)));
         let terms = Terms { spawned_at: Location::caller(), traits, extras, detached: false };
         // SAFETY: 'static.
         unsafe { self.spawn_root(f, terms) }.map(Task::new)
@@ -172,6 +173,7 @@ impl Handle {
             Ok(value) => value,
             Err(JoinError::Panicked(payload)) => resume_unwind(payload),
             Err(JoinError::NoStack(error)) => panic!("{error}"),
+            Err(JoinError::Unwound(cancelled)) => cancelled.unwind_or_panic(),
             Err(_) => panic!("cygnet: block_on was called on a runtime that has ended"),
         }
     }
@@ -183,7 +185,7 @@ impl Handle {
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
     /// let handle = rt.handle();
     /// drop(rt);
-    /// assert!(matches!(handle.try_block_on(|| 7), Err(cygnet::JoinError::NotStarted)));
+    /// assert!(matches!(handle.try_block_on(|| 7), Err(cygnet::JoinError::NotStarted(_))));
     /// ```
     ///
     /// # Errors
@@ -202,7 +204,8 @@ impl Handle {
                 if std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared)) =>
             {
                 assert_may_wait();
-                let terms = terms(task, at, Traits::default(), None);
+                let traits = Traits { called: true, ..Traits::default() };
+                let terms = terms(task, at, traits, None);
                 // SAFETY: the structured wait below outlasts the child.
                 let record = unsafe { worker.spawn(worker.node.get(), f, terms) };
                 // SAFETY: the handle's reference is ours.
@@ -219,7 +222,9 @@ impl Handle {
                 // SAFETY: the structured wait below outlasts the task.
                 match unsafe { self.spawn_root(f, terms) } {
                     Ok(claim) => claim,
-                    Err(SpawnError(_)) => return Err(JoinError::NotStarted),
+                    Err(SpawnError(_)) => {
+                        return Err(JoinError::NotStarted(Cancelled::by_the_end()));
+                    }
                 }
             }
         };

@@ -163,7 +163,7 @@ fn chain(task: &Record) -> &Chain {
 }
 
 fn set_chain(task: &Record, chain: Chain) {
-    let place = task.extras_or_new().locals.get();
+    let place = task.node.extras_or_new().locals.get();
     // SAFETY: as in `chain`.
     let old = unsafe { ptr::replace(place, chain) };
     // A destructor of a user's; the chain is whole again by now.
@@ -174,5 +174,7 @@ fn set_chain(task: &Record, chain: Chain) {
 #[inline]
 pub(crate) fn inherit(parent: &Record) -> Chain {
     // Most tasks have none.
-    if parent.extras().is_none() { None } else { chain(parent).clone() }
+    let extras = parent.extras()?;
+    // SAFETY: as in `chain`; here by itself, as each spawn looks.
+    unsafe { (*extras.locals.get()).clone() }
 }

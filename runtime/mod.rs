@@ -2,6 +2,7 @@
 
 mod blocking;
 mod builder;
+mod cancel;
 pub mod coroutine;
 mod errors;
 mod fork;
@@ -16,6 +17,7 @@ mod task;
 
 pub use blocking::{blocking, spawn_blocking};
 pub use builder::{Builder, PanicReport, Runtime};
+pub use cancel::{CancelHandle, cancel_handle, ignore_cancellation};
 pub use errors::{BuildError, Cancelled, JoinError, NoStack, SpawnError};
 pub use fork::{join, join_with};
 pub use handle::Handle;
@@ -30,6 +32,7 @@ pub use suspend::{
 };
 pub use task::{Task, TaskId};
 
+pub use crate::retire::cause::Reason;
 pub use crate::scheduler::no_suspend::no_suspend;
 
 use crate::retire::record::Record;

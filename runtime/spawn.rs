@@ -1,7 +1,10 @@
 //! The ways to start a task.
 
-use crate::retire::record::{Extras, Record, Traits};
+use crate::retire::cause::Reason;
+use crate::retire::extras::Extras;
+use crate::retire::record::{Record, Traits};
 use crate::retire::stack::StackClass;
+use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::BuildError;
 use crate::runtime::errors::JoinError;
 use crate::runtime::here;
@@ -9,7 +12,6 @@ use crate::runtime::local;
 use crate::runtime::task::{Claim, Task, TaskId};
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
-use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -31,7 +33,7 @@ pub(crate) fn terms(
 #[cold]
 #[inline(never)]
 fn boxed(name: Option<Box<str>>, locals: local::Chain) -> Option<Box<Extras>> {
-    Some(Box::new(Extras { name, locals: UnsafeCell::new(locals), ..Extras::default() }))
+    Some(Box::new(Extras::with(name, locals)))
 }
 
 /// Spawns a child of the running node.
@@ -253,6 +255,19 @@ impl<T> LocalTask<T> {
     /// As there.
     pub fn join(self) -> Result<T, JoinError> {
         self.task.join()
+    }
+
+    /// Cancels the task and all its descendants. See [`Task::cancel`], also for what it costs. Does not
+    /// suspend.
+    #[track_caller]
+    pub fn cancel(&self, reason: impl Into<Reason>) {
+        self.task.cancel(reason);
+    }
+
+    /// A handle that cancels the task and does nothing else. It may go to other threads. Costs a locked
+    /// instruction. Does not suspend. See [`CancelHandle`].
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.task.cancel_handle()
     }
 
     /// Whether the task, with all its children, has ended. Does not suspend. One load.

@@ -11,7 +11,7 @@ use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 /// Lets other ready tasks of this worker run, and comes back. Fresh tasks have a turn now and then,
 /// not at each call.
@@ -39,7 +39,7 @@ use std::ptr::NonNull;
 #[track_caller]
 pub fn yield_now() -> Result<(), Cancelled> {
     let (worker, task) = here("yield_now");
-    worker.yield_now(task).map_err(|_| Cancelled::new())
+    worker.yield_now(task).map_err(|_| Cancelled::here())
 }
 
 /// What became of a [`yield_to`].
@@ -104,7 +104,7 @@ pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
             _ => YieldTo::Elsewhere,
         }
     };
-    worker.yield_now(task).map(|()| answer).map_err(|_| Cancelled::new())
+    worker.yield_now(task).map(|()| answer).map_err(|_| Cancelled::here())
 }
 
 /// A point in a long computation where others may run, hungry workers are served from this worker's
@@ -139,9 +139,9 @@ pub fn checkpoint() -> Result<(), Cancelled> {
         worker.attend();
     }
     if worker.has_ready() && !crate::scheduler::no_suspend::is_forbidden() {
-        return worker.yield_now(task).map_err(|_| Cancelled::new());
+        return worker.yield_now(task).map_err(|_| Cancelled::here());
     }
-    if is_cancelled() { Err(Cancelled::new()) } else { Ok(()) }
+    if is_cancelled() { Err(Cancelled::here()) } else { Ok(()) }
 }
 
 /// Whether the calling task is cancelled or its runtime ends. False outside a task.
@@ -160,13 +160,9 @@ pub fn checkpoint() -> Result<(), Cancelled> {
 /// ```
 #[inline]
 pub fn is_cancelled() -> bool {
-    match Worker::current().and_then(|w| Some((w, w.task()?))) {
-        Some((worker, task)) => {
-            // SAFETY: the running task.
-            cancel::is_cancelled(unsafe { task.as_ref() }) || worker.shared().is_closing()
-        }
-        None => false,
-    }
+    let node = Worker::current().map_or(ptr::null(), |worker| worker.node.get());
+    // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
+    unsafe { node.as_ref() }.is_some_and(cancel::is_cancelled)
 }
 
 /// The identity of the calling task; none outside one. Costs a few loads.
@@ -210,7 +206,7 @@ pub fn current_id() -> Option<TaskId> {
 #[track_caller]
 pub fn park() -> Result<(), Cancelled> {
     let (worker, task) = here("park");
-    worker.park(task).map_err(|_| Cancelled::new())
+    worker.park(task).map_err(|_| Cancelled::here())
 }
 
 /// Wakes one task from [`park`], from any thread, also after the task's end (when it does nothing).

@@ -1,8 +1,9 @@
 //! How a task runs on the stack that its worker stands on, from its first instruction to its last.
 
-use crate::retire::record::{Extras, Failure, JoinedAtHome, Record, drop_payload, quietly};
+use crate::retire::extras::Extras;
+use crate::retire::record::{Failure, JoinedAtHome, Record, drop_payload, quietly};
 use crate::retire::tree::{NOBODY, Node, Restriction, WorkerNumber};
-use crate::retire::wait::WaitKind;
+use crate::scheduler::cancel::{cause_of, is_cancelled_at_start};
 use crate::scheduler::complete::{complete, dispose};
 use crate::scheduler::worker::Worker;
 use std::hint::cold_path;
@@ -24,24 +25,20 @@ pub(crate) fn call(worker: &Worker, record: NonNull<Record>) {
 }
 
 /// Calls a child that the running task has claimed and has the handle of, without completing it. Neither
-/// is migratable where it matters: the child stays, and so does the frame below it. Returns whether the
-/// child is without extras.
+/// is migratable where it matters: the child stays, and so does the frame below it.
 #[inline(always)]
-pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>, kind: WaitKind) -> bool {
+pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
     worker.counters().in_place.add(1);
     task.at_home.set(JoinedAtHome::Called);
     let outer = enter_node(worker, task, worker.number());
-    // Other joins have looked before they claimed it.
-    let too_late = kind == WaitKind::Structured && worker.shared().is_closing();
-    execute(record, too_late);
-    let extras = task.extras();
-    if let Some(extras) = extras {
+    // Whoever may not call it when cancelled has asked that before it was claimed.
+    execute(record, task.node.word().is_marked());
+    if let Some(extras) = task.extras() {
         drop_locals(extras);
     }
     worker.node.set(outer);
-    extras.is_none()
 }
 
 /// Makes a claimed task the one that runs here; returns the node that was.
@@ -52,19 +49,25 @@ fn enter_node(worker: &Worker, task: &Record, home: WorkerNumber) -> *const Node
     worker.node.replace(&raw const task.node)
 }
 
-/// Runs the closure of a claimed task, or drops it if it is too late for a start, or the task was cancelled.
+/// Runs the closure of a claimed task, or drops it if the task is cancelled.
 #[inline(always)]
-fn execute(record: NonNull<Record>, too_late: bool) {
-    // SAFETY: the run reference is in our hand.
-    let task = unsafe { record.as_ref() };
-    if too_late || task.wait.is_cancelled() {
+fn execute(record: NonNull<Record>, cancelled: bool) {
+    if cancelled {
         cold_path();
-        // SAFETY: claimed by the caller.
-        unsafe { Record::abandon(record, Failure::NotStarted) };
+        abandon(record);
     } else {
         // SAFETY: claimed by the caller.
         unsafe { Record::run(record) };
     }
+}
+
+#[cold]
+#[inline(never)]
+fn abandon(record: NonNull<Record>) {
+    // SAFETY: the run reference is in the caller's hand.
+    let cause = cause_of(unsafe { &record.as_ref().node });
+    // SAFETY: claimed by the caller.
+    unsafe { Record::abandon(record, Failure::NotStarted(cause)) };
 }
 
 /// Runs a claimed task on the present stack without completing it.
@@ -77,7 +80,7 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     if restricts {
         worker.restrict_to_kin(task);
     }
-    execute(record, worker.shared().is_closing());
+    execute(record, !task.traits.called && is_cancelled_at_start(&task.node));
     task.stored.set(true);
     if let Some(extras) = task.extras() {
         drop_locals(extras);

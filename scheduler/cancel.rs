@@ -1,150 +1,237 @@
-//! Cancelling a task, and how a cancel finds a child that the task has called in place.
+//! Whether a task is cancelled, and how it becomes so.
 //!
-//! A cancel marks a task and cuts its wait short, if it is in one that may be cut. A task that has called
-//! a child in a join ([`crate::scheduler::call::call_child`]) is in no wait of its own: it would have been,
-//! in that join, and the cancel would have cancelled the child. So it does that here too.
+//! A cancel **marks** a node of the tree, and carries the mark to all nodes below it that are linked
+//! (`retire/branch.rs` has the protocol). For each it **cuts** the wait of the task that runs in the node, if
+//! it is parked in one that may be cut short. Nothing runs inside the call: what was cut out of its wait is
+//! queued.
 //!
-//! # Protocol
+//! A task asks its own node, and those above it as far as these are not linked. When it is about to park where
+//! a cancel must find it, it links its innermost node, looks whether that is cancelled, publishes its wait and
+//! looks once more. The canceller marks the node, then looks whether the task waits. Both are in the total
+//! order of SeqCst, so one of the two sees the other.
 //!
-//! A call in place costs nothing for this. What a called child does before it waits (yield, ask whether
-//! it is cancelled) looks down the tasks that called each other on its stack ([`is_cancelled`]): they
-//! cannot end before it. Only when it is about to park, where a cancel must find it, it is **linked**
-//! ([`link`]): its caller's extras hold a counted reference to it, the caller's caller's one to that, and
-//! so on down to a task that is linked already. A canceller follows the links ([`cancel`]). The caller
-//! takes the link back when the call has returned ([`unlink`]); it knows that there is one by the number
-//! of references.
-//!
-//! Neither side misses the other: the child links, *fences*, and looks whether a task below it is
-//! cancelled, from which on all those above it are; the canceller marks the task, *fences*, and looks for a
-//! link. So a link leads from a cancelled task to a cancelled one, or to one that the canceller is on its
-//! way to, or the one who has just linked it, and a link that is there need not be looked at again. Who
-//! links, and finds its caller cancelled, goes on as the canceller would have done, along the links: a fork
-//! of its own, parked on another worker, may have found its new link there, and nobody cancelled yet.
-//!
-//! The reference is copied under the lock of the link, so the child's record stays while the canceller uses
-//! it, and whatever it does to a child that has ended meanwhile has no effect. (models/cancel.rs explores
-//! all of it.)
+//! **A cut may come late**, and out of another node than the one that the task waits in: of an outer one, while
+//! the task is in an inner one that ignores cancellation; or of one that it has left meanwhile. So who was cut
+//! asks whether it is cancelled, and goes on waiting if it is not (`Worker::wait`).
 
-use crate::retire::record::Record;
-use crate::scheduler::complete::release;
-use crate::scheduler::wait::resume;
+use crate::retire::branch::{self, Branch, origin_of};
+use crate::retire::cause::{Cause, Reason};
+use crate::retire::record::{Phase, Record};
+use crate::retire::tree::{Cancel, Node, NodeKind, Verdict};
+use crate::scheduler::root::Root;
+use crate::scheduler::wait::{Cut, resume};
 use crate::scheduler::worker::task_of;
-use crate::shim::atomic::{Ordering, fence};
-use crate::shim::{Mutex, MutexGuard};
-use std::ptr::NonNull;
-use std::sync::PoisonError;
+use crate::shim::atomic::Ordering;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
-/// A counted reference to the child that a task has called, once that child has waited.
-pub(crate) type Link = Mutex<Vec<NonNull<Record>>>;
+/// So many nodes up a look goes. If the next one is not linked either it becomes so, and nobody need go further
+/// the next time.
+const LOOK: usize = 8;
+/// A node in which somebody has looked up so often is linked, so that it knows by itself from then on.
+const OFTEN: u8 = 16;
 
-/// Marks a task cancelled and cuts its wait short, or those of the children that it has called or forked.
-pub(crate) fn cancel(task: &Record) {
-    mark(task);
-    let mut found = called_by(task);
-    while let Some(child) = found.pop() {
-        // SAFETY: we hold a reference.
-        let child_ref = unsafe { child.as_ref() };
-        mark(child_ref);
-        found.append(&mut called_by(child_ref));
-        // SAFETY: the reference is ours; the handle's is not, and the joiner who has it takes the outcome
-        // before it gives that up.
-        unsafe { release(child, 1) };
+/// Whether `node`, in which the caller runs, or which has not ended for another reason, is cancelled.
+#[inline(always)]
+pub(crate) fn is_cancelled(node: &Node) -> bool {
+    match node.verdict() {
+        Verdict::AskParent => is_cancelled_above(node),
+        verdict => verdict == Verdict::Cancelled,
     }
 }
 
-fn mark(task: &Record) {
-    task.node.word().set_cancelled();
-    if task.wait.cancel() {
-        resume(task);
+/// As `is_cancelled`, for a node that nobody runs in yet, and that asks once.
+#[inline(always)]
+pub(crate) fn is_cancelled_at_start(node: &Node) -> bool {
+    if node.word().is_marked() {
+        return true;
     }
-    fence(Ordering::SeqCst);
-}
-
-/// The children that a task has called or forked and that are linked to it, each with a reference.
-fn called_by(task: &Record) -> Vec<NonNull<Record>> {
-    let Some(extras) = task.extras() else { return Vec::new() };
-    let link = lock(&extras.called);
-    let children = link.clone();
-    for child in &children {
-        // SAFETY: the link holds a reference, and we its lock: the child cannot return past it.
-        unsafe { child.as_ref() }.add_reference();
+    // SAFETY: a task has a parent, which does not end before it.
+    let parent = unsafe { &*node.parent };
+    match parent.verdict() {
+        Verdict::AskParent => is_cancelled_above(parent),
+        verdict => verdict == Verdict::Cancelled,
     }
-    drop(link);
-    children
 }
 
-fn lock(link: &Link) -> MutexGuard<'_, Vec<NonNull<Record>>> {
-    link.lock().unwrap_or_else(PoisonError::into_inner)
+#[inline(never)]
+fn is_cancelled_above(node: &Node) -> bool {
+    if node.asks() >= OFTEN {
+        link(node);
+        return node.verdict() == Verdict::Cancelled;
+    }
+    let mut at = node;
+    for _ in 0..LOOK {
+        // SAFETY: a root has no doubts; others have a parent, which does not end before them.
+        at = unsafe { &*at.parent };
+        match at.verdict() {
+            Verdict::AskParent => {}
+            verdict => return verdict == Verdict::Cancelled,
+        }
+    }
+    link(at);
+    at.verdict() == Verdict::Cancelled
 }
 
-/// The task that has called `task` in place and is below it on its stack, or has forked it and does not pass
-/// by it.
-fn caller(task: &Record) -> Option<NonNull<Record>> {
-    if task.has_caller() { task_of(task.node.parent) } else { None }
+/// Why `node`, which has not ended and is cancelled, is so.
+#[cold]
+pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
+    let mut at = node;
+    while at.verdict() == Verdict::AskParent {
+        // SAFETY: as in `is_cancelled_above`.
+        at = unsafe { &*at.parent };
+    }
+    // SAFETY: a node that has been reached by the cancel of an ancestor ends before it.
+    let origin = unsafe { &*origin_of(at) };
+    if origin.kind == NodeKind::Root {
+        return Cause::shut_down();
+    }
+    if let Some(cause) = origin.extras().and_then(|extras| extras.cause.get()) {
+        return Arc::clone(cause);
+    }
+    // SAFETY: it has not ended.
+    let place = task_of(origin).map(|task| unsafe { task.as_ref() }.spawned_at);
+    Cause::new(Reason::HandleDropped, place)
 }
 
-/// Whether `task`, which runs here, is cancelled, or one that it has been called by.
-#[inline]
-pub(crate) fn is_cancelled(task: &Record) -> bool {
-    task.wait.is_cancelled() || task.has_caller() && is_caller_cancelled(task)
-}
-
+/// Links a node in which, or below which, the caller runs.
 #[cold]
 #[inline(never)]
-fn is_caller_cancelled(task: &Record) -> bool {
-    let mut at = caller(task);
-    // SAFETY: a task that has called another does not end before that.
-    while let Some(task) = at.map(|task| unsafe { task.as_ref() }) {
-        if task.wait.is_cancelled() {
-            return true;
-        }
-        at = caller(task);
+pub(crate) fn link(node: &Node) {
+    // SAFETY: the caller's.
+    unsafe {
+        branch::link(node, |root, node| {
+            // SAFETY: a node of kind Root is the start of its root, which the runtime keeps.
+            let root = &*ptr::from_ref(root).cast::<Root>();
+            root.branch_for(node)
+        });
     }
-    false
 }
 
-/// Makes `task`, which runs here and is about to park, known to those that have called it; true if one of
-/// them is cancelled, and so is it.
-#[cold]
-#[inline(never)]
-pub(crate) fn link(task: NonNull<Record>) -> bool {
-    let mut newly_linked = Vec::new();
-    let mut child = task;
-    // SAFETY: the task that runs, then one that waits for it to return.
-    while let Some(caller) = caller(unsafe { child.as_ref() }) {
-        // SAFETY: it waits for `child` to return.
-        let caller_ref = unsafe { caller.as_ref() };
-        let mut link = lock(&caller_ref.extras_or_new().called);
-        if link.contains(&child) {
-            break;
-        }
-        // SAFETY: alive, as above.
-        unsafe { child.as_ref() }.add_reference();
-        link.push(child);
-        drop(link);
-        newly_linked.push((caller_ref, child));
-        child = caller;
+/// Cancels a task, which may have ended. The reason is that its handle was dropped, if none is given.
+pub(crate) fn cancel(task: &Record, cause: Option<Arc<Cause>>) {
+    if task.phase() == Phase::Finished {
+        return; // or it ends at this moment, and nobody sees the mark
     }
-    fence(Ordering::SeqCst);
-    // The lowest first: a cancel goes on from there, along the links, as if it had found them.
-    let missed = newly_linked.iter().rev().find(|(caller, _)| caller.wait.is_cancelled());
-    if let Some((_, called)) = missed {
-        // SAFETY: the running task, or one that waits for it to return.
-        cancel(unsafe { called.as_ref() });
-    }
-    // SAFETY: the running task.
-    unsafe { task.as_ref() }.wait.is_cancelled()
+    // SAFETY: the record's, which is not freed as long as the caller has it.
+    unsafe { cancel_node(&task.node, cause) }
 }
 
-/// Forgets a child that has returned.
-pub(crate) fn unlink(caller: &Record, child: NonNull<Record>) {
-    let Some(extras) = caller.extras() else { return };
-    let mut link = lock(&extras.called);
-    let place = link.iter().position(|linked| *linked == child);
-    if let Some(place) = place {
-        link.swap_remove(place);
-        drop(link);
-        // SAFETY: the link's reference; the caller's own are left.
-        unsafe { release(child, 1) };
+/// Cancels a node in which the caller runs, or the node of a task that the caller has a reference to.
+///
+/// # Safety
+/// That.
+pub(crate) unsafe fn cancel_node(node: &Node, cause: Option<Arc<Cause>>) {
+    if mark(node, cause) {
+        // SAFETY: marked just now; the rest is passed on.
+        unsafe { deliver(node) };
+    }
+}
+
+/// Cancels the node of a branch that the caller has a handle to, unless it has ended.
+pub(crate) fn cancel_branch(branch: &Branch, cause: Option<Arc<Cause>>) {
+    let woken = Woken::default();
+    let origin = branch.with_node(|node| {
+        mark(node, cause).then(|| {
+            woken.cut(node);
+            origin_of(node)
+        })
+    });
+    if let Some(Some(origin)) = origin {
+        // SAFETY: marked just now; the handle keeps the branch.
+        unsafe { branch::walk([branch], origin, |node| woken.cut(node), || woken.queue()) };
+        woken.queue();
+    }
+}
+
+/// Marks a node; true if the caller is to deliver that.
+fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
+    if node.word().is_marked() {
+        return false;
+    }
+    let extras = if cause.is_some() { Some(node.extras_or_new()) } else { node.extras() };
+    if let Some(extras) = extras {
+        extras.branch().set_origin(node);
+        if let Some(cause) = cause {
+            // The first one counts.
+            let _ = extras.cause.set(cause);
+        }
+    }
+    node.word().cancel() == Cancel::First
+}
+
+/// Carries the cancel of a node to its task, and to all below.
+///
+/// # Safety
+/// As for `cancel_node`, and the caller has marked the node, or has ended the time in which it ignored that.
+unsafe fn deliver(node: &Node) {
+    let woken = Woken::default();
+    woken.cut(node);
+    let top = node.extras_in_total_order().map(|extras| extras.branch());
+    // SAFETY: passed on.
+    unsafe { branch::walk(top, origin_of(node), |node| woken.cut(node), || woken.queue()) };
+    woken.queue();
+}
+
+/// Begins to ignore cancellation in a node in which the caller runs: true if it does so now, false if it did
+/// already. An error if it is cancelled.
+pub(crate) fn begin_ignoring(node: &Node) -> Result<bool, Cut> {
+    if node.word().is_ignoring() {
+        return Ok(false);
+    }
+    // From above it may have come already, without a mark here.
+    if is_cancelled(node) || !node.word().ignore() {
+        return Err(Cut);
+    }
+    Ok(true)
+}
+
+/// Ends that, and delivers what has come meanwhile.
+pub(crate) fn stop_ignoring(node: &Node) {
+    if node.word().stop_ignoring() {
+        // SAFETY: the caller runs in the node.
+        unsafe { deliver(node) };
+    }
+}
+
+/// Cancels all tasks of a runtime.
+pub(crate) fn cancel_all(root: &Root) {
+    if root.node.word().cancel() != Cancel::First {
+        return;
+    }
+    let woken = Woken::default();
+    // SAFETY: marked just now; its branches are never freed before its end.
+    unsafe {
+        branch::walk(root.branches(), &root.node, |node| woken.cut(node), || woken.queue());
+    }
+}
+
+/// Tasks that were cut out of their waits and lie in no queue, linked to each other.
+#[derive(Default)]
+struct Woken(Cell<Option<NonNull<Record>>>);
+
+impl Woken {
+    /// Cuts the wait of the task of a node, which has not ended.
+    fn cut(&self, node: &Node) {
+        let Some(task) = task_of(node) else { return };
+        // SAFETY: not before its node.
+        let record = unsafe { task.as_ref() };
+        if record.wait.cut() {
+            // It waits for us to queue it, and the link is free until then.
+            let next = self.0.replace(Some(task));
+            let next = next.map_or(ptr::null_mut(), NonNull::as_ptr);
+            record.link.store(next, Ordering::Relaxed);
+        }
+    }
+
+    /// Queues them at their homes.
+    fn queue(&self) {
+        let mut next = self.0.take();
+        while let Some(task) = next {
+            // SAFETY: it cannot end before it is queued.
+            next = NonNull::new(unsafe { task.as_ref() }.link.load(Ordering::Relaxed));
+            resume(task.as_ptr());
+        }
     }
 }

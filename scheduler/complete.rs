@@ -7,6 +7,7 @@
 //! woken; its run reference is released; then the parent's count. So everything that a task owned is
 //! gone, or in the hands of its handle, before its parent can be seen to have ended.
 
+use crate::retire::branch;
 use crate::retire::join::{Finished, Waiter};
 use crate::retire::queue::RetireQueue;
 use crate::retire::record::{JoinedAtHome, Payload, Phase, Record, drop_payload, quietly};
@@ -35,6 +36,7 @@ pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) {
         // SAFETY: passed on; no child is left.
         return unsafe { ended(worker, record) };
     }
+    unlink(task);
     task.set_phase(Phase::Finished);
     task.at_home.set(JoinedAtHome::Ended);
     let parent = task.node.parent;
@@ -55,6 +57,7 @@ unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
     loop {
         // SAFETY: alive by the run reference.
         let task = unsafe { record.as_ref() };
+        unlink(task);
         task.set_phase(Phase::Finished);
         let parent = task.node.parent;
         task.place.store(worker.retired().as_ptr().expose_provenance(), Ordering::Relaxed);
@@ -75,6 +78,14 @@ unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
             Some(next) => record = next,
             None => return,
         }
+    }
+}
+
+/// Takes a task that ends, after its children, out of the lists of the tree.
+#[inline]
+pub(crate) fn unlink(task: &Record) {
+    if task.node.is_linked() {
+        branch::unlink(&task.node);
     }
 }
 

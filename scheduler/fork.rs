@@ -37,9 +37,9 @@
 
 use crate::asm::call_aside;
 use crate::retire::chain::{Pin, innermost};
-use crate::retire::record::{Extras, Payload, Phase, Record, Traits, drop_payload, quietly};
+use crate::retire::extras::Extras;
+use crate::retire::record::{Payload, Phase, Record, Traits, drop_payload, quietly};
 use crate::retire::tree::Node;
-use crate::scheduler::cancel::unlink;
 use crate::scheduler::complete::{release, release_parent, release_run};
 use crate::scheduler::forks::{Forked, Left, Link};
 use crate::scheduler::spawn::Terms;
@@ -320,7 +320,7 @@ impl Worker {
             spawned_at: task.spawned_at,
             // On a stack like the one that it would have been called on.
             traits: Traits {
-                forked: true,
+                called: true,
                 stack_class: task.traits.stack_class,
                 ..Traits::default()
             },
@@ -428,8 +428,6 @@ impl Worker {
         let joiner = self.task().expect("a fork has a task");
         // SAFETY: we hold the handle's reference.
         self.await_fork(joiner, unsafe { &proxy.as_ref().join });
-        // SAFETY: the running task.
-        unlink(unsafe { joiner.as_ref() }, proxy);
         // SAFETY: the handle's reference. Its outcome is `()`, or a failure without a destructor.
         unsafe { release(proxy, 1) };
     }
@@ -442,5 +440,5 @@ impl Worker {
 unsafe fn inherited(task: &Record) -> Option<Box<Extras>> {
     // SAFETY: passed on.
     let locals = unsafe { (*task.extras()?.locals.get()).clone() }?;
-    Some(Box::new(Extras { locals: UnsafeCell::new(Some(locals)), ..Extras::default() }))
+    Some(Box::new(Extras::with(None, Some(locals))))
 }

@@ -137,17 +137,14 @@ impl Worker {
     /// Whether others have sent something that has not been taken in.
     #[inline(always)]
     pub(crate) fn has_ready_besides_queue(&self) -> bool {
-        !self.remote.inbox.is_empty() || self.remote.cut.load(Ordering::Relaxed)
+        !self.remote.inbox.is_empty()
     }
 
-    /// Takes in what others have sent: woken tasks, and the order to cut waits short.
+    /// Takes in the tasks that others have woken.
     #[inline]
     pub(crate) fn collect(&self) {
         if !self.remote.inbox.is_empty() {
             self.remote.inbox.take_all(|record| self.make_ready(record));
-        }
-        if self.remote.cut.load(Ordering::Relaxed) {
-            self.cut_waits();
         }
     }
 
@@ -170,36 +167,6 @@ impl Worker {
             shared.idle.notify(shared, false);
         } else {
             self.ready.push(record);
-        }
-    }
-
-    #[cold]
-    fn cut_waits(&self) {
-        if !self.remote.cut.swap(false, Ordering::AcqRel) {
-            return;
-        }
-        let mut woken = Vec::new();
-        let mut cut = |task: &Record| {
-            if task.phase() == Phase::Parked && task.wait.cut() {
-                woken.push(NonNull::from(task));
-            }
-        };
-        self.for_each_strand(|strand| {
-            if ptr::eq(strand, self.current.get()) {
-                return;
-            }
-            // SAFETY: the task of a suspended coroutine has not ended.
-            if let Some(task) = unsafe { strand.task.get().as_ref() } {
-                cut(task);
-            }
-        });
-        // The running one may be on its way out: its wait is published, its context not yet saved.
-        if let Some(task) = self.task() {
-            // SAFETY: the running task.
-            cut(unsafe { task.as_ref() });
-        }
-        for record in woken {
-            self.make_ready(record);
         }
     }
 

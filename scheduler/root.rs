@@ -6,10 +6,12 @@
 //! closing in the order of the node's word is `Acquire`, the closing is `Release`: it sees the
 //! flag and is undone. One that comes before it is counted by the closing, and waited for.
 
+use crate::retire::branch::Branch;
 use crate::retire::tree::{NOBODY, Node, NodeKind, Release};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::now;
 use crate::shim::{Condvar, Mutex};
+use crossbeam_utils::CachePadded;
 use std::ptr;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -21,18 +23,32 @@ pub(crate) struct Root {
     pub(crate) node: Node,
     /// The runtime ends: waits are cut short and fresh tasks are not started.
     closing: AtomicBool,
+    /// As many lists of children as there are workers: children come from everywhere, and none has to do with
+    /// the other.
+    branches: Box<[CachePadded<Branch>]>,
     ended: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Root {
-    pub(crate) fn new() -> Root {
+    pub(crate) fn new(workers: usize) -> Root {
         Root {
+            branches: (0..workers).map(|_| CachePadded::new(Branch::new())).collect(),
             node: Node::new(NodeKind::Root, ptr::null(), 0),
             closing: AtomicBool::new(false),
             ended: Mutex::new(false),
             changed: Condvar::new(),
         }
+    }
+
+    /// The list that a child is entered in.
+    pub(crate) fn branch_for(&self, child: &Node) -> &Branch {
+        // Any even distribution will do. Records are more than 64 bytes apart.
+        &self.branches[(ptr::from_ref(child).addr() >> 6) % self.branches.len()]
+    }
+
+    pub(crate) fn branches(&self) -> impl Iterator<Item = &Branch> {
+        self.branches.iter().map(|branch| &**branch)
     }
 
     #[inline]

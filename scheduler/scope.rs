@@ -1,5 +1,7 @@
 //! A scope that is open on a task's stack: a node whose children may borrow from that frame.
 
+use crate::retire::branch;
+use crate::retire::extras::Extras;
 use crate::retire::record::{Payload, Record};
 use crate::retire::tree::{Node, NodeKind, Restriction};
 use crate::scheduler::shared::Shared;
@@ -63,6 +65,18 @@ impl ScopeFrame {
                 None
             }
             Some(_) => Some(payload),
+        }
+    }
+
+    /// Takes the scope out of the tree. For the owner, after the last child.
+    #[inline]
+    pub(crate) fn end(&self) {
+        if self.node.is_linked() {
+            branch::unlink(&self.node);
+        }
+        if let Some(extras) = self.node.take_extras() {
+            // SAFETY: unlinked, and the owner is the last who uses it.
+            unsafe { Extras::end(extras) };
         }
     }
 

@@ -407,7 +407,6 @@ impl Searcher {
         let roused = shared.idle.rest(shared, worker.remote.index, rest, || {
             if worker.has_ready()
                 || worker.has_fresh() && !worker.exhausted.get()
-                || worker.remote.cut.load(Ordering::Relaxed)
                 || shared.is_stopping()
                 || shared.pressure.load(Ordering::Relaxed)
             {

@@ -4,6 +4,7 @@ use crate::retire::memory::StackMemory;
 use crate::retire::record::{Payload, Record, drop_payload, quietly};
 use crate::retire::stack::StackClass;
 use crate::scheduler::blocking::BlockingPool;
+use crate::scheduler::cancel::cancel_all;
 use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
 use crate::scheduler::item::Item;
 use crate::scheduler::no_suspend::no_suspend;
@@ -62,7 +63,7 @@ impl Shared {
     pub(crate) fn new(config: Config) -> Arc<Shared> {
         asymmetric::prepare();
         let mut shared = Shared {
-            root: Root::new(),
+            root: Root::new(config.workers),
             injector: Injector::new(),
             idle: Idle::new(),
             stacks: StackMemory::new(config.max_stacks),
@@ -121,13 +122,10 @@ impl Shared {
         self.idle.notify(self, true);
     }
 
-    /// Begins the end: no new tasks, waits are cut short.
+    /// Begins the end: no new tasks from outside, and all are cancelled.
     pub(crate) fn close(&self) {
         self.root.close();
-        for (index, remote) in self.remotes().enumerate() {
-            remote.cut.store(true, Ordering::Release);
-            self.idle.notify_worker(self, index);
-        }
+        cancel_all(&self.root);
     }
 
     /// Sends the workers home. No task is left.

@@ -49,6 +49,7 @@ use crate::retire::record::{Failure, Phase, Record};
 use crate::retire::stack::{StackClass, StackExhausted};
 use crate::retire::tree::{Node, NodeKind};
 use crate::scheduler::call::drop_locals;
+use crate::scheduler::cancel::{cause_of, is_cancelled};
 use crate::scheduler::complete::complete;
 use crate::scheduler::idle::{Rest, Roused};
 use crate::scheduler::item::{Item, Runnable};
@@ -255,7 +256,6 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     worker.counters().sleeps.add(1);
     let roused = shared.idle.rest(shared, me, Rest::Nap(nap), || {
         worker.has_ready()
-            || worker.remote.cut.load(Ordering::Relaxed)
             || shared.is_stopping()
             || !shared.shortage.books().lines[me].orders.is_empty()
     });
@@ -312,7 +312,6 @@ pub(crate) fn put_back(worker: &Worker, record: NonNull<Record>) {
 /// Looks at some of the fresh tasks at hand: ends those that will not be called anyway, and runs the
 /// first that can be a guest here. True if it did anything.
 fn look_here(worker: &Worker) -> bool {
-    let shared = worker.shared();
     let mut others = Vec::new();
     let mut found = None;
     let mut ended = false;
@@ -323,8 +322,8 @@ fn look_here(worker: &Worker) -> bool {
     {
         // SAFETY: the run reference is in our hand.
         let task = unsafe { record.as_ref() };
-        if shared.is_closing() || task.wait.is_cancelled() {
-            refuse(worker, record, Failure::NotStarted);
+        if !task.traits.called && is_cancelled(&task.node) {
+            refuse(worker, record, Failure::NotStarted(cause_of(&task.node)));
             ended = true;
             continue;
         }
@@ -465,7 +464,7 @@ pub(crate) fn see_off(worker: &Worker) {
     let task = NonNull::new(host.task.get().cast_mut()).expect("a host has a task");
     // SAFETY: the task of a suspended coroutine has not ended.
     let wait = &unsafe { task.as_ref() }.wait;
-    if wait.unshield() || worker.shared().is_closing() && wait.cut() {
+    if wait.unshield() {
         worker.make_ready(task);
     }
 }

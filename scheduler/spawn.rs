@@ -1,6 +1,7 @@
 //! Spawning: a record is made and put into a queue.
 
-use crate::retire::record::{Birth, Extras, Record, Traits, layout_of};
+use crate::retire::extras::Extras;
+use crate::retire::record::{Birth, Record, Traits, layout_of};
 use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
 use crate::retire::tree::{Node, Restriction};

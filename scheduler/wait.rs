@@ -6,7 +6,9 @@
 use crate::retire::join::{JoinWord, Waiter};
 use crate::retire::record::{JoinedAtHome, Phase, Record};
 use crate::retire::thread_waiter::ThreadWaiter;
+use crate::retire::tree::{Node, Verdict};
 use crate::retire::wait::{Publish, WaitKind, Woken};
+use crate::scheduler::complete::release_run;
 use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
@@ -67,18 +69,38 @@ fn send(shared: &Shared, home: &Worker, record: NonNull<Record>) {
 
 impl Worker {
     /// Publishes a wait of `task`, which runs here, and sleeps if need be. `Err` if it is cancelled
-    /// (or the runtime ends) and the kind allows that to count: then nothing was published, or the
-    /// wait was cut short.
+    /// and the kind allows that to count: then nothing was published, or the wait was cut short.
     #[inline(always)]
     fn wait(&self, task: NonNull<Record>, kind: WaitKind) -> (Result<(), Cut>, &Worker) {
-        let worker = match self.lie_down(task, kind) {
-            Rest::Over(result) => return (result, self),
-            Rest::Held => hold::hold(self, task),
-            Rest::Beside(next) => self.leave_for(next),
-        };
-        // SAFETY: the running task.
-        let woken = unsafe { task.as_ref() }.wait.woken();
-        (if woken == Woken::Granted { Ok(()) } else { Err(Cut) }, worker)
+        let mut worker = self;
+        loop {
+            worker = match worker.lie_down(task, kind) {
+                Rest::Over(result) => return (result, worker),
+                Rest::Held => hold::hold(worker, task),
+                Rest::Beside(next) => worker.leave_for(next),
+            };
+            // SAFETY: the running task.
+            if unsafe { task.as_ref() }.wait.woken() == Woken::Granted {
+                return (Ok(()), worker);
+            }
+            // The cut may have been for a node that the task has left, or for one above what it ignores.
+            if worker.is_cancelled_here() {
+                return (Err(Cut), worker);
+            }
+        }
+    }
+
+    /// The node that runs.
+    fn running_node(&self) -> &Node {
+        // SAFETY: that of the running task, or of a scope on its stack.
+        unsafe { &*self.node.get() }
+    }
+
+    /// Whether the running task is cancelled, in the node that it is in.
+    #[cold]
+    #[inline(never)]
+    fn is_cancelled_here(&self) -> bool {
+        cancel::is_cancelled(self.running_node())
     }
 
     /// Publishes a wait of `task`, and says how it is to be spent.
@@ -88,18 +110,15 @@ impl Worker {
         let me = unsafe { task.as_ref() };
         // In the middle of an unwinding others must not run on this thread.
         let panicking = std::thread::panicking();
-        if kind != WaitKind::Structured && (panicking || self.shared().is_closing()) {
-            return Rest::Over(Err(Cut));
-        }
-        if kind != WaitKind::Structured && me.has_caller() && cancel::link(task) {
+        if kind != WaitKind::Structured && (panicking || !self.may_wait()) {
             return Rest::Over(Err(Cut));
         }
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
-        let published = me.wait.publish(kind);
-        if published != Publish::Parked {
+        let published = self.publish_wait(me, kind);
+        if published != Ok(Publish::Parked) {
             me.set_phase(Phase::Running);
-            return Rest::Over(if published == Publish::Ready { Ok(()) } else { Err(Cut) });
+            return Rest::Over(published.map(|_| ()));
         }
         self.counters().parks.add(1);
         // Where nobody else may run on this thread, a wait that must be waited for holds it.
@@ -107,6 +126,31 @@ impl Worker {
             return Rest::Held;
         }
         Rest::Beside(self.next_after(task))
+    }
+
+    /// Sees to it that a cancel finds the running task when it waits; false if one has come already.
+    #[inline(always)]
+    fn may_wait(&self) -> bool {
+        let node = self.running_node();
+        if !node.is_linked() {
+            cancel::link(node);
+        }
+        node.verdict() != Verdict::Cancelled
+    }
+
+    /// Publishes a wait of the running task, and takes it back if it has been cancelled since it asked.
+    #[inline(always)]
+    fn publish_wait(&self, me: &Record, kind: WaitKind) -> Result<Publish, Cut> {
+        let published = me.wait.publish(kind);
+        if published == Publish::Parked
+            && kind != WaitKind::Structured
+            && self.running_node().word().is_cancelled_in_total_order()
+            // Else somebody else has woken it.
+            && me.wait.cut()
+        {
+            return Err(Cut);
+        }
+        Ok(published)
     }
 
     /// Waits for a permit.
@@ -128,9 +172,7 @@ impl Worker {
         join: &JoinWord,
         kind: WaitKind,
     ) -> Result<(), Cut> {
-        // SAFETY: the running task.
-        let me = unsafe { task.as_ref() };
-        if kind != WaitKind::Structured && (self.is_cut() || cancel::is_cancelled(me)) {
+        if kind != WaitKind::Structured && self.is_cut() {
             self.give_way(task);
             return Err(Cut);
         }
@@ -149,10 +191,10 @@ impl Worker {
             worker.give_way(task);
             return Err(Cut);
         }
-        // The end came first and its grant is under way.
+        // The end came right after the cut, and its grant is under way.
         let (result, _) = worker.wait(task, WaitKind::Structured);
         debug_assert!(result.is_ok(), "a structured wait was cut short");
-        Ok(())
+        Err(Cut)
     }
 
     /// Waits for the end of a fork that others have started. Also where nothing suspends.
@@ -204,9 +246,7 @@ impl Worker {
             assert_may_yield();
             self
         };
-        // SAFETY: the running task.
-        let cancelled = cancel::is_cancelled(unsafe { task.as_ref() });
-        if cancelled || worker.shared().is_closing() { Err(Cut) } else { Ok(()) }
+        if cancel::is_cancelled(worker.running_node()) { Err(Cut) } else { Ok(()) }
     }
 
     /// Puts the running task behind those that are ready; what goes on, or none if it is not allowed
@@ -239,12 +279,9 @@ impl Worker {
     /// Whether a wait of the running task that may be cut short would be.
     #[inline(always)]
     fn is_cut(&self) -> bool {
-        let cancelled = match self.task() {
-            // SAFETY: the running task.
-            Some(task) => unsafe { task.as_ref() }.wait.is_cancelled(),
-            None => false,
-        };
-        cancelled || self.shared().is_closing() || std::thread::panicking()
+        // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
+        let node = unsafe { self.node.get().as_ref() };
+        node.is_some_and(cancel::is_cancelled) || std::thread::panicking()
     }
 
     /// Takes a fresh task out of wherever it lies to be run in place, if it is one of those that may
@@ -264,7 +301,7 @@ impl Worker {
         // The others have their turn, also if this task goes on for ever with joins.
         if self.tick() {
             self.let_others();
-            // The runtime may have begun to end meanwhile.
+            // A cancel may have come meanwhile.
             if kind != WaitKind::Structured && self.is_cut() {
                 return false;
             }
@@ -337,11 +374,8 @@ impl Worker {
             || !self.dedicated.get().is_null()
             || self.forbidden.get() > 0
             || std::thread::panicking()
-            || (kind != WaitKind::Structured && self.is_cut())
+            || (kind != WaitKind::Structured && !self.may_wait())
         {
-            return None;
-        }
-        if me.has_caller() && kind != WaitKind::Structured && cancel::link(joiner) {
             return None;
         }
         if !self.remote.front.take_newest(record) && !self.claim_elsewhere(record) {
@@ -351,7 +385,7 @@ impl Worker {
         child.at_home.set(JoinedAtHome::Waiting);
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
-        if me.wait.publish(kind) != Publish::Parked {
+        if self.publish_wait(me, kind) != Ok(Publish::Parked) {
             // Cancelled this moment: the child is what it was.
             me.set_phase(Phase::Running);
             child.at_home.set(JoinedAtHome::No);
@@ -375,10 +409,16 @@ impl Worker {
             self.give_way(joiner);
             return Some(Err(Cut));
         }
-        // The end came first and its grant is under way.
+        // The end came right after the cut, and its grant is under way.
         let (result, _) = self.wait(joiner, WaitKind::Structured);
         debug_assert!(result.is_ok(), "a structured wait was cut short");
-        Some(Ok(()))
+        if child.at_home.get() == JoinedAtHome::Ended {
+            // It has left its run reference to us, and we shall not take the outcome.
+            child.place.store(self.retired().as_ptr().expose_provenance(), Ordering::Relaxed);
+            // SAFETY: that one. The caller has the handle's.
+            unsafe { release_run(self, record, 1) };
+        }
+        Some(Err(Cut))
     }
 
     /// Puts a claimed task back to where this worker finds it first.

@@ -23,7 +23,7 @@ use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::spread::Spread;
 use crate::shim;
-use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_deque::{Stealer, Worker as Deque};
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
@@ -91,8 +91,6 @@ pub(crate) struct Remote {
     pub(crate) inbox: CachePadded<Inbox>,
     pub(crate) stealer: Stealer<Item>,
     pub(crate) sleeper: Sleeper,
-    /// The waits of all its coroutines are to be cut short.
-    pub(crate) cut: AtomicBool,
     /// Started, unfinished coroutines.
     pub(crate) live: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
@@ -186,7 +184,6 @@ impl Worker {
                 inbox: CachePadded::new(Inbox::new()),
                 stealer: deque.stealer(),
                 sleeper: Sleeper::new(),
-                cut: AtomicBool::new(false),
                 live: AtomicU32::new(0),
                 counters: CachePadded::new(Counters::default()),
                 retired: RetireQueue::new(),

@@ -4,9 +4,9 @@
 use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
 use cygnet::par;
 use cygnet::{
-    BuildError, Builder, Cancelled, Handle, JoinError, LocalTask, Metrics, NoStack, PanicReport,
-    Runtime, Scope, ScopedTask, SpawnError, Task, TaskBuilder, TaskId, TaskLocal, Unparker, Wait,
-    WorkerMetrics, YieldTo,
+    BuildError, Builder, CancelHandle, Cancelled, Handle, JoinError, LocalTask, Metrics, NoStack,
+    PanicReport, Reason, Runtime, Scope, ScopedTask, SpawnError, Task, TaskBuilder, TaskId,
+    TaskLocal, Unparker, Wait, WorkerMetrics, YieldTo,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -136,6 +136,8 @@ table! {
     "Wait", Wait: yes yes yes yes yes;
     "JoinError", JoinError: yes no yes no no;
     "NoStack", NoStack: yes yes yes yes yes;
+    "Reason", Reason: yes yes yes yes yes;
+    "CancelHandle", CancelHandle: yes yes yes yes yes;
     "Cancelled", Cancelled: yes yes yes yes yes;
     "SpawnError<F>", SpawnError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "Metrics", Metrics: yes yes yes yes yes;
@@ -250,7 +252,7 @@ assert_impl_all!(TaskId: Copy, Ord, Hash, Debug, Display);
 assert_impl_all!(TaskLocal<u8>: Debug);
 assert_impl_all!(JoinError: Error);
 assert_impl_all!(NoStack: Copy, Eq, Error);
-assert_impl_all!(Cancelled: Copy, Eq, Error);
+assert_impl_all!(Cancelled: Clone, Eq, Error);
 assert_impl_all!(BuildError: Error);
 assert_impl_all!(SpawnError<Cell<u8>>: Error);
 assert_impl_all!(PanicReport<'static>: Debug);

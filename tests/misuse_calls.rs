@@ -53,7 +53,7 @@ fn block_on_with_a_handle_that_outlives_its_runtime_says_so() {
         let rt = runtime(1);
         let handle = rt.handle();
         drop(rt);
-        assert!(matches!(handle.try_block_on(|| 7), Err(JoinError::NotStarted)));
+        assert!(matches!(handle.try_block_on(|| 7), Err(JoinError::NotStarted(_))));
         let said = panic_of(|| handle.block_on(|| 7));
         assert!(said.contains("a runtime that has ended"), "{said}");
     });

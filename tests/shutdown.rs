@@ -207,7 +207,7 @@ fn a_join_on_a_task_that_the_runtime_s_end_prevented_says_that_it_never_started(
         });
         assert_eq!(drops.count(), 10);
         for task in queued {
-            assert!(matches!(task.join(), Err(JoinError::NotStarted)));
+            assert!(matches!(task.join(), Err(JoinError::NotStarted(_))));
         }
         busy.join().unwrap();
     });
@@ -221,6 +221,6 @@ fn a_handle_that_outlives_its_runtime_gives_the_closure_back() {
         drop(rt);
         let error = handle.spawn(|| 5).unwrap_err();
         assert_eq!((error.0)(), 5);
-        assert!(matches!(handle.try_block_on(|| 5), Err(JoinError::NotStarted)));
+        assert!(matches!(handle.try_block_on(|| 5), Err(JoinError::NotStarted(_))));
     });
 }

@@ -135,34 +135,30 @@ impl Pair {
         self.processor.resume();
     }
 
-    fn wait(&self, kind: WaitKind) -> Result<(), ()> {
+    fn wait(&self, kind: WaitKind) -> bool {
         // SAFETY: the running task.
         let me = unsafe { self.waiter.as_ref() };
         me.place.store(7, Ordering::Relaxed);
         match me.wait.publish(kind) {
-            Publish::Ready => return Ok(()),
-            Publish::Cancelled => return Err(()),
+            Publish::Ready => return true,
             Publish::Parked => self.processor.suspend(),
         }
-        if me.wait.woken() == Woken::Granted { Ok(()) } else { Err(()) }
+        me.wait.woken() == Woken::Granted
     }
 
-    /// True if the end was awaited, false if the wait was cut short.
+    /// True if the end was awaited, false if the wait was cut short (when the end may have come too).
     fn await_end(&self, kind: WaitKind, collect: bool) -> bool {
         let join = &self.child.join;
         if join.is_done() || join.register(Waiter::Task(self.waiter.as_ptr())).is_err() {
             return true;
         }
-        if self.wait(kind).is_ok() {
+        if self.wait(kind) {
             return true;
         }
-        if join.take_back() {
-            return false;
+        if !join.take_back() && collect {
+            assert!(self.wait(WaitKind::Structured), "a structured wait was cut short");
         }
-        if collect {
-            self.wait(WaitKind::Structured).expect("a structured wait was cut short");
-        }
-        true
+        false
     }
 
     fn finish(&self) {
@@ -192,7 +188,7 @@ fn await_end(kind: WaitKind, collect: bool) {
     let finisher = spawn(move || pair.finish());
     let canceller = spawn(move || {
         // SAFETY: the canceller's reference.
-        if unsafe { pair.waiter.as_ref() }.wait.cancel() {
+        if unsafe { pair.waiter.as_ref() }.wait.cut() {
             pair.resume(pair.waiter.as_ptr());
         }
         pair.release();

@@ -1,5 +1,6 @@
 //! Models of the protocols of this layer, one file each; run by ci/loom.sh.
 
+mod branch;
 mod join;
 mod queue;
 mod record;
@@ -9,6 +10,7 @@ mod wait;
 use crate::retire::record::{Birth, Record, Traits, layout_of};
 use crate::retire::record_pool;
 use crate::retire::tree::{Node, Restriction};
+use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::thread::{Thread, current, park};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -16,26 +18,15 @@ use std::ptr::{self, NonNull};
 
 /// A record for `f`, with a run reference and a handle's (or none, if detached).
 pub(crate) fn record<T>(f: impl FnOnce() -> T, detached: bool) -> NonNull<Record> {
-    make_record(f, detached, ptr::null(), Traits::default())
+    make_record(f, detached, ptr::null())
 }
 
-/// A record with both references, of a child of the task `parent`.
-pub(crate) fn record_below<T>(f: impl FnOnce() -> T, parent: NonNull<Record>) -> NonNull<Record> {
-    make_record(f, false, parent.as_ptr().cast(), Traits::default())
+/// A record with both references, of a child of `parent`.
+pub(crate) fn record_below<T>(f: impl FnOnce() -> T, parent: *const Node) -> NonNull<Record> {
+    make_record(f, false, parent)
 }
 
-/// As `record_below`, of a task that stands for a fork of `parent`.
-pub(crate) fn record_of_fork<T>(f: impl FnOnce() -> T, parent: NonNull<Record>) -> NonNull<Record> {
-    let traits = Traits { forked: true, ..Traits::default() };
-    make_record(f, false, parent.as_ptr().cast(), traits)
-}
-
-fn make_record<T>(
-    f: impl FnOnce() -> T,
-    detached: bool,
-    parent: *const Node,
-    traits: Traits,
-) -> NonNull<Record> {
+fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) -> NonNull<Record> {
     fn make<F: FnOnce() -> T, T>(f: F, birth: Birth) -> NonNull<Record> {
         let memory = record_pool::allocate(layout_of::<F, T>());
         // SAFETY: the memory is for this layout, and ours.
@@ -46,7 +37,7 @@ fn make_record<T>(
         parent,
         id: 1,
         spawned_at: Location::caller(),
-        traits,
+        traits: Traits::default(),
         extras: None,
         detached,
     };
@@ -67,13 +58,14 @@ pub(crate) unsafe fn end(record: NonNull<Record>) {
 /// The queue that carries a waiter home, and its processor: what the scheduler is for a task.
 pub(crate) struct Processor {
     thread: RefCell<Option<Thread>>,
-    queued: Cell<usize>,
+    /// What the queue orders: whoever takes a waiter out sees what happened before it was put in.
+    queued: AtomicUsize,
     taken: Cell<usize>,
 }
 
 impl Processor {
     pub(crate) fn new() -> Processor {
-        Processor { thread: RefCell::new(None), queued: Cell::new(0), taken: Cell::new(0) }
+        Processor { thread: RefCell::new(None), queued: AtomicUsize::new(0), taken: Cell::new(0) }
     }
 
     /// For the waiter's thread, before it makes itself known.
@@ -83,14 +75,14 @@ impl Processor {
 
     /// Queues the waiter: what `resume` does.
     pub(crate) fn resume(&self) {
-        self.queued.set(self.queued.get() + 1);
+        self.queued.fetch_add(1, Ordering::Release);
         let thread = self.thread.borrow().clone();
         thread.expect("a waiter introduces itself before it is known").unpark();
     }
 
     /// Leaves the processor until queued: what `suspend` does.
     pub(crate) fn suspend(&self) {
-        while self.queued.get() == self.taken.get() {
+        while self.wakes() == self.taken.get() {
             park();
         }
         self.taken.set(self.taken.get() + 1);
@@ -98,6 +90,6 @@ impl Processor {
 
     /// How many times the waiter was queued.
     pub(crate) fn wakes(&self) -> usize {
-        self.queued.get()
+        self.queued.load(Ordering::Acquire)
     }
 }

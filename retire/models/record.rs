@@ -1,8 +1,9 @@
 //! The references of a record, the claim of a task that lies in public, and the extras that two make at once.
 
 use super::{end, record};
+use crate::retire::extras::Extras;
 use crate::retire::join::Finished;
-use crate::retire::record::{Extras, Phase, Record};
+use crate::retire::record::{Phase, Record};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
@@ -188,18 +189,11 @@ fn loom_negative_a_claim_that_looks_and_then_takes() {
 /// A task and a fork of it, or two forks of it, need its extras, which it does not have.
 fn extras_of_two(get: fn(&Record) -> &Extras) {
     let shared = Stage::new(Shared { record: record(|| (), true), body: Baton::new() });
-    let note = move || {
-        // SAFETY: freed below.
-        let record = unsafe { shared.record.as_ref() };
-        get(record).called.lock().unwrap().push(shared.record);
-    };
-    let other = spawn(note);
-    note();
-    other.join().unwrap();
     // SAFETY: freed below.
-    let extras = unsafe { shared.record.as_ref() }.extras().expect("two have made them");
-    let noted = std::mem::take(&mut *extras.called.lock().unwrap());
-    assert_eq!(noted.len(), 2, "one has made the extras of the other forgotten");
+    let address = move || std::ptr::from_ref(get(unsafe { shared.record.as_ref() })).addr();
+    let other = spawn(address);
+    let (mine, other) = (address(), other.join().unwrap());
+    assert_eq!(mine, other, "one has made the extras of the other forgotten");
     shared.release(1);
     // SAFETY: the threads have ended.
     unsafe { shared.end() };
@@ -207,7 +201,7 @@ fn extras_of_two(get: fn(&Record) -> &Extras) {
 
 #[test]
 fn loom_extras_are_made_once() {
-    explore(ALL, || extras_of_two(Record::extras_or_new));
+    explore(ALL, || extras_of_two(|record| record.node.extras_or_new()));
 }
 
 #[test]
@@ -215,10 +209,10 @@ fn loom_extras_are_made_once() {
 fn loom_negative_extras_that_are_stored_without_a_look() {
     explore(ALL, || {
         extras_of_two(|record| {
-            // As `Record::extras_or_new`, with a store for the exchange.
-            if record.extras.load(Ordering::Relaxed).is_null() {
-                let fresh = Box::into_raw(Box::<Extras>::default());
-                record.extras.store(fresh, Ordering::Release);
+            // As `Node::extras_or_new`, with a store for the exchange.
+            if record.extras().is_none() {
+                let fresh = Box::into_raw(Box::new(Extras::new()));
+                record.node.extras.store(fresh, Ordering::Release);
             }
             record.extras().expect("made above")
         });

@@ -1,4 +1,4 @@
-//! The wait word: a waiter against a grant, an unpark, a cancel and a cut.
+//! The wait word: a waiter against a grant, an unpark and a cut.
 
 use super::Processor;
 use crate::retire::wait::{Publish, WaitKind, WaitWord, Woken};
@@ -21,16 +21,15 @@ impl Waiter {
     }
 
     /// Sleeps if it must; true if it did.
-    fn wait(&self, kind: WaitKind) -> Result<Option<Woken>, ()> {
+    fn wait(&self, kind: WaitKind) -> Option<Woken> {
         self.context.write();
         match self.word.publish(kind) {
             Publish::Parked => {
                 self.processor.suspend();
                 self.context.write();
-                Ok(Some(self.word.woken()))
+                Some(self.word.woken())
             }
-            Publish::Ready => Ok(None),
-            Publish::Cancelled => Err(()),
+            Publish::Ready => None,
         }
     }
 
@@ -44,30 +43,29 @@ impl Waiter {
     }
 }
 
-/// A wait for a grant, against the grant, a cancel and an unpark. A waiter that was cut or refused
-/// cannot take its registration back here: it collects the grant.
-fn grant_cancel_unpark() {
+/// A wait for a grant, against the grant, a cut and an unpark. A waiter that was cut cannot take its
+/// registration back here: it collects the grant.
+fn grant_cut_unpark() {
     let w = Waiter::new();
     let granter = spawn(move || w.wake_if(w.word.grant()));
-    let canceller = spawn(move || w.wake_if(w.word.cancel()));
+    let cutter = spawn(move || w.wake_if(w.word.cut()));
     let unparker = spawn(move || w.wake_if(w.word.unpark()));
     let first = w.wait(WaitKind::Grant);
     let second = match first {
-        Ok(None | Some(Woken::Granted)) => None,
-        Ok(Some(Woken::Cut)) | Err(()) => Some(w.wait(WaitKind::Structured)),
+        None | Some(Woken::Granted) => None,
+        Some(Woken::Cut) => Some(w.wait(WaitKind::Structured)),
     };
-    let (granted, cut) = (granter.join().unwrap(), canceller.join().unwrap());
+    let (granted, cut) = (granter.join().unwrap(), cutter.join().unwrap());
     assert!(!unparker.join().unwrap(), "an unpark ended a wait for a grant");
-    assert_eq!(cut, first == Ok(Some(Woken::Cut)), "the canceller's duty is the waiter's cut");
+    assert_eq!(cut, first == Some(Woken::Cut), "the cutter's duty is the waiter's cut");
     match second {
-        None => assert_eq!(granted, first == Ok(Some(Woken::Granted))),
+        None => assert_eq!(granted, first == Some(Woken::Granted)),
         Some(second) => {
-            assert_eq!(granted, second == Ok(Some(Woken::Granted)));
-            assert!(second.is_ok_and(|woken| woken != Some(Woken::Cut)), "cut although structured");
+            assert_eq!(granted, second == Some(Woken::Granted));
+            assert!(second != Some(Woken::Cut), "cut although structured");
         }
     }
     assert_eq!(w.processor.wakes(), usize::from(granted) + usize::from(cut));
-    assert!(w.word.is_cancelled());
     let left = w.word.publish(WaitKind::Structured);
     assert_eq!(left, Publish::Parked, "the grant was collected twice");
     // SAFETY: the threads have ended.
@@ -76,14 +74,14 @@ fn grant_cancel_unpark() {
 
 #[test]
 fn loom_one_party_ends_a_wait_and_the_loser_is_collected() {
-    explore(2, grant_cancel_unpark);
+    explore(2, grant_cut_unpark);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_wait_word_without_order() {
     plant("retire/wait.rs", ORDERS);
-    explore(3, grant_cancel_unpark);
+    explore(3, grant_cut_unpark);
 }
 
 #[test]
@@ -92,7 +90,7 @@ fn loom_a_permit_is_used_once_or_kept() {
         let w = Waiter::new();
         let unparker = spawn(move || w.wake_if(w.word.unpark()));
         let cutter = spawn(move || w.wake_if(w.word.cut()));
-        let woken = w.wait(WaitKind::Permit).expect("nobody cancels");
+        let woken = w.wait(WaitKind::Permit);
         let (unparked, cut) = (unparker.join().unwrap(), cutter.join().unwrap());
         assert_eq!(unparked, woken == Some(Woken::Granted));
         assert_eq!(cut, woken == Some(Woken::Cut));
@@ -109,33 +107,33 @@ fn loom_nothing_but_a_grant_ends_a_structured_wait() {
         let w = Waiter::new();
         let granter = spawn(move || w.wake_if(w.word.grant()));
         let others = spawn(move || {
-            let duty = w.word.cut() || w.word.cancel() || w.word.unpark();
+            let duty = w.word.cut() || w.word.unpark();
             assert!(!duty, "somebody ended a structured wait");
         });
-        let woken = w.wait(WaitKind::Structured).expect("cancelling does not count");
+        let woken = w.wait(WaitKind::Structured);
         assert_ne!(woken, Some(Woken::Cut));
         assert_eq!(granter.join().unwrap(), woken.is_some());
         others.join().unwrap();
-        assert_eq!(w.word.publish(WaitKind::Permit), Publish::Cancelled);
+        assert_eq!(w.word.publish(WaitKind::Permit), Publish::Ready, "the permit is lost");
         // SAFETY: the threads have ended.
         unsafe { w.end() };
     });
 }
 
-/// The home worker uses a waiter's stack for a guest; a cancel comes before, meanwhile or afterwards.
+/// The home worker uses a waiter's stack for a guest; a cut comes before, meanwhile or afterwards.
 #[test]
-fn loom_a_shield_puts_a_cancel_off_and_does_not_lose_it() {
+fn loom_a_shield_puts_a_cut_off_and_does_not_lose_it() {
     explore(ALL, || {
         let w = Waiter::new();
         assert_eq!(w.word.publish(WaitKind::Grant), Publish::Parked);
-        let canceller = spawn(move || w.word.cancel());
+        let cutter = spawn(move || w.word.cut());
         let mut duties = 0;
         if let Some(new) = w.word.shield() {
             assert!(new, "somebody else has shielded");
             assert!(w.word.is_parked(), "woken although shielded");
             duties += usize::from(w.word.unshield());
         }
-        duties += usize::from(canceller.join().unwrap());
+        duties += usize::from(cutter.join().unwrap());
         assert_eq!(duties, 1, "one party wakes");
         assert_eq!(w.word.woken(), Woken::Cut);
         // SAFETY: the threads have ended.

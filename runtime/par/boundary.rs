@@ -2,21 +2,19 @@
 //! [`join`](crate::join()) itself.
 
 use crate::retire::chain::Pin;
-use crate::retire::record::Record;
-use crate::retire::wait::WaitWord;
+use crate::retire::tree::Node;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::fork;
 use crate::runtime::here;
-use crate::runtime::suspend::is_cancelled;
+use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::worker::Worker;
 
 /// The task that called a loop, as it is seen by those parts of the loop that run elsewhere.
 #[derive(Clone, Copy)]
 pub(super) struct Caller<'a> {
-    wait: &'a WaitWord,
-    /// It was called by another task, in a join, or forked by it, and shares its cancellation.
-    called: bool,
+    /// The node that it is in.
+    node: &'a Node,
 }
 
 /// Calls a loop with the calling task and the number of workers of its runtime.
@@ -45,12 +43,11 @@ impl Caller<'_> {
     #[inline(never)]
     #[track_caller]
     unsafe fn here<'a>(what: &str) -> Result<(Caller<'a>, usize), Cancelled> {
-        let (worker, task) = here(what);
-        // SAFETY: the running task; its record is there until it has ended, and so long it is used.
-        let task: &'a Record = unsafe { task.as_ref() };
-        let caller = Caller { wait: &task.wait, called: task.has_caller() };
+        let (worker, _) = here(what);
+        // SAFETY: that of the running task, or of a scope on its stack, which does not end before the call.
+        let caller = Caller { node: unsafe { &*worker.node.get() } };
         if caller.is_cancelled() {
-            return Err(Cancelled::new());
+            return Err(Cancelled::here());
         }
         Ok((caller, worker.shared().workers()))
     }
@@ -59,19 +56,14 @@ impl Caller<'_> {
     #[inline]
     pub(super) fn all_quiet(self) -> bool {
         Worker::current().is_some_and(|worker| {
-            !(worker.remote.front.wants_attention() || worker.has_ready() || self.is_cut(worker))
-        }) && !self.called
+            !(worker.remote.front.wants_attention() || worker.has_ready() || self.is_cancelled())
+        })
     }
 
-    /// Whether the loop is to end early: its caller is cancelled, or their runtime ends.
+    /// Whether the loop is to end early, as its caller is cancelled.
     #[inline]
     pub(super) fn is_cancelled(self) -> bool {
-        Worker::current().is_some_and(|worker| self.is_cut(worker)) || self.called && is_cancelled()
-    }
-
-    #[inline]
-    fn is_cut(self, worker: &Worker) -> bool {
-        self.wait.is_cancelled() || worker.shared().is_closing()
+        is_cancelled(self.node)
     }
 }
 

@@ -216,7 +216,7 @@ pub(super) fn run_all<S: Source, B: Body<S>>(
 ) -> Result<B::Out, Cancelled> {
     match run(what, source, body)? {
         (out, Stop::No) => Ok(out),
-        _ => Err(Cancelled::new()),
+        _ => Err(Cancelled::here()),
     }
 }
 

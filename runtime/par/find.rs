@@ -52,7 +52,7 @@ where
         // What has been found stands, whatever came after it.
         (Some(found), _) => Ok(Some(found)),
         (None, Stop::No) => Ok(None),
-        (None, _) => Err(Cancelled::new()),
+        (None, _) => Err(Cancelled::here()),
     }
 }
 

@@ -123,7 +123,7 @@ where
     })?;
     match stopped {
         Stop::No => Ok(()),
-        _ => Err(Cancelled::new()),
+        _ => Err(Cancelled::here()),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::shim::thread::spawn;
 
 /// A stranger spawns a task, which then ends, while the runtime closes.
 fn admit_and_close(strangers: usize) {
-    let root = Stage::new(Root::new());
+    let root = Stage::new(Root::new(1));
     let strangers = (0..strangers).map(|_| {
         spawn(move || {
             if root.admit() {

@@ -1,0 +1,404 @@
+//! How a cancel finds the tasks below a node: the lists of the tree, and the walk through them.
+//!
+//! # Who is in the lists
+//!
+//! A node is not entered anywhere when it is made, nor when its task starts: most tasks run to their end
+//! without a wait, and need no one to find them. They look up instead, at their ancestors, when they start
+//! and when they are asked whether they are cancelled. A node is **linked** into its parent's list when it
+//! must be found: before its task waits for the first time in a wait that may be cut short, or when something
+//! of another kind hangs on it. Its ancestors are linked first, from the top, so of a linked node all
+//! ancestors are linked, and whoever comes to one that is need not look up any further: a walk would have
+//! marked it. It stays linked until it ends, after its last child.
+//!
+//! # Protocol
+//!
+//! Each list has a lock, and so have the links of those in it. The lock of a node's list is taken alone, never
+//! together with that of another.
+//!
+//! * **Link** ([`link`]), under the lock of the parent: enter the child; then, if the parent is cancelled in
+//!   effect, mark the child; then say that it is linked. What it marks has nobody linked below it and does not
+//!   wait.
+//! * **Cancel**: mark the node (one atomic operation: one caller is the first, or knows that the node
+//!   ignores cancellation at present, and then that task does the rest when it stops). The first [walks](walk):
+//!   takes the lock, marks each child in the list, tells of it, and goes on to those children that have some.
+//! * **Unlink** ([`unlink`]), at the child's end, under the same lock.
+//!
+//! Nobody is missed: if the walk takes the lock after the child was entered, it finds it; if before, the child
+//! sees the parent's mark, which was made before the walk took the lock. That a node *has* no list, or has
+//! never had anyone in it, the walk sees without the lock: both are announced by an update, then the parent's
+//! word is read; the walk marks and then reads those; all in the one total order of SeqCst, so one of the two
+//! sees the other. A mark is made once, so a node is walked through by one walk at a time, and once.
+//!
+//! # Who may touch a node, and its memory
+//!
+//! Under the lock of its parent a child in the list is not at its end, so the walk may mark it and wake its
+//! task. It goes on to the children of that child later, without that lock, and by then it may have ended. So
+//! it says under the lock that it will come (`walked`), and uses nothing but the branch after that: the branch
+//! of a node with children in its list belongs to a node that has not ended, as children end first, and one
+//! without them is passed over. When the memory of a branch is to be freed ([`Branch::end`]), and a walk is on
+//! its way there, or a handle keeps it, it is left to whoever of them is last, which the branch's own lock
+//! decides. Of a handle the same lock keeps the node from ending while it is used ([`Branch::with_node`]).
+//!
+//! The walk is a loop: branches that are still to be visited are linked to each other, so a tree of any depth
+//! takes neither stack nor memory. It gives the lock back after each [`BATCH`] children, leaving a mark in the
+//! list where it was, and calls `rest` without any lock: there the tasks that it has cut out of their waits
+//! are queued, so that none of them runs into the lock.
+
+use crate::retire::extras::Extras;
+use crate::retire::tree::{Cancel, Node, NodeKind};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::shim::{Cell, Mutex, MutexGuard, load_in_total_order};
+use std::ptr::{self, NonNull};
+use std::sync::PoisonError;
+
+/// So many children are marked before others may have the lock.
+#[cfg(not(loom))]
+const BATCH: usize = 64;
+#[cfg(loom)]
+const BATCH: usize = 1;
+
+/// A node's list of children, and its place in its parent's. See the module's documentation.
+#[repr(C)]
+pub(crate) struct Branch {
+    /// First, so that the place of a node is its branch.
+    place: Place,
+    list: Mutex<List>,
+    /// Somebody has been in the list.
+    bears: AtomicBool,
+    /// A walk is on its way here. Set under the lock of the parent's list, cleared under this one's.
+    walked: Cell<bool>,
+    /// The next one that the walk visits. Of the walk alone.
+    todo: Cell<*const Branch>,
+    /// The list that it is in. Written once, by whoever links it.
+    parent: AtomicPtr<Branch>,
+    /// The node whose cancel has reached this one.
+    origin: AtomicPtr<Node>,
+}
+
+/// A place in a list, whose lock guards it.
+struct Place {
+    next: Cell<*const Place>,
+    previous: Cell<*const Place>,
+    /// Null in the mark that a walk leaves where it was.
+    node: Cell<*const Node>,
+}
+
+impl Place {
+    fn new() -> Place {
+        let null = || Cell::new(ptr::null());
+        Place { next: null(), previous: null(), node: Cell::new(ptr::null()) }
+    }
+}
+
+struct List {
+    first: *const Place,
+    /// The node of the list, for those who have the branch and nothing else. Null if there is none who could,
+    /// or the node has ended.
+    node: *const Node,
+    /// Handles that keep the branch, but not the node.
+    handles: usize,
+    /// The node has ended, and who is last of the handles and a walk frees the memory.
+    deserted: bool,
+}
+
+// SAFETY: each field has an owner, or a lock, as said above.
+unsafe impl Send for Branch {}
+// SAFETY: as above.
+unsafe impl Sync for Branch {}
+
+impl Branch {
+    pub(crate) fn new() -> Branch {
+        Branch {
+            place: Place::new(),
+            list: Mutex::new(List {
+                first: ptr::null(),
+                node: ptr::null(),
+                handles: 0,
+                deserted: false,
+            }),
+            bears: AtomicBool::new(false),
+            walked: Cell::new(false),
+            todo: Cell::new(ptr::null()),
+            parent: AtomicPtr::new(ptr::null_mut()),
+            origin: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node is reached by the cancel of `origin`. Before its word is marked. Not atomically: who cancels it itself at this moment
+    /// may be named instead.
+    pub(crate) fn set_origin(&self, origin: *const Node) {
+        if self.origin.load(Ordering::Relaxed).is_null() {
+            self.origin.store(origin.cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// Whether somebody has ever been in the list, for one who has just marked the node.
+    fn bears(&self) -> bool {
+        load_in_total_order(&self.bears)
+    }
+
+    #[cfg(all(test, loom))]
+    pub(in crate::retire) fn is_empty(&self) -> bool {
+        self.lock().first.is_null()
+    }
+
+    /// Frees the memory of the extras around this branch, or leaves that to the walk that is on its way here.
+    ///
+    /// # Safety
+    /// The node has ended, was unlinked, and nobody else uses the extras, which came from a box.
+    pub(in crate::retire) unsafe fn end(this: NonNull<Branch>) {
+        // SAFETY: alive until it is freed below, or by the walk.
+        let branch = unsafe { this.as_ref() };
+        if !branch.parent.load(Ordering::Relaxed).is_null() {
+            let mut list = branch.lock();
+            list.node = ptr::null();
+            if branch.walked.get() || list.handles > 0 {
+                list.deserted = true;
+                return;
+            }
+        }
+        // SAFETY: passed on.
+        unsafe { Branch::free(this) };
+    }
+
+    /// Whether a cancel has reached the node, also after its end. One load.
+    #[inline]
+    pub(crate) fn is_reached(&self) -> bool {
+        !self.origin.load(Ordering::Acquire).is_null()
+    }
+
+    /// A handle that keeps the branch of a linked node, in which the caller runs, and not the node.
+    pub(crate) fn add_handle_of(&self, node: &Node) {
+        let mut list = self.lock();
+        list.node = node;
+        list.handles += 1;
+    }
+
+    pub(crate) fn add_handle(&self) {
+        self.lock().handles += 1;
+    }
+
+    /// Gives such a handle up.
+    ///
+    /// # Safety
+    /// It is the caller's; the branch is not used afterwards.
+    pub(crate) unsafe fn release_handle(this: NonNull<Branch>) {
+        // SAFETY: alive by the handle.
+        let branch = unsafe { this.as_ref() };
+        let mut list = branch.lock();
+        list.handles -= 1;
+        if list.deserted && list.handles == 0 && !branch.walked.get() {
+            drop(list);
+            // SAFETY: left to us.
+            unsafe { Branch::free(this) };
+        }
+    }
+
+    /// Calls `f` with the node of a branch that a handle keeps, unless it has ended; it does not end meanwhile.
+    pub(crate) fn with_node<R>(&self, f: impl FnOnce(&Node) -> R) -> Option<R> {
+        let list = self.lock();
+        // SAFETY: cleared under this lock before the node ends.
+        unsafe { list.node.as_ref() }.map(f)
+    }
+
+    /// # Safety
+    /// As for `end`, and no walk is on its way, nor does a handle keep it.
+    unsafe fn free(this: NonNull<Branch>) {
+        // SAFETY: a branch is the start of its extras.
+        drop(unsafe { Box::from_raw(this.as_ptr().cast::<Extras>()) });
+    }
+}
+
+impl List {
+    /// Enters one before another that is in the list, or at the front of an empty one.
+    ///
+    /// # Safety
+    /// It is in no list, and is taken out before its memory is used for anything else.
+    unsafe fn insert(&mut self, place: *const Place, before: *const Place) {
+        // SAFETY: who is in the list is alive, and we have the lock.
+        let next = unsafe { before.as_ref() };
+        let previous = next.map_or(ptr::null(), |next| next.previous.get());
+        // SAFETY: the caller's.
+        let links = unsafe { &*place };
+        links.next.set(before);
+        links.previous.set(previous);
+        if let Some(next) = next {
+            next.previous.set(place);
+        }
+        // SAFETY: as above.
+        match unsafe { previous.as_ref() } {
+            Some(previous) => previous.next.set(place),
+            None => self.first = place,
+        }
+    }
+
+    /// # Safety
+    /// It is in this list.
+    unsafe fn remove(&mut self, place: *const Place) {
+        // SAFETY: alive, and the lock is ours.
+        let (next, previous) = unsafe { ((*place).next.get(), (*place).previous.get()) };
+        // SAFETY: as in `insert`.
+        if let Some(next) = unsafe { next.as_ref() } {
+            next.previous.set(previous);
+        }
+        // SAFETY: as in `insert`.
+        match unsafe { previous.as_ref() } {
+            Some(previous) => previous.next.set(next),
+            None => self.first = next,
+        }
+    }
+}
+
+/// Links a node, and its ancestors before it. Takes time in proportion to those that are not linked yet.
+///
+/// `of_root` says which list of a root a node is entered in; always the same, as its lock is what two meet at
+/// who would link the node.
+///
+/// # Safety
+/// The node has not ended, and does not before this returns: the caller runs in it, or in one below it.
+#[cold]
+pub(crate) unsafe fn link<'a>(node: &'a Node, of_root: impl Fn(&'a Node, &Node) -> &'a Branch) {
+    let mut path: Vec<&Node> = Vec::new();
+    let mut at = node;
+    while !at.is_linked() {
+        path.push(at);
+        // SAFETY: a root is linked, so this has a parent, which does not end before its child.
+        at = unsafe { &*at.parent };
+    }
+    for node in path.into_iter().rev() {
+        // SAFETY: as above.
+        let parent = unsafe { &*node.parent };
+        let theirs = match parent.kind {
+            NodeKind::Root => of_root(parent, node),
+            _ => parent.extras_or_new().branch(),
+        };
+        link_to(node, parent, theirs);
+    }
+}
+
+fn link_to(node: &Node, parent: &Node, theirs: &Branch) {
+    let mine = node.extras_or_new().branch();
+    let mut list = theirs.lock();
+    if node.is_linked() {
+        return; // another was faster
+    }
+    if !theirs.bears.load(Ordering::Relaxed) {
+        // An update, in the total order.
+        theirs.bears.swap(true, Ordering::SeqCst);
+    }
+    mine.place.node.set(node);
+    mine.parent.store(ptr::from_ref(theirs).cast_mut(), Ordering::Relaxed);
+    let first = list.first;
+    // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole branch.
+    unsafe { list.insert(ptr::from_ref(mine).cast(), first) };
+    if parent.word().is_cancelled_in_total_order() {
+        mine.set_origin(origin_of(parent));
+        node.word().cancel();
+    }
+    node.set_linked(true);
+}
+
+/// The node whose cancel has reached `node`, which is cancelled: itself, or an ancestor.
+pub(crate) fn origin_of(node: &Node) -> *const Node {
+    let origin = node.extras().map(|extras| extras.branch().origin.load(Ordering::Relaxed));
+    origin.filter(|origin| !origin.is_null()).map_or(ptr::from_ref(node), |origin| origin)
+}
+
+/// Takes a linked node out of its parent's list. For whoever ends it, after its last child and before its
+/// parent may end.
+#[cold]
+pub(crate) fn unlink(node: &Node) {
+    let extras = node.extras().expect("a linked node has extras");
+    let mine = extras.branch();
+    // SAFETY: the parent has not ended.
+    let theirs = unsafe { &*mine.parent.load(Ordering::Relaxed) };
+    // SAFETY: it is linked.
+    unsafe { theirs.lock().remove(ptr::from_ref(mine).cast()) };
+    node.set_linked(false);
+}
+
+/// Carries a cancel to all linked nodes below one. `reach` is called for each that is newly cancelled in
+/// effect, under a lock; `rest` from time to time and at the end without one.
+///
+/// # Safety
+/// The caller has marked the node to which the `tops` belong, or has ended the time in which it ignored that,
+/// and they are not freed meanwhile.
+pub(crate) unsafe fn walk<'a>(
+    tops: impl IntoIterator<Item = &'a Branch>,
+    origin: *const Node,
+    mut reach: impl FnMut(&Node),
+    mut rest: impl FnMut(),
+) {
+    let mut todo: *const Branch = ptr::null();
+    for branch in tops {
+        if branch.bears() {
+            branch.todo.set(todo);
+            todo = branch;
+        }
+    }
+    // SAFETY: what we are on our way to is kept for us.
+    while let Some(branch) = unsafe { todo.as_ref() } {
+        todo = branch.todo.get();
+        // SAFETY: as above.
+        unsafe { visit(branch, origin, &mut todo, &mut reach, &mut rest) };
+    }
+}
+
+/// Marks the children in one list; those that have some themselves are put on the list of what is to be done.
+///
+/// # Safety
+/// The branch is kept for the walk.
+unsafe fn visit(
+    branch: &Branch,
+    origin: *const Node,
+    todo: &mut *const Branch,
+    reach: &mut impl FnMut(&Node),
+    rest: &mut impl FnMut(),
+) {
+    let mut list = branch.lock();
+    let mut at = list.first;
+    let mut left = BATCH;
+    // SAFETY: who is in the list has not ended as long as we have its lock.
+    while let Some(place) = unsafe { at.as_ref() } {
+        if left == 0 {
+            let here = Place::new();
+            // SAFETY: it is taken out below.
+            unsafe { list.insert(&raw const here, at) };
+            drop(list);
+            rest();
+            list = branch.lock();
+            at = here.next.get();
+            // SAFETY: entered above.
+            unsafe { list.remove(&raw const here) };
+            left = BATCH;
+            continue;
+        }
+        // SAFETY: the places of nodes are their branches, and no other walk has left a mark in this list.
+        let child = unsafe { &*at.cast::<Branch>() };
+        // SAFETY: as above.
+        let node = unsafe { &*place.node.get() };
+        at = place.next.get();
+        left -= 1;
+        child.set_origin(origin);
+        if node.word().cancel() == Cancel::First {
+            reach(node);
+            if child.bears() {
+                child.walked.set(true);
+                child.todo.set(*todo);
+                *todo = child;
+            }
+        }
+    }
+    branch.walked.set(false);
+    let unused = list.deserted && list.handles == 0;
+    drop(list);
+    rest();
+    if unused {
+        // SAFETY: left to us.
+        unsafe { Branch::free(NonNull::from(branch)) };
+    }
+}

@@ -1,0 +1,77 @@
+//! Why a task is cancelled.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, LazyLock};
+
+/// Why a task, or the scope that it is in, is cancelled.
+///
+/// Further reasons may come; match with a wildcard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Somebody has said so, with these words.
+    Explicit(Cow<'static, str>),
+    /// Its time is up.
+    Deadline,
+    /// Another task of a group that ends with its first failure has failed, or another one has won.
+    SiblingFailed,
+    /// The [`Task`](crate::Task) was dropped.
+    HandleDropped,
+    /// The runtime ends.
+    RuntimeShutDown,
+    /// The thread is unwinding, and nothing may suspend. The task need not be cancelled.
+    Unwinding,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Explicit(message) => f.write_str(message),
+            Reason::Deadline => f.write_str("its time is up"),
+            Reason::SiblingFailed => f.write_str("a sibling has failed, or has won"),
+            Reason::HandleDropped => f.write_str("its handle was dropped"),
+            Reason::RuntimeShutDown => f.write_str("the runtime ends"),
+            Reason::Unwinding => f.write_str("the thread is unwinding"),
+        }
+    }
+}
+
+impl From<&'static str> for Reason {
+    fn from(message: &'static str) -> Reason {
+        Reason::Explicit(Cow::Borrowed(message))
+    }
+}
+
+impl From<String> for Reason {
+    fn from(message: String) -> Reason {
+        Reason::Explicit(Cow::Owned(message))
+    }
+}
+
+/// A reason, and the place in the program where it was given.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Cause {
+    pub(crate) reason: Reason,
+    pub(crate) place: Option<&'static Location<'static>>,
+}
+
+impl Cause {
+    pub(crate) fn new(reason: Reason, place: Option<&'static Location<'static>>) -> Arc<Cause> {
+        Arc::new(Cause { reason, place })
+    }
+
+    /// That of a call that was made while its thread is unwinding.
+    pub(crate) fn unwinding() -> Arc<Cause> {
+        static CAUSE: LazyLock<Arc<Cause>> = LazyLock::new(|| Cause::new(Reason::Unwinding, None));
+        Arc::clone(&CAUSE)
+    }
+
+    /// That of all tasks of a runtime that ends.
+    pub(crate) fn shut_down() -> Arc<Cause> {
+        static CAUSE: LazyLock<Arc<Cause>> =
+            LazyLock::new(|| Cause::new(Reason::RuntimeShutDown, None));
+        Arc::clone(&CAUSE)
+    }
+}

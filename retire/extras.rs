@@ -1,0 +1,61 @@
+//! What most nodes never have: a name, task-locals, a place in the lists of the tree, a reason why they were
+//! cancelled. Allocated at first use.
+//!
+//! They live as long as the node's record, or its frame, and a little longer if a walk is on its way to them:
+//! then whoever comes last frees them (see [`branch`](super::branch)).
+
+use crate::retire::branch::Branch;
+use crate::retire::cause::Cause;
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+/// The innermost binding of task-locals, if there is one.
+pub(crate) type Locals = Option<Arc<dyn Any + Send + Sync>>;
+
+/// See the module's documentation.
+#[repr(C)]
+pub(crate) struct Extras {
+    /// First, so that a branch is its extras.
+    branch: Branch,
+    pub(crate) name: Option<Box<str>>,
+    /// Owned by whoever runs the task.
+    pub(crate) locals: UnsafeCell<Locals>,
+    /// Why the node was cancelled, if it was so itself, and for a reason that cannot be told from the rest.
+    pub(crate) cause: OnceLock<Arc<Cause>>,
+}
+
+impl Extras {
+    pub(crate) fn new() -> Extras {
+        Extras::with(None, None)
+    }
+
+    /// Those of a task that begins with a name or with bindings.
+    pub(crate) fn with(name: Option<Box<str>>, locals: Locals) -> Extras {
+        Extras {
+            branch: Branch::new(),
+            name,
+            locals: UnsafeCell::new(locals),
+            cause: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn branch(&self) -> &Branch {
+        &self.branch
+    }
+
+    /// Ends the extras of a node that has ended and that nobody uses any more. Destructors of the user's run
+    /// here.
+    ///
+    /// # Safety
+    /// That; `extras` came from a box, and is not used afterwards.
+    pub(crate) unsafe fn end(extras: NonNull<Extras>) {
+        // SAFETY: alive, and a walk that is on its way touches nothing but the branch.
+        let own =
+            unsafe { ((*extras.as_ptr()).name.take(), (*extras.as_ref().locals.get()).take()) };
+        // SAFETY: passed on. As a pointer to the whole.
+        unsafe { Branch::end(extras.cast()) };
+        drop(own);
+    }
+}

@@ -1,0 +1,286 @@
+//! The lists of the tree: links, ends, looks and the walk of a cancel.
+
+use super::{end, record_below};
+use crate::retire::branch::{Branch, link, origin_of, unlink, walk};
+use crate::retire::record::Record;
+use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
+use crate::shim::atomic::live_atomics;
+use crate::shim::check::{FENCES, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+/// A root with two lists, of which one is used as a rule.
+struct Top {
+    node: Node,
+    lists: [Branch; 2],
+    /// How many nodes walks have reached.
+    reached: Cell<usize>,
+    atomics_before: isize,
+}
+
+impl Top {
+    fn new() -> Stage<Top> {
+        let atomics_before = live_atomics();
+        Stage::new(Top {
+            node: Node::new(NodeKind::Root, ptr::null(), NOBODY),
+            lists: [Branch::new(), Branch::new()],
+            reached: Cell::new(0),
+            atomics_before,
+        })
+    }
+
+    fn link(&self, task: NonNull<Record>) {
+        self.link_in(task, 0);
+    }
+
+    fn link_in(&self, task: NonNull<Record>, list: usize) {
+        // SAFETY: no task of a model ends before it is said to.
+        unsafe { link(&task.as_ref().node, |_, _| &*ptr::from_ref(&self.lists[list])) };
+    }
+
+    fn cancel(&self) {
+        if self.node.word().cancel() == Cancel::First {
+            // SAFETY: marked just now; the lists are there until the end.
+            unsafe { walk(&self.lists, &self.node, |_| self.count(), || ()) };
+        }
+    }
+
+    /// As `scheduler::cancel::deliver`.
+    fn deliver(&self, task: NonNull<Record>) {
+        self.count();
+        // SAFETY: it has not ended.
+        let node = unsafe { &task.as_ref().node };
+        let list = node.extras_in_total_order().map(|extras| extras.branch());
+        // SAFETY: the caller's.
+        unsafe { walk(list, origin_of(node), |_| self.count(), || ()) };
+    }
+
+    fn count(&self) {
+        self.reached.set(self.reached.get() + 1);
+    }
+
+    fn end(this: Stage<Top>) {
+        let before = this.atomics_before;
+        // SAFETY: the threads have ended.
+        unsafe { this.end() };
+        assert_eq!(live_atomics(), before, "extras are left over");
+    }
+}
+
+fn below(parent: NonNull<Record>) -> NonNull<Record> {
+    record_below(|| (), parent.as_ptr().cast())
+}
+
+fn verdict(task: NonNull<Record>) -> Verdict {
+    // SAFETY: it has not ended.
+    unsafe { task.as_ref() }.node.verdict()
+}
+
+/// Whether a task is cancelled, as `scheduler::cancel::is_cancelled` finds out.
+fn is_cancelled(task: NonNull<Record>) -> bool {
+    // SAFETY: neither it nor its ancestors have ended.
+    let mut at = unsafe { &task.as_ref().node };
+    while at.verdict() == Verdict::AskParent {
+        // SAFETY: as above.
+        at = unsafe { &*at.parent };
+    }
+    at.verdict() == Verdict::Cancelled
+}
+
+/// The task ends, as in `scheduler::complete`, and its record goes.
+fn ends(task: NonNull<Record>) {
+    // SAFETY: not freed yet.
+    let record = unsafe { task.as_ref() };
+    if record.node.is_linked() {
+        unlink(&record.node);
+    }
+    assert!(record.release(2), "a reference is left");
+    // SAFETY: these were the last; the closure has nothing to drop.
+    unsafe { end(task) };
+}
+
+/// A task links itself, and with it its parent, while the root is cancelled.
+fn link_and_cancel() {
+    let top = Top::new();
+    let parent = record_below(|| (), &raw const top.node);
+    let task = below(parent);
+    let parent_and_task = (Shared(parent), Shared(task));
+    let canceller = spawn(move || top.cancel());
+    top.link(task);
+    canceller.join().unwrap();
+    let (Shared(parent), Shared(task)) = parent_and_task;
+    assert_eq!(verdict(task), Verdict::Cancelled, "the cancel has not reached the task");
+    assert_eq!(verdict(parent), Verdict::Cancelled, "the cancel has not reached its parent");
+    assert!(top.reached.get() <= 2);
+    ends(task);
+    ends(parent);
+    Top::end(top);
+}
+
+/// Records are shared by the threads of a model.
+#[derive(Clone, Copy)]
+struct Shared(NonNull<Record>);
+
+// SAFETY: a record is shared by design.
+unsafe impl Send for Shared {}
+
+#[test]
+fn loom_a_walk_finds_a_task_or_the_task_finds_the_mark() {
+    explore(3, link_and_cancel);
+}
+
+#[test]
+#[should_panic(expected = "the cancel has not reached")]
+fn loom_negative_a_walk_that_looks_for_children_before_its_mark_is_seen() {
+    plant("retire/branch.rs", FENCES);
+    explore(3, link_and_cancel);
+}
+
+#[test]
+#[should_panic(expected = "the cancel has not reached")]
+fn loom_negative_a_link_that_looks_for_a_mark_before_it_is_seen() {
+    plant("retire/tree.rs", FENCES);
+    explore(3, link_and_cancel);
+}
+
+/// A task and its parent end while a walk is on its way to them.
+#[test]
+fn loom_a_node_may_end_while_a_walk_is_on_its_way() {
+    explore(3, || {
+        let top = Top::new();
+        let parent = record_below(|| (), &raw const top.node);
+        let task = below(parent);
+        top.link(task);
+        let canceller = spawn(move || top.cancel());
+        ends(task);
+        ends(parent);
+        canceller.join().unwrap();
+        Top::end(top);
+    });
+}
+
+/// The walk leaves a mark in a list and gives the lock back; one child ends meanwhile, another comes.
+#[test]
+fn loom_a_list_may_change_while_a_walk_rests() {
+    explore(2, || {
+        let top = Top::new();
+        let tasks = [(); 3].map(|()| record_below(|| (), &raw const top.node));
+        top.link(tasks[0]);
+        top.link(tasks[1]);
+        let canceller = spawn(move || top.cancel());
+        ends(tasks[1]);
+        top.link(tasks[2]);
+        canceller.join().unwrap();
+        assert_eq!(verdict(tasks[0]), Verdict::Cancelled);
+        assert_eq!(verdict(tasks[2]), Verdict::Cancelled);
+        ends(tasks[0]);
+        ends(tasks[2]);
+        Top::end(top);
+    });
+}
+
+/// A task stops ignoring cancellation while a cancel comes: who delivers it to its child?
+fn stop_ignoring_and_cancel(delivers: fn(bool) -> bool) {
+    let top = Top::new();
+    let task = record_below(|| (), &raw const top.node);
+    let child = below(task);
+    // SAFETY: it has not ended.
+    let word = unsafe { task.as_ref() }.node.word();
+    assert!(word.ignore());
+    top.link(child);
+    let canceller = spawn(move || top.cancel());
+    if delivers(word.stop_ignoring()) {
+        top.deliver(task);
+    }
+    canceller.join().unwrap();
+    assert_eq!(verdict(task), Verdict::Cancelled);
+    assert_eq!(verdict(child), Verdict::Cancelled, "the cancel has not reached the child");
+    assert_eq!(top.reached.get(), 2, "times that somebody was reached");
+    ends(child);
+    ends(task);
+    Top::end(top);
+}
+
+#[test]
+fn loom_a_deferred_cancel_is_delivered_once() {
+    explore(3, || stop_ignoring_and_cancel(|deferred| deferred));
+}
+
+#[test]
+#[should_panic(expected = "has not reached the child")]
+fn loom_negative_a_deferred_cancel_that_nobody_delivers() {
+    explore(3, || stop_ignoring_and_cancel(|_| false));
+}
+
+/// Two tasks link themselves, and both their parent, which is in no list yet.
+fn two_link_one(list: fn(usize) -> usize) {
+    let top = Top::new();
+    let parent = record_below(|| (), &raw const top.node);
+    let tasks = [Shared(below(parent)), Shared(below(parent))];
+    let other = {
+        let [_, task] = tasks;
+        spawn(move || {
+            let task = task;
+            top.link_in(task.0, list(1));
+        })
+    };
+    top.link_in(tasks[0].0, list(0));
+    other.join().unwrap();
+    tasks.into_iter().for_each(|task| ends(task.0));
+    ends(parent);
+    assert!(top.lists.iter().all(Branch::is_empty), "one is left in a list");
+    Top::end(top);
+}
+
+#[test]
+fn loom_two_may_link_the_same_parent() {
+    explore(3, || two_link_one(|_| 0));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_two_who_would_link_a_node_into_different_lists() {
+    explore(3, || two_link_one(|thread| thread));
+}
+
+/// A task that is in no list looks up, long after the cancel, while somebody links its parent.
+fn look_and_link(look: fn(NonNull<Record>) -> bool) {
+    let top = Top::new();
+    let parent = record_below(|| (), &raw const top.node);
+    let tasks = [Shared(below(parent)), Shared(below(parent))];
+    top.cancel();
+    let other = {
+        let [_, task] = tasks;
+        spawn(move || {
+            let task = task;
+            top.link(task.0);
+        })
+    };
+    assert!(look(tasks[0].0), "a cancel that is long over is not seen");
+    other.join().unwrap();
+    tasks.into_iter().for_each(|task| ends(task.0));
+    ends(parent);
+    Top::end(top);
+}
+
+#[test]
+fn loom_a_look_does_not_pass_a_mark_by() {
+    explore(3, || look_and_link(is_cancelled));
+}
+
+#[test]
+#[should_panic(expected = "is not seen")]
+fn loom_negative_a_look_at_the_word_before_the_link() {
+    explore(3, || {
+        look_and_link(|task| {
+            // SAFETY: neither it nor its parent has ended.
+            let parent = unsafe { &*task.as_ref().node.parent };
+            // As `Node::verdict`, in the other order.
+            let marked = parent.word().is_marked();
+            let linked = parent.is_linked();
+            // SAFETY: as above; a root.
+            marked || !linked && unsafe { &*parent.parent }.word().is_marked()
+        });
+    });
+}

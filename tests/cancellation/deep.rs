@@ -1,0 +1,92 @@
+//! Trees as large, and as deep, as memory allows: nothing recurses.
+
+use crate::common::{Drops, eventually, scaled_in_debug, with};
+use cygnet::{JoinError, park, spawn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+
+#[test]
+fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
+    // Each task but the last has ended its closure, and waits for its child.
+    fn descend(
+        n: usize,
+        drops: Drops,
+        bottom: std::sync::mpsc::Sender<()>,
+        told: Arc<AtomicUsize>,
+    ) {
+        if n == 0 {
+            bottom.send(()).unwrap();
+            if park().is_err() {
+                told.fetch_add(1, Ordering::Relaxed);
+            }
+            return;
+        }
+        let guard = drops.guard();
+        spawn(move || {
+            let _guard = guard;
+            descend(n - 1, drops, bottom, told);
+        })
+        .detach();
+    }
+    let deep = scaled_in_debug(1_000_000);
+    with(&[1, 2, 8], |rt| {
+        let (drops, told) = (Drops::new(), Arc::new(AtomicUsize::new(0)));
+        let (bottom, reached) = channel();
+        let before = crate::common::parks(rt);
+        let root = rt.spawn({
+            let (drops, told) = (drops.clone(), told.clone());
+            move || descend(deep, drops, bottom, told)
+        });
+        reached.recv().unwrap();
+        eventually("the last one waits", || crate::common::parks(rt) > before);
+        assert!(!root.is_finished());
+        root.cancel("enough");
+        root.join().unwrap();
+        assert_eq!((told.load(Ordering::Relaxed), drops.count()), (1, deep));
+    });
+}
+
+#[test]
+fn a_tree_of_a_million_nodes_is_cancelled_completes_and_is_released() {
+    // A hundred tasks that wait, with ten thousand children each that have not started or wait.
+    let children = scaled_in_debug(10_000);
+    with(&[1, 2, 8], |rt| {
+        let drops = Drops::new();
+        let (ready, is_ready) = channel();
+        let root = rt.spawn({
+            let drops = drops.clone();
+            move || {
+                let branches: Vec<_> = (0..100)
+                    .map(|_| {
+                        let (drops, ready) = (drops.clone(), ready.clone());
+                        spawn(move || {
+                            let leaves: Vec<_> = (0..children)
+                                .map(|n| {
+                                    let guard = drops.guard();
+                                    spawn(move || {
+                                        let _guard = guard;
+                                        if n % 100 == 0 { park().is_err() } else { true }
+                                    })
+                                })
+                                .collect();
+                            ready.send(()).unwrap();
+                            let _ = park();
+                            leaves.len()
+                        })
+                    })
+                    .collect();
+                let _ = park();
+                branches.into_iter().map(|branch| branch.join()).collect::<Vec<_>>()
+            }
+        });
+        for _ in 0..100 {
+            is_ready.recv().unwrap();
+        }
+        root.cancel("enough");
+        for branch in root.join().unwrap() {
+            assert!(matches!(branch, Err(JoinError::Cancelled(_))), "{branch:?}");
+        }
+        assert_eq!(drops.count(), 100 * children);
+    });
+}

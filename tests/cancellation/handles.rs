@@ -1,0 +1,245 @@
+//! Handles that cancel, in every order of drops and ends; what a cancel says.
+
+use crate::common::{give_way_until, with, with_each, within};
+use crate::{parked, until_parked, why};
+use cygnet::{CancelHandle, Reason, cancel_handle, checkpoint, park, scope, spawn};
+use std::sync::mpsc::channel;
+
+#[test]
+fn a_cancel_carries_its_words_and_its_place() {
+    with_each(|rt| {
+        let task = rt.spawn(|| park().unwrap_err());
+        until_parked(rt, 0, 1);
+        let line = line!() + 1;
+        task.cancel(format!("number {}", 7));
+        let cancelled = task.join().unwrap();
+        assert_eq!(*cancelled.reason(), Reason::from("number 7"));
+        let place = cancelled.place().unwrap();
+        assert!(place.file().ends_with("handles.rs") && place.line() == line, "{place}");
+        assert_eq!(cancelled.to_string(), format!("the task is cancelled: number 7 ({place})"));
+    });
+}
+
+#[test]
+fn a_dropped_handle_is_named_with_the_place_of_the_spawn() {
+    with_each(|rt| {
+        let (tell, told) = channel();
+        let line = line!() + 1;
+        let task = rt.spawn(move || tell.send(park().unwrap_err()).unwrap());
+        until_parked(rt, 0, 1);
+        drop(task);
+        let cancelled = told.recv().unwrap();
+        assert_eq!(*cancelled.reason(), Reason::HandleDropped);
+        assert_eq!(cancelled.place().unwrap().line(), line);
+    });
+}
+
+#[test]
+fn the_first_of_several_reasons_counts() {
+    with_each(|rt| {
+        let task = rt.spawn(|| park().unwrap_err().reason().to_string());
+        until_parked(rt, 0, 1);
+        let handle = task.cancel_handle();
+        assert!(!handle.is_cancelled());
+        handle.cancel("first");
+        assert!(handle.is_cancelled());
+        handle.clone().cancel("second");
+        task.cancel("third");
+        assert_eq!(task.join().unwrap(), "first");
+    });
+}
+
+#[test]
+fn the_reason_of_an_ancestor_is_that_of_all_below() {
+    with_each(|rt| {
+        let before = crate::common::parks(rt);
+        let (tell, told) = channel();
+        let root = rt.spawn(move || {
+            let inner = tell.clone();
+            spawn(move || {
+                let innermost = inner.clone();
+                spawn(move || innermost.send(parked()).unwrap()).detach();
+                inner.send(parked()).unwrap();
+            })
+            .detach();
+            tell.send(parked()).unwrap();
+        });
+        until_parked(rt, before, 3);
+        root.cancel("the root's");
+        root.join().unwrap();
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["the root's"; 3]);
+    });
+}
+
+#[test]
+fn cancelling_a_task_that_has_ended_does_nothing() {
+    with_each(|rt| {
+        let task = rt.spawn(|| 7);
+        let handle = task.cancel_handle();
+        crate::common::eventually("it has ended", || task.is_finished());
+        task.cancel("too late");
+        handle.cancel("too late");
+        assert_eq!(task.join().unwrap(), 7);
+        handle.cancel("later still");
+    });
+}
+
+#[test]
+fn a_handle_may_outlive_its_task_and_the_runtime() {
+    within(|| {
+        let rt = crate::common::runtime(2);
+        let task = rt.spawn(|| (cancel_handle(), scope(|s| s.cancel_handle())));
+        let of_task = task.cancel_handle();
+        let (own, of_scope) = task.join().unwrap();
+        drop(rt);
+        for handle in [of_task, own, of_scope] {
+            assert!(!handle.is_cancelled());
+            let copy = handle.clone();
+            handle.cancel("too late");
+            drop(handle);
+            copy.cancel("too late");
+        }
+    });
+}
+
+#[test]
+fn a_task_may_cancel_itself() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            scope(|s| {
+                assert!(checkpoint().is_ok());
+                s.cancel("myself");
+                assert_eq!(why(checkpoint()), "myself");
+                assert_eq!(why(park()), "myself");
+            });
+            assert!(checkpoint().is_ok(), "what comes after the scope is not cancelled");
+            let handle = cancel_handle();
+            handle.cancel("myself too");
+            assert_eq!(why(park()), "myself too");
+        });
+    });
+}
+
+#[test]
+fn a_cancel_from_a_destructor_in_the_middle_of_an_unwinding_works() {
+    struct Cancels(CancelHandle);
+    impl Drop for Cancels {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking());
+            self.0.cancel("from a destructor");
+        }
+    }
+    with_each(|rt| {
+        let before = crate::common::parks(rt);
+        let waiting = rt.spawn(parked);
+        until_parked(rt, before, 1);
+        let handle = waiting.cancel_handle();
+        let failing = rt.spawn(move || {
+            let _cancels = Cancels(handle);
+            panic!("it unwinds");
+        });
+        let failed: Result<(), _> = failing.join();
+        assert!(failed.unwrap_err().is_panic());
+        assert_eq!(waiting.join().unwrap(), "from a destructor");
+    });
+}
+
+#[test]
+fn a_handle_of_a_scope_cancels_what_waits_in_it_and_not_what_comes_after() {
+    with_each(|rt| {
+        let (give, handles) = channel();
+        let before = crate::common::parks(rt);
+        let task = rt.spawn(move || {
+            let told = scope(|s| {
+                give.send(s.cancel_handle()).unwrap();
+                let child = s.spawn(parked);
+                let mine = parked();
+                drop(child);
+                mine
+            });
+            checkpoint().unwrap();
+            told
+        });
+        let handle: CancelHandle = handles.recv().unwrap();
+        until_parked(rt, before, 1);
+        handle.cancel("the scope");
+        assert!(handle.is_cancelled());
+        assert_eq!(task.join().unwrap(), "the scope");
+    });
+}
+
+#[test]
+fn a_handle_of_a_scope_below_a_cancelled_task_says_so() {
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let task = spawn(|| {
+                scope(|s| {
+                    let handle = s.cancel_handle();
+                    assert!(!handle.is_cancelled());
+                    cancel_handle().cancel("the task");
+                    (handle.is_cancelled(), handle)
+                })
+            });
+            let (at_once, handle) = task.join().unwrap();
+            assert!(at_once && handle.is_cancelled());
+        });
+    });
+}
+
+#[test]
+fn handles_of_scopes_are_used_and_dropped_while_the_scopes_end() {
+    with_each(|rt| {
+        let (give, handles) = channel::<CancelHandle>();
+        let foreign = std::thread::spawn(move || {
+            let mut used = 0;
+            for handle in handles {
+                let copy = handle.clone();
+                drop(handle);
+                copy.cancel("from outside");
+                used += 1;
+            }
+            used
+        });
+        let rounds = crate::common::scaled_in_debug(2_000);
+        rt.block_on(|| {
+            for _ in 0..rounds {
+                scope(|s| {
+                    s.spawn(|| drop(park()));
+                    give.send(s.cancel_handle()).unwrap();
+                    give_way_until_cancelled();
+                });
+                checkpoint().unwrap();
+            }
+            drop(give);
+        });
+        assert_eq!(foreign.join().unwrap(), rounds);
+    });
+
+    fn give_way_until_cancelled() {
+        while checkpoint().is_ok() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn the_wait_after_a_cancelled_scope_is_not_cut_short_by_a_late_cancel() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            for _ in 0..crate::common::scaled_in_debug(1_000) {
+                let (give, handles) = channel::<CancelHandle>();
+                let me = cygnet::unparker();
+                let canceller = spawn(move || {
+                    let handle = handles.recv().unwrap();
+                    handle.cancel("maybe late");
+                    me.unpark();
+                });
+                scope(|s| give.send(s.cancel_handle()).unwrap());
+                // The cancel comes now, or has come, or will come: this is none of its business.
+                park().unwrap();
+                canceller.join().unwrap();
+                give_way_until(|| true);
+            }
+        });
+    });
+}

@@ -1,0 +1,137 @@
+//! A cancel at the same moment as something else: everybody ends once, and in order.
+
+use crate::common::{Drops, scaled_in_debug, with_each_and_many};
+use cygnet::{
+    CancelHandle, JoinError, Task, checkpoint, ignore_cancellation, park, scope, spawn, yield_now,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+
+/// Counts starts and ends, and the locals of the tasks between.
+#[derive(Clone, Default)]
+struct Ledger {
+    started: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+    spawned: Arc<AtomicUsize>,
+    captures: Drops,
+    locals: Drops,
+}
+
+impl Ledger {
+    /// A child that does something with locals of its own.
+    fn child(&self, body: impl FnOnce() + Send + 'static) -> Task<()> {
+        let (ledger, captured) = (self.clone(), self.captures.guard());
+        self.spawned.fetch_add(1, Ordering::Relaxed);
+        spawn(move || {
+            let _captured = captured;
+            let _local = ledger.locals.guard();
+            ledger.started.fetch_add(1, Ordering::Relaxed);
+            body();
+            ledger.ended.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    /// For one who has just seen the parent of all of them end.
+    fn settle(&self) {
+        let (started, ended) =
+            (self.started.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed));
+        assert_eq!(started, ended, "started and ended");
+        assert_eq!(self.locals.count(), started, "locals are dropped before the parent goes on");
+        assert_eq!(self.captures.count(), self.spawned.load(Ordering::Relaxed), "and captures");
+    }
+}
+
+/// Three levels of tasks that do `body` at the bottom; a cancel comes from outside at any moment.
+fn three_levels(body: fn()) {
+    with_each_and_many(|rt| {
+        let (give, handles) = channel::<CancelHandle>();
+        let foreign =
+            std::thread::spawn(move || handles.iter().for_each(|handle| handle.cancel("now")));
+        for round in 0..scaled_in_debug(300) {
+            let ledger = Ledger::default();
+            let task = rt.spawn({
+                let (ledger, give) = (ledger.clone(), give.clone());
+                move || {
+                    let outcome = scope(|s| {
+                        if round % 3 == 0 {
+                            give.send(s.cancel_handle()).unwrap();
+                        }
+                        let tops: Vec<_> = (0..3)
+                            .map(|n| {
+                                let (ledger, give) = (ledger.clone(), give.clone());
+                                ledger.clone().child(move || {
+                                    let leaves = [(); 2].map(|()| ledger.child(body));
+                                    if round % 3 == 1 && n == 1 {
+                                        give.send(cygnet::cancel_handle()).unwrap();
+                                    }
+                                    for leaf in leaves {
+                                        let joined = leaf.join();
+                                        assert!(is_ended_once(&joined), "{joined:?}");
+                                    }
+                                })
+                            })
+                            .collect();
+                        if round % 3 == 2 {
+                            give.send(cygnet::cancel_handle()).unwrap();
+                        }
+                        tops.into_iter().all(|top| is_ended_once(&top.join()))
+                    });
+                    ledger.settle();
+                    outcome
+                }
+            });
+            assert!(task.join().unwrap());
+        }
+        drop(give);
+        foreign.join().unwrap();
+    });
+}
+
+fn is_ended_once(joined: &Result<(), JoinError>) -> bool {
+    matches!(joined, Ok(()) | Err(JoinError::Cancelled(_) | JoinError::NotStarted(_)))
+}
+
+#[test]
+fn a_cancel_races_the_start_and_the_completion() {
+    three_levels(|| ());
+}
+
+#[test]
+fn a_cancel_races_the_first_wait_of_a_task_that_becomes_known_by_it() {
+    three_levels(|| {
+        let me = cygnet::unparker();
+        let waker = spawn(move || me.unpark());
+        let _ = park();
+        let _ = waker.join();
+    });
+}
+
+#[test]
+fn a_cancel_races_yields_and_checkpoints() {
+    three_levels(|| {
+        for _ in 0..5 {
+            let _ = (yield_now(), checkpoint());
+        }
+    });
+}
+
+#[test]
+fn a_cancel_races_the_entry_and_the_exit_of_a_section_that_ignores_it() {
+    three_levels(|| {
+        for _ in 0..3 {
+            let section = ignore_cancellation(|| {
+                let me = cygnet::unparker();
+                let waker = cygnet::spawn_unscoped(move || me.unpark());
+                // Nobody cancels this.
+                park().unwrap();
+                waker.join().unwrap();
+                checkpoint().unwrap();
+            });
+            if section.is_err() {
+                assert!(checkpoint().is_err(), "entering fails only if it is cancelled");
+                break;
+            }
+        }
+    });
+}
