@@ -37,11 +37,11 @@
 //! | have workers | [`Runtime`], [`Builder`], [`Handle`]; [`Runtime::block_on`] to get in |
 //! | start tasks | [`spawn()`], [`scope()`], [`spawn_unscoped`], [`spawn_local`], [`spawn_migratable`], [`task()`] for a name or a stack size |
 //! | compute on all workers | [`join()`]; parallel loops: [`par`] |
-//! | wait | [`Task::join`], [`park`] and [`Unparker`], [`yield_now`], [`yield_to`], [`checkpoint`] |
+//! | wait | [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`yield_now`], [`yield_to`], [`checkpoint`] |
 //! | call what blocks | [`blocking()`], [`spawn_blocking`] |
 //! | carry values along | [`TaskLocal`] |
 //! | switch by hand, without workers | [`coroutine::Coroutine`] |
-//! | cancel | [`Task::cancel`], [`CancelHandle`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`Cancelled::unwind`] |
+//! | cancel | [`Task::cancel`], [`CancelHandle`]; [`timeout`], [`deadline`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`] |
 //! | look | [`Metrics`], [`current_id`] |
 //!
 //! # The thread rule
@@ -93,7 +93,8 @@
 //! do, and of the others the present wait and each later one return the error, which says [why](Reason)
 //! and from where. Dropping a [`Task`] does so, [`Task::cancel`] with a reason, a [`CancelHandle`] from
 //! anywhere, and dropping the [`Runtime`] to all its tasks. Nothing is unwound or freed under a running
-//! task, and a task that ignores the error runs on; [`ignore_cancellation`] puts it off.
+//! task, and a task that ignores the error runs on; [`ignore_cancellation`] puts it off, and a [`shield`]
+//! lets a cancelled task wait for what it has to put in order.
 //!
 //! # Platforms
 //!

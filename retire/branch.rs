@@ -137,7 +137,7 @@ impl Branch {
     }
 
     /// Whether somebody has ever been in the list, for one who has just marked the node.
-    fn bears(&self) -> bool {
+    pub(crate) fn bears(&self) -> bool {
         load_in_total_order(&self.bears)
     }
 

@@ -29,7 +29,7 @@ use crate::retire::extras::Extras;
 use crate::retire::join::JoinWord;
 use crate::retire::record_pool::class_of;
 use crate::retire::stack::StackExhausted;
-use crate::retire::tree::{NOBODY, Node, NodeKind, Restriction};
+use crate::retire::tree::{Bonds, NOBODY, Node, NodeKind, Restriction};
 use crate::retire::wait::WaitWord;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::alloc::Layout;
@@ -173,7 +173,7 @@ impl Traits {
 
     /// Whether the task can be neither called on the stack of another nor run by a loop.
     #[inline(always)]
-    pub(crate) fn needs_own_stack(self) -> bool {
+    pub(crate) fn needs_own_stack(&self) -> bool {
         // One comparison.
         u16::from_le_bytes([self.migratable as u8, self.stack_class]) != 0
     }
@@ -318,7 +318,7 @@ unsafe fn end_extras(extras: NonNull<Extras>) {
 /// All that a new record is given.
 pub(crate) struct Birth {
     pub(crate) parent: *const Node,
-    pub(crate) restriction: Restriction,
+    pub(crate) bonds: Bonds,
     pub(crate) id: u64,
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) traits: Traits,
@@ -346,7 +346,7 @@ impl Record {
     ) -> NonNull<Record> {
         let record = Record {
             node: Node::new(NodeKind::Task, birth.parent, NOBODY)
-                .with_restriction(birth.restriction)
+                .with_bonds(birth.bonds)
                 .with_extras(birth.extras),
             operations: const { &Cell::<F, T>::OPERATIONS },
             references: AtomicU32::new(if birth.detached { 1 } else { 2 }),

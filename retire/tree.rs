@@ -69,19 +69,51 @@ pub(crate) enum NodeKind {
 /// Whether a worker that has begun a task runs nothing else but such that descend from a certain scope until
 /// it has ended (scheduler/restrict.rs).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub(crate) enum Restriction {
-    None,
+    None = 0,
     /// That of an ancestor.
-    Inherited,
-    /// To the descendants of this very node, a scope.
-    Here,
+    Inherited = 1,
+    /// To the descendants of this very node, a scope: what comes down to them is an inherited one.
+    Here = 3,
 }
 
-impl Restriction {
-    /// That of a child.
+/// What a node hands down to those below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bonds(u8);
+
+/// Somewhere above, or here, is a scope with a deadline.
+const TIMED: u8 = 4;
+/// What a child has of its parent's.
+const INHERITED: u8 = TIMED | Restriction::Inherited as u8;
+
+impl Bonds {
+    /// None at all.
+    pub(crate) const FREE: Bonds = Bonds(0);
+
     #[inline]
-    pub(crate) fn inherited(self) -> Restriction {
-        if self == Restriction::None { Restriction::None } else { Restriction::Inherited }
+    pub(crate) fn restriction(self) -> Restriction {
+        match self.0 & 3 {
+            0 => Restriction::None,
+            1 => Restriction::Inherited,
+            _ => Restriction::Here,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn restricted(self, restriction: Restriction) -> Bonds {
+        Bonds(self.0 & !3 | restriction as u8)
+    }
+
+    #[inline]
+    pub(crate) fn timed(self) -> Bonds {
+        Bonds(self.0 | TIMED)
+    }
+
+    /// Those of a child.
+    #[inline]
+    pub(crate) fn inherited(self) -> Bonds {
+        Bonds(self.0 & INHERITED)
     }
 }
 
@@ -230,7 +262,7 @@ pub(crate) struct Node {
     /// node); others read it and find a number that is not theirs.
     home: AtomicU32,
     pub(crate) kind: NodeKind,
-    pub(crate) restriction: Restriction,
+    bonds: Bonds,
     /// The node is in its parent's list of those whom a walk reaches (`branch`), and so on up to the root.
     linked: AtomicBool,
     /// How often somebody has had to ask its ancestors; nobody minds if some are not counted.
@@ -256,7 +288,7 @@ impl Node {
             local: Cell::new(0),
             home: AtomicU32::new(home),
             kind,
-            restriction: Restriction::None,
+            bonds: Bonds::FREE,
             // A root has nobody above it.
             linked: AtomicBool::new(kind == NodeKind::Root),
             asked: AtomicU8::new(0),
@@ -274,10 +306,26 @@ impl Node {
         }
     }
 
-    /// The same with a restriction.
+    /// The same with bonds.
     #[inline]
-    pub(crate) fn with_restriction(self, restriction: Restriction) -> Self {
-        Node { restriction, ..self }
+    pub(crate) fn with_bonds(self, bonds: Bonds) -> Self {
+        Node { bonds, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn bonds(&self) -> Bonds {
+        self.bonds
+    }
+
+    #[inline]
+    pub(crate) fn restriction(&self) -> Restriction {
+        self.bonds.restriction()
+    }
+
+    /// Whether there is a scope with a deadline, here or above.
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.bonds.0 & TIMED != 0
     }
 
     #[inline]

@@ -128,7 +128,7 @@ impl fmt::Debug for Builder {
 
 impl Builder {
     /// The most workers that a runtime may have.
-    pub const MAX_WORKERS: usize = 4096;
+    pub const MAX_WORKERS: usize = crate::scheduler::MAX_WORKERS;
 
     /// One worker for each core that the process may use, stacks of 64 KiB, no bound on their
     /// number, workers not pinned, overflows reported, no hooks.

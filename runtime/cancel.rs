@@ -22,15 +22,19 @@ use std::ptr::NonNull;
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-/// let task = rt.spawn(|| {
+/// let (give, handles) = std::sync::mpsc::channel();
+/// let task = rt.spawn(move || {
+///     give.send(cygnet::cancel_handle()).unwrap();
 ///     while cygnet::checkpoint().is_ok() {
 ///         // .. a piece of work ..
 ///     }
 ///     "stopped"
 /// });
-/// let handle = task.cancel_handle();
-/// std::thread::spawn(move || handle.cancel("the user has closed the window"));
-/// assert!(task.join().is_ok_and(|text| text == "stopped"));
+/// let window = std::thread::spawn(move || {
+///     handles.recv().unwrap().cancel("the user has closed the window");
+/// });
+/// assert_eq!(task.join().unwrap(), "stopped");
+/// # window.join().unwrap();
 /// ```
 pub struct CancelHandle {
     target: Target,

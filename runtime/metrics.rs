@@ -26,6 +26,8 @@ pub struct WorkerMetrics {
     pub rescues: u64,
     /// Started, unfinished coroutines at this moment.
     pub coroutines: u64,
+    /// Timers that are set on it at this moment: tasks that sleep, and timeouts.
+    pub timers: u64,
     /// Dead records on their way home at this moment (the retire queue's backlog, bounded).
     pub retiring: u64,
     /// Dead records that have come home so far.
@@ -49,6 +51,7 @@ impl WorkerMetrics {
             sleeps: counters.sleeps.get(),
             rescues: counters.rescues.get(),
             coroutines: remote.live.load(Ordering::Relaxed).into(),
+            timers: remote.timers.len() as u64,
             retiring: retire.backlog as u64,
             retired: retire.drained,
             retire_overflows: retire.overflowed as u64,
@@ -94,6 +97,11 @@ impl Metrics {
     /// Tasks started by all workers. A sum of [`Metrics::workers`].
     pub fn tasks(&self) -> u64 {
         self.workers.iter().map(|w| w.tasks).sum()
+    }
+
+    /// Timers that are set on all workers. Likewise.
+    pub fn timers(&self) -> u64 {
+        self.workers.iter().map(|w| w.timers).sum()
     }
 
     /// Steals of all workers. Likewise.

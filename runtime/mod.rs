@@ -14,6 +14,7 @@ mod scope;
 mod spawn;
 mod suspend;
 mod task;
+mod time;
 
 pub use blocking::{blocking, spawn_blocking};
 pub use builder::{Builder, PanicReport, Runtime};
@@ -31,6 +32,7 @@ pub use suspend::{
     Unparker, YieldTo, checkpoint, current_id, is_cancelled, park, unparker, yield_now, yield_to,
 };
 pub use task::{Task, TaskId};
+pub use time::{Late, deadline, shield, sleep, sleep_until, timeout};
 
 pub use crate::retire::cause::Reason;
 pub use crate::scheduler::no_suspend::no_suspend;

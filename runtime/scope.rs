@@ -3,6 +3,7 @@
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::chain::Pin;
 use crate::retire::record::drop_payload;
+use crate::retire::tree::Node;
 use crate::retire::wait::WaitKind;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::{Cancelled, JoinError};
@@ -165,23 +166,41 @@ where
     let (worker, task) = here("scope");
     let _pin = Pin::innermost();
     let restricts = wait == Wait::DescendantsOnly;
-    let frame = ScopeFrame::new(worker, task, restricts);
-    let mut scope = Scope { frame, scope: PhantomData, env: PhantomData };
-    let outer = worker.node.replace(&raw const scope.frame.node);
+    let frame = ScopeFrame::new(worker, task, None);
+    let frame = if restricts { frame.restricting() } else { frame };
+    let scope = Scope { frame, scope: PhantomData, env: PhantomData };
+    let outer = enter(worker, &scope.frame);
     if restricts {
         worker.restrict(&raw const scope.frame.node);
     }
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    let worker = Worker::current().expect("tasks run on workers");
-    worker.await_children(&scope.frame);
-    let worker = Worker::current().expect("tasks run on workers");
+    await_children(&scope.frame);
     if restricts {
+        let worker = Worker::current().expect("tasks run on workers");
         worker.lift(&raw const scope.frame.node);
     }
-    scope.frame.end();
-    worker.node.set(outer);
-    let panic = scope.frame.take_panic();
-    match (result, panic) {
+    leave(&scope.frame, outer, result)
+}
+
+/// Makes a scope the innermost node of the task that runs; the one that was.
+pub(crate) fn enter(worker: &Worker, frame: &ScopeFrame) -> *const Node {
+    worker.node.replace(&raw const frame.node)
+}
+
+/// Closes a scope, and waits for its last child.
+pub(crate) fn await_children(frame: &ScopeFrame) {
+    Worker::current().expect("tasks run on workers").await_children(frame);
+}
+
+/// Leaves a scope without children, with what was run in it, or with the panic of that or of a child.
+pub(crate) fn leave<R>(
+    frame: &ScopeFrame,
+    outer: *const Node,
+    result: std::thread::Result<R>,
+) -> R {
+    frame.end();
+    Worker::current().expect("tasks run on workers").node.set(outer);
+    match (result, frame.take_panic()) {
         (Ok(value), None) => value,
         (Ok(value), Some(payload)) => {
             drop(value);

@@ -76,7 +76,7 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     let task = unsafe { record.as_ref() };
     let home = if task.traits.migratable { NOBODY } else { worker.number() };
     let outer = enter_node(worker, task, home);
-    let restricts = task.node.restriction != Restriction::None;
+    let restricts = task.node.restriction() != Restriction::None;
     if restricts {
         worker.restrict_to_kin(task);
     }

@@ -16,9 +16,12 @@
 
 use crate::retire::branch::{self, Branch, origin_of};
 use crate::retire::cause::{Cause, Reason};
+use crate::retire::extras::Extras;
 use crate::retire::record::{Phase, Record};
 use crate::retire::tree::{Cancel, Node, NodeKind, Verdict};
 use crate::scheduler::root::Root;
+use crate::scheduler::scope::ScopeFrame;
+use crate::scheduler::timers::fire_if_overdue;
 use crate::scheduler::wait::{Cut, resume};
 use crate::scheduler::worker::task_of;
 use crate::shim::atomic::Ordering;
@@ -35,6 +38,13 @@ const OFTEN: u8 = 16;
 /// Whether `node`, in which the caller runs, or which has not ended for another reason, is cancelled.
 #[inline(always)]
 pub(crate) fn is_cancelled(node: &Node) -> bool {
+    is_marked_here_or_above(node)
+        // Its own worker may be the only one, and busy with the task that asks.
+        || node.is_timed() && fire_if_overdue(node) && is_marked_here_or_above(node)
+}
+
+#[inline(always)]
+fn is_marked_here_or_above(node: &Node) -> bool {
     match node.verdict() {
         Verdict::AskParent => is_cancelled_above(node),
         verdict => verdict == Verdict::Cancelled,
@@ -89,6 +99,9 @@ pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
     }
     if let Some(cause) = origin.extras().and_then(|extras| extras.cause.get()) {
         return Arc::clone(cause);
+    }
+    if let Some(place) = ScopeFrame::place_of_limit(origin) {
+        return Cause::new(Reason::Deadline, Some(place));
     }
     // SAFETY: it has not ended.
     let place = task_of(origin).map(|task| unsafe { task.as_ref() }.spawned_at);
@@ -207,26 +220,73 @@ pub(crate) fn cancel_all(root: &Root) {
     }
 }
 
+/// Marks a scope whose time is up, and cuts the wait of its task. If there is anybody below to be told of it, the
+/// branch to walk from, with a handle that is the caller's, and the origin.
+///
+/// For one who sees to it that the scope does not end meanwhile.
+pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Branch>, *const Node)> {
+    if !mark(node, None) {
+        return None;
+    }
+    woken.cut(node);
+    let extras: *const Extras = node.extras_in_total_order()?;
+    // SAFETY: those of a node that has not ended.
+    let branch = unsafe { (*extras).branch() };
+    // Only a linked node can have had children in its list.
+    branch.bears().then(|| {
+        branch.add_handle_of(node);
+        (NonNull::new(extras.cast_mut().cast()).expect("a reference"), origin_of(node))
+    })
+}
+
 /// Tasks that were cut out of their waits and lie in no queue, linked to each other.
 #[derive(Default)]
-struct Woken(Cell<Option<NonNull<Record>>>);
+pub(crate) struct Woken(Cell<Option<NonNull<Record>>>);
 
 impl Woken {
     /// Cuts the wait of the task of a node, which has not ended.
     fn cut(&self, node: &Node) {
         let Some(task) = task_of(node) else { return };
         // SAFETY: not before its node.
-        let record = unsafe { task.as_ref() };
-        if record.wait.cut() {
-            // It waits for us to queue it, and the link is free until then.
-            let next = self.0.replace(Some(task));
-            let next = next.map_or(ptr::null_mut(), NonNull::as_ptr);
-            record.link.store(next, Ordering::Relaxed);
+        if unsafe { task.as_ref() }.wait.cut() {
+            self.add(task);
         }
     }
 
+    /// Grants the wait of a task, which is in it or about to be.
+    ///
+    /// # Safety
+    /// The task may not leave its wait before.
+    pub(crate) unsafe fn grant(&self, task: NonNull<Record>) {
+        // SAFETY: it has not ended.
+        if unsafe { task.as_ref() }.wait.grant() {
+            self.add(task);
+        }
+    }
+
+    /// It waits for us to queue it, and the link is free until then.
+    fn add(&self, task: NonNull<Record>) {
+        let next = self.0.replace(Some(task));
+        let next = next.map_or(ptr::null_mut(), NonNull::as_ptr);
+        // SAFETY: it cannot end before it is queued.
+        unsafe { task.as_ref() }.link.store(next, Ordering::Relaxed);
+    }
+
+    /// Carries the cancel of a node to those below it, and gives the handle to its branch up.
+    ///
+    /// # Safety
+    /// The handle is the caller's, who has marked the node.
+    pub(crate) unsafe fn walk(&self, branch: NonNull<Branch>, origin: *const Node) {
+        // SAFETY: kept by the handle.
+        let top = unsafe { branch.as_ref() };
+        // SAFETY: passed on.
+        unsafe { branch::walk([top], origin, |node| self.cut(node), || self.queue()) };
+        // SAFETY: passed on.
+        unsafe { Branch::release_handle(branch) };
+    }
+
     /// Queues them at their homes.
-    fn queue(&self) {
+    pub(crate) fn queue(&self) {
         let mut next = self.0.take();
         while let Some(task) = next {
             // SAFETY: it cannot end before it is queued.

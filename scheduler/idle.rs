@@ -158,6 +158,19 @@ pub(crate) enum Rest {
     HeldFor(Duration),
 }
 
+impl Rest {
+    /// The same, for `time` at most.
+    pub(crate) fn at_most(self, time: Duration) -> Rest {
+        match self {
+            Rest::Sleep => Rest::SleepFor(time),
+            Rest::SleepFor(longest) => Rest::SleepFor(longest.min(time)),
+            Rest::Nap(longest) => Rest::Nap(longest.min(time)),
+            Rest::Held => Rest::HeldFor(time),
+            Rest::HeldFor(longest) => Rest::HeldFor(longest.min(time)),
+        }
+    }
+}
+
 /// What ended a rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Roused {

@@ -9,10 +9,14 @@
 //! | queues | `front`, `forks`, `run_queue`, `inbox`; `item`: what lies in the public ones |
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
 //! | a task's life | `spawn`, `fork`, `wait`, `cancel`, `complete`; `scope` and `root`: the nodes that are not tasks |
+//! | time | `timers`: the wheel of each worker, deadlines, and who watches for those who are busy |
 //! | no other task may run | `no_suspend`: sections that say so; `hold`: a wait in the middle of an unwinding, or in such a section |
 //! | nothing but descendants may run | `restrict` |
 //! | no stack to be had | `shortage`: who waits, lends and gives back; `verdict`: who has to fail |
 //! | calls that block | `blocking`: the threads for them |
+
+/// As many as a runtime may have.
+pub(crate) const MAX_WORKERS: usize = 4096;
 
 pub(crate) mod blocking;
 pub(crate) mod call;
@@ -40,6 +44,7 @@ mod shortage;
 pub(crate) mod spawn;
 mod spread;
 pub(crate) mod thread;
+pub(crate) mod timers;
 mod verdict;
 pub(crate) mod wait;
 pub(crate) mod worker;

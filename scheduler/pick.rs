@@ -26,6 +26,7 @@ impl Worker {
     pub(crate) fn pick(&self) -> *const Strand {
         if !self.ready.is_empty()
             && !self.has_ready_besides_queue()
+            && self.clock.get() == 0
             && !self.restrictions.any()
             && self.next_turn.get() != Turn::Neglected
             && !self.tick()
@@ -145,6 +146,9 @@ impl Worker {
     pub(crate) fn collect(&self) {
         if !self.remote.inbox.is_empty() {
             self.remote.inbox.take_all(|record| self.make_ready(record));
+        }
+        if self.clock.get() != 0 {
+            self.look_at_clock();
         }
     }
 

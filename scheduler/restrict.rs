@@ -135,7 +135,7 @@ fn restricting(mut node: *const Node) -> *const Node {
     loop {
         // SAFETY: the ancestors of an unfinished task are alive, and one of them restricts.
         let node_ref = unsafe { &*node };
-        if node_ref.restriction == Restriction::Here {
+        if node_ref.restriction() == Restriction::Here {
             return node;
         }
         node = node_ref.parent;
@@ -149,7 +149,7 @@ fn descends_from(mut node: *const Node, scope: *const Node) -> bool {
         if ptr::eq(node, scope) {
             return true;
         }
-        if node_ref.restriction == Restriction::None {
+        if node_ref.restriction() == Restriction::None {
             return false;
         }
         node = node_ref.parent;

@@ -191,6 +191,9 @@ impl Worker {
 
     /// From the main coroutine: runs another until somebody comes back.
     pub(crate) fn leave_main(&self, next: *const Strand) {
+        if self.watches.get() || self.clock.get() != 0 {
+            self.hand_watch_over();
+        }
         self.current.set(next);
         // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
         unsafe { self.main().context.switch(&(*next).context) };

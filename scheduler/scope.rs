@@ -5,9 +5,12 @@ use crate::retire::extras::Extras;
 use crate::retire::record::{Payload, Record};
 use crate::retire::tree::{Node, NodeKind, Restriction};
 use crate::scheduler::shared::Shared;
+use crate::scheduler::timers::Limit;
 use crate::scheduler::worker::Worker;
 use crate::shim::Mutex;
-use std::ptr::NonNull;
+use crate::shim::atomic::{AtomicBool, Ordering};
+use std::panic::Location;
+use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
 /// See the module's documentation. Lives in the frame of the call that opened it, which does not
@@ -19,8 +22,11 @@ pub(crate) struct ScopeFrame {
     owner: NonNull<Record>,
     /// Of the runtime; compared, never followed.
     shared: *const Shared,
-    /// The first panic of a child whose handle is gone.
+    /// When its time is up.
+    pub(crate) limit: Option<NonNull<Limit>>,
+    /// The first panic of a child whose handle is gone, if there was one.
     panic: Mutex<Option<Payload>>,
+    panicked: AtomicBool,
 }
 
 // SAFETY: `owner` and `shared` never change; the owner is a record, which is shared by design, and
@@ -29,21 +35,41 @@ unsafe impl Sync for ScopeFrame {}
 
 impl ScopeFrame {
     /// A scope of the task that runs on `worker`, which is `owner`.
-    pub(crate) fn new(worker: &Worker, owner: NonNull<Record>, restricts: bool) -> ScopeFrame {
+    pub(crate) fn new(
+        worker: &Worker,
+        owner: NonNull<Record>,
+        limit: Option<NonNull<Limit>>,
+    ) -> ScopeFrame {
         // SAFETY: the running task is alive.
         let home = unsafe { owner.as_ref() }.node.home();
         let outer = worker.node.get();
-        let restriction = if restricts {
-            Restriction::Here
-        } else {
-            // SAFETY: the node that runs.
-            unsafe { &*outer }.restriction.inherited()
-        };
+        // SAFETY: the node that runs.
+        let inherited = unsafe { &*outer }.bonds().inherited();
+        let bonds = if limit.is_some() { inherited.timed() } else { inherited };
         ScopeFrame {
-            node: Node::new(NodeKind::Scope, outer, home).with_restriction(restriction),
+            node: Node::new(NodeKind::Scope, outer, home).with_bonds(bonds),
             owner,
             shared: worker.shared.get(),
+            limit,
             panic: Mutex::new(None),
+            panicked: AtomicBool::new(false),
+        }
+    }
+
+    /// The same, restricting the workers that run in it.
+    pub(crate) fn restricting(self) -> ScopeFrame {
+        let bonds = self.node.bonds().restricted(Restriction::Here);
+        ScopeFrame { node: self.node.with_bonds(bonds), ..self }
+    }
+
+    /// Where the limit of a node was set, if it has one of its own.
+    pub(crate) fn place_of_limit(node: &Node) -> Option<&'static Location<'static>> {
+        if node.kind != NodeKind::Scope {
+            return None;
+        }
+        // SAFETY: a node of kind Scope is the start of its frame, and so of its limit's, which has not ended.
+        unsafe {
+            (*ptr::from_ref(node).cast::<ScopeFrame>()).limit.map(|limit| limit.as_ref().place)
         }
     }
 
@@ -58,6 +84,7 @@ impl ScopeFrame {
 
     /// Keeps the first panic; gives a later one back.
     pub(crate) fn keep(&self, payload: Payload) -> Option<Payload> {
+        self.panicked.store(true, Ordering::Relaxed);
         let mut kept = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
         match *kept {
             None => {
@@ -81,7 +108,11 @@ impl ScopeFrame {
     }
 
     /// The panic that was kept. For the owner, after the last child.
-    pub(crate) fn take_panic(&mut self) -> Option<Payload> {
-        self.panic.get_mut().unwrap_or_else(PoisonError::into_inner).take()
+    pub(crate) fn take_panic(&self) -> Option<Payload> {
+        // The end of the child happens before.
+        if !self.panicked.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

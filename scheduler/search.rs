@@ -106,6 +106,7 @@ impl Searcher {
 
     /// Finds work for `worker`, which has none, or sleeps until there may be some.
     pub(crate) fn search_or_sleep(&mut self, worker: &Worker) {
+        worker.fire_overdue();
         if worker.restrictions.any() {
             self.settle_count(worker);
             if !worker.shared().pressure.load(Ordering::Relaxed) {
@@ -402,11 +403,13 @@ impl Searcher {
             self.tidy(worker).map_or(Rest::Sleep, Rest::SleepFor)
         };
         let naps = matches!(rest, Rest::Nap(_));
+        let planned = worker.plan_rest(rest);
         self.spawned = spawned;
         worker.counters().sleeps.add(1);
-        let roused = shared.idle.rest(shared, worker.remote.index, rest, || {
+        let roused = shared.idle.rest(shared, worker.remote.index, planned, || {
             if worker.has_ready()
                 || worker.has_fresh() && !worker.exhausted.get()
+                || worker.must_plan_anew()
                 || shared.is_stopping()
                 || shared.pressure.load(Ordering::Relaxed)
             {
@@ -425,6 +428,8 @@ impl Searcher {
             others(worker).any(|r| !r.stealer.is_empty() || r.has_private())
         });
         self.counted |= roused == Roused::ToSearch;
+        worker.end_rest();
+        worker.fire_overdue();
         if let Rest::Nap(time) = rest {
             // One more look; short loot makes the next nap longer.
             self.nap = Duration::ZERO;

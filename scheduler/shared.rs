@@ -10,6 +10,7 @@ use crate::scheduler::item::Item;
 use crate::scheduler::no_suspend::no_suspend;
 use crate::scheduler::root::Root;
 use crate::scheduler::shortage::Shortage;
+use crate::scheduler::timers::Watch;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) root: Root,
     pub(crate) injector: Injector<Item>,
     pub(crate) idle: Idle,
+    pub(crate) watch: Watch,
     pub(crate) stacks: StackMemory,
     pub(crate) blocking: BlockingPool,
     pub(crate) config: Config,
@@ -66,6 +68,7 @@ impl Shared {
             root: Root::new(config.workers),
             injector: Injector::new(),
             idle: Idle::new(),
+            watch: Watch::new(),
             stacks: StackMemory::new(config.max_stacks),
             blocking: BlockingPool::new(),
             stopping: AtomicBool::new(false),

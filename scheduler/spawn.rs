@@ -4,7 +4,7 @@ use crate::retire::extras::Extras;
 use crate::retire::record::{Birth, Record, Traits, layout_of};
 use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
-use crate::retire::tree::{Node, Restriction};
+use crate::retire::tree::{Bonds, Node};
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::{Worker, fetch_ids};
 use std::panic::Location;
@@ -78,13 +78,13 @@ impl Worker {
         fit::<F, T>(&mut terms, self.class);
         let memory = self.records.take(const { layout_of::<F, T>() });
         // SAFETY: as for `add_child` below.
-        let restriction = unsafe { &*parent }.restriction.inherited();
+        let bonds = unsafe { &*parent }.bonds().inherited();
         let birth = Birth {
             parent,
-            restriction,
+            bonds,
             id: self.next_id(),
             spawned_at: terms.spawned_at,
-            traits: terms.traits.under(restriction),
+            traits: terms.traits.under(bonds.restriction()),
             extras: terms.extras,
             detached: terms.detached,
         };
@@ -118,7 +118,7 @@ impl Shared {
         let memory = record_pool::allocate(layout_of::<F, T>());
         let birth = Birth {
             parent: &raw const self.root.node,
-            restriction: Restriction::None,
+            bonds: Bonds::FREE,
             id: fetch_ids(1),
             spawned_at: terms.spawned_at,
             traits: terms.traits,

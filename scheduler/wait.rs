@@ -12,10 +12,12 @@ use crate::scheduler::complete::release_run;
 use crate::scheduler::no_suspend::{assert_may_suspend, is_forbidden};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
+use crate::scheduler::timers::{Action, Tick, Timer};
 use crate::scheduler::worker::{Strand, Turn, Worker};
 use crate::scheduler::{call, cancel, hold};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
+use std::pin::Pin;
 use std::ptr::{self, NonNull};
 
 /// The calling task is cancelled.
@@ -165,6 +167,34 @@ impl Worker {
         result
     }
 
+    /// Waits until a tick has come.
+    #[track_caller]
+    pub(crate) fn sleep(&self, task: NonNull<Record>, at: Tick) -> Result<(), Cut> {
+        assert_may_suspend();
+        if self.is_cut() {
+            self.give_way(task);
+            return Err(Cut);
+        }
+        let timer = Timer::new(at, Action::Wake(task));
+        let timers = ptr::from_ref(&self.remote.timers);
+        // SAFETY: it is taken out, or has fired, before this frame goes.
+        unsafe { self.set_timer(Pin::new_unchecked(&timer)) };
+        let (result, worker) = self.wait(task, WaitKind::Grant);
+        if result.is_ok() {
+            // It has fired: nobody else grants this wait.
+            return Ok(());
+        }
+        // SAFETY: a worker of this runtime, whichever it is that the task runs on now.
+        if !unsafe { &*timers }.unset(&timer) {
+            // It has fired right after the cut, and its grant is under way.
+            let (result, _) = worker.wait(task, WaitKind::Structured);
+            debug_assert!(result.is_ok(), "a structured wait was cut short");
+            return Err(Cut);
+        }
+        worker.give_way(task);
+        Err(Cut)
+    }
+
     /// Waits until a join word is done.
     pub(crate) fn await_end(
         &self,
@@ -299,8 +329,8 @@ impl Worker {
             return false;
         }
         // The others have their turn, also if this task goes on for ever with joins.
-        if self.tick() {
-            self.let_others();
+        if self.tick() || self.clock.get() != 0 {
+            self.let_others_in_turn();
             // A cancel may have come meanwhile.
             if kind != WaitKind::Structured && self.is_cut() {
                 return false;
@@ -434,6 +464,18 @@ impl Worker {
             if self.remote.front.push(record) {
                 self.attend();
             }
+        }
+    }
+
+    /// What is due before a child is called in place: a turn for others, a look at the clock.
+    #[cold]
+    #[inline(never)]
+    fn let_others_in_turn(&self) {
+        if self.clock.get() != 0 {
+            self.look_at_clock();
+        }
+        if self.is_owed() {
+            self.let_others();
         }
     }
 

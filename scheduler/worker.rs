@@ -22,6 +22,7 @@ use crate::scheduler::run_queue::RunQueue;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::spread::Spread;
+use crate::scheduler::timers::Timers;
 use crate::shim;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_deque::{Stealer, Worker as Deque};
@@ -91,6 +92,7 @@ pub(crate) struct Remote {
     pub(crate) inbox: CachePadded<Inbox>,
     pub(crate) stealer: Stealer<Item>,
     pub(crate) sleeper: Sleeper,
+    pub(crate) timers: Timers,
     /// Started, unfinished coroutines.
     pub(crate) live: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
@@ -161,6 +163,13 @@ pub(crate) struct Worker {
     /// takes next.
     pub(crate) takes_next: Cell<bool>,
     pub(crate) restrictions: Restrictions,
+    /// How many decisions until it looks at the clock; 0 if it has no timers.
+    pub(crate) clock: Cell<u32>,
+    /// When it did so last, and when it is up at the latest, in ticks.
+    pub(crate) looked: Cell<u64>,
+    pub(crate) up_at: Cell<u64>,
+    /// It watches the timers of others.
+    pub(crate) watches: Cell<bool>,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,
     /// Whose turn it is when a task that could go on for ever gives way.
@@ -184,6 +193,7 @@ impl Worker {
                 inbox: CachePadded::new(Inbox::new()),
                 stealer: deque.stealer(),
                 sleeper: Sleeper::new(),
+                timers: Timers::new(),
                 live: AtomicU32::new(0),
                 counters: CachePadded::new(Counters::default()),
                 retired: RetireQueue::new(),
@@ -215,6 +225,10 @@ impl Worker {
             offers_on: Cell::new(false),
             takes_next: Cell::new(false),
             restrictions: Restrictions::default(),
+            clock: Cell::new(0),
+            looked: Cell::new(0),
+            up_at: Cell::new(0),
+            watches: Cell::new(false),
             turn: Cell::new(0),
             next_turn: Cell::new(Turn::Ready),
             offers: Cell::new(0),
@@ -294,6 +308,11 @@ impl Worker {
             self.tick.set(left - 1);
         }
         left == 0
+    }
+
+    /// Whether a turn is owed, without counting a decision.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.tick.get() == 0
     }
 
     /// Those who come last get their turn now. Also the time for what is due now and then.

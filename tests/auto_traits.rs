@@ -4,9 +4,9 @@
 use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
 use cygnet::par;
 use cygnet::{
-    BuildError, Builder, CancelHandle, Cancelled, Handle, JoinError, LocalTask, Metrics, NoStack,
-    PanicReport, Reason, Runtime, Scope, ScopedTask, SpawnError, Task, TaskBuilder, TaskId,
-    TaskLocal, Unparker, Wait, WorkerMetrics, YieldTo,
+    BuildError, Builder, CancelHandle, Cancelled, Handle, JoinError, Late, LocalTask, Metrics,
+    NoStack, PanicReport, Reason, Runtime, Scope, ScopedTask, SpawnError, Task, TaskBuilder,
+    TaskId, TaskLocal, Unparker, Wait, WorkerMetrics, YieldTo,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -137,6 +137,7 @@ table! {
     "JoinError", JoinError: yes no yes no no;
     "NoStack", NoStack: yes yes yes yes yes;
     "Reason", Reason: yes yes yes yes yes;
+    "Late<R>", Late<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "CancelHandle", CancelHandle: yes yes yes yes yes;
     "Cancelled", Cancelled: yes yes yes yes yes;
     "SpawnError<F>", SpawnError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;

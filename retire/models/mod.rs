@@ -9,7 +9,7 @@ mod wait;
 
 use crate::retire::record::{Birth, Record, Traits, layout_of};
 use crate::retire::record_pool;
-use crate::retire::tree::{Node, Restriction};
+use crate::retire::tree::{Bonds, Node};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::thread::{Thread, current, park};
 use std::cell::{Cell, RefCell};
@@ -33,7 +33,7 @@ fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) ->
         unsafe { Record::new(memory, f, birth) }
     }
     let birth = Birth {
-        restriction: Restriction::None,
+        bonds: Bonds::FREE,
         parent,
         id: 1,
         spawned_at: Location::caller(),

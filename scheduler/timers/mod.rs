@@ -1,0 +1,273 @@
+//! Timers: who sleeps, and what is to be cancelled when its time is up.
+//!
+//! # Where a timer is, and who may touch it
+//!
+//! A [`Timer`] lies on the stack of the task that has set it, in the [`wheel`] of that task's worker, under the
+//! wheel's lock. Whoever *fires* the wheel takes out what is due and acts on it under the lock: it grants the
+//! wait of one who sleeps, or marks the node whose time is up and cuts the wait of its task. What must not be
+//! done under a lock (to queue who was woken, to walk through the tree) follows after it, and touches no timer.
+//! Who has set a timer takes it out before its frame goes, under the same lock ([`Timers::unset`]): after that
+//! nobody touches it.
+//!
+//! The wheel is the worker's, and not the runtime's, so that no two workers share it where tasks sleep and
+//! wake at home. But anybody may fire it: its worker may be in a long computation, while the tasks that a
+//! timeout is to cancel run elsewhere.
+//!
+//! # Who fires it when
+//!
+//! `next` is a tick before which nothing in the wheel is due. It is lowered by who sets an earlier timer, and
+//! brought up to date by who fires; a timer that was taken out leaves it as it is, so it may be too low.
+//!
+//! * Its worker, when it decides what runs next, as long as the wheel is not empty: it looks at the clock at each
+//!   eighth decision, or at each one if they come slowly ([`Worker::look_at_clock`]); and before it rests, which
+//!   it does no longer than to `next`.
+//! * A task below a deadline that asks whether it is cancelled: it looks at the deadlines above itself
+//!   ([`fire_if_overdue`]), so that one worker alone will do, busy with that very task.
+//! * A worker that has nothing to do: on its way to rest it fires whatever is overdue in the wheels of those
+//!   who are awake. One of those who rest **watches**: it rests no longer than to the lowest `next` of those who
+//!   are awake.
+//!
+//! **No timer is left to a worker that is busy for ever**, if another one rests. A worker that sets a timer, or gets
+//! up and goes on to something else with one in its wheel, lowers `next`, or says that it is awake; *fences*;
+//! reads until when somebody watches ([`Watch`]), and who sleeps, and wakes one if that is too late. One who lies down
+//! is entered among those who sleep; *fences* (`Idle::rest`); reads the `next` of those who are awake, and plans
+//! anew if one of them is earlier than what is watched. One who has watched and goes on to something else says so;
+//! *fences*; reads them too, and wakes another one. Of each pair one sees the other.
+
+mod deadline;
+mod watch;
+mod wheel;
+
+pub(crate) use deadline::{Limit, fire_if_overdue};
+pub(crate) use watch::Watch;
+
+use crate::retire::branch::Branch;
+use crate::retire::record::Record;
+use crate::retire::tree::Node;
+use crate::scheduler::cancel::{Woken, mark_overdue};
+use crate::scheduler::worker::Worker;
+use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::time::{Duration, Instant, now};
+use crate::shim::{Mutex, MutexGuard};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::PoisonError;
+use wheel::{Entry, Wheel};
+
+/// The length of a tick is 2 to this power, in nanoseconds: 65.5 us.
+const TICK: u32 = 16;
+/// So many are fired before others may have the lock.
+const BATCH: usize = 64;
+/// No tick: nothing is due.
+const NEVER: u64 = u64::MAX;
+
+/// A time on the clock of the timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Tick(u64);
+
+impl Tick {
+    /// It never comes.
+    pub(crate) const NEVER: Tick = Tick(NEVER);
+
+    /// The start of the count, for the process.
+    fn zero() -> Instant {
+        static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        *ZERO.get_or_init(now)
+    }
+
+    fn nanoseconds(time: Instant) -> u128 {
+        time.saturating_duration_since(Tick::zero()).as_nanos()
+    }
+
+    /// The first one that is not before `time`.
+    pub(crate) fn not_before(time: Instant) -> Tick {
+        Tick(u64::try_from(Tick::nanoseconds(time).div_ceil(1 << TICK)).unwrap_or(NEVER - 1))
+    }
+
+    /// That of the present.
+    pub(crate) fn now() -> Tick {
+        Tick((Tick::nanoseconds(now()) >> TICK) as u64)
+    }
+
+    /// How long it is until then.
+    pub(crate) fn time_left(self) -> Duration {
+        let at = u128::from(self.0) << TICK;
+        let left = at.saturating_sub(Tick::nanoseconds(now()));
+        Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a timer does.
+pub(crate) enum Action {
+    /// Grants the wait of a task.
+    Wake(NonNull<Record>),
+    /// Cancels a scope that has a deadline.
+    Cancel(NonNull<Node>),
+}
+
+/// See the module's documentation.
+#[repr(C)]
+pub(crate) struct Timer {
+    /// First, so that an entry is its timer.
+    entry: Entry,
+    action: Action,
+}
+
+impl Timer {
+    pub(crate) fn new(at: Tick, action: Action) -> Timer {
+        Timer { entry: Entry::new(at.0), action }
+    }
+}
+
+/// The timers that were set on one worker.
+pub(crate) struct Timers {
+    /// Four kilobytes, which would separate what a worker uses all the time.
+    wheel: Mutex<Box<Wheel>>,
+    /// Nothing is due before this tick.
+    next: AtomicU64,
+    /// Their worker rests, and gets up when something is due.
+    rests: AtomicBool,
+}
+
+// SAFETY: what the wheel points to is used under its lock alone.
+unsafe impl Send for Timers {}
+// SAFETY: as above.
+unsafe impl Sync for Timers {}
+
+impl Timers {
+    pub(crate) fn new() -> Timers {
+        Timers {
+            wheel: Mutex::new(Box::new(Wheel::new())),
+            next: AtomicU64::new(NEVER),
+            rests: AtomicBool::new(false),
+        }
+    }
+
+    fn wheel(&self) -> MutexGuard<'_, Box<Wheel>> {
+        self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing is due before this.
+    #[inline]
+    pub(crate) fn next(&self) -> Tick {
+        Tick(self.next.load(Ordering::Relaxed))
+    }
+
+    /// How many are set.
+    pub(crate) fn len(&self) -> usize {
+        self.wheel().len()
+    }
+
+    /// Sets a timer; true if it is due before all others.
+    ///
+    /// # Safety
+    /// It is not set, and what it acts on is there, until `unset` has been called for it.
+    unsafe fn set(&self, timer: Pin<&Timer>) -> bool {
+        let mut wheel = self.wheel();
+        let entry = NonNull::from(timer.get_ref()).cast::<Entry>();
+        let at = timer.entry.at();
+        // SAFETY: passed on.
+        unsafe { wheel.insert(entry) };
+        let first = at < self.next.load(Ordering::Relaxed);
+        if first {
+            self.next.store(at, Ordering::Relaxed);
+        }
+        first
+    }
+
+    /// Takes a timer out; false if it has fired. Nobody touches it any more, or what it acts on on its behalf.
+    pub(crate) fn unset(&self, timer: &Timer) -> bool {
+        // SAFETY: it was set here, or has fired.
+        unsafe { self.wheel().remove(&timer.entry) }
+    }
+
+    /// Fires what is due. From anywhere.
+    pub(crate) fn fire(&self, now: Tick) {
+        if self.next() > now {
+            return;
+        }
+        let woken = Woken::default();
+        loop {
+            // Those below them are cancelled without the lock.
+            let mut overdue: Vec<(NonNull<Branch>, *const Node)> = Vec::new();
+            let mut wheel = self.wheel();
+            let done = wheel.advance(now.0, BATCH, |entry| {
+                // SAFETY: entries are their timers, which are there as long as we have the lock.
+                let timer = unsafe { entry.cast::<Timer>().as_ref() };
+                match timer.action {
+                    // SAFETY: so is what they act on.
+                    Action::Wake(task) => unsafe { woken.grant(task) },
+                    Action::Cancel(node) => {
+                        // SAFETY: as above.
+                        let node = unsafe { node.as_ref() };
+                        overdue.extend(mark_overdue(node, &woken));
+                    }
+                }
+            });
+            self.next.store(wheel.next().unwrap_or(NEVER), Ordering::Relaxed);
+            drop(wheel);
+            woken.queue();
+            for (branch, origin) in overdue {
+                // SAFETY: marked above, and the handle is ours.
+                unsafe { woken.walk(branch, origin) };
+            }
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// Brings `next` up to date; what it is then.
+    fn settle(&self) -> Tick {
+        let wheel = self.wheel();
+        let next = wheel.next().unwrap_or(NEVER);
+        self.next.store(next, Ordering::Relaxed);
+        Tick(next)
+    }
+}
+
+impl Worker {
+    /// Sets a timer on this worker.
+    ///
+    /// # Safety
+    /// As for [`Timers::set`].
+    pub(crate) unsafe fn set_timer(&self, timer: Pin<&Timer>) {
+        // SAFETY: passed on.
+        if unsafe { self.remote.timers.set(timer) } {
+            self.shared().watch.ensure(self.shared(), Tick(timer.entry.at()));
+        }
+        if self.clock.get() == 0 {
+            self.clock.set(1);
+        }
+    }
+
+    /// Looks at the clock now and then, and fires what is due on this worker. For one whose wheel may not be
+    /// empty.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn look_at_clock(&self) {
+        /// Between two looks, if decisions come fast.
+        const SELDOM: u32 = 8;
+        let left = self.clock.get();
+        if left > 1 {
+            self.clock.set(left - 1);
+            return;
+        }
+        let (now, before) = (Tick::now(), self.looked.get());
+        self.looked.set(now.0);
+        let timers = &self.remote.timers;
+        if timers.next() <= now {
+            timers.fire(now);
+        }
+        // One that is set from now on says so again.
+        let empty = timers.next() == Tick(NEVER);
+        let slow = now.0.saturating_sub(before) > 1;
+        self.clock.set(if empty {
+            0
+        } else if slow {
+            1
+        } else {
+            SELDOM
+        });
+    }
+}

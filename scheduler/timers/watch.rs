@@ -1,0 +1,124 @@
+//! Who sees to the timers of workers that are busy. The module above says why nobody is forgotten.
+
+use super::{NEVER, Tick, Timers};
+use crate::scheduler::idle::Rest;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::Worker;
+use crate::shim::atomic::{AtomicU64, Ordering, fence};
+
+/// Which worker watches the timers of those that are awake, and until when it rests at the most: a tick, with the
+/// worker's index in the lower bits; [`NOBODY`] if there is none.
+pub(crate) struct Watch(AtomicU64);
+
+const NOBODY: u64 = u64::MAX;
+const INDEX_BITS: u32 = 12;
+const _: () = assert!(crate::scheduler::MAX_WORKERS <= 1 << INDEX_BITS);
+
+fn word(until: Tick, index: usize) -> u64 {
+    // Some 29,000 years fit.
+    until.0.min(NOBODY >> (INDEX_BITS + 1)) << INDEX_BITS | index as u64
+}
+
+impl Watch {
+    pub(crate) fn new() -> Watch {
+        Watch(AtomicU64::new(NOBODY))
+    }
+
+    /// Sees to it that somebody looks at the timers of a worker that is awake when one is `due`, if anybody
+    /// sleeps. After that was made known.
+    pub(super) fn ensure(&self, shared: &Shared, due: Tick) {
+        fence(Ordering::SeqCst);
+        let until = self.0.load(Ordering::Relaxed) >> INDEX_BITS;
+        if until > due.0 && shared.idle.anyone_asleep() {
+            shared.idle.wake_one(shared, false);
+        }
+    }
+
+    /// Makes worker `index` the one that watches, until `due`, unless another one rests no longer than that;
+    /// whether it does.
+    fn begin(&self, index: usize, due: Tick) -> bool {
+        let mine = word(due, index);
+        let claim = |word: u64| (word > mine || is_of(word, index)).then_some(mine);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok()
+    }
+
+    fn end(&self, index: usize) {
+        let leave = |word: u64| is_of(word, index).then_some(NOBODY);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, leave);
+    }
+}
+
+fn is_of(word: u64, index: usize) -> bool {
+    word != NOBODY && word & ((1 << INDEX_BITS) - 1) == index as u64
+}
+
+impl Worker {
+    /// The timers of the other workers that do not see to them themselves.
+    fn unattended(&self) -> impl Iterator<Item = &Timers> {
+        let others = self.shared().remotes().filter(|remote| remote.number != self.number());
+        others.map(|remote| &remote.timers).filter(|timers| !timers.rests.load(Ordering::Relaxed))
+    }
+
+    /// When the first of them is due.
+    fn first_unattended(&self) -> Tick {
+        self.unattended().map(Timers::next).min().unwrap_or(Tick(NEVER))
+    }
+
+    /// Fires what is overdue here, and on workers that may be busy.
+    pub(crate) fn fire_overdue(&self) {
+        let mut present = None;
+        for timers in [&self.remote.timers].into_iter().chain(self.unattended()) {
+            if timers.next() < Tick(NEVER) {
+                timers.fire(*present.get_or_insert_with(Tick::now));
+            }
+        }
+    }
+
+    /// How this worker rests, so that it is up when something is due: on itself, or, if it watches, elsewhere.
+    pub(crate) fn plan_rest(&self, rest: Rest) -> Rest {
+        let timers = &self.remote.timers;
+        let own = if timers.next() < Tick(NEVER) { timers.settle() } else { Tick(NEVER) };
+        let index = self.remote.index;
+        let elsewhere = self.first_unattended();
+        let watches = elsewhere < Tick(NEVER) && self.shared().watch.begin(index, elsewhere);
+        if self.watches.replace(watches) && !watches {
+            self.shared().watch.end(index);
+        }
+        let until = if watches { own.min(elsewhere) } else { own };
+        self.up_at.set(until.0);
+        timers.rests.store(true, Ordering::Relaxed);
+        if until == Tick(NEVER) { rest } else { rest.at_most(until.time_left()) }
+    }
+
+    /// Whether something is due earlier than planned. After the worker has announced that it rests, and a fence.
+    pub(crate) fn must_plan_anew(&self) -> bool {
+        let elsewhere = self.first_unattended();
+        elsewhere.0 < self.up_at.get() && {
+            let watch = self.shared().watch.0.load(Ordering::Relaxed);
+            elsewhere.0 < watch >> INDEX_BITS
+        }
+    }
+
+    /// After a rest: whoever rests from now on has to watch this one too, if it becomes busy.
+    pub(crate) fn end_rest(&self) {
+        self.remote.timers.rests.store(false, Ordering::Relaxed);
+    }
+
+    /// The worker becomes busy, and has timers, or has watched those of others: somebody else has to, if anybody
+    /// rests.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hand_watch_over(&self) {
+        let shared = self.shared();
+        let mut due = self.remote.timers.next();
+        if self.watches.replace(false) {
+            shared.watch.end(self.remote.index);
+            // What was set meanwhile by one who relied on us.
+            fence(Ordering::SeqCst);
+            due = due.min(self.first_unattended());
+        }
+        if due < Tick(NEVER) {
+            shared.watch.ensure(shared, due);
+        }
+    }
+}

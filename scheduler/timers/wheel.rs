@@ -1,0 +1,316 @@
+//! A hierarchical timing wheel (Varghese and Lauck, 1987): to set a timer and to remove it takes a constant
+//! number of steps, however many there are.
+//!
+//! Time is counted in ticks. Level 0 has a slot for each of the next 64 ticks, level 1 one for each 64 ticks, and
+//! so on. A timer lies in the level of the highest digit (to the base 64) in which its time differs from the
+//! present, in the slot of that digit. When the present comes to the slot of a higher level, what lies there is
+//! distributed over the lower ones; so a timer moves down at most once for each level. Those further away than
+//! the wheel reaches wait in the last slot that it has.
+//!
+//! Which slots have anything in them is a word for each level. So the next slot is found at once, and to go on
+//! over an empty stretch of time costs nothing.
+
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+const BITS: u32 = 6;
+const SLOTS: usize = 1 << BITS;
+/// With ticks of 65.5 us the wheel reaches 575 years far.
+const LEVELS: usize = 8;
+/// The furthest that a slot of the last level can be told from that of the present.
+const REACH: u64 = (SLOTS as u64 - 1) << (BITS * (LEVELS as u32 - 1));
+
+/// A timer in a wheel, or out of it: its memory is its user's.
+pub(super) struct Entry {
+    next: Cell<*const Entry>,
+    previous: Cell<*const Entry>,
+    /// The tick at which it is due.
+    at: Cell<u64>,
+    /// Level and slot; [`OUT`] if it is in no wheel.
+    place: Cell<u32>,
+}
+
+const OUT: u32 = u32::MAX;
+
+impl Entry {
+    pub(super) fn new(at: u64) -> Entry {
+        let null = || Cell::new(ptr::null());
+        Entry { next: null(), previous: null(), at: Cell::new(at), place: Cell::new(OUT) }
+    }
+
+    pub(super) fn at(&self) -> u64 {
+        self.at.get()
+    }
+
+    #[cfg(test)]
+    fn is_in(&self) -> bool {
+        self.place.get() != OUT
+    }
+}
+
+struct Level {
+    /// A bit for each slot that is not empty.
+    occupied: u64,
+    slots: [*const Entry; SLOTS],
+}
+
+/// See the module's documentation.
+pub(super) struct Wheel {
+    /// All that was due at this tick or before has been taken out.
+    now: u64,
+    len: usize,
+    levels: [Level; LEVELS],
+}
+
+impl Wheel {
+    pub(super) fn new() -> Wheel {
+        let level = || Level { occupied: 0, slots: [ptr::null(); SLOTS] };
+        Wheel { now: 0, len: 0, levels: std::array::from_fn(|_| level()) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Enters a timer. One that is due already is so at the next tick.
+    ///
+    /// # Safety
+    /// It is in no wheel, stays where it is, and is removed before its memory is used for anything else.
+    pub(super) unsafe fn insert(&mut self, entry: NonNull<Entry>) {
+        self.len += 1;
+        // SAFETY: passed on.
+        unsafe { self.place(entry) };
+    }
+
+    /// # Safety
+    /// As for `insert`.
+    unsafe fn place(&mut self, entry: NonNull<Entry>) {
+        // SAFETY: the caller's.
+        let links = unsafe { entry.as_ref() };
+        let at = links.at.get().clamp(self.now + 1, self.now + REACH);
+        let level = ((at ^ self.now).ilog2() / BITS).min(LEVELS as u32 - 1);
+        let slot = (at >> (level * BITS)) as usize % SLOTS;
+        let row = &mut self.levels[level as usize];
+        let first = row.slots[slot];
+        links.next.set(first);
+        links.previous.set(ptr::null());
+        links.place.set(level << BITS | slot as u32);
+        // SAFETY: what is in the wheel is alive.
+        if let Some(first) = unsafe { first.as_ref() } {
+            first.previous.set(entry.as_ptr());
+        }
+        row.slots[slot] = entry.as_ptr();
+        row.occupied |= 1 << slot;
+    }
+
+    /// Takes a timer out; false if it is in no wheel.
+    ///
+    /// # Safety
+    /// It is in this one or in none.
+    pub(super) unsafe fn remove(&mut self, entry: &Entry) -> bool {
+        let place = entry.place.replace(OUT);
+        if place == OUT {
+            return false;
+        }
+        let (next, previous) = (entry.next.get(), entry.previous.get());
+        // SAFETY: what is in the wheel is alive.
+        if let Some(next) = unsafe { next.as_ref() } {
+            next.previous.set(previous);
+        }
+        // SAFETY: as above.
+        match unsafe { previous.as_ref() } {
+            Some(previous) => previous.next.set(next),
+            None => {
+                let (level, slot) = ((place >> BITS) as usize, place as usize % SLOTS);
+                let row = &mut self.levels[level];
+                row.slots[slot] = next;
+                if next.is_null() {
+                    row.occupied &= !(1 << slot);
+                }
+            }
+        }
+        self.len -= 1;
+        true
+    }
+
+    /// The first slot with anything in it: its level, its number, and the tick at which it begins.
+    fn first(&self) -> Option<(usize, usize, u64)> {
+        // A lower level ends before the next slot of a higher one begins.
+        let (level, row) = self.levels.iter().enumerate().find(|(_, row)| row.occupied != 0)?;
+        let shift = level as u32 * BITS;
+        let digit = (self.now >> shift) as usize % SLOTS;
+        // Those after the slot of the present, which is empty unless `advance` has stopped there; then, in the last
+        // level alone, those before it.
+        let ahead = row.occupied.rotate_right(digit as u32).trailing_zeros() as usize;
+        let slot = (digit + ahead) % SLOTS;
+        let begin = ((self.now >> shift) + ahead as u64) << shift;
+        Some((level, slot, begin))
+    }
+
+    /// The tick before which nothing is due, and at which something may be.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.first().map(|(_, _, begin)| begin.max(self.now + 1))
+    }
+
+    /// Goes on to tick `to`, and takes out what is due by then, in the order of time but for that within a tick.
+    /// The caller may use the memory of those that it is given for other things. After `most` of them it stops
+    /// half-way, and says so by false.
+    pub(super) fn advance(
+        &mut self,
+        to: u64,
+        mut most: usize,
+        mut due: impl FnMut(NonNull<Entry>),
+    ) -> bool {
+        while let Some((level, slot, begin)) = self.first()
+            && begin <= to
+        {
+            self.now = begin.max(self.now);
+            let row = &mut self.levels[level];
+            row.occupied &= !(1 << slot);
+            let mut at = std::mem::replace(&mut row.slots[slot], ptr::null());
+            while let Some(entry) = NonNull::new(at.cast_mut()) {
+                // SAFETY: what was in the wheel is alive.
+                let links = unsafe { entry.as_ref() };
+                at = links.next.get();
+                if links.at.get() <= self.now {
+                    if most == 0 {
+                        self.put_back(level, slot, entry);
+                        return false;
+                    }
+                    most -= 1;
+                    links.place.set(OUT);
+                    self.len -= 1;
+                    due(entry);
+                } else {
+                    // SAFETY: it was in this wheel, and is in none now.
+                    unsafe { self.place(entry) };
+                }
+            }
+        }
+        self.now = self.now.max(to);
+        true
+    }
+
+    /// The rest of a slot that begins with the present, from `first` on.
+    fn put_back(&mut self, level: usize, slot: usize, first: NonNull<Entry>) {
+        // SAFETY: what is in the wheel is alive.
+        unsafe { first.as_ref() }.previous.set(ptr::null());
+        let row = &mut self.levels[level];
+        row.slots[slot] = first.as_ptr();
+        row.occupied |= 1 << slot;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn advance(wheel: &mut Wheel, to: u64) -> Vec<u64> {
+        let mut fired = Vec::new();
+        // SAFETY: the entries of a test outlive its wheel.
+        while !wheel.advance(to, 3, |entry| fired.push(unsafe { entry.as_ref() }.at())) {}
+        fired
+    }
+
+    fn insert(wheel: &mut Wheel, entry: &Entry) {
+        // SAFETY: the entries of a test outlive its wheel.
+        unsafe { wheel.insert(NonNull::from(entry)) };
+    }
+
+    #[test]
+    fn each_timer_fires_at_its_tick_whatever_its_level() {
+        let times = [1, 2, 63, 64, 65, 4095, 4096, 4097, 1 << 20, 1 << 40];
+        let entries: Vec<_> = times.iter().map(|at| Entry::new(*at)).collect();
+        let mut wheel = Wheel::new();
+        entries.iter().for_each(|entry| insert(&mut wheel, entry));
+        for at in times {
+            assert!(advance(&mut wheel, at - 1).is_empty(), "before {at}");
+            assert_eq!(advance(&mut wheel, at), [at]);
+        }
+        assert_eq!((wheel.len(), wheel.next()), (0, None));
+    }
+
+    #[test]
+    fn one_that_is_due_already_fires_at_the_next_tick() {
+        let mut wheel = Wheel::new();
+        assert!(advance(&mut wheel, 1000).is_empty());
+        let (past, present) = (Entry::new(3), Entry::new(1000));
+        insert(&mut wheel, &past);
+        insert(&mut wheel, &present);
+        assert_eq!(wheel.next(), Some(1001));
+        assert_eq!(advance(&mut wheel, 1001).len(), 2);
+    }
+
+    #[test]
+    fn one_further_away_than_the_wheel_reaches_waits() {
+        let mut wheel = Wheel::new();
+        let never = Entry::new(u64::MAX);
+        insert(&mut wheel, &never);
+        assert!(advance(&mut wheel, 1 << 50).is_empty());
+        assert!(never.is_in());
+        // SAFETY: it is in this one.
+        assert!(unsafe { wheel.remove(&never) });
+        assert_eq!((wheel.len(), wheel.next()), (0, None));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(u64),
+        Remove(usize),
+        Advance(u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let distance = || prop_oneof![0..200u64, 0..10_000u64, 0..1u64 << 40, Just(u64::MAX / 2)];
+        let step = prop_oneof![
+            4 => distance().prop_map(Step::Insert),
+            2 => (0..100usize).prop_map(Step::Remove),
+            3 => distance().prop_map(|by| Step::Advance(by.min(1 << 41))),
+        ];
+        prop::collection::vec(step, 0..120)
+    }
+
+    proptest! {
+        #[test]
+        fn a_wheel_is_a_sorted_list_of_times(steps in steps()) {
+            let entries: Vec<_> = steps.iter().map(|_| Entry::new(0)).collect();
+            let (mut wheel, mut now) = (Wheel::new(), 0u64);
+            // What is in, by number: its time.
+            let mut model: BTreeMap<usize, u64> = BTreeMap::new();
+            for (number, step) in steps.iter().enumerate() {
+                match *step {
+                    Step::Insert(distance) => {
+                        let at = now.saturating_add(distance);
+                        entries[number].at.set(at);
+                        insert(&mut wheel, &entries[number]);
+                        model.insert(number, at);
+                    }
+                    Step::Remove(which) => {
+                        // SAFETY: in this one or in none.
+                        let was_in = unsafe { wheel.remove(&entries[which % steps.len()]) };
+                        prop_assert_eq!(was_in, model.remove(&(which % steps.len())).is_some());
+                    }
+                    Step::Advance(by) => {
+                        if let (Some(next), Some(first)) = (wheel.next(), model.values().min()) {
+                            prop_assert!(next <= (*first).max(now + 1), "it would be missed");
+                        }
+                        now += by;
+                        let mut fired = advance(&mut wheel, now);
+                        fired.sort_unstable();
+                        // One that was due when it was entered fires as time goes on.
+                        let is_due = |at: u64| by > 0 && at <= now;
+                        let mut due: Vec<_> =
+                            model.values().copied().filter(|at| is_due(*at)).collect();
+                        model.retain(|_, at| !is_due(*at));
+                        due.sort_unstable();
+                        prop_assert_eq!(fired, due);
+                    }
+                }
+                prop_assert_eq!(wheel.len(), model.len());
+                prop_assert_eq!(wheel.next().is_none(), model.is_empty());
+            }
+        }
+    }
+}
