@@ -35,7 +35,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | have workers | [`Runtime`], [`Builder`], [`Handle`]; [`Runtime::block_on`] to get in |
-//! | start tasks | [`spawn()`], [`scope()`], [`spawn_unscoped`], [`spawn_local`], [`spawn_migratable`], [`task()`] for a name or a stack size |
+//! | start tasks | [`spawn()`], [`scope()`], [`spawn_now`], [`spawn_unscoped`], [`spawn_local`], [`spawn_migratable`], [`task()`] for a name or a stack size |
 //! | compute on all workers | [`join()`]; parallel loops: [`par`] |
 //! | wait | [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`yield_now`], [`yield_to`], [`checkpoint`] |
 //! | call what blocks | [`blocking()`], [`spawn_blocking`] |

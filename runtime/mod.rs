@@ -26,7 +26,7 @@ pub use local::TaskLocal;
 pub use metrics::{Metrics, WorkerMetrics};
 pub use scope::{Scope, ScopedTask, Wait, scope, scope_with};
 pub use spawn::{
-    LocalTask, TaskBuilder, spawn, spawn_local, spawn_migratable, spawn_unscoped, task,
+    LocalTask, TaskBuilder, spawn, spawn_local, spawn_migratable, spawn_now, spawn_unscoped, task,
 };
 pub use suspend::{
     Unparker, YieldTo, checkpoint, current_id, is_cancelled, park, unparker, yield_now, yield_to,

@@ -11,7 +11,7 @@ use crate::runtime::here;
 use crate::runtime::spawn::{TaskBuilder, terms};
 use crate::runtime::task::{Claim, TaskId, is_running_task};
 use crate::scheduler::cancel::{cancel, cancel_node};
-use crate::scheduler::no_suspend::assert_may_wait;
+use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
@@ -268,6 +268,39 @@ impl<'scope> Scope<'scope, '_> {
     {
         let (worker, terms) = self.terms(task);
         self.spawn_child(worker, terms, f)
+    }
+
+    /// As [`Scope::spawn`], and starts the task at once: see [`spawn_now`](crate::spawn_now), also for what it costs
+    /// and when it suspends.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let mut begun = false;
+    /// cygnet::scope(|s| {
+    ///     let child = s.spawn_now(|| begun = true);
+    ///     assert!(child.is_finished());
+    /// });
+    /// assert!(begun);
+    /// # });
+    /// ```
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn spawn_now<F, T>(&'scope self, f: F) -> ScopedTask<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let (worker, terms) = self.terms(TaskBuilder::default());
+        assert_may_suspend();
+        // SAFETY: as in `spawn_child`.
+        let record = unsafe { worker.new_task(&raw const self.frame.node, f, terms) };
+        // SAFETY: the handle's reference is ours.
+        let claim = unsafe { Claim::new(record) };
+        worker.start_now(worker.task().expect("tasks run on workers"), record);
+        ScopedTask { claim: Some(claim), scope: PhantomData }
     }
 
     /// Cancels all tasks in the scope, and what its own task does in it: those that have not started never do,

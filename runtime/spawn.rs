@@ -10,6 +10,7 @@ use crate::runtime::errors::JoinError;
 use crate::runtime::here;
 use crate::runtime::local;
 use crate::runtime::task::{Claim, Task, TaskId};
+use crate::scheduler::no_suspend::assert_may_suspend;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
 use std::marker::PhantomData;
@@ -110,6 +111,50 @@ where
     let terms = terms(parent, Location::caller(), Traits::default(), None);
     // SAFETY: 'static.
     Task::new(unsafe { spawn_child(worker, terms, f) })
+}
+
+/// Spawns a child and starts it at once, on this worker and a stack of its own, before the call returns: when the
+/// child waits for the first time, or has ended. Otherwise as [`spawn`].
+///
+/// For what must have happened before the caller goes on, such as that the child has entered itself somewhere. It
+/// is not called in place by a join, and nobody steals it. If there is no stack for it, or the thread is unwinding,
+/// it is spawned as any other; if the scope is cancelled it never starts.
+///
+/// Suspends; the caller is the next to go on after the child. Costs as [`spawn`] and two switches.
+///
+/// ```
+/// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// # rt.block_on(|| {
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let child = cygnet::spawn_now(move || {
+///     tell.send("I have begun").unwrap();
+///     cygnet::yield_now().unwrap();
+///     tell.send("and go on").unwrap();
+/// });
+/// assert_eq!(told.try_recv(), Ok("I have begun"));
+/// assert!(told.try_recv().is_err());
+/// child.join().unwrap();
+/// assert_eq!(told.try_recv(), Ok("and go on"));
+/// # });
+/// ```
+///
+/// # Panics
+/// As [`spawn`]; and inside [`no_suspend`](crate::no_suspend).
+#[track_caller]
+pub fn spawn_now<F, T>(f: F) -> Task<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (worker, parent) = here("spawn_now");
+    assert_may_suspend();
+    let terms = terms(parent, Location::caller(), Traits::default(), None);
+    // SAFETY: 'static; the running node is open.
+    let record = unsafe { worker.new_task(worker.node.get(), f, terms) };
+    // SAFETY: the handle's reference is ours.
+    let claim = unsafe { Claim::new(record) };
+    worker.start_now(parent, record);
+    Task::new(claim)
 }
 
 /// Spawns a task that belongs to the runtime and not to the caller, who may end before it. It

@@ -222,6 +222,28 @@ impl Worker {
         true
     }
 
+    /// Starts a fresh child of the running node, which lies in no queue, at once on a coroutine of its own; `task`,
+    /// which runs, comes next after it. If there is no stack, or nothing may suspend here, the child is queued.
+    pub(crate) fn start_now(&self, task: NonNull<Record>, record: NonNull<Record>) {
+        // SAFETY: made by the caller.
+        let class = self.class_for(unsafe { record.as_ref() });
+        let strand =
+            if std::thread::panicking() { None } else { self.new_strand(class, record.as_ptr()) };
+        let Some(strand) = strand else {
+            if self.remote.front.push(record) {
+                self.attend();
+            }
+            return;
+        };
+        // SAFETY: the running task.
+        let me = unsafe { task.as_ref() };
+        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.set_phase(Phase::Suspended);
+        self.ready.push_front(task);
+        self.set_aside(task);
+        self.leave_for(strand);
+    }
+
     /// Hands tasks over if somebody has asked, and there is more than what this worker takes next: else the
     /// request stands until the next push. Taken back, it would have to wake somebody for nothing.
     #[inline]

@@ -45,6 +45,15 @@ impl Worker {
         self.pick()
     }
 
+    /// As `next_after`, where it is known what goes on.
+    pub(crate) fn set_aside(&self, task: NonNull<Record>) {
+        point();
+        self.strand().task.set(task.as_ptr());
+        if !self.remote.forks.is_clear() {
+            self.publish_forks();
+        }
+    }
+
     /// What the task that is set aside waits for may be among its forks.
     #[cold]
     #[inline(never)]
