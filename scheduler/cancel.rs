@@ -18,11 +18,11 @@ use crate::retire::branch::{self, Branch, origin_of};
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::extras::Extras;
 use crate::retire::record::{Phase, Record};
-use crate::retire::tree::{Cancel, Node, NodeKind, Verdict};
+use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use crate::scheduler::root::Root;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::timers::fire_if_overdue;
-use crate::scheduler::wait::{Cut, resume};
+use crate::scheduler::wait::{Cut, resume_all};
 use crate::scheduler::worker::task_of;
 use crate::shim::atomic::Ordering;
 use std::cell::Cell;
@@ -239,7 +239,7 @@ pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Branch
     })
 }
 
-/// Tasks that were cut out of their waits and lie in no queue, linked to each other.
+/// Tasks that were cut out of their waits and lie in no queue, linked to each other, each to the one before it.
 #[derive(Default)]
 pub(crate) struct Woken(Cell<Option<NonNull<Record>>>);
 
@@ -285,13 +285,23 @@ impl Woken {
         unsafe { Branch::release_handle(branch) };
     }
 
-    /// Queues them at their homes.
+    /// Queues them at their homes, those that have the same one together.
     pub(crate) fn queue(&self) {
+        // SAFETY: nobody ends before it is queued.
+        let record = |task: NonNull<Record>| unsafe { task.as_ref() };
+        let before = |task| NonNull::new(record(task).link.load(Ordering::Relaxed));
         let mut next = self.0.take();
-        while let Some(task) = next {
-            // SAFETY: it cannot end before it is queued.
-            next = NonNull::new(unsafe { task.as_ref() }.link.load(Ordering::Relaxed));
-            resume(task.as_ptr());
+        while let Some(last) = next {
+            let (mut first, home) = (last, record(last).node.home());
+            next = before(last);
+            // One that may migrate has none.
+            while home != NOBODY
+                && let Some(task) = next.filter(|task| record(*task).node.home() == home)
+            {
+                first = task;
+                next = before(task);
+            }
+            resume_all(last, first);
         }
     }
 }

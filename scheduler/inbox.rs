@@ -32,14 +32,21 @@ impl Inbox {
     }
 
     /// Puts a record in; true if the inbox was empty and the caller must see to the worker's waking.
+    #[cfg(all(test, loom))]
     pub(crate) fn push(&self, record: NonNull<Record>) -> bool {
+        self.push_all(record, record)
+    }
+
+    /// Puts records in that are linked to each other, each to the one that comes before it; true if the inbox was
+    /// empty and the caller must see to the worker's waking.
+    pub(crate) fn push_all(&self, last: NonNull<Record>, first: NonNull<Record>) -> bool {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller has cleared PARKED: the task is in its hand.
-            unsafe { record.as_ref() }.link.store(head, Ordering::Relaxed);
+            unsafe { first.as_ref() }.link.store(head, Ordering::Relaxed);
             match self.head.compare_exchange_weak(
                 head,
-                record.as_ptr(),
+                last.as_ptr(),
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {

@@ -37,34 +37,39 @@ enum Rest {
 /// Puts a task whose PARKED bit the caller has cleared back to work, at its home.
 pub(crate) fn resume(record: *const Record) {
     let record = NonNull::new(record.cast_mut()).expect("a waiter is not null");
+    resume_all(record, record);
+}
+
+/// The same of several that have one home, linked to each other, each to the one that comes before it.
+pub(crate) fn resume_all(last: NonNull<Record>, first: NonNull<Record>) {
     // SAFETY: a task that waits has not ended.
-    let place = unsafe { record.as_ref() }.place.load(Ordering::Relaxed);
+    let place = unsafe { first.as_ref() }.place.load(Ordering::Relaxed);
     // SAFETY: the coroutine of a waiting task is alive, and stays where it is until it is queued.
     let home = unsafe { (*ptr::with_exposed_provenance::<Strand>(place)).worker.get() };
     // SAFETY: a worker lives as long as one of its tasks has not ended.
     let home = unsafe { &*home };
     match Worker::current() {
-        Some(worker) if ptr::eq(worker, home) => worker.make_ready(record),
+        Some(worker) if ptr::eq(worker, home) => worker.make_all_ready(last, first),
         Some(worker) if worker.shared.get() == home.shared.get() => {
-            send(worker.shared(), home, record)
+            send(worker.shared(), home, last, first)
         }
         _ => {
             let shared = home.shared.get();
-            // Once the record is in the inbox the task may run, end, and its runtime with it; hold on
-            // to what the rest of the call uses.
+            // Once they are in the inbox the tasks may run, end, and their runtime with them; hold on to what the
+            // rest of the call uses.
             // SAFETY: the pointer came from an Arc that the worker's thread holds.
             let shared = unsafe {
                 Arc::increment_strong_count(shared);
                 Arc::from_raw(shared)
             };
-            send(&shared, home, record);
+            send(&shared, home, last, first);
         }
     }
 }
 
-fn send(shared: &Shared, home: &Worker, record: NonNull<Record>) {
+fn send(shared: &Shared, home: &Worker, last: NonNull<Record>, first: NonNull<Record>) {
     let index = home.remote.index;
-    if home.remote.inbox.push(record) {
+    if home.remote.inbox.push_all(last, first) {
         shared.idle.notify_worker(shared, index);
     }
 }
@@ -89,6 +94,27 @@ impl Worker {
             if worker.is_cancelled_here() {
                 return (Err(Cut), worker);
             }
+        }
+    }
+
+    /// As `make_ready`, of several that are linked to each other, each to the one that comes before it.
+    fn make_all_ready(&self, last: NonNull<Record>, first: NonNull<Record>) {
+        let mut at = last;
+        let mut later: *mut Record = ptr::null_mut();
+        // Turned round: each to the one that comes after it.
+        while at != first {
+            // SAFETY: in the caller's hand.
+            let link = unsafe { &at.as_ref().link };
+            let before = link.load(Ordering::Relaxed);
+            link.store(later, Ordering::Relaxed);
+            later = at.as_ptr();
+            at = NonNull::new(before).expect("the chain leads to the first");
+        }
+        self.make_ready(first);
+        while let Some(record) = NonNull::new(later) {
+            // SAFETY: as above.
+            later = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
+            self.make_ready(record);
         }
     }
 

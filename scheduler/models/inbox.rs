@@ -3,6 +3,7 @@
 use super::{Dormitory, Tasks};
 use crate::scheduler::idle::Rest;
 use crate::scheduler::inbox::Inbox;
+use crate::shim::atomic::Ordering;
 use crate::shim::check::{FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 
@@ -45,6 +46,33 @@ fn two_pushers() {
 #[test]
 fn loom_an_inbox_keeps_the_order_of_each_pusher() {
     explore(3, two_pushers);
+}
+
+/// Several are sent at once, as a cancel does, beside one that is sent alone.
+#[test]
+fn loom_a_chain_that_is_sent_at_once_keeps_its_order() {
+    explore(3, || {
+        let home = Home::<3>::new();
+        let sender = spawn(move || {
+            let [first, last] = [0, 1].map(|task| home.tasks.spawn(task));
+            // SAFETY: in our hand until it is sent.
+            unsafe { last.as_ref() }.link.store(first.as_ptr(), Ordering::Relaxed);
+            home.inbox.push_all(last, first)
+        });
+        let alone = home.inbox.push(home.tasks.spawn(2));
+        let mut order = Vec::new();
+        home.inbox.take_all(|record| order.push(home.tasks.take(record)));
+        let early = order.len();
+        let chain = sender.join().unwrap();
+        home.inbox.take_all(|record| order.push(home.tasks.take(record)));
+        let place = |task| order.iter().position(|t| *t == task);
+        assert!(place(0) < place(1), "the order of the chain is lost: {order:?}");
+        let batches = usize::from(early > 0) + usize::from(early < order.len());
+        assert_eq!(usize::from(chain) + usize::from(alone), batches, "who sees to the waking");
+        home.tasks.end();
+        // SAFETY: the threads have ended.
+        unsafe { home.end() };
+    });
 }
 
 #[test]
