@@ -158,6 +158,33 @@ fn an_outer_cancel_does_not_end_a_wait_in_an_inner_section_for_good() {
 }
 
 #[test]
+fn an_outer_cancel_does_not_end_a_join_in_an_inner_section() {
+    // The child has a stack of its own, and the two stay on one worker: a wait of another kind.
+    with_each(|rt| {
+        rt.block_on(|| {
+            scope(|outer| {
+                let handle = outer.cancel_handle();
+                scope(|s| {
+                    let joined = ignore_cancellation(|| {
+                        let own_stack = cygnet::task().stack_size(256 << 10).unwrap();
+                        let child = s.spawn_with(own_stack, move || {
+                            handle.cancel("the outer scope");
+                            for _ in 0..3 {
+                                yield_now().unwrap();
+                            }
+                            7
+                        });
+                        child.join()
+                    });
+                    assert_eq!(joined.unwrap().unwrap(), 7);
+                    assert_eq!(why(checkpoint()), "the outer scope");
+                });
+            });
+        });
+    });
+}
+
+#[test]
 fn a_panic_in_a_section_ends_it() {
     with_each(|rt| {
         rt.block_on(|| {
