@@ -1,9 +1,9 @@
 //! Sections that ignore cancellation.
 
-use crate::common::{panic_of, with_each};
+use crate::common::{panic_of, with_each, within};
 use crate::{parked, until_parked, why};
 use cygnet::{
-    cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, scope, spawn, unparker,
+    JoinError, Runtime, cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, scope, spawn, unparker,
     yield_now,
 };
 use std::sync::mpsc::channel;
@@ -213,5 +213,28 @@ fn a_task_spawned_in_a_section_starts_although_its_grandparent_is_cancelled() {
                 assert_eq!(value, Ok(7));
             });
         });
+    });
+}
+
+#[test]
+fn a_section_that_waits_for_a_child_without_a_stack_is_told_so_also_when_the_runtime_ends() {
+    within(|| {
+        let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
+        let (inside, is_inside) = channel();
+        let task = rt.spawn(move || {
+            let me = cancel_handle();
+            ignore_cancellation(|| {
+                inside.send(()).unwrap();
+                while !me.is_cancelled() {
+                    std::thread::yield_now();
+                }
+                // The only stack is that of the caller.
+                cygnet::task().stack_size(256 << 10).unwrap().spawn(|| 7).join().unwrap_err()
+            })
+        });
+        is_inside.recv().unwrap();
+        drop(rt);
+        let joined = task.join().unwrap().unwrap();
+        assert!(matches!(joined, JoinError::NoStack(_)), "{joined:?}");
     });
 }
