@@ -39,7 +39,7 @@ use crate::shim::Cell;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::shim::load_in_total_order;
 use std::hint::cold_path;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 /// Offset of the atomic share of an open node.
 const BIAS: u32 = 1 << 28;
@@ -399,12 +399,11 @@ impl Node {
         self.extras().expect("made by one of the two")
     }
 
-    /// Takes the extras from a node that nobody uses any more.
+    /// The extras of a node that has ended, to be ended too. The node goes on pointing at them: one who has a
+    /// handle to them may cancel it at this moment, and would make new ones.
     #[inline]
-    pub(crate) fn take_extras(&self) -> Option<std::ptr::NonNull<Extras>> {
-        let extras = std::ptr::NonNull::new(self.extras.load(Ordering::Relaxed))?;
-        self.extras.store(ptr::null_mut(), Ordering::Relaxed);
-        Some(extras)
+    pub(crate) fn last_extras(&self) -> Option<NonNull<Extras>> {
+        NonNull::new(self.extras.load(Ordering::Relaxed))
     }
 
     /// Gives the node its home. For the worker that starts the task.

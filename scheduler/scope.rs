@@ -101,7 +101,7 @@ impl ScopeFrame {
         if self.node.is_linked() {
             branch::unlink(&self.node);
         }
-        if let Some(extras) = self.node.take_extras() {
+        if let Some(extras) = self.node.last_extras() {
             // SAFETY: unlinked, and the owner is the last who uses it.
             unsafe { Extras::end(extras) };
         }

@@ -320,10 +320,8 @@ fn look_here(worker: &Worker) -> bool {
     while others.len() < LOOK
         && let Some(record) = next()
     {
-        // SAFETY: the run reference is in our hand.
-        let task = unsafe { record.as_ref() };
-        if !task.traits.called && is_cancelled(&task.node) {
-            refuse(worker, record, Failure::NotStarted(cause_of(&task.node)));
+        if let Some(why) = cancelled(record) {
+            refuse(worker, record, why);
             ended = true;
             continue;
         }
@@ -344,6 +342,14 @@ fn look_here(worker: &Worker) -> bool {
         Some((record, host)) => carry_out(worker, Order::Visit(record, host)) || ended,
         None => ended,
     }
+}
+
+/// Why a fresh task that is in our hand will not be called anyway.
+fn cancelled(record: NonNull<Record>) -> Option<Failure> {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    let cancelled = !task.traits.called && is_cancelled(&task.node);
+    cancelled.then(|| Failure::NotStarted(cause_of(&task.node)))
 }
 
 /// A coroutine of `worker` that waits for the end of the fresh task, or of one that ends after it, and
@@ -405,7 +411,8 @@ fn carry_out(worker: &Worker, order: Order) -> bool {
         Order::Refuse(record, reason) => {
             let taken = take_if_local(worker, record);
             if taken {
-                refuse(worker, record, Failure::NoStack(reason));
+                let why = cancelled(record).unwrap_or(Failure::NoStack(reason));
+                refuse(worker, record, why);
             }
             taken
         }

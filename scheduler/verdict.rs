@@ -162,7 +162,8 @@ fn verdict(
     still: &Still,
 ) -> Option<(NonNull<Record>, usize)> {
     let Still { parked, kept } = still;
-    if worker.has_ready() || worker.shared().is_closing() {
+    // Also when the runtime ends: sections that ignore cancellation wait on.
+    if worker.has_ready() {
         return None;
     }
     // Every unfinished task of the runtime is fresh, or is on a coroutine, or is an ancestor of one.

@@ -460,6 +460,10 @@ impl Worker {
         if me.wait.woken() == Woken::Granted {
             return Some(Ok(()));
         }
+        // As in `wait`: it may not be this node that was cancelled. The registration stands.
+        if !self.is_cancelled_here() && self.wait(joiner, kind).0.is_ok() {
+            return Some(Ok(()));
+        }
         if child.join.take_back() {
             child.at_home.set(JoinedAtHome::No);
             self.give_way(joiner);

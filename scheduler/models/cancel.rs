@@ -1,10 +1,16 @@
 //! A task that is about to wait, and somebody who cancels it.
 
 use super::new_record;
-use crate::retire::models::{Processor, end};
+use crate::retire::branch::{Branch, link, unlink};
+use crate::retire::cause::Cause;
+use crate::retire::extras::Extras;
+use crate::retire::models::{Processor, end, record_below};
 use crate::retire::record::Record;
 use crate::retire::tree::Cancel;
 use crate::retire::wait::{Publish, WaitKind, Woken};
+use crate::scheduler::cancel::{cancel_all, cancel_branch};
+use crate::scheduler::root::Root;
+use crate::shim::atomic::live_atomics;
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::ptr::NonNull;
@@ -105,4 +111,59 @@ fn loom_negative_a_waiter_that_does_not_look_again() {
         }
         canceller.join().unwrap();
     });
+}
+
+/// Somebody's handle to a branch.
+struct Handle(NonNull<Branch>);
+
+impl Handle {
+    fn cancel_and_drop(&self) {
+        // SAFETY: the handle, given up at the end.
+        unsafe {
+            cancel_branch(self.0.as_ref(), Some(Cause::shut_down()));
+            Branch::release_handle(self.0);
+        }
+    }
+}
+
+/// A node ends while somebody who has a handle to its branch cancels it, and maybe a walk comes.
+fn end_and_cancel(walk: bool) {
+    let before = live_atomics();
+    let root = Stage::new(Root::new(1));
+    let task = record_below(|| (), &raw const root.node);
+    // SAFETY: it has not ended.
+    let node = unsafe { &task.as_ref().node };
+    // SAFETY: as above.
+    unsafe { link(node, |_, node| root.branch_for(node)) };
+    let extras: *const Extras = node.extras().unwrap();
+    // SAFETY: as above.
+    unsafe { (*extras).branch() }.add_handle_of(node);
+    let handle = Stage::new(Handle(NonNull::new(extras.cast_mut().cast()).unwrap()));
+    let canceller = spawn(move || handle.cancel_and_drop());
+    let walker = walk.then(|| spawn(move || cancel_all(&root)));
+    // As `ScopeFrame::end`.
+    unlink(node);
+    // SAFETY: it has ended, and only the handle is left.
+    unsafe {
+        assert!(task.as_ref().release(2));
+        end(task);
+    }
+    canceller.join().unwrap();
+    walker.map(|walker| walker.join().unwrap());
+    // SAFETY: the threads have ended.
+    unsafe {
+        handle.end();
+        root.end();
+    }
+    assert_eq!(live_atomics(), before, "extras are left over");
+}
+
+#[test]
+fn loom_a_handle_may_cancel_a_node_that_ends() {
+    explore(3, || end_and_cancel(false));
+}
+
+#[test]
+fn loom_a_handle_and_a_walk_may_cancel_a_node_that_ends() {
+    explore(2, || end_and_cancel(true));
 }

@@ -1,9 +1,9 @@
 //! Sections that ignore cancellation.
 
-use crate::common::{panic_of, with_each};
+use crate::common::{panic_of, with_each, within};
 use crate::{parked, until_parked, why};
 use cygnet::{
-    cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, scope, spawn, unparker,
+    JoinError, Runtime, cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, scope, spawn, unparker,
     yield_now,
 };
 use std::sync::mpsc::channel;
@@ -158,6 +158,33 @@ fn an_outer_cancel_does_not_end_a_wait_in_an_inner_section_for_good() {
 }
 
 #[test]
+fn an_outer_cancel_does_not_end_a_join_in_an_inner_section() {
+    // The child has a stack of its own, and the two stay on one worker: a wait of another kind.
+    with_each(|rt| {
+        rt.block_on(|| {
+            scope(|outer| {
+                let handle = outer.cancel_handle();
+                scope(|s| {
+                    let joined = ignore_cancellation(|| {
+                        let own_stack = cygnet::task().stack_size(256 << 10).unwrap();
+                        let child = s.spawn_with(own_stack, move || {
+                            handle.cancel("the outer scope");
+                            for _ in 0..3 {
+                                yield_now().unwrap();
+                            }
+                            7
+                        });
+                        child.join()
+                    });
+                    assert_eq!(joined.unwrap().unwrap(), 7);
+                    assert_eq!(why(checkpoint()), "the outer scope");
+                });
+            });
+        });
+    });
+}
+
+#[test]
 fn a_panic_in_a_section_ends_it() {
     with_each(|rt| {
         rt.block_on(|| {
@@ -186,5 +213,28 @@ fn a_task_spawned_in_a_section_starts_although_its_grandparent_is_cancelled() {
                 assert_eq!(value, Ok(7));
             });
         });
+    });
+}
+
+#[test]
+fn a_section_that_waits_for_a_child_without_a_stack_is_told_so_also_when_the_runtime_ends() {
+    within(|| {
+        let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
+        let (inside, is_inside) = channel();
+        let task = rt.spawn(move || {
+            let me = cancel_handle();
+            ignore_cancellation(|| {
+                inside.send(()).unwrap();
+                while !me.is_cancelled() {
+                    std::thread::yield_now();
+                }
+                // The only stack is that of the caller.
+                cygnet::task().stack_size(256 << 10).unwrap().spawn(|| 7).join().unwrap_err()
+            })
+        });
+        is_inside.recv().unwrap();
+        drop(rt);
+        let joined = task.join().unwrap().unwrap();
+        assert!(matches!(joined, JoinError::NoStack(_)), "{joined:?}");
     });
 }
