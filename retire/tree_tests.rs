@@ -1,0 +1,118 @@
+//! The word of a node, its two shares of the count of children, and what it says of its cancellation.
+
+use super::*;
+
+fn node() -> Node {
+    Node::new(NodeKind::Scope, std::ptr::null(), 7)
+}
+
+#[test]
+fn a_node_without_children_closes_at_once() {
+    assert!(node().close());
+}
+
+#[test]
+fn a_child_that_begins_and_ends_at_home_leaves_the_word_untouched() {
+    let n = node();
+    n.add_child(7);
+    assert!(n.has_children());
+    assert_eq!(n.release_child(7), Release::StillOpen);
+    assert!(!n.has_children());
+    assert!(n.close());
+}
+
+#[test]
+fn the_last_release_after_the_close_ends_the_node() {
+    let n = node();
+    n.add_child(7);
+    n.add_child(7);
+    n.add_child_from_outside();
+    assert_eq!(n.release_child(3), Release::StillOpen);
+    assert!(!n.close());
+    assert_eq!(n.release_child(7), Release::StillOpen);
+    assert_eq!(n.release_child(9), Release::Last);
+}
+
+#[test]
+fn shares_of_either_sign_add_up() {
+    let n = node();
+    n.add_child(3); // counted atomically
+    assert_eq!(n.release_child(7), Release::StillOpen); // released at home: local is -1
+    assert!(n.close());
+    let n = node();
+    n.add_child(7);
+    assert_eq!(n.release_child(3), Release::StillOpen);
+    assert!(n.close());
+}
+
+#[test]
+fn cancelling_twice_is_told_apart() {
+    let n = node();
+    assert_eq!(n.word().cancel(), Cancel::First);
+    assert_eq!(n.word().cancel(), Cancel::Already);
+    assert!(n.word().is_marked());
+    n.add_child(7);
+    assert!(!n.close());
+    assert_eq!(n.release_child(3), Release::Last);
+}
+
+#[test]
+fn a_node_that_is_not_linked_asks_its_parent_unless_it_knows_by_itself() {
+    let n = node();
+    assert_eq!(n.verdict(), Verdict::AskParent);
+    n.set_linked(true);
+    assert_eq!(n.verdict(), Verdict::NotCancelled);
+    n.set_linked(false);
+    assert_eq!(n.word().cancel(), Cancel::First);
+    assert_eq!(n.verdict(), Verdict::Cancelled);
+}
+
+#[test]
+fn a_cancel_waits_for_the_end_of_the_section_that_ignores_it() {
+    let n = node();
+    assert!(n.word().ignore());
+    assert_eq!(n.verdict(), Verdict::NotCancelled, "what comes from the parent does not count");
+    assert_eq!(n.word().cancel(), Cancel::Deferred);
+    assert_eq!(n.verdict(), Verdict::NotCancelled);
+    assert!(n.word().is_marked() && n.word().is_ignoring());
+    assert!(n.word().stop_ignoring(), "the cancel is delivered now");
+    assert_eq!(n.verdict(), Verdict::Cancelled);
+    assert!(!n.word().ignore(), "a cancel that came first wins");
+    assert_eq!(n.verdict(), Verdict::Cancelled);
+}
+
+#[test]
+fn a_section_without_a_cancel_leaves_no_trace() {
+    let n = node();
+    assert!(n.word().ignore());
+    assert!(!n.word().stop_ignoring());
+    assert_eq!(n.verdict(), Verdict::AskParent);
+    assert!(n.close());
+}
+
+#[test]
+fn a_large_local_share_is_folded_before_it_overflows() {
+    let n = node();
+    n.local.set(FOLD - 1);
+    n.add_child(7);
+    assert_eq!(n.local.get(), 1);
+    assert!(n.has_children());
+}
+
+#[test]
+#[should_panic(expected = "unfinished children")]
+fn a_second_fold_without_releases_is_an_error_and_not_a_wrap() {
+    let n = node();
+    for _ in 0..2 {
+        n.local.set(FOLD - 1);
+        n.add_child(7);
+    }
+}
+
+#[test]
+#[should_panic(expected = "unfinished children")]
+fn too_many_children_are_an_error_and_not_a_wrap() {
+    let n = node();
+    n.word.0.store(COUNT - FOLD, Ordering::Relaxed);
+    n.add_child_from_outside();
+}
