@@ -39,6 +39,9 @@
 //! its way there, or a handle keeps it, it is left to whoever of them is last, which the branch's own lock
 //! decides. Of a handle the same lock keeps the node from ending while it is used ([`Branch::with_node`]).
 //!
+//! **Hooks** hang in the list of their node, between its children. A walk takes them out, or who takes one back, or
+//! whoever ends the node, under the lock: so one of them has it, and runs it when the lock is free.
+//!
 //! The walk is a loop: branches that are still to be visited are linked to each other, so a tree of any depth
 //! takes neither stack nor memory. It gives the lock back after each [`BATCH`] children, leaving a mark in the
 //! list where it was, and calls `rest` without any lock: there the tasks that it has cut out of their waits
@@ -76,17 +79,38 @@ pub(crate) struct Branch {
 }
 
 /// A place in a list, whose lock guards it.
-struct Place {
+pub(crate) struct Place {
     next: Cell<*const Place>,
     previous: Cell<*const Place>,
-    /// Null in the mark that a walk leaves where it was.
+    /// Of a child. Null in a hook.
     node: Cell<*const Node>,
+    /// Whether it is in a list. Of hooks alone.
+    hangs: Cell<bool>,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(crate) fn new() -> Place {
         let null = || Cell::new(ptr::null());
-        Place { next: null(), previous: null(), node: Cell::new(ptr::null()) }
+        Place {
+            next: null(),
+            previous: null(),
+            node: Cell::new(ptr::null()),
+            hangs: Cell::new(false),
+        }
+    }
+}
+
+/// Hooks that were taken out of their list, linked to each other, each to the one before it.
+pub(crate) struct Unhooked(*const Place);
+
+impl Iterator for Unhooked {
+    type Item = NonNull<Place>;
+
+    fn next(&mut self) -> Option<NonNull<Place>> {
+        let place = NonNull::new(self.0.cast_mut())?;
+        // SAFETY: whoever has taken it out keeps it.
+        self.0 = unsafe { place.as_ref() }.next.get();
+        Some(place)
     }
 }
 
@@ -196,6 +220,68 @@ impl Branch {
             // SAFETY: left to us.
             unsafe { Branch::free(this) };
         }
+    }
+
+    /// Hangs a hook on the node of this branch, in which, or below which, the caller runs: false if the node is
+    /// cancelled already, and the hook not in the list.
+    ///
+    /// # Safety
+    /// The hook is in no list, and is kept until it has been taken out.
+    pub(crate) unsafe fn hang(&self, node: &Node, hook: NonNull<Place>) -> bool {
+        let mut list = self.lock();
+        if !self.bears.load(Ordering::Relaxed) {
+            // An update, in the total order.
+            self.bears.swap(true, Ordering::SeqCst);
+        }
+        if node.word().is_cancelled_in_total_order() {
+            return false;
+        }
+        // SAFETY: the caller's.
+        unsafe { hook.as_ref() }.hangs.set(true);
+        let first = list.first;
+        // SAFETY: passed on.
+        unsafe { list.insert(hook.as_ptr(), first) };
+        true
+    }
+
+    /// Takes a hook out of the list; false if another was faster.
+    ///
+    /// # Safety
+    /// It was hung on this branch.
+    pub(crate) unsafe fn unhook(&self, hook: NonNull<Place>) -> bool {
+        let mut list = self.lock();
+        // SAFETY: the caller's.
+        let hangs = unsafe { hook.as_ref() }.hangs.replace(false);
+        if hangs {
+            // SAFETY: as above.
+            unsafe { list.remove(hook.as_ptr()) };
+        }
+        hangs
+    }
+
+    /// Takes all hooks out, of a node without children. Each is the caller's to run.
+    pub(crate) fn unhook_all(&self) -> Unhooked {
+        let mut list = self.lock();
+        let mut taken: *const Place = ptr::null();
+        let mut at = list.first;
+        // SAFETY: what is in the list is alive.
+        while let Some(place) = unsafe { at.as_ref() } {
+            let next = place.next.get();
+            if place.hangs.replace(false) {
+                // SAFETY: it is in this list.
+                unsafe { list.remove(at) };
+                place.next.set(taken);
+                taken = at;
+            }
+            at = next;
+        }
+        Unhooked(taken)
+    }
+
+    /// Whether something may hang in the list. For whoever ends the node.
+    #[inline]
+    pub(crate) fn has_borne(&self) -> bool {
+        self.bears.load(Ordering::Relaxed)
     }
 
     /// Calls `f` with the node of a branch that a handle keeps, unless it has ended; it does not end meanwhile.
@@ -321,8 +407,16 @@ pub(crate) fn unlink(node: &Node) {
     node.set_linked(false);
 }
 
-/// Carries a cancel to all linked nodes below one. `reach` is called for each that is newly cancelled in
-/// effect, under a lock; `rest` from time to time and at the end without one.
+/// What a walk has come to.
+pub(crate) enum Reached<'a> {
+    /// A node that is newly cancelled in effect.
+    Node(&'a Node),
+    /// A hook, which was taken out of its list and is the caller's to run.
+    Hook(NonNull<Place>),
+}
+
+/// Carries a cancel to all linked nodes below one, and takes the hooks that hang on them. `reached` is called for
+/// each of them under a lock; `rest` from time to time and at the end without one.
 ///
 /// # Safety
 /// The caller has marked the node to which the `tops` belong, or has ended the time in which it ignored that,
@@ -330,7 +424,7 @@ pub(crate) fn unlink(node: &Node) {
 pub(crate) unsafe fn walk<'a>(
     tops: impl IntoIterator<Item = &'a Branch>,
     origin: *const Node,
-    mut reach: impl FnMut(&Node),
+    mut reached: impl FnMut(Reached<'_>),
     mut rest: impl FnMut(),
 ) {
     let mut todo: *const Branch = ptr::null();
@@ -344,7 +438,7 @@ pub(crate) unsafe fn walk<'a>(
     while let Some(branch) = unsafe { todo.as_ref() } {
         todo = branch.todo.get();
         // SAFETY: as above.
-        unsafe { visit(branch, origin, &mut todo, &mut reach, &mut rest) };
+        unsafe { visit(branch, origin, &mut todo, &mut reached, &mut rest) };
     }
 }
 
@@ -356,7 +450,7 @@ unsafe fn visit(
     branch: &Branch,
     origin: *const Node,
     todo: &mut *const Branch,
-    reach: &mut impl FnMut(&Node),
+    reached: &mut impl FnMut(Reached<'_>),
     rest: &mut impl FnMut(),
 ) {
     let mut list = branch.lock();
@@ -377,15 +471,22 @@ unsafe fn visit(
             left = BATCH;
             continue;
         }
-        // SAFETY: the places of nodes are their branches, and no other walk has left a mark in this list.
-        let child = unsafe { &*at.cast::<Branch>() };
-        // SAFETY: as above.
-        let node = unsafe { &*place.node.get() };
+        let this = at;
         at = place.next.get();
         left -= 1;
+        if place.hangs.replace(false) {
+            // SAFETY: it is in this list.
+            unsafe { list.remove(this) };
+            reached(Reached::Hook(NonNull::from(place)));
+            continue;
+        }
+        // SAFETY: the places of nodes are their branches, and no other walk has left a mark in this list.
+        let child = unsafe { &*this.cast::<Branch>() };
+        // SAFETY: as above.
+        let node = unsafe { &*place.node.get() };
         child.set_origin(origin);
         if node.word().cancel() == Cancel::First {
-            reach(node);
+            reached(Reached::Node(node));
             if child.bears() {
                 child.walked.set(true);
                 child.todo.set(*todo);

@@ -14,18 +14,19 @@
 //! the task is in an inner one that ignores cancellation; or of one that it has left meanwhile. So who was cut
 //! asks whether it is cancelled, and goes on waiting if it is not (`Worker::wait`).
 
-use crate::retire::branch::{self, Branch, origin_of};
+use crate::retire::branch::{self, Branch, Reached, origin_of};
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::extras::Extras;
 use crate::retire::record::{Phase, Record};
 use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
+use crate::scheduler::hook::Fired;
 use crate::scheduler::root::Root;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::timers::fire_if_overdue;
 use crate::scheduler::wait::{Cut, resume_all};
 use crate::scheduler::worker::task_of;
 use crate::shim::atomic::Ordering;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -93,7 +94,11 @@ pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
         at = unsafe { &*at.parent };
     }
     // SAFETY: a node that has been reached by the cancel of an ancestor ends before it.
-    let origin = unsafe { &*origin_of(at) };
+    cause_at(unsafe { &*origin_of(at) })
+}
+
+/// Why a node was cancelled, that was so itself.
+fn cause_at(origin: &Node) -> Arc<Cause> {
     if origin.kind == NodeKind::Root {
         return Cause::shut_down();
     }
@@ -153,7 +158,9 @@ pub(crate) fn cancel_branch(branch: &Branch, cause: Option<Arc<Cause>>) {
     });
     if let Some(Some(origin)) = origin {
         // SAFETY: marked just now; the handle keeps the branch.
-        unsafe { branch::walk([branch], origin, |node| woken.cut(node), || woken.queue()) };
+        unsafe {
+            branch::walk([branch], origin, |reached| woken.take(reached, origin), || woken.queue())
+        };
         woken.queue();
     }
 }
@@ -182,8 +189,11 @@ unsafe fn deliver(node: &Node) {
     let woken = Woken::default();
     woken.cut(node);
     let top = node.extras_in_total_order().map(|extras| extras.branch());
+    let origin = origin_of(node);
     // SAFETY: passed on.
-    unsafe { branch::walk(top, origin_of(node), |node| woken.cut(node), || woken.queue()) };
+    unsafe {
+        branch::walk(top, origin, |reached| woken.take(reached, origin), || woken.queue());
+    }
     woken.queue();
 }
 
@@ -216,7 +226,13 @@ pub(crate) fn cancel_all(root: &Root) {
     let woken = Woken::default();
     // SAFETY: marked just now; its branches are never freed before its end.
     unsafe {
-        branch::walk(root.branches(), &root.node, |node| woken.cut(node), || woken.queue());
+        let origin = &raw const root.node;
+        branch::walk(
+            root.branches(),
+            origin,
+            |reached| woken.take(reached, origin),
+            || woken.queue(),
+        );
     }
 }
 
@@ -239,9 +255,14 @@ pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Branch
     })
 }
 
-/// Tasks that were cut out of their waits and lie in no queue, linked to each other, each to the one before it.
+/// What is to be done when no lock is held any more.
 #[derive(Default)]
-pub(crate) struct Woken(Cell<Option<NonNull<Record>>>);
+pub(crate) struct Woken {
+    /// Tasks that were cut out of their waits and lie in no queue, linked to each other, each to the one before it.
+    tasks: Cell<Option<NonNull<Record>>>,
+    /// Hooks that are to be run.
+    hooks: RefCell<Vec<Fired>>,
+}
 
 impl Woken {
     /// Cuts the wait of the task of a node, which has not ended.
@@ -266,7 +287,7 @@ impl Woken {
 
     /// It waits for us to queue it, and the link is free until then.
     fn add(&self, task: NonNull<Record>) {
-        let next = self.0.replace(Some(task));
+        let next = self.tasks.replace(Some(task));
         let next = next.map_or(ptr::null_mut(), NonNull::as_ptr);
         // SAFETY: it cannot end before it is queued.
         unsafe { task.as_ref() }.link.store(next, Ordering::Relaxed);
@@ -280,7 +301,9 @@ impl Woken {
         // SAFETY: kept by the handle.
         let top = unsafe { branch.as_ref() };
         // SAFETY: passed on.
-        unsafe { branch::walk([top], origin, |node| self.cut(node), || self.queue()) };
+        unsafe {
+            branch::walk([top], origin, |reached| self.take(reached, origin), || self.queue())
+        };
         // SAFETY: passed on.
         unsafe { Branch::release_handle(branch) };
     }
@@ -290,7 +313,7 @@ impl Woken {
         // SAFETY: nobody ends before it is queued.
         let record = |task: NonNull<Record>| unsafe { task.as_ref() };
         let before = |task| NonNull::new(record(task).link.load(Ordering::Relaxed));
-        let mut next = self.0.take();
+        let mut next = self.tasks.take();
         while let Some(last) = next {
             let (mut first, home) = (last, record(last).node.home());
             next = before(last);
@@ -302,6 +325,22 @@ impl Woken {
                 next = before(task);
             }
             resume_all(last, first);
+        }
+        // One at a time: a hook may do anything.
+        let fired = self.hooks.take();
+        fired.into_iter().for_each(Fired::run);
+    }
+
+    /// Keeps what a walk has come to. `origin` has not ended, as what was reached has not.
+    fn take(&self, reached: Reached<'_>, origin: *const Node) {
+        match reached {
+            Reached::Node(node) => self.cut(node),
+            Reached::Hook(place) => {
+                // SAFETY: said above.
+                let cause = cause_at(unsafe { &*origin });
+                // SAFETY: taken out of its list just now.
+                self.hooks.borrow_mut().push(unsafe { Fired::new(place, cause) });
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::retire::record::{JoinedAtHome, Payload, Phase, Record, drop_payload, 
 use crate::retire::record_pool;
 use crate::retire::thread_waiter::ThreadWaiter;
 use crate::retire::tree::{Node, NodeKind, Release};
+use crate::scheduler::hook;
 use crate::scheduler::no_suspend::no_suspend;
 use crate::scheduler::root::Root;
 use crate::scheduler::scope::ScopeFrame;
@@ -85,8 +86,20 @@ unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
 #[inline]
 pub(crate) fn unlink(task: &Record) {
     if task.node.is_linked() {
-        branch::unlink(&task.node);
+        unlink_node(&task.node);
     }
+}
+
+/// Runs what hangs on a node that ends, after its last child, and takes it out of the lists of the tree.
+#[cold]
+#[inline(never)]
+pub(crate) fn unlink_node(node: &Node) {
+    if let Some(extras) = node.extras()
+        && extras.branch().has_borne()
+    {
+        hook::unhook_all(extras.branch());
+    }
+    branch::unlink(node);
 }
 
 /// Uncounts a child of `parent` that ended at home.

@@ -8,7 +8,7 @@
 //! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack |
 //! | queues | `front`, `forks`, `run_queue`, `inbox`; `item`: what lies in the public ones |
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
-//! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `cancel`, `complete`; `scope` and `root`: the nodes that are not tasks |
+//! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `cancel`, `hook`, `complete`; `scope` and `root`: the nodes that are not tasks |
 //! | time | `timers`: the wheel of each worker, deadlines, and who watches for those who are busy |
 //! | no other task may run | `no_suspend`: sections that say so; `hold`: a wait in the middle of an unwinding, or in such a section |
 //! | nothing but descendants may run | `restrict` |
@@ -26,6 +26,7 @@ pub(crate) mod fork;
 mod forks;
 mod front;
 mod hold;
+pub(crate) mod hook;
 mod idle;
 mod in_place;
 mod inbox;

@@ -1,9 +1,9 @@
 //! A scope that is open on a task's stack: a node whose children may borrow from that frame.
 
-use crate::retire::branch;
 use crate::retire::extras::Extras;
 use crate::retire::record::{Payload, Record};
 use crate::retire::tree::{Node, NodeKind, Restriction};
+use crate::scheduler::complete::unlink_node;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::timers::Limit;
 use crate::scheduler::worker::Worker;
@@ -99,7 +99,7 @@ impl ScopeFrame {
     #[inline]
     pub(crate) fn end(&self) {
         if self.node.is_linked() {
-            branch::unlink(&self.node);
+            unlink_node(&self.node);
         }
         if let Some(extras) = self.node.last_extras() {
             // SAFETY: unlinked, and the owner is the last who uses it.

@@ -9,6 +9,7 @@
 mod cancel;
 mod forks;
 mod front;
+mod hook;
 mod idle;
 mod inbox;
 mod requests;

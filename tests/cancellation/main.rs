@@ -4,6 +4,7 @@
 mod common;
 mod deep;
 mod handles;
+mod hooks;
 mod ignoring;
 mod racing;
 mod tree;

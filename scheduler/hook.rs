@@ -1,0 +1,200 @@
+//! Hooks: what hangs on a node and is not a task, and is told when the node is cancelled, or that it was not.
+//!
+//! # States
+//!
+//! ```text
+//!  armed ----- whoever has taken it out of the list of a cancelled node ------> on_cancel runs --+
+//!    |                                                                                           +--> over
+//!    +--- its guard; or whoever has taken it out, as the node ends --------> on_cleanup runs ----+
+//! ```
+//!
+//! A hook hangs in the list of its node, out of which a walk takes it, or whoever ends the node, or its guard, under
+//! the lock of the list: so its memory is used by none who comes too late. Who then takes the *body*, under the
+//! hook's own lock, runs it: once. The guard may be faster than a walk that has several hooks to run one after the
+//! other.
+//!
+//! Two hold a reference: the list, which hands its own to whoever takes the hook out, and the guard. The guard has a
+//! handle to the branch besides, so it finds the lock also after the node's end. A guard that finds the hook running
+//! waits for its end, unless it is that hook that drops it. No lock is held while a hook runs.
+
+use crate::retire::branch::{Branch, Place};
+use crate::retire::cause::Cause;
+use crate::retire::extras::Extras;
+use crate::retire::record::{drop_payload, quietly};
+use crate::retire::tree::Node;
+use crate::scheduler::cancel::{cause_of, link};
+use crate::scheduler::no_suspend::no_suspend;
+use crate::scheduler::worker::Worker;
+use crate::shim::{Arc, Condvar, Mutex};
+use std::ptr::{self, NonNull};
+use std::sync::PoisonError;
+
+/// What a hook does; foreign code.
+pub(crate) trait Body: Send {
+    fn on_cancel(self: Box<Self>, cause: std::sync::Arc<Cause>);
+    fn on_cleanup(self: Box<Self>);
+}
+
+/// See the module's documentation.
+#[repr(C)]
+pub(crate) struct Hook {
+    /// First, so that a place is its hook.
+    place: Place,
+    state: Mutex<State>,
+    over: Condvar,
+}
+
+// SAFETY: the place is used under the lock of its list alone.
+unsafe impl Send for Hook {}
+// SAFETY: as above.
+unsafe impl Sync for Hook {}
+
+enum State {
+    Armed(Box<dyn Body>),
+    /// On this thread.
+    Runs(usize),
+    Over,
+}
+
+/// Something that differs between threads.
+#[inline(never)]
+fn this_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| ptr::from_ref(place).addr())
+}
+
+impl Hook {
+    fn state(&self) -> crate::shim::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs it, unless another was faster; `None`: its node was not cancelled.
+    fn run(&self, cause: Option<std::sync::Arc<Cause>>) {
+        let mut state = self.state();
+        if !matches!(*state, State::Armed(_)) {
+            return;
+        }
+        let State::Armed(body) = std::mem::replace(&mut *state, State::Runs(this_thread())) else {
+            unreachable!("looked at above")
+        };
+        drop(state);
+        let run = || match cause {
+            Some(cause) => body.on_cancel(cause),
+            None => body.on_cleanup(),
+        };
+        // In nobody's name: whatever task runs here, it need not be the one that the hook is about.
+        let worker = Worker::current();
+        let outer = worker.map(|worker| worker.node.replace(ptr::null()));
+        // The panic hook has told of a panic; it goes no further.
+        if let Some(payload) = quietly(|| no_suspend(run)) {
+            drop_payload(payload);
+        }
+        if let (Some(worker), Some(outer)) = (worker, outer) {
+            worker.node.set(outer);
+        }
+        *self.state() = State::Over;
+        self.over.notify_all();
+    }
+
+    /// Waits for its end if it runs, unless it is the calling thread that runs it.
+    fn wait(&self) {
+        let mut state = self.state();
+        while matches!(*state, State::Runs(thread) if thread != this_thread()) {
+            state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A hook that was taken by a cancel, with its list's reference.
+pub(crate) struct Fired(Arc<Hook>, std::sync::Arc<Cause>);
+
+impl Fired {
+    /// # Safety
+    /// The place is that of a hook, and the caller has just taken it out of its list.
+    pub(crate) unsafe fn new(place: NonNull<Place>, cause: std::sync::Arc<Cause>) -> Fired {
+        // SAFETY: the list's reference, which is the caller's now.
+        Fired(unsafe { Arc::from_raw(place.as_ptr().cast()) }, cause)
+    }
+
+    pub(crate) fn run(self) {
+        self.0.run(Some(self.1));
+    }
+}
+
+/// The guard of a hook: takes it out of the list when it is dropped.
+pub(crate) struct Hung {
+    hook: Arc<Hook>,
+    /// A handle; none if it never hung.
+    branch: Option<NonNull<Branch>>,
+    kept: bool,
+}
+
+// SAFETY: hooks and branches are shared by design.
+unsafe impl Send for Hung {}
+// SAFETY: as above.
+unsafe impl Sync for Hung {}
+
+/// Hangs a hook on a node in which, or below which, the caller runs.
+pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
+    if !node.is_linked() {
+        link(node);
+    }
+    let state = Mutex::new(State::Armed(body));
+    let hook = Arc::new(Hook { place: Place::new(), state, over: Condvar::new() });
+    // As a pointer to the whole of the extras.
+    let extras: *const Extras = node.extras().expect("a linked node has extras");
+    // SAFETY: those of a node that has not ended.
+    let branch = unsafe { (*extras).branch() };
+    let place = NonNull::new(Arc::into_raw(Arc::clone(&hook)).cast_mut().cast()).expect("an arc");
+    // SAFETY: the list's reference is given to it.
+    if unsafe { branch.hang(node, place) } {
+        branch.add_handle_of(node);
+        let branch = NonNull::new(extras.cast_mut().cast()).expect("a reference");
+        return Hung { hook, branch: Some(branch), kept: false };
+    }
+    // SAFETY: it was not put into the list.
+    unsafe { Fired::new(place, cause_of(node)) }.run();
+    Hung { hook, branch: None, kept: false }
+}
+
+/// Runs the hooks that still hang on a node whose last child has ended, and which was not cancelled. For whoever
+/// ends it, before it is unlinked.
+#[cold]
+#[inline(never)]
+pub(crate) fn unhook_all(branch: &Branch) {
+    for place in branch.unhook_all() {
+        // SAFETY: taken out just now, with the list's reference.
+        let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
+        hook.run(None);
+    }
+}
+
+impl Hung {
+    /// Leaves the hook where it is.
+    pub(crate) fn keep(mut self) {
+        if let Some(branch) = self.branch.take() {
+            // SAFETY: ours.
+            unsafe { Branch::release_handle(branch) };
+        }
+        self.kept = true;
+    }
+}
+
+impl Drop for Hung {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        let Some(branch) = self.branch else { return self.hook.wait() };
+        let place = NonNull::new(Arc::as_ptr(&self.hook).cast_mut().cast()).expect("an arc");
+        // SAFETY: kept by the handle; it was hung there.
+        if unsafe { branch.as_ref().unhook(place) } {
+            // SAFETY: the list's reference.
+            drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
+        }
+        self.hook.run(None);
+        self.hook.wait();
+        // SAFETY: ours.
+        unsafe { Branch::release_handle(branch) };
+    }
+}

@@ -1,0 +1,113 @@
+//! A hook, its guard, the end of its node, and a cancel.
+
+use crate::retire::cause::Cause;
+use crate::retire::models::{end, record_below};
+use crate::retire::record::Record;
+use crate::scheduler::cancel::cancel_all;
+use crate::scheduler::complete::unlink_node;
+use crate::scheduler::hook::{Body, Hung, hang};
+use crate::scheduler::root::Root;
+use crate::shim::atomic::live_atomics;
+use crate::shim::check::{Baton, Stage, explore};
+use crate::shim::thread::spawn;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+struct Calls {
+    /// Used up once: by whichever call is made.
+    call: Baton,
+}
+
+struct Hook(Stage<Calls>);
+
+// SAFETY: loom checks that the uses of the baton do not overlap.
+unsafe impl Send for Hook {}
+
+impl Body for Hook {
+    fn on_cancel(self: Box<Self>, _: Arc<Cause>) {
+        assert_eq!(self.0.call.write(), 0, "called twice");
+    }
+
+    fn on_cleanup(self: Box<Self>) {
+        assert_eq!(self.0.call.write(), 0, "called twice");
+    }
+}
+
+/// Records and guards are handed to the threads of a model.
+struct Sent<T>(T);
+
+// SAFETY: they are shared by design.
+unsafe impl<T> Send for Sent<T> {}
+
+/// Who calls a hook: a cancel, the end of its node, or the drop of its guard, if it has one?
+fn one_calls(guarded: bool) {
+    let before = live_atomics();
+    let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
+    let task: NonNull<Record> = record_below(|| (), &raw const root.node);
+    // SAFETY: it has not ended.
+    let node = unsafe { &task.as_ref().node };
+    let guard = hang(node, Box::new(Hook(calls)));
+    let canceller = spawn(move || cancel_all(&root));
+    let dropper = if guarded {
+        let guard = Sent(guard);
+        Some(spawn(move || {
+            let guard: Sent<Hung> = guard;
+            drop(guard.0);
+        }))
+    } else {
+        guard.keep();
+        None
+    };
+    unlink_node(node);
+    // SAFETY: it has ended, and a walk or a guard may be on its way to its branch.
+    unsafe {
+        assert!(task.as_ref().release(2));
+        end(task);
+    }
+    canceller.join().unwrap();
+    if let Some(dropper) = dropper {
+        dropper.join().unwrap();
+    }
+    assert_eq!(calls.call.read(), 1, "times that the hook was called");
+    // SAFETY: the threads have ended.
+    unsafe {
+        calls.end();
+        root.end();
+    }
+    assert_eq!(live_atomics(), before, "something is left over");
+}
+
+#[test]
+fn loom_a_cancel_or_the_end_calls_a_hook() {
+    explore(3, || one_calls(false));
+}
+
+#[test]
+fn loom_a_cancel_the_end_or_the_guard_calls_a_hook() {
+    explore(2, || one_calls(true));
+}
+
+/// A hook is hung while a cancel comes.
+#[test]
+fn loom_a_hook_that_comes_with_the_cancel_is_called() {
+    explore(3, || {
+        let before = live_atomics();
+        let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
+        let task: NonNull<Record> = record_below(|| (), &raw const root.node);
+        let canceller = spawn(move || cancel_all(&root));
+        // SAFETY: it has not ended.
+        let node = unsafe { &task.as_ref().node };
+        hang(node, Box::new(Hook(calls))).keep();
+        canceller.join().unwrap();
+        assert_eq!(calls.call.read(), 1, "the hook has missed the cancel, or was called twice");
+        unlink_node(node);
+        // SAFETY: it has ended.
+        unsafe {
+            assert!(task.as_ref().release(2));
+            end(task);
+            calls.end();
+            root.end();
+        }
+        assert_eq!(live_atomics(), before, "something is left over");
+    });
+}
