@@ -292,6 +292,10 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch) {
     }
     mine.place.node.set(node);
     mine.parent.store(ptr::from_ref(theirs).cast_mut(), Ordering::Relaxed);
+    if node.word().is_marked() {
+        // It was cancelled when it had no extras, and the first reason counts.
+        mine.set_origin(node);
+    }
     let first = list.first;
     // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole branch.
     unsafe { list.insert(ptr::from_ref(mine).cast(), first) };
