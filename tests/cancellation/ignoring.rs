@@ -3,8 +3,8 @@
 use crate::common::{panic_of, with_each, within};
 use crate::{parked, until_parked, why};
 use cygnet::{
-    JoinError, Runtime, cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, scope, spawn, unparker,
-    yield_now,
+    JoinError, Runtime, cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, scope,
+    spawn, unparker, yield_now,
 };
 use std::sync::mpsc::channel;
 

@@ -6,6 +6,7 @@ mod deep;
 mod handles;
 mod ignoring;
 mod racing;
+mod random;
 mod tree;
 mod unwinding;
 
