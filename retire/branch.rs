@@ -294,6 +294,8 @@ impl Branch {
     /// # Safety
     /// As for `end`, and no walk is on its way, nor does a handle keep it.
     unsafe fn free(this: NonNull<Branch>) {
+        // SAFETY: alive until it is freed below.
+        debug_assert!(!unsafe { this.as_ref() }.walked.get(), "a walk is on its way to what is freed");
         // SAFETY: a branch is the start of its extras.
         drop(unsafe { Box::from_raw(this.as_ptr().cast::<Extras>()) });
     }
@@ -378,6 +380,10 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch) {
     }
     mine.place.node.set(node);
     mine.parent.store(ptr::from_ref(theirs).cast_mut(), Ordering::Relaxed);
+    if node.word().is_marked() {
+        // It was cancelled when it had no extras, and the first reason counts.
+        mine.set_origin(node);
+    }
     let first = list.first;
     // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole branch.
     unsafe { list.insert(ptr::from_ref(mine).cast(), first) };

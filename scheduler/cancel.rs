@@ -89,7 +89,9 @@ fn is_cancelled_above(node: &Node) -> bool {
 #[cold]
 pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
     let mut at = node;
-    while at.verdict() == Verdict::AskParent {
+    // Not only past those that would ask: one may have begun to ignore, since `node` has looked past it, what
+    // has come from above at that moment.
+    while at.verdict() != Verdict::Cancelled && at.kind != NodeKind::Root {
         // SAFETY: as in `is_cancelled_above`.
         at = unsafe { &*at.parent };
     }

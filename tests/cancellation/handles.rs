@@ -2,7 +2,8 @@
 
 use crate::common::{give_way_until, with, with_each, within};
 use crate::{parked, until_parked, why};
-use cygnet::{CancelHandle, Reason, cancel_handle, checkpoint, park, scope, spawn};
+use cygnet::{CancelHandle, Reason, Runtime, cancel_handle, checkpoint, park, scope, spawn};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 #[test]
@@ -46,6 +47,43 @@ fn the_first_of_several_reasons_counts() {
         handle.clone().cancel("second");
         task.cancel("third");
         assert_eq!(task.join().unwrap(), "first");
+    });
+}
+
+#[test]
+fn a_later_end_of_the_runtime_does_not_replace_the_reason_of_a_task_that_had_never_waited() {
+    within(|| {
+        let rt = Runtime::builder().workers(2).build().unwrap();
+        let handle = rt.handle();
+        let (inside, is_inside) = channel();
+        let (tell, told) = channel();
+        let task = rt.spawn(move || {
+            inside.send(()).unwrap();
+            while !cygnet::is_cancelled() {
+                std::thread::yield_now();
+            }
+            // It becomes known to others by this, and then the runtime ends.
+            let mut reasons = vec![park().unwrap_err()];
+            tell.send(()).unwrap();
+            while handle.spawn(|| ()).is_ok() {
+                std::thread::yield_now();
+            }
+            // The walk may be a little late.
+            for _ in 0..100 {
+                std::thread::yield_now();
+                reasons.push(park().unwrap_err());
+            }
+            for cancelled in reasons {
+                assert_eq!(cancelled.reason(), &Reason::HandleDropped);
+            }
+            ENDED.store(true, Ordering::Release);
+        });
+        static ENDED: AtomicBool = AtomicBool::new(false);
+        is_inside.recv().unwrap();
+        drop(task);
+        told.recv().unwrap();
+        drop(rt);
+        assert!(ENDED.load(Ordering::Acquire));
     });
 }
 

@@ -7,6 +7,7 @@ mod handles;
 mod hooks;
 mod ignoring;
 mod racing;
+mod random;
 mod tree;
 mod unwinding;
 
