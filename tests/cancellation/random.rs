@@ -104,7 +104,7 @@ fn in_scope<'s>(
         let body = move || {
             let captured = captured;
             let value = work(round, seed, depth - 1);
-            if seed % 5 == 0 {
+            if seed.is_multiple_of(5) {
                 s.cancel("a task in it");
             }
             drop(captured);
