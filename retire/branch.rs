@@ -208,6 +208,11 @@ impl Branch {
     /// # Safety
     /// As for `end`, and no walk is on its way, nor does a handle keep it.
     unsafe fn free(this: NonNull<Branch>) {
+        // SAFETY: alive until it is freed below.
+        debug_assert!(
+            !unsafe { this.as_ref() }.walked.get(),
+            "a walk is on its way to what is freed"
+        );
         // SAFETY: a branch is the start of its extras.
         drop(unsafe { Box::from_raw(this.as_ptr().cast::<Extras>()) });
     }

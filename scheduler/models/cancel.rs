@@ -139,8 +139,22 @@ fn end_and_cancel(walk: bool) {
     // SAFETY: as above.
     unsafe { (*extras).branch() }.add_handle_of(node);
     let handle = Stage::new(Handle(NonNull::new(extras.cast_mut().cast()).unwrap()));
+    // A walk is on its way to nodes with children alone.
+    let child = walk.then(|| record_below(|| (), node));
+    if let Some(child) = child {
+        // SAFETY: it has not ended; its parent is linked.
+        unsafe { link(&child.as_ref().node, |_, _| unreachable!("not below a root")) };
+    }
     let canceller = spawn(move || handle.cancel_and_drop());
     let walker = walk.then(|| spawn(move || cancel_all(&root)));
+    if let Some(child) = child {
+        // SAFETY: as below.
+        unsafe {
+            unlink(&child.as_ref().node);
+            assert!(child.as_ref().release(2));
+            end(child);
+        }
+    }
     // As `ScopeFrame::end`.
     unlink(node);
     // SAFETY: it has ended, and only the handle is left.
