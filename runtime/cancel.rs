@@ -142,6 +142,8 @@ impl fmt::Debug for CancelHandle {
 
 /// A handle that cancels the calling task.
 ///
+/// In a second half of a [`join`](crate::join()) that another worker has taken this is that half alone.
+///
 /// Does not suspend. Costs some tens of nanoseconds, for a task that has never waited.
 ///
 /// ```

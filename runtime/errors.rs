@@ -66,7 +66,8 @@ impl Cancelled {
     /// No panic: no hook is called, nothing is printed, and nobody who joins the task sees one. Destructors run
     /// on the way, and a [`scope`](crate::scope()) that is passed waits for its tasks. A `catch_unwind` on the
     /// way sees a payload of a private type, and should pass it on. On a plain thread it unwinds to the
-    /// thread's root. In a build with `panic=abort` the process ends, with a sentence.
+    /// thread's root. In a build with `panic=abort` the process ends, with a sentence; so it does, without one of
+    /// ours, in a destructor that runs because the thread unwinds already, as with any second panic.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();

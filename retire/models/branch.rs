@@ -81,11 +81,14 @@ fn verdict(task: NonNull<Record>) -> Verdict {
 fn is_cancelled(task: NonNull<Record>) -> bool {
     // SAFETY: neither it nor its ancestors have ended.
     let mut at = unsafe { &task.as_ref().node };
-    while at.verdict() == Verdict::AskParent {
-        // SAFETY: as above.
-        at = unsafe { &*at.parent };
+    loop {
+        // Each is asked once.
+        match at.verdict() {
+            // SAFETY: as above.
+            Verdict::AskParent => at = unsafe { &*at.parent },
+            verdict => return verdict == Verdict::Cancelled,
+        }
     }
-    at.verdict() == Verdict::Cancelled
 }
 
 /// The task ends, as in `scheduler::complete`, and its record goes.

@@ -218,6 +218,31 @@ fn a_join_of_a_cancelled_task_calls_both_halves_all_the_same() {
 }
 
 #[test]
+fn block_on_in_a_cancelled_task_runs_its_closure_also_where_it_cannot_be_called_in_place() {
+    /// Calls itself until more than half of the stack is used.
+    fn deep(f: &mut dyn FnMut(), depth: usize) {
+        let frame = std::hint::black_box([0u8; 1024]);
+        if depth == 0 {
+            f()
+        } else {
+            deep(f, depth - 1)
+        }
+        std::hint::black_box(frame);
+    }
+    with_each(|rt| {
+        let ran = rt.block_on(|| {
+            let mut ran = false;
+            scope(|s| {
+                s.cancel("before");
+                deep(&mut || ran = rt.block_on(is_cancelled), 40);
+            });
+            ran
+        });
+        assert!(ran);
+    });
+}
+
+#[test]
 fn a_task_on_a_stack_of_its_own_and_one_that_may_migrate_are_reached() {
     with_each(|rt| {
         let before = parks(rt);
