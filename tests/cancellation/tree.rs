@@ -220,21 +220,23 @@ fn a_join_of_a_cancelled_task_calls_both_halves_all_the_same() {
 #[test]
 fn block_on_in_a_cancelled_task_runs_its_closure_also_where_it_cannot_be_called_in_place() {
     /// Calls itself until more than half of the stack is used.
-    fn deep(f: &mut dyn FnMut(), depth: usize) {
-        let frame = std::hint::black_box([0u8; 1024]);
-        if depth == 0 {
+    fn deep(f: &mut dyn FnMut(), top: usize) {
+        let frame = std::hint::black_box([0u8; 256]);
+        let used = top - std::ptr::from_ref(&frame).addr();
+        if used > 36 << 10 {
             f()
         } else {
-            deep(f, depth - 1)
+            deep(f, top)
         }
-        std::hint::black_box(frame);
+        std::hint::black_box(&frame);
     }
     with_each(|rt| {
         let ran = rt.block_on(|| {
             let mut ran = false;
             scope(|s| {
                 s.cancel("before");
-                deep(&mut || ran = rt.block_on(is_cancelled), 40);
+                let top = std::ptr::from_ref(&s).addr() + 64;
+                deep(&mut || ran = rt.block_on(is_cancelled), top);
             });
             ran
         });
