@@ -104,10 +104,12 @@ fn sleep_to(moment: Option<Instant>) -> Result<(), Cancelled> {
 /// // An answer that improves as long as there is time.
 /// let late = cygnet::timeout(Duration::from_millis(2), || {
 ///     let mut steps = 0u64;
-///     while cygnet::checkpoint().is_ok() {
-///         steps += 1;
+///     loop {
+///         steps += 1; // .. a better answer ..
+///         if cygnet::checkpoint().is_err() {
+///             return steps;
+///         }
 ///     }
-///     steps
 /// });
 /// assert!(late.unwrap_err().into_inner() > 0);
 /// # });
