@@ -74,6 +74,8 @@ pub(crate) struct Branch {
     todo: Cell<*const Branch>,
     /// The list that it is in. Written once, by whoever links it.
     parent: AtomicPtr<Branch>,
+    /// The extras around it, as they were allocated: to be freed by. Written with `parent`.
+    whole: AtomicPtr<Extras>,
     /// The node whose cancel has reached this one.
     origin: AtomicPtr<Node>,
 }
@@ -82,7 +84,7 @@ pub(crate) struct Branch {
 pub(crate) struct Place {
     next: Cell<*const Place>,
     previous: Cell<*const Place>,
-    /// Of a child. Null in a hook.
+    /// Of a child. Null in a hook, and in the mark that a walk leaves where it was.
     node: Cell<*const Node>,
     /// Whether it is in a list. Of hooks alone.
     hangs: Cell<bool>,
@@ -144,6 +146,7 @@ impl Branch {
             walked: Cell::new(false),
             todo: Cell::new(ptr::null()),
             parent: AtomicPtr::new(ptr::null_mut()),
+            whole: AtomicPtr::new(ptr::null_mut()),
             origin: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -185,8 +188,8 @@ impl Branch {
                 return;
             }
         }
-        // SAFETY: passed on.
-        unsafe { Branch::free(this) };
+        // SAFETY: passed on; a branch is the start of its extras.
+        unsafe { Branch::free(this.as_ptr().cast()) };
     }
 
     /// Whether a cancel has reached the node, also after its end. One load.
@@ -216,9 +219,10 @@ impl Branch {
         let mut list = branch.lock();
         list.handles -= 1;
         if list.deserted && list.handles == 0 && !branch.walked.get() {
+            let whole = branch.whole.load(Ordering::Relaxed);
             drop(list);
             // SAFETY: left to us.
-            unsafe { Branch::free(this) };
+            unsafe { Branch::free(whole) };
         }
     }
 
@@ -292,13 +296,11 @@ impl Branch {
     }
 
     /// # Safety
-    /// As for `end`, and no walk is on its way, nor does a handle keep it.
-    unsafe fn free(this: NonNull<Branch>) {
-        // SAFETY: alive until it is freed below.
-        let walked = unsafe { this.as_ref() }.walked.get();
-        debug_assert!(!walked, "a walk is on its way to what is freed");
-        // SAFETY: a branch is the start of its extras.
-        drop(unsafe { Box::from_raw(this.as_ptr().cast::<Extras>()) });
+    /// As for `end`, and no walk is on its way, nor does a handle keep it. `whole` is what was allocated.
+    unsafe fn free(whole: *mut Extras) {
+        // SAFETY: out of a box, and nobody else uses it.
+        let extras = unsafe { Box::from_raw(whole) };
+        debug_assert!(!extras.branch().walked.get(), "a walk is on its way to what is freed");
     }
 }
 
@@ -371,6 +373,7 @@ pub(crate) unsafe fn link<'a>(node: &'a Node, of_root: impl Fn(&'a Node, &Node) 
 
 fn link_to(node: &Node, parent: &Node, theirs: &Branch) {
     let mine = node.extras_or_new().branch();
+    let whole = node.extras_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
     let mut list = theirs.lock();
     if node.is_linked() {
         return; // another was faster
@@ -381,13 +384,14 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch) {
     }
     mine.place.node.set(node);
     mine.parent.store(ptr::from_ref(theirs).cast_mut(), Ordering::Relaxed);
+    mine.whole.store(whole, Ordering::Relaxed);
     if node.word().is_marked() {
         // It was cancelled when it had no extras, and the first reason counts.
         mine.set_origin(node);
     }
     let first = list.first;
-    // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole branch.
-    unsafe { list.insert(ptr::from_ref(mine).cast(), first) };
+    // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole.
+    unsafe { list.insert(whole.cast_const().cast(), first) };
     if parent.word().is_cancelled_in_total_order() {
         mine.set_origin(origin_of(parent));
         node.word().cancel();
@@ -410,7 +414,7 @@ pub(crate) fn unlink(node: &Node) {
     // SAFETY: the parent has not ended.
     let theirs = unsafe { &*mine.parent.load(Ordering::Relaxed) };
     // SAFETY: it is linked.
-    unsafe { theirs.lock().remove(ptr::from_ref(mine).cast()) };
+    unsafe { theirs.lock().remove(mine.whole.load(Ordering::Relaxed).cast_const().cast()) };
     node.set_linked(false);
 }
 
@@ -503,10 +507,11 @@ unsafe fn visit(
     }
     branch.walked.set(false);
     let unused = list.deserted && list.handles == 0;
+    let whole = branch.whole.load(Ordering::Relaxed);
     drop(list);
     rest();
     if unused {
         // SAFETY: left to us.
-        unsafe { Branch::free(NonNull::from(branch)) };
+        unsafe { Branch::free(whole) };
     }
 }

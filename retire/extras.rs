@@ -51,9 +51,16 @@ impl Extras {
     /// # Safety
     /// That; `extras` came from a box, and is not used afterwards.
     pub(crate) unsafe fn end(extras: NonNull<Extras>) {
-        // SAFETY: alive, and a walk that is on its way touches nothing but the branch.
-        let own =
-            unsafe { ((*extras.as_ptr()).name.take(), (*extras.as_ref().locals.get()).take()) };
+        // A scope has no name, and somebody with a handle to it may look at what it has.
+        // SAFETY: alive.
+        let name = if unsafe { extras.as_ref() }.name.is_some() {
+            // SAFETY: of a task nobody else uses anything but the branch.
+            unsafe { (*extras.as_ptr()).name.take() }
+        } else {
+            None
+        };
+        // SAFETY: alive; those who have handles leave this alone.
+        let own = (name, unsafe { (*extras.as_ref().locals.get()).take() });
         // SAFETY: passed on. As a pointer to the whole.
         unsafe { Branch::end(extras.cast()) };
         drop(own);

@@ -517,7 +517,7 @@ impl Record {
     pub(crate) unsafe fn end(this: NonNull<Record>) -> &'static Operations {
         // SAFETY: alive until this call.
         let record = unsafe { this.as_ref() };
-        if let Some(extras) = record.node.last_extras() {
+        if let Some(extras) = record.node.extras_as_allocated() {
             // SAFETY: nobody uses them any more, but for a walk that may be on its way.
             unsafe { end_extras(extras) };
         }

@@ -399,10 +399,10 @@ impl Node {
         self.extras().expect("made by one of the two")
     }
 
-    /// The extras of a node that has ended, to be ended too. The node goes on pointing at them: one who has a
-    /// handle to them may cancel it at this moment, and would make new ones.
+    /// The extras, as they were allocated: to be ended after the node. The node goes on pointing at them: one who has
+    /// a handle to them may cancel it at that moment, and would make new ones.
     #[inline]
-    pub(crate) fn last_extras(&self) -> Option<NonNull<Extras>> {
+    pub(crate) fn extras_as_allocated(&self) -> Option<NonNull<Extras>> {
         NonNull::new(self.extras.load(Ordering::Relaxed))
     }
 

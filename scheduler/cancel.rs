@@ -2,8 +2,8 @@
 //!
 //! A cancel **marks** a node of the tree, and carries the mark to all nodes below it that are linked
 //! (`retire/branch.rs` has the protocol). For each it **cuts** the wait of the task that runs in the node, if
-//! it is parked in one that may be cut short. Nothing runs inside the call: what was cut out of its wait is
-//! queued.
+//! it is parked in one that may be cut short. No task runs inside the call: what was cut out of its wait is
+//! queued. Hooks that the walk has come to are called there, when it is over and no lock is held.
 //!
 //! A task asks its own node, and those above it as far as these are not linked. When it is about to park where
 //! a cancel must find it, it links its innermost node, looks whether that is cancelled, publishes its wait and
@@ -163,7 +163,7 @@ pub(crate) fn cancel_branch(branch: &Branch, cause: Option<Arc<Cause>>) {
         unsafe {
             branch::walk([branch], origin, |reached| woken.take(reached, origin), || woken.queue())
         };
-        woken.queue();
+        woken.finish();
     }
 }
 
@@ -196,7 +196,7 @@ unsafe fn deliver(node: &Node) {
     unsafe {
         branch::walk(top, origin, |reached| woken.take(reached, origin), || woken.queue());
     }
-    woken.queue();
+    woken.finish();
 }
 
 /// Begins to ignore cancellation in a node in which the caller runs: true if it does so now, false if it did
@@ -236,6 +236,7 @@ pub(crate) fn cancel_all(root: &Root) {
             || woken.queue(),
         );
     }
+    woken.finish();
 }
 
 /// Marks a scope whose time is up, and cuts the wait of its task. If there is anybody below to be told of it, the
@@ -328,9 +329,12 @@ impl Woken {
             }
             resume_all(last, first);
         }
-        // One at a time: a hook may do anything.
-        let fired = self.hooks.take();
-        fired.into_iter().for_each(Fired::run);
+    }
+
+    /// The last of it, when all that is to be marked is: a hook may do anything, and take its time.
+    pub(crate) fn finish(self) {
+        self.queue();
+        self.hooks.into_inner().into_iter().for_each(Fired::run);
     }
 
     /// Keeps what a walk has come to. `origin` has not ended, as what was reached has not.

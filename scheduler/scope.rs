@@ -101,7 +101,7 @@ impl ScopeFrame {
         if self.node.is_linked() {
             unlink_node(&self.node);
         }
-        if let Some(extras) = self.node.last_extras() {
+        if let Some(extras) = self.node.extras_as_allocated() {
             // SAFETY: unlinked, and the owner is the last who uses it.
             unsafe { Extras::end(extras) };
         }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::drops::Guard;
-use common::{Drops, runtime, scaled_in_debug, within};
+use common::{Drops, Random, runtime, scaled_in_debug, within};
 use cygnet::{
     Task, TaskLocal, Unparker, park, scope, spawn, spawn_local, spawn_migratable, unparker,
     yield_now, yield_to,
@@ -39,25 +39,13 @@ impl Round {
     }
 }
 
-/// xorshift64, for choices that a seed repeats.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
-
 /// Does a few random things, children and their children included, and returns a value whose drop counts.
 fn work(round: &Round, seed: u64, depth: u32) -> Guard {
     let mut random = Random(seed | 1);
     let mut children: Vec<Task<Guard>> = Vec::new();
     for _ in 0..random.below(6) {
         let child = {
-            let (round, seed, captured) = (round.clone(), random.below(u64::MAX), round.guard());
+            let (round, seed, captured) = (round.clone(), random.seed(), round.guard());
             move || {
                 let _captured = captured;
                 work(&round, seed, depth.saturating_sub(1))
@@ -81,7 +69,7 @@ fn work(round: &Round, seed: u64, depth: u32) -> Guard {
             }
             9 => drop(round.wake_one()),
             10 => scope(|s| {
-                let (left, right) = (random.below(u64::MAX), random.below(u64::MAX));
+                let (left, right) = (random.seed(), random.seed());
                 s.spawn(move || work(round, left, depth - 1));
                 let right = s.spawn(move || work(round, right, depth - 1));
                 if random.below(2) == 0 {
@@ -113,7 +101,7 @@ fn random_trees_of_tasks_that_are_cut_short_anywhere_end_and_drop_everything() {
                 let round = Round::default();
                 let rt = runtime(workers);
                 for _ in 0..10 {
-                    let (own, seed) = (round.clone(), random.below(u64::MAX));
+                    let (own, seed) = (round.clone(), random.seed());
                     rt.spawn(move || drop(work(&own, seed, 5))).detach();
                 }
                 // The runtime ends at once, or after some have been woken from outside.

@@ -212,7 +212,7 @@ impl Timers {
                 unsafe { woken.walk(branch, origin) };
             }
             if done {
-                return;
+                return woken.finish();
             }
         }
     }

@@ -272,3 +272,39 @@ fn a_cancel_races_the_end_of_the_scope_and_the_drop_of_the_guard_elsewhere() {
         assert_eq!(cancels + cleanups, rounds);
     });
 }
+
+#[test]
+fn hooks_are_called_when_all_that_is_below_is_marked() {
+    with_each(|rt| {
+        let before = crate::common::parks(rt);
+        let (give, given) = channel();
+        let (tell, told) = channel();
+        let root = rt.spawn(move || {
+            on_cancel(move |_: Cancelled| {
+                let handles: Vec<cygnet::CancelHandle> = given.try_iter().collect();
+                let marked = handles.iter().filter(|handle| handle.is_cancelled()).count();
+                tell.send((handles.len(), marked)).unwrap();
+            })
+            .keep();
+            for _ in 0..5 {
+                let give = give.clone();
+                spawn(move || {
+                    scope(|s| {
+                        give.send(s.cancel_handle()).unwrap();
+                        let inner = give.clone();
+                        s.spawn(move || {
+                            inner.send(cancel_handle()).unwrap();
+                            let _ = park();
+                        });
+                        let _ = park();
+                    });
+                })
+                .detach();
+            }
+        });
+        crate::until_parked(rt, before, 10);
+        root.cancel("enough");
+        assert_eq!(told.try_recv(), Ok((10, 10)));
+        root.join().unwrap();
+    });
+}

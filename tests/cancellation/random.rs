@@ -1,7 +1,7 @@
 //! Random programs whose tasks cancel each other: whatever the mixture, all of it ends, once and in order.
 
 use crate::common::drops::Guard;
-use crate::common::{Drops, MANY, WORKERS, runtime, scaled_in_debug, within};
+use crate::common::{Drops, MANY, Random, WORKERS, runtime, scaled_in_debug, within};
 use cygnet::{
     CancelHandle, Handle, JoinError, Runtime, Scope, Task, TaskLocal, Unparker, Wait, blocking,
     cancel_handle, checkpoint, ignore_cancellation, is_cancelled, join, par, park, scope_with,
@@ -61,22 +61,6 @@ impl Round {
                 handle.cancel("a stranger");
             }
         }
-    }
-}
-
-/// xorshift64, for choices that a seed repeats.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-
-    fn seed(&mut self) -> u64 {
-        self.below(u64::MAX)
     }
 }
 

@@ -5,10 +5,12 @@
 
 pub(crate) mod drops;
 pub(crate) mod proc;
+pub(crate) mod random;
 pub(crate) mod rerun;
 pub(crate) mod watchdog;
 
 pub(crate) use drops::Drops;
+pub(crate) use random::Random;
 pub(crate) use watchdog::{within, within_seconds};
 
 use cygnet::Runtime;

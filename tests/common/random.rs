@@ -1,0 +1,18 @@
+//! Choices that a seed repeats.
+
+/// xorshift64 (Marsaglia, 2003).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+
+    /// For a generator of somebody else's.
+    pub(crate) fn seed(&mut self) -> u64 {
+        self.below(u64::MAX)
+    }
+}
