@@ -248,19 +248,24 @@ impl Branch {
         true
     }
 
-    /// Takes a hook out of the list; false if another was faster.
+    /// Takes a hook out of the list, and looks at its node; `None` if another was faster.
     ///
     /// # Safety
-    /// It was hung on this branch.
-    pub(crate) unsafe fn unhook(&self, hook: NonNull<Place>) -> bool {
+    /// It was hung on this branch, and the caller has a handle.
+    pub(crate) unsafe fn unhook<R>(
+        &self,
+        hook: NonNull<Place>,
+        look: impl FnOnce(&Node) -> R,
+    ) -> Option<R> {
         let mut list = self.lock();
         // SAFETY: the caller's.
-        let hangs = unsafe { hook.as_ref() }.hangs.replace(false);
-        if hangs {
-            // SAFETY: as above.
-            unsafe { list.remove(hook.as_ptr()) };
+        if !unsafe { hook.as_ref() }.hangs.replace(false) {
+            return None;
         }
-        hangs
+        // SAFETY: as above.
+        unsafe { list.remove(hook.as_ptr()) };
+        // SAFETY: written with the handle, and the node does not end before its hooks are taken out.
+        Some(look(unsafe { &*list.node }))
     }
 
     /// Takes all hooks out, of a node without children. Each is the caller's to run.

@@ -18,7 +18,7 @@ pub trait CancelHook: Send + 'static {
     /// The scope is cancelled. No lock is held.
     fn on_cancel(self: Box<Self>, cancelled: Cancelled);
 
-    /// The scope has ended without a cancel, or the hook was taken back.
+    /// The scope has ended, or the hook was taken back, without a cancel.
     fn on_cleanup(self: Box<Self>) {}
 }
 
@@ -72,8 +72,9 @@ pub fn on_cancel(hook: impl CancelHook) -> HookGuard {
     HookGuard { hung: hang(unsafe { &*worker.node.get() }, Box::new(hook)) }
 }
 
-/// Takes a hook back when it is dropped, from any thread and at any time: then [`CancelHook::on_cleanup`] is called, unless
-/// the hook has been called before. If another thread is calling it at this moment, the drop waits for the end of that.
+/// Takes a hook back when it is dropped, from any thread and at any time. Unless the hook has been called before,
+/// [`CancelHook::on_cleanup`] is called then, or `on_cancel` if the scope is cancelled and the canceller has not yet come
+/// to it. If another thread is calling it at this moment, the drop waits for the end of that.
 ///
 /// See [`on_cancel`] for an example.
 #[must_use = "dropping it takes the hook back; call keep to leave it where it is"]

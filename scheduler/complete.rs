@@ -97,7 +97,7 @@ pub(crate) fn unlink_node(node: &Node) {
     if let Some(extras) = node.extras()
         && extras.branch().has_borne()
     {
-        hook::unhook_all(extras.branch());
+        hook::unhook_all(node, extras.branch());
     }
     branch::unlink(node);
 }

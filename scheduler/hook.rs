@@ -3,15 +3,18 @@
 //! # States
 //!
 //! ```text
-//!  armed ----- whoever has taken it out of the list of a cancelled node ------> on_cancel runs --+
-//!    |                                                                                           +--> over
-//!    +--- its guard; or whoever has taken it out, as the node ends --------> on_cleanup runs ----+
+//!  armed ----- taken out of the list of a node that is cancelled ------------> on_cancel runs --+
+//!    |                                                                                          +--> over
+//!    +-------- taken out of that of another, by its guard or as it ends -----> on_cleanup runs -+
 //! ```
 //!
 //! A hook hangs in the list of its node, out of which a walk takes it, or whoever ends the node, or its guard, under
 //! the lock of the list: so its memory is used by none who comes too late. Who then takes the *body*, under the
 //! hook's own lock, runs it: once. The guard may be faster than a walk that has several hooks to run one after the
 //! other.
+//!
+//! **Which call it is, the mark of the node decides**, and not who is the one to make it: a task that was cut out of
+//! its wait may drop its guards before the walk has come to them, or the canceller has called what it has taken.
 //!
 //! Two hold a reference: the list, which hands its own to whoever takes the hook out, and the guard. The guard has a
 //! handle to the branch besides, so it finds the lock also after the node's end. A guard that finds the hook running
@@ -21,7 +24,7 @@ use crate::retire::branch::{Branch, Place};
 use crate::retire::cause::Cause;
 use crate::retire::extras::Extras;
 use crate::retire::record::{drop_payload, quietly};
-use crate::retire::tree::Node;
+use crate::retire::tree::{Node, Verdict};
 use crate::scheduler::cancel::{cause_of, link};
 use crate::scheduler::no_suspend::no_suspend;
 use crate::scheduler::worker::Worker;
@@ -50,7 +53,8 @@ unsafe impl Send for Hook {}
 unsafe impl Sync for Hook {}
 
 enum State {
-    Armed(Box<dyn Body>),
+    /// With the reason why it was taken, if that was for a cancel.
+    Armed(Box<dyn Body>, Option<std::sync::Arc<Cause>>),
     /// On this thread.
     Runs(usize),
     Over,
@@ -68,13 +72,21 @@ impl Hook {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs it, unless another was faster; `None`: its node was not cancelled.
-    fn run(&self, cause: Option<std::sync::Arc<Cause>>) {
+    /// Its node is cancelled, and it was taken out of the list: that is what it will be told.
+    fn fire(&self, cause: std::sync::Arc<Cause>) {
+        if let State::Armed(_, fired) = &mut *self.state() {
+            *fired = Some(cause);
+        }
+    }
+
+    /// Runs it, unless another was faster.
+    fn run(&self) {
         let mut state = self.state();
-        if !matches!(*state, State::Armed(_)) {
+        if !matches!(*state, State::Armed(..)) {
             return;
         }
-        let State::Armed(body) = std::mem::replace(&mut *state, State::Runs(this_thread())) else {
+        let runs = State::Runs(this_thread());
+        let State::Armed(body, cause) = std::mem::replace(&mut *state, runs) else {
             unreachable!("looked at above")
         };
         drop(state);
@@ -106,18 +118,20 @@ impl Hook {
 }
 
 /// A hook that was taken by a cancel, with its list's reference.
-pub(crate) struct Fired(Arc<Hook>, std::sync::Arc<Cause>);
+pub(crate) struct Fired(Arc<Hook>);
 
 impl Fired {
     /// # Safety
     /// The place is that of a hook, and the caller has just taken it out of its list.
     pub(crate) unsafe fn new(place: NonNull<Place>, cause: std::sync::Arc<Cause>) -> Fired {
         // SAFETY: the list's reference, which is the caller's now.
-        Fired(unsafe { Arc::from_raw(place.as_ptr().cast()) }, cause)
+        let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
+        hook.fire(cause);
+        Fired(hook)
     }
 
     pub(crate) fn run(self) {
-        self.0.run(Some(self.1));
+        self.0.run();
     }
 }
 
@@ -139,7 +153,7 @@ pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
     if !node.is_linked() {
         link(node);
     }
-    let state = Mutex::new(State::Armed(body));
+    let state = Mutex::new(State::Armed(body, None));
     let hook = Arc::new(Hook { place: Place::new(), state, over: Condvar::new() });
     // As a pointer to the whole of the extras.
     let extras: *const Extras = node.extras().expect("a linked node has extras");
@@ -157,16 +171,24 @@ pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
     Hung { hook, branch: None, kept: false }
 }
 
-/// Runs the hooks that still hang on a node whose last child has ended, and which was not cancelled. For whoever
-/// ends it, before it is unlinked.
+/// Runs the hooks that still hang on a node whose last child has ended. For whoever ends it, before it is unlinked.
 #[cold]
 #[inline(never)]
-pub(crate) fn unhook_all(branch: &Branch) {
+pub(crate) fn unhook_all(node: &Node, branch: &Branch) {
     for place in branch.unhook_all() {
         // SAFETY: taken out just now, with the list's reference.
         let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
-        hook.run(None);
+        // A walk may be on its way here.
+        if let Some(cause) = cause_if_cancelled(node) {
+            hook.fire(cause);
+        }
+        hook.run();
     }
+}
+
+/// Of a node that is linked and has not ended.
+fn cause_if_cancelled(node: &Node) -> Option<std::sync::Arc<Cause>> {
+    (node.verdict() == Verdict::Cancelled).then(|| cause_of(node))
 }
 
 impl Hung {
@@ -188,11 +210,14 @@ impl Drop for Hung {
         let Some(branch) = self.branch else { return self.hook.wait() };
         let place = NonNull::new(Arc::as_ptr(&self.hook).cast_mut().cast()).expect("an arc");
         // SAFETY: kept by the handle; it was hung there.
-        if unsafe { branch.as_ref().unhook(place) } {
+        if let Some(cause) = unsafe { branch.as_ref().unhook(place, cause_if_cancelled) } {
             // SAFETY: the list's reference.
-            drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
+            let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
+            if let Some(cause) = cause {
+                hook.fire(cause);
+            }
         }
-        self.hook.run(None);
+        self.hook.run();
         self.hook.wait();
         // SAFETY: ours.
         unsafe { Branch::release_handle(branch) };

@@ -125,6 +125,35 @@ fn the_cancel_of_a_task_reaches_the_hooks_of_all_below() {
     });
 }
 
+/// A walk has hooks to call one after the other, and the tasks that it has woken run meanwhile.
+#[test]
+fn a_guard_that_is_faster_than_the_canceller_tells_of_the_cancel() {
+    with_each(|rt| {
+        let calls = Calls::default();
+        let (dropped, until_dropped) = channel();
+        let before = crate::common::parks(rt);
+        let root = rt.spawn({
+            let calls = calls.clone();
+            move || {
+                on_cancel(move |_| until_dropped.recv().unwrap()).keep();
+                let child = spawn(move || {
+                    let guard = on_cancel(calls.clone());
+                    on_cancel(calls).keep();
+                    assert!(park().is_err());
+                    drop(guard);
+                    dropped.send(()).unwrap();
+                });
+                assert!(park().is_err());
+                child.detach();
+            }
+        });
+        crate::until_parked(rt, before, 2);
+        root.cancel("enough");
+        assert_eq!(calls.get(), (2, 0));
+        root.join().unwrap();
+    });
+}
+
 #[test]
 fn a_deadline_calls_the_hooks_and_a_section_that_ignores_it_puts_that_off() {
     with_each(|rt| {
