@@ -102,6 +102,16 @@ impl Place {
     }
 }
 
+/// What became of a hook that was to be hung on a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hang {
+    Hung,
+    /// The node is cancelled already.
+    Cancelled,
+    /// The node has ended.
+    Over,
+}
+
 /// Hooks that were taken out of their list, linked to each other, each to the one before it.
 pub(crate) struct Unhooked(*const Place);
 
@@ -123,6 +133,8 @@ struct List {
     node: *const Node,
     /// Handles that keep the branch, but not the node.
     handles: usize,
+    /// The node ends, and takes no more hooks.
+    over: bool,
     /// The node has ended, and who is last of the handles and a walk frees the memory.
     deserted: bool,
 }
@@ -140,6 +152,7 @@ impl Branch {
                 first: ptr::null(),
                 node: ptr::null(),
                 handles: 0,
+                over: false,
                 deserted: false,
             }),
             bears: AtomicBool::new(false),
@@ -226,26 +239,36 @@ impl Branch {
         }
     }
 
-    /// Hangs a hook on the node of this branch, in which, or below which, the caller runs: false if the node is
-    /// cancelled already, and the hook not in the list.
+    /// Hangs a hook on the node of this branch, and gives a handle with it.
     ///
     /// # Safety
-    /// The hook is in no list, and is kept until it has been taken out.
-    pub(crate) unsafe fn hang(&self, node: &Node, hook: NonNull<Place>) -> bool {
+    /// The hook is in no list, and is kept until it has been taken out. The node is that of this branch, is
+    /// linked, and has not ended, or its end is told by `unhook_all`.
+    pub(crate) unsafe fn hang(&self, node: &Node, hook: NonNull<Place>) -> Hang {
         let mut list = self.lock();
+        if list.over {
+            return Hang::Over;
+        }
         if !self.bears.load(Ordering::Relaxed) {
             // An update, in the total order.
             self.bears.swap(true, Ordering::SeqCst);
         }
         if node.word().is_cancelled_in_total_order() {
-            return false;
+            return Hang::Cancelled;
         }
         // SAFETY: the caller's.
         unsafe { hook.as_ref() }.hangs.set(true);
         let first = list.first;
         // SAFETY: passed on.
         unsafe { list.insert(hook.as_ptr(), first) };
-        true
+        list.node = node;
+        list.handles += 1;
+        Hang::Hung
+    }
+
+    /// Whoever ends the node is to call `unhook_all`, whatever hangs there. Before anybody else knows the node.
+    pub(crate) fn expect_hooks(&self) {
+        self.bears.store(true, Ordering::Relaxed);
     }
 
     /// Takes a hook out of the list, and looks at its node; `None` if another was faster.
@@ -268,9 +291,10 @@ impl Branch {
         Some(look(unsafe { &*list.node }))
     }
 
-    /// Takes all hooks out, of a node without children. Each is the caller's to run.
+    /// Takes all hooks out, of a node that ends. Each is the caller's to run.
     pub(crate) fn unhook_all(&self) -> Unhooked {
         let mut list = self.lock();
+        list.over = true;
         let mut taken: *const Place = ptr::null();
         let mut at = list.first;
         // SAFETY: what is in the list is alive.

@@ -68,6 +68,11 @@ impl Cause {
         Arc::clone(&CAUSE)
     }
 
+    /// That of a task whose own is not known any more.
+    pub(crate) fn unknown() -> Arc<Cause> {
+        Cause::new(Reason::HandleDropped, None)
+    }
+
     /// That of all tasks of a runtime that ends.
     pub(crate) fn shut_down() -> Arc<Cause> {
         static CAUSE: LazyLock<Arc<Cause>> =

@@ -14,7 +14,8 @@
 //! DONE and DETACHED are final. Writing DONE is `Release` and reading it `Acquire`: they hand the
 //! result over.
 
-use crate::retire::record::{Record, drop_payload, quietly};
+use crate::retire::outcome::{drop_payload, quietly};
+use crate::retire::record::Record;
 use crate::retire::thread_waiter::ThreadWaiter;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;

@@ -7,6 +7,7 @@
 mod alt_stack;
 pub(crate) mod branch;
 pub(crate) mod cause;
+pub(crate) mod cell;
 pub(crate) mod chain;
 pub(crate) mod context;
 pub(crate) mod coroutine;
@@ -16,6 +17,7 @@ pub(crate) mod join;
 pub(crate) mod memory;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
+pub(crate) mod outcome;
 pub(crate) mod overflow;
 pub(crate) mod pool;
 pub(crate) mod queue;

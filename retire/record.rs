@@ -17,58 +17,23 @@
 //! | link | the one queue that the record is in | the same |
 //! | place, in a front | spawner and thieves of that front: the index, or that it has left | the same |
 //! | place, started | home: the coroutine | its waker |
+//! | place, external | spawner: what its runtime's workers share | whoever queues it |
 //! | place, ended | the worker where it ended: its retire queue | who drops the last reference |
 //! | extras (of the node) | spawner; then whoever runs the task; its branch as `branch` says | the same; for the name, anybody |
-//! | stored | home | home |
+//! | stored | home; of an external task, whoever has cleared PARKED | home |
 //! | at_home | home | home, forks of the task |
 //! | disposed | who drops an outcome that nobody takes, once | the same |
 //! | payload | spawner; the claimant; after DONE the owner of the result | |
 
-use crate::retire::cause::Cause;
+use crate::retire::cell::{Cell, External, NoClosure, Operations};
 use crate::retire::extras::Extras;
 use crate::retire::join::JoinWord;
-use crate::retire::record_pool::class_of;
-use crate::retire::stack::StackExhausted;
+use crate::retire::outcome::{Failure, Outcome, Payload, drop_payload, quietly};
 use crate::retire::tree::{Bonds, NOBODY, Node, NodeKind, Restriction};
 use crate::retire::wait::WaitWord;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use std::alloc::Layout;
-use std::any::Any;
-use std::cell::UnsafeCell;
-use std::mem::{ManuallyDrop, offset_of};
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
-
-/// What a panic carried.
-pub(crate) type Payload = Box<dyn Any + Send + 'static>;
-
-/// Why a task has no value.
-pub(crate) enum Failure {
-    Panicked(Payload),
-    /// Cancelled before the closure was called.
-    NotStarted(Arc<Cause>),
-    /// It has left its closure by an unwinding that is no panic.
-    Unwound(Arc<Cause>),
-    /// Every stack is held by a task that waits for another one, and there is none for this.
-    NoStack(StackExhausted),
-}
-
-/// The payload of an unwinding that ends a cancelled task without a panic.
-pub(crate) struct Unwound(pub(crate) Arc<Cause>);
-
-impl From<Payload> for Failure {
-    #[cold]
-    #[inline(never)]
-    fn from(payload: Payload) -> Failure {
-        match payload.downcast::<Unwound>() {
-            Ok(unwound) => Failure::Unwound(unwound.0),
-            Err(payload) => Failure::Panicked(payload),
-        }
-    }
-}
-
-pub(crate) type Outcome<T> = Result<T, Failure>;
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +46,7 @@ pub(crate) enum Phase {
     Running,
     /// Has yielded; in its home's run queue.
     Suspended,
-    /// Waits.
+    /// Waits. An external task does so before its start.
     Parked,
     Finished,
 }
@@ -103,10 +68,12 @@ impl Phase {
         use Phase::*;
         matches!(
             (self, next),
-            (Created, Ready | Running)
+            (Created, Ready | Running | Parked)
                 | (Ready, Running)
                 | (Running, Suspended | Parked | Finished)
                 | (Suspended | Parked, Running)
+                // An external one.
+                | (Parked, Ready)
         )
     }
 }
@@ -160,8 +127,19 @@ pub(crate) struct Traits {
     pub(crate) migratable: bool,
     /// The class of stack it asked for; 0 is the runtime's own.
     pub(crate) stack_class: u8,
+    pub(crate) origin: Origin,
+}
+
+/// How a task came to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub(crate) enum Origin {
+    #[default]
+    Spawned,
     /// The task below it in the tree waits for it as if it had called it: it starts in any case.
-    pub(crate) called: bool,
+    Called,
+    /// It has no closure, and is in no queue before its outcome has come from outside, or a cancel.
+    External,
 }
 
 impl Traits {
@@ -177,20 +155,6 @@ impl Traits {
         // One comparison.
         u16::from_le_bytes([self.migratable as u8, self.stack_class]) != 0
     }
-}
-
-/// What a record can do with the closure and the outcome whose types it has forgotten.
-pub(crate) struct Operations {
-    /// Calls the closure and stores the outcome.
-    run: unsafe fn(NonNull<Record>),
-    /// Drops the closure uncalled and stores why.
-    abandon: unsafe fn(NonNull<Record>, Failure),
-    /// Drops the outcome; gives back the payload of a panic.
-    dispose: unsafe fn(NonNull<Record>) -> Option<Payload>,
-    outcome_offset: usize,
-    pub(crate) layout: Layout,
-    /// The layout's class in the pool.
-    pub(crate) class: usize,
 }
 
 /// See the module's documentation.
@@ -209,96 +173,11 @@ pub(crate) struct Record {
     phase: AtomicU8,
     /// The outcome was dropped at the end of the closure, as nobody could take it any more.
     pub(crate) disposed: AtomicBool,
-    /// The outcome is there. Written and read at home alone.
+    /// The outcome is there.
     pub(crate) stored: std::cell::Cell<bool>,
     /// Whether a task of the worker where this one was started, and stays, waits for it.
     pub(crate) at_home: AtHome,
     pub(crate) traits: Traits,
-}
-
-/// A record with room for the closure or the outcome.
-#[repr(C)]
-struct Cell<F, T> {
-    record: Record,
-    payload: UnsafeCell<CellPayload<F, T>>,
-}
-
-union CellPayload<F, T> {
-    closure: ManuallyDrop<F>,
-    outcome: ManuallyDrop<Outcome<T>>,
-}
-
-impl<F: FnOnce() -> T, T> Cell<F, T> {
-    const OPERATIONS: Operations = Operations {
-        run: Self::run,
-        abandon: Self::abandon,
-        dispose: Self::dispose,
-        outcome_offset: offset_of!(Cell<F, T>, payload),
-        layout: Layout::new::<Cell<F, T>>(),
-        class: class_of(Layout::new::<Cell<F, T>>()),
-    };
-
-    unsafe fn payload<'a>(record: NonNull<Record>) -> &'a UnsafeCell<CellPayload<F, T>> {
-        // SAFETY: the caller passes a record that `Record::new` made as a `Cell<F, T>`, alive.
-        unsafe { &record.cast::<Self>().as_ref().payload }
-    }
-
-    unsafe fn store(record: NonNull<Record>, outcome: Outcome<T>) {
-        // SAFETY: passed on to the caller; the closure has been moved out or dropped, so plain
-        // overwriting loses nothing, and nobody reads the outcome before DONE.
-        unsafe { (*Self::payload(record).get()).outcome = ManuallyDrop::new(outcome) };
-    }
-
-    unsafe fn run(record: NonNull<Record>) {
-        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
-        let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
-        let outcome = catch_unwind(AssertUnwindSafe(closure)).map_err(Failure::from);
-        // SAFETY: the closure is gone; we still have the claim.
-        unsafe { Self::store(record, outcome) };
-    }
-
-    unsafe fn abandon(record: NonNull<Record>, why: Failure) {
-        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
-        let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
-        let failure = match quietly(|| drop(closure)) {
-            None => why,
-            Some(payload) => Failure::Panicked(payload),
-        };
-        // SAFETY: the closure is gone; we still have the claim.
-        unsafe { Self::store(record, Err(failure)) };
-    }
-
-    unsafe fn dispose(record: NonNull<Record>) -> Option<Payload> {
-        // SAFETY: the caller owns the outcome of a task that has ended, and gives it up.
-        let outcome = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).outcome) };
-        match outcome {
-            Err(Failure::Panicked(payload)) => Some(payload),
-            // It must not be lost unseen.
-            Err(Failure::NoStack(reason)) => Some(Box::new(no_stack(&reason))),
-            other => quietly(|| drop(other)),
-        }
-    }
-}
-
-/// What is said of a task that found no stack.
-pub(crate) fn no_stack(reason: &StackExhausted) -> String {
-    format!(
-        "cygnet: a task could not be started, as every stack is held by a task that waits for \
-         another one: {reason}"
-    )
-}
-
-/// Runs `f`, keeping its panic.
-pub(crate) fn quietly(f: impl FnOnce()) -> Option<Payload> {
-    catch_unwind(AssertUnwindSafe(f)).err()
-}
-
-/// Drops the payload of a panic, whose own destructor may panic, with a payload whose ...; the
-/// second one is leaked.
-pub(crate) fn drop_payload(payload: Payload) {
-    if let Some(second) = quietly(|| drop(payload)) {
-        std::mem::forget(second);
-    }
 }
 
 /// Drops the extras of a record that has ended.
@@ -327,11 +206,6 @@ pub(crate) struct Birth {
     pub(crate) detached: bool,
 }
 
-/// The layout of a record for `f`.
-pub(crate) const fn layout_of<F: FnOnce() -> T, T>() -> Layout {
-    Layout::new::<Cell<F, T>>()
-}
-
 impl Record {
     /// Lays a record out in `memory`, with two references: the run reference and the handle's (one
     /// if it is born detached).
@@ -344,11 +218,28 @@ impl Record {
         f: F,
         birth: Birth,
     ) -> NonNull<Record> {
-        let record = Record {
+        let record = Record::with(const { &Cell::<F, T>::OPERATIONS }, birth);
+        // SAFETY: passed on.
+        unsafe { Cell::<F, T>::lay_out(memory, record, f) }
+    }
+
+    /// As `new`, for a task whose outcome comes from outside.
+    ///
+    /// # Safety
+    /// As there, for [`layout_of_external::<T>()`](crate::retire::cell::layout_of_external).
+    pub(crate) unsafe fn new_external<T>(memory: NonNull<u8>, birth: Birth) -> NonNull<Record> {
+        let record = Record::with(const { &External::<T>::OPERATIONS }, birth);
+        // SAFETY: passed on.
+        unsafe { External::<T>::lay_out(memory, record, NoClosure) }
+    }
+
+    #[inline(always)]
+    fn with(operations: &'static Operations, birth: Birth) -> Record {
+        Record {
             node: Node::new(NodeKind::Task, birth.parent, NOBODY)
                 .with_bonds(birth.bonds)
                 .with_extras(birth.extras),
-            operations: const { &Cell::<F, T>::OPERATIONS },
+            operations,
             references: AtomicU32::new(if birth.detached { 1 } else { 2 }),
             wait: WaitWord::new(),
             join: JoinWord::new(birth.detached),
@@ -361,12 +252,7 @@ impl Record {
             stored: std::cell::Cell::new(false),
             at_home: AtHome::new(),
             traits: birth.traits,
-        };
-        let cell = memory.cast::<Cell<F, T>>();
-        let payload = UnsafeCell::new(CellPayload { closure: ManuallyDrop::new(f) });
-        // SAFETY: the memory is ours, large enough and aligned.
-        unsafe { cell.write(Cell { record, payload }) };
-        cell.cast()
+        }
     }
 
     #[inline]
@@ -545,6 +431,8 @@ unsafe impl Sync for Record {}
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::retire::cell::layout_of;
+    use std::alloc::Layout;
 
     #[test]
     fn a_record_with_a_one_word_capture_has_120_bytes() {
@@ -561,7 +449,7 @@ mod tests {
         let all = [Created, Ready, Running, Suspended, Parked, Finished];
         let edges: usize =
             all.iter().map(|a| all.iter().filter(|b| a.may_become(**b)).count()).sum();
-        assert_eq!(edges, 8);
+        assert_eq!(edges, 10);
         assert!(all.iter().all(|p| !Finished.may_become(*p)));
     }
 }

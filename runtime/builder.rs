@@ -1,7 +1,8 @@
 //! Building a runtime, and its end.
 
+use crate::retire::outcome::Payload;
 use crate::retire::overflow::{self, Description, Reporter};
-use crate::retire::record::{Payload, Record};
+use crate::retire::record::Record;
 use crate::retire::stack::{DEFAULT_SIZE, StackClass};
 use crate::runtime::coroutine;
 use crate::runtime::errors::{BuildError, JoinError, SpawnError, panic_text};

@@ -13,6 +13,7 @@ use crate::scheduler::complete::release;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Cancels a task, or a scope, with all that is below it, from any thread and at any time, also after its end
 /// (when it does nothing). Keeps nothing of it but a little memory.
@@ -86,12 +87,16 @@ impl CancelHandle {
         if self.is_cancelled() {
             return;
         }
-        let cause = Some(Cause::new(reason.into(), Some(Location::caller())));
+        self.pass_on(Cause::new(reason.into(), Some(Location::caller())));
+    }
+
+    /// The same with a cause that somebody else has had.
+    pub(crate) fn pass_on(&self, cause: Arc<Cause>) {
         match self.target {
             // SAFETY: we hold a reference.
-            Target::Task(record) => cancel(unsafe { record.as_ref() }, cause),
+            Target::Task(record) => cancel(unsafe { record.as_ref() }, Some(cause)),
             // SAFETY: we hold a handle.
-            Target::Scope(branch) => cancel_branch(unsafe { branch.as_ref() }, cause),
+            Target::Scope(branch) => cancel_branch(unsafe { branch.as_ref() }, Some(cause)),
         }
     }
 

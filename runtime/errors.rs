@@ -1,7 +1,7 @@
 //! The errors a user meets. Each says what was wrong and, where there is one, which knob helps.
 
 use crate::retire::cause::{Cause, Reason};
-use crate::retire::record::{Failure, Payload, Unwound, no_stack};
+use crate::retire::outcome::{Failure, Payload, Unwound, no_stack};
 use crate::retire::stack::{StackExhausted, StackSizeError};
 use crate::runtime::builder::say;
 use crate::scheduler::cancel::cause_of;
@@ -176,6 +176,9 @@ pub enum JoinError {
     /// There was no stack to start it on, and never would have been: every stack is held by a task that
     /// waits for another one. Says what ran out.
     NoStack(NoStack),
+    /// Its [`Promise`](crate::Promise) was dropped without a value; or the runtime that it was to run on has ended
+    /// before its start ([`Handle::spawn_child`](crate::Handle::spawn_child)).
+    Abandoned,
 }
 
 impl JoinError {
@@ -228,6 +231,7 @@ impl From<Failure> for JoinError {
             Failure::NotStarted(cause) => JoinError::NotStarted(Cancelled::new(cause)),
             Failure::Unwound(cause) => JoinError::Unwound(Cancelled::new(cause)),
             Failure::NoStack(reason) => JoinError::NoStack(NoStack(reason)),
+            Failure::Abandoned => JoinError::Abandoned,
         }
     }
 }
@@ -258,6 +262,7 @@ impl fmt::Debug for JoinError {
             JoinError::Cancelled(c) => f.debug_tuple("Cancelled").field(c).finish(),
             JoinError::OwnEnd => f.write_str("OwnEnd"),
             JoinError::NoStack(e) => f.debug_tuple("NoStack").field(e).finish(),
+            JoinError::Abandoned => f.write_str("Abandoned"),
         }
     }
 }
@@ -271,6 +276,9 @@ impl fmt::Display for JoinError {
             JoinError::Cancelled(c) => write!(f, "the waiting task was cancelled: {}", c.reason()),
             JoinError::OwnEnd => f.write_str("a task cannot wait for its own end"),
             JoinError::NoStack(e) => e.fmt(f),
+            JoinError::Abandoned => f.write_str(
+                "nobody has given it a value: its promise was dropped, or its runtime has ended",
+            ),
         }
     }
 }

@@ -1,11 +1,10 @@
 //! A way to a runtime for those who do not own it.
 
-use crate::retire::extras::Extras;
-use crate::retire::record::Traits;
+use crate::retire::record::{Origin, Traits};
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
-use crate::runtime::spawn::{TaskBuilder, terms};
+use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
 use crate::runtime::task::{Claim, Task};
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::shared::Shared;
@@ -42,6 +41,10 @@ impl fmt::Debug for Handle {
 impl Handle {
     pub(crate) fn new(shared: Arc<Shared>) -> Handle {
         Handle { shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// The runtime that the calling thread is a worker of. (The closure of
@@ -127,8 +130,7 @@ impl Handle {
         T: Send + 'static,
     {
         let (traits, name) = task.into_parts();
-        let extras = name.map(|name| Box::new(Extras::with(Some(name), None)));
-        let terms = Terms { spawned_at: Location::caller(), traits, extras, detached: false };
+        let terms = outside_terms(Location::caller(), traits, name);
         // SAFETY: 'static.
         unsafe { self.spawn_root(f, terms) }.map(Task::new)
     }
@@ -204,7 +206,7 @@ impl Handle {
                 if std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared)) =>
             {
                 assert_may_wait();
-                let traits = Traits { called: true, ..Traits::default() };
+                let traits = Traits { origin: Origin::Called, ..Traits::default() };
                 let terms = terms(task, at, traits, None);
                 // SAFETY: the structured wait below outlasts the child.
                 let record = unsafe { worker.spawn(worker.node.get(), f, terms) };
@@ -213,12 +215,7 @@ impl Handle {
             }
             _ => {
                 assert_may_wait();
-                let terms = Terms {
-                    spawned_at: at,
-                    traits: Traits::default(),
-                    extras: None,
-                    detached: false,
-                };
+                let terms = outside_terms(at, Traits::default(), None);
                 // SAFETY: the structured wait below outlasts the task.
                 match unsafe { self.spawn_root(f, terms) } {
                     Ok(claim) => claim,

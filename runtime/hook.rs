@@ -69,7 +69,7 @@ impl<H: CancelHook> Body for H {
 pub fn on_cancel(hook: impl CancelHook) -> HookGuard {
     let (worker, _) = here("on_cancel");
     // SAFETY: that of the running task, or of a scope on its stack, which does not end before this call.
-    HookGuard { hung: hang(unsafe { &*worker.node.get() }, Box::new(hook)) }
+    HookGuard::new(hang(unsafe { &*worker.node.get() }, Box::new(hook)))
 }
 
 /// Takes a hook back when it is dropped, from any thread and at any time. Unless the hook has been called before,
@@ -86,6 +86,10 @@ impl UnwindSafe for HookGuard {}
 impl RefUnwindSafe for HookGuard {}
 
 impl HookGuard {
+    pub(crate) fn new(hung: Hung) -> HookGuard {
+        HookGuard { hung }
+    }
+
     /// Leaves the hook where it is, until it is called by a cancel or at the end of the scope. Costs a lock.
     ///
     /// ```

@@ -1,32 +1,45 @@
 //! What a user touches.
 
+mod actor;
 mod blocking;
 mod builder;
 mod cancel;
 pub mod coroutine;
 mod errors;
+mod foreign;
 mod fork;
+mod group;
 mod handle;
 mod hook;
+mod lease;
 mod local;
 mod metrics;
 pub mod par;
+mod promise;
 mod scope;
+mod scoped_task;
+mod several;
 mod spawn;
 mod suspend;
 mod task;
 mod time;
 
+pub use actor::{ActorBody, ActorEnded, CallError, TaskActor};
 pub use blocking::{blocking, spawn_blocking};
 pub use builder::{Builder, PanicReport, Runtime};
 pub use cancel::{CancelHandle, cancel_handle, ignore_cancellation};
 pub use errors::{BuildError, Cancelled, JoinError, NoStack, SpawnError};
 pub use fork::{join, join_with};
+pub use group::{MemberResult, TaskGroup};
 pub use handle::Handle;
 pub use hook::{CancelHook, HookGuard, on_cancel};
+pub use lease::{ScopeLease, lease};
 pub use local::TaskLocal;
 pub use metrics::{Metrics, WorkerMetrics};
-pub use scope::{Scope, ScopedTask, Wait, scope, scope_with};
+pub use promise::{Promise, promise};
+pub use scope::{Scope, Wait, scope, scope_with};
+pub use scoped_task::ScopedTask;
+pub use several::{TaskError, all, all_fail_fast, any};
 pub use spawn::{
     LocalTask, TaskBuilder, spawn, spawn_local, spawn_migratable, spawn_now, spawn_unscoped, task,
 };

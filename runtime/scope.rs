@@ -2,24 +2,25 @@
 
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::chain::Pin;
-use crate::retire::record::drop_payload;
+use crate::retire::outcome::drop_payload;
+use crate::retire::record::Record;
 use crate::retire::tree::Node;
-use crate::retire::wait::WaitKind;
 use crate::runtime::cancel::CancelHandle;
-use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
+use crate::runtime::lease::ScopeLease;
+use crate::runtime::scoped_task::ScopedTask;
 use crate::runtime::spawn::{TaskBuilder, terms};
-use crate::runtime::task::{Claim, TaskId, is_running_task};
-use crate::scheduler::cancel::{cancel, cancel_node};
-use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait};
+use crate::runtime::task::Claim;
+use crate::scheduler::cancel::cancel_node;
+use crate::scheduler::no_suspend::assert_may_suspend;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{
-    AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind,
-};
+use std::panic::{AssertUnwindSafe, Location, RefUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// An open scope, in which tasks can be spawned that borrow from outside of it. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -300,7 +301,7 @@ impl<'scope> Scope<'scope, '_> {
         // SAFETY: the handle's reference is ours.
         let claim = unsafe { Claim::new(record) };
         worker.start_now(worker.task().expect("tasks run on workers"), record);
-        ScopedTask { claim: Some(claim), scope: PhantomData }
+        ScopedTask::new(claim)
     }
 
     /// Cancels all tasks in the scope, and what its own task does in it: those that have not started never do,
@@ -328,7 +329,10 @@ impl<'scope> Scope<'scope, '_> {
     /// ```
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
-        let cause = Cause::new(reason.into(), Some(Location::caller()));
+        self.cancel_for(Cause::new(reason.into(), Some(Location::caller())));
+    }
+
+    pub(crate) fn cancel_for(&self, cause: Arc<Cause>) {
         // SAFETY: the scope does not end as long as somebody has a reference to it.
         unsafe { cancel_node(&self.frame.node, Some(cause)) };
     }
@@ -354,14 +358,32 @@ impl<'scope> Scope<'scope, '_> {
         CancelHandle::of_scope(&self.frame.node)
     }
 
-    #[inline(always)]
+    /// A lease, which holds the scope open from anywhere, and spawns into it. See [`ScopeLease`]. Does not suspend. Costs an
+    /// allocation and a record.
+    ///
+    /// # Panics
+    /// Outside a task of the scope's runtime.
     #[track_caller]
-    fn terms<'a>(&self, task: TaskBuilder) -> (&'a Worker, Terms) {
+    pub fn lease(&self) -> ScopeLease {
+        self.assert_here();
+        // SAFETY: open as long as somebody who is counted in it, or its own task, has a reference to the scope.
+        unsafe { ScopeLease::new(&raw const self.frame.node) }
+    }
+
+    #[track_caller]
+    fn assert_here<'a>(&self) -> (&'a Worker, NonNull<Record>) {
         let (worker, parent) = here("Scope::spawn");
         assert!(
             self.frame.is_of(worker),
-            "cygnet: Scope::spawn was called by a task of another runtime than the scope's"
+            "cygnet: a scope was used by a task of another runtime than its own"
         );
+        (worker, parent)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn terms<'a>(&self, task: TaskBuilder) -> (&'a Worker, Terms) {
+        let (worker, parent) = self.assert_here();
         let (traits, name) = task.into_parts();
         (worker, terms(parent, Location::caller(), traits, name))
     }
@@ -377,123 +399,6 @@ impl<'scope> Scope<'scope, '_> {
         // own task closes it, after `f`, and a child that calls this is counted in it.
         let record = unsafe { worker.spawn(&raw const self.frame.node, f, terms) };
         // SAFETY: the handle's reference is ours.
-        ScopedTask { claim: Some(unsafe { Claim::new(record) }), scope: PhantomData }
-    }
-}
-
-/// The handle of a task in a scope. Dropping it does nothing: the scope waits for the task, and a
-/// panic in it surfaces from [`scope`]. See [`Scope::spawn`] for an example.
-pub struct ScopedTask<'scope, T> {
-    claim: Option<Claim<T>>,
-    scope: PhantomData<&'scope ()>,
-}
-
-impl<T> ScopedTask<'_, T> {
-    /// Waits for the task's end and returns its value. See [`Task::join`](crate::Task::join), also
-    /// for when it suspends and what it costs.
-    ///
-    /// ```
-    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-    /// # rt.block_on(|| {
-    /// let name = String::from("cygnet");
-    /// let length = cygnet::scope(|s| s.spawn(|| name.len()).join());
-    /// assert_eq!(length.unwrap(), 6);
-    /// # });
-    /// ```
-    ///
-    /// # Errors
-    /// As there; if the calling task is cancelled, the joined one is cancelled too, and the scope
-    /// still waits for it.
-    ///
-    /// # Panics
-    /// As there.
-    pub fn join(mut self) -> Result<T, JoinError> {
-        let claim = self.claim.take().expect("present until the task is joined");
-        claim.join(WaitKind::Grant, not_joined)
-    }
-
-    /// Cancels the task and all its descendants. See [`Task::cancel`](crate::Task::cancel), also for what it
-    /// costs. Does not suspend.
-    #[track_caller]
-    pub fn cancel(&self, reason: impl Into<Reason>) {
-        let claim = self.claim.as_ref().expect("present until the task is joined");
-        cancel(claim.record(), Some(Cause::new(reason.into(), Some(Location::caller()))));
-    }
-
-    /// A handle that cancels the task and does nothing else; it may outlive the scope. Costs a locked
-    /// instruction. Does not suspend. See [`CancelHandle`].
-    pub fn cancel_handle(&self) -> CancelHandle {
-        let claim = self.claim.as_ref().expect("present until the task is joined");
-        CancelHandle::of_task(claim.pointer())
-    }
-
-    /// Whether the task, with all its children, has ended. Does not suspend. One load.
-    ///
-    /// ```
-    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// # rt.block_on(|| {
-    /// cygnet::scope(|s| {
-    ///     let task = s.spawn(|| ());
-    ///     while !task.is_finished() {
-    ///         cygnet::yield_now().unwrap();
-    ///     }
-    /// });
-    /// # });
-    /// ```
-    pub fn is_finished(&self) -> bool {
-        self.claim.as_ref().is_some_and(|claim| claim.record().join.is_done())
-    }
-
-    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load; does not
-    /// suspend.
-    ///
-    /// ```
-    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// # rt.block_on(|| {
-    /// cygnet::scope(|s| {
-    ///     let task = s.spawn(|| cygnet::current_id().unwrap());
-    ///     let id = task.id();
-    ///     assert_eq!(task.join().unwrap(), id);
-    /// });
-    /// # });
-    /// ```
-    pub fn id(&self) -> TaskId {
-        TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
-    }
-
-    /// The name it was given, if any, by [`Scope::spawn_with`]. Two loads; does not suspend.
-    pub fn name(&self) -> Option<&str> {
-        self.claim.as_ref().and_then(|claim| claim.record().name())
-    }
-}
-
-/// What a `ScopedTask` makes of a join that was cut short.
-#[cold]
-fn not_joined<T>(claim: Claim<T>) -> Result<T, JoinError> {
-    if is_running_task(claim.pointer()) {
-        claim.let_go(true);
-        return Err(JoinError::OwnEnd);
-    }
-    cancel(claim.record(), None);
-    claim.let_go(true);
-    assert_may_wait();
-    Err(JoinError::Cancelled(Cancelled::here()))
-}
-
-impl<T> Unpin for ScopedTask<'_, T> {}
-impl<T> UnwindSafe for ScopedTask<'_, T> {}
-impl<T> RefUnwindSafe for ScopedTask<'_, T> {}
-
-impl<T> Drop for ScopedTask<'_, T> {
-    fn drop(&mut self) {
-        if let Some(claim) = self.claim.take() {
-            claim.let_go(true);
-        }
-    }
-}
-
-impl<T> fmt::Debug for ScopedTask<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScopedTask").field("finished", &self.is_finished()).finish()
+        ScopedTask::new(unsafe { Claim::new(record) })
     }
 }

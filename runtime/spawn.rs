@@ -31,6 +31,16 @@ pub(crate) fn terms(
     Terms { spawned_at: at, traits, extras, detached: false }
 }
 
+/// Those of a spawn from elsewhere.
+pub(crate) fn outside_terms(
+    at: &'static Location<'static>,
+    traits: Traits,
+    name: Option<Box<str>>,
+) -> Terms {
+    let extras = name.and_then(|name| boxed(Some(name), None));
+    Terms { spawned_at: at, traits, extras, detached: false }
+}
+
 #[cold]
 #[inline(never)]
 fn boxed(name: Option<Box<str>>, locals: local::Chain) -> Option<Box<Extras>> {

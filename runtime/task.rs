@@ -76,7 +76,7 @@ impl<T> Claim<T> {
         if !worker.claim_in_place(self.record, kind) {
             return self.join_elsewhere(worker, kind, cut);
         }
-        call_child(worker, self.record);
+        call_child(worker, self.record, kind);
         let record = self.record();
         let ended = record.node.close();
         if !(ended && record.is_last(2) && record.join.is_empty() && record.extras().is_none()) {
@@ -295,6 +295,12 @@ impl<T> Task<T> {
 
     pub(crate) fn record(&self) -> &Record {
         self.claim().record()
+    }
+
+    /// As `join`, in a wait that is not cut short.
+    pub(crate) fn await_end(self) -> Result<T, JoinError> {
+        let claim = self.into_claim();
+        claim.join(WaitKind::Structured, |_| unreachable!("a structured wait is not cut short"))
     }
 
     pub(crate) fn pointer(&self) -> NonNull<Record> {

@@ -5,7 +5,7 @@
 //! for it, until its join word is done.
 
 use crate::retire::join::{Finished, JoinWord};
-use crate::retire::record::{Payload, quietly};
+use crate::retire::outcome::{Payload, quietly};
 use crate::scheduler::complete::wake;
 use crate::shim::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use crossbeam_channel::{Receiver, Sender, unbounded};

@@ -1,8 +1,10 @@
 //! How a task runs on the stack that its worker stands on, from its first instruction to its last.
 
 use crate::retire::extras::Extras;
-use crate::retire::record::{Failure, JoinedAtHome, Record, drop_payload, quietly};
+use crate::retire::outcome::{Failure, drop_payload, quietly};
+use crate::retire::record::{JoinedAtHome, Origin, Record};
 use crate::retire::tree::{NOBODY, Node, Restriction, WorkerNumber};
+use crate::retire::wait::WaitKind;
 use crate::scheduler::cancel::{cause_of, is_cancelled_at_start};
 use crate::scheduler::complete::{complete, dispose};
 use crate::scheduler::worker::Worker;
@@ -27,14 +29,18 @@ pub(crate) fn call(worker: &Worker, record: NonNull<Record>) {
 /// Calls a child that the running task has claimed and has the handle of, without completing it. Neither
 /// is migratable where it matters: the child stays, and so does the frame below it.
 #[inline(always)]
-pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>) {
+pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>, kind: WaitKind) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
     worker.counters().in_place.add(1);
     task.at_home.set(JoinedAtHome::Called);
     let outer = enter_node(worker, task, worker.number());
-    // Whoever may not call it when cancelled has asked that before it was claimed.
-    execute(record, task.node.word().is_marked());
+    // A join that may be cut short has asked that before the claim.
+    let cancelled = task.node.word().is_marked()
+        || kind == WaitKind::Structured
+            && task.traits.origin != Origin::Called
+            && is_cancelled_at_start(&task.node);
+    execute(record, cancelled);
     if let Some(extras) = task.extras() {
         drop_locals(extras);
     }
@@ -80,7 +86,7 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     if restricts {
         worker.restrict_to_kin(task);
     }
-    execute(record, !task.traits.called && is_cancelled_at_start(&task.node));
+    execute(record, task.traits.origin != Origin::Called && is_cancelled_at_start(&task.node));
     task.stored.set(true);
     if let Some(extras) = task.extras() {
         drop_locals(extras);

@@ -17,8 +17,9 @@
 use crate::retire::branch::{self, Branch, Reached, origin_of};
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::extras::Extras;
-use crate::retire::record::{Phase, Record};
+use crate::retire::record::{Origin, Phase, Record};
 use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
+use crate::scheduler::external;
 use crate::scheduler::hook::Fired;
 use crate::scheduler::root::Root;
 use crate::scheduler::scope::ScopeFrame;
@@ -320,6 +321,10 @@ impl Woken {
         while let Some(last) = next {
             let (mut first, home) = (last, record(last).node.home());
             next = before(last);
+            if record(last).traits.origin == Origin::External {
+                external::queue(last);
+                continue;
+            }
             // One that may migrate has none.
             while home != NOBODY
                 && let Some(task) = next.filter(|task| record(*task).node.home() == home)

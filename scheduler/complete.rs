@@ -9,8 +9,9 @@
 
 use crate::retire::branch;
 use crate::retire::join::{Finished, Waiter};
+use crate::retire::outcome::{Payload, drop_payload, quietly};
 use crate::retire::queue::RetireQueue;
-use crate::retire::record::{JoinedAtHome, Payload, Phase, Record, drop_payload, quietly};
+use crate::retire::record::{JoinedAtHome, Phase, Record};
 use crate::retire::record_pool;
 use crate::retire::thread_waiter::ThreadWaiter;
 use crate::retire::tree::{Node, NodeKind, Release};
@@ -97,7 +98,7 @@ pub(crate) fn unlink_node(node: &Node) {
     if let Some(extras) = node.extras()
         && extras.branch().has_borne()
     {
-        hook::unhook_all(node, extras.branch());
+        hook::unhook_all(node, extras);
     }
     branch::unlink(node);
 }

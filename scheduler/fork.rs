@@ -38,7 +38,8 @@
 use crate::asm::call_aside;
 use crate::retire::chain::{Pin, innermost};
 use crate::retire::extras::Extras;
-use crate::retire::record::{Payload, Phase, Record, Traits, drop_payload, quietly};
+use crate::retire::outcome::{Payload, drop_payload, quietly};
+use crate::retire::record::{Origin, Phase, Record, Traits};
 use crate::retire::tree::Node;
 use crate::scheduler::complete::{release, release_parent, release_run};
 use crate::scheduler::forks::{Forked, Left, Link};
@@ -320,7 +321,7 @@ impl Worker {
             spawned_at: task.spawned_at,
             // On a stack like the one that it would have been called on.
             traits: Traits {
-                called: true,
+                origin: Origin::Called,
                 stack_class: task.traits.stack_class,
                 ..Traits::default()
             },

@@ -33,7 +33,7 @@
 
 use crate::retire::chain::suspend_chain;
 use crate::retire::coroutine::Coroutine;
-use crate::retire::record::{Phase, Record};
+use crate::retire::record::{Origin, Phase, Record};
 use crate::retire::stack::Stack;
 use crate::retire::tree::Node;
 use crate::scheduler::call::start;
@@ -245,7 +245,7 @@ fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) ->
 /// Whether a claimed task stands for the second half of a join that `task` is in the middle of, and has not
 /// come to wait for.
 fn is_open_half(fresh: &Record, task: NonNull<Record>) -> bool {
-    fresh.traits.called
+    fresh.traits.origin == Origin::Called
         && task_of(fresh.node.parent) == Some(task)
         && fresh.join.waiting_task() != Some(task.as_ptr().cast_const())
 }

@@ -20,10 +20,10 @@
 //! handle to the branch besides, so it finds the lock also after the node's end. A guard that finds the hook running
 //! waits for its end, unless it is that hook that drops it. No lock is held while a hook runs.
 
-use crate::retire::branch::{Branch, Place};
+use crate::retire::branch::{Branch, Hang, Place};
 use crate::retire::cause::Cause;
 use crate::retire::extras::Extras;
-use crate::retire::record::{drop_payload, quietly};
+use crate::retire::outcome::{drop_payload, quietly};
 use crate::retire::tree::{Node, Verdict};
 use crate::scheduler::cancel::{cause_of, link};
 use crate::scheduler::no_suspend::no_suspend;
@@ -153,6 +153,15 @@ pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
     if !node.is_linked() {
         link(node);
     }
+    // SAFETY: linked, and it does not end before the caller.
+    unsafe { hang_on(node, body) }
+}
+
+/// The same on a node that the caller does not run in.
+///
+/// # Safety
+/// It is linked, and has not ended, or its branch [expects hooks](Branch::expect_hooks).
+pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
     let state = Mutex::new(State::Armed(body, None));
     let hook = Arc::new(Hook { place: Place::new(), state, over: Condvar::new() });
     // As a pointer to the whole of the extras.
@@ -160,27 +169,36 @@ pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
     // SAFETY: those of a node that has not ended.
     let branch = unsafe { (*extras).branch() };
     let place = NonNull::new(Arc::into_raw(Arc::clone(&hook)).cast_mut().cast()).expect("an arc");
-    // SAFETY: the list's reference is given to it.
-    if unsafe { branch.hang(node, place) } {
-        branch.add_handle_of(node);
-        let branch = NonNull::new(extras.cast_mut().cast()).expect("a reference");
-        return Hung { hook, branch: Some(branch), kept: false };
-    }
+    // SAFETY: the list's reference is given to it; the rest is passed on.
+    let cause = match unsafe { branch.hang(node, place) } {
+        Hang::Hung => {
+            let branch = NonNull::new(extras.cast_mut().cast()).expect("a reference");
+            return Hung { hook, branch: Some(branch), kept: false };
+        }
+        Hang::Cancelled => cause_of(node),
+        // SAFETY: as above.
+        Hang::Over => unsafe { (*extras).cause.get().cloned() }.unwrap_or_else(Cause::unknown),
+    };
     // SAFETY: it was not put into the list.
-    unsafe { Fired::new(place, cause_of(node)) }.run();
+    unsafe { Fired::new(place, cause) }.run();
     Hung { hook, branch: None, kept: false }
 }
 
 /// Runs the hooks that still hang on a node whose last child has ended. For whoever ends it, before it is unlinked.
 #[cold]
 #[inline(never)]
-pub(crate) fn unhook_all(node: &Node, branch: &Branch) {
-    for place in branch.unhook_all() {
+pub(crate) fn unhook_all(node: &Node, extras: &Extras) {
+    // A walk may be on its way here.
+    let cause = cause_if_cancelled(node);
+    if let Some(cause) = &cause {
+        // For one who comes later still.
+        let _ = extras.cause.set(std::sync::Arc::clone(cause));
+    }
+    for place in extras.branch().unhook_all() {
         // SAFETY: taken out just now, with the list's reference.
         let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
-        // A walk may be on its way here.
-        if let Some(cause) = cause_if_cancelled(node) {
-            hook.fire(cause);
+        if let Some(cause) = &cause {
+            hook.fire(std::sync::Arc::clone(cause));
         }
         hook.run();
     }

@@ -22,6 +22,7 @@ pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod cancel;
 pub(crate) mod complete;
+pub(crate) mod external;
 pub(crate) mod fork;
 mod forks;
 mod front;

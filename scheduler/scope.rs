@@ -1,7 +1,8 @@
 //! A scope that is open on a task's stack: a node whose children may borrow from that frame.
 
 use crate::retire::extras::Extras;
-use crate::retire::record::{Payload, Record};
+use crate::retire::outcome::Payload;
+use crate::retire::record::Record;
 use crate::retire::tree::{Node, NodeKind, Restriction};
 use crate::scheduler::complete::unlink_node;
 use crate::scheduler::shared::Shared;

@@ -1,7 +1,8 @@
 //! What the workers of one runtime share.
 
 use crate::retire::memory::StackMemory;
-use crate::retire::record::{Payload, Record, drop_payload, quietly};
+use crate::retire::outcome::{Payload, drop_payload, quietly};
+use crate::retire::record::Record;
 use crate::retire::stack::StackClass;
 use crate::scheduler::blocking::BlockingPool;
 use crate::scheduler::cancel::cancel_all;

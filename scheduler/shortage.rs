@@ -45,7 +45,8 @@
 //! although a foreign thread could end it: joins that it would cancel by dropping their tasks' handles.
 
 use crate::retire::coroutine::Coroutine;
-use crate::retire::record::{Failure, Phase, Record};
+use crate::retire::outcome::Failure;
+use crate::retire::record::{Origin, Phase, Record};
 use crate::retire::stack::{StackClass, StackExhausted};
 use crate::retire::tree::{Node, NodeKind};
 use crate::scheduler::call::drop_locals;
@@ -344,12 +345,17 @@ fn look_here(worker: &Worker) -> bool {
     }
 }
 
-/// Why a fresh task that is in our hand will not be called anyway.
+/// Why a fresh task that is in our hand will not be called anyway. An external one has no closure, and keeps the
+/// outcome that it has.
 fn cancelled(record: NonNull<Record>) -> Option<Failure> {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
-    let cancelled = !task.traits.called && is_cancelled(&task.node);
-    cancelled.then(|| Failure::NotStarted(cause_of(&task.node)))
+    let ends = match task.traits.origin {
+        Origin::Spawned => is_cancelled(&task.node),
+        Origin::Called => false,
+        Origin::External => true,
+    };
+    ends.then(|| Failure::NotStarted(cause_of(&task.node)))
 }
 
 /// A coroutine of `worker` that waits for the end of the fresh task, or of one that ends after it, and

@@ -1,10 +1,11 @@
 //! Spawning: a record is made and put into a queue.
 
+use crate::retire::cell::layout_of;
 use crate::retire::extras::Extras;
-use crate::retire::record::{Birth, Record, Traits, layout_of};
+use crate::retire::record::{Birth, Record, Traits};
 use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
-use crate::retire::tree::{Bonds, Node};
+use crate::retire::tree::Node;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::{Worker, fetch_ids};
 use std::panic::Location;
@@ -37,6 +38,25 @@ fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
         && let Ok(class) = StackClass::for_size(size)
     {
         terms.traits.stack_class = class.to_byte();
+    }
+}
+
+/// What a child of `parent` is born with.
+///
+/// # Safety
+/// The parent is open.
+#[inline(always)]
+pub(crate) unsafe fn birth(parent: *const Node, id: u64, terms: Terms) -> Birth {
+    // SAFETY: the caller's.
+    let bonds = unsafe { &*parent }.bonds().inherited();
+    Birth {
+        parent,
+        bonds,
+        id,
+        spawned_at: terms.spawned_at,
+        traits: terms.traits.under(bonds.restriction()),
+        extras: terms.extras,
+        detached: terms.detached,
     }
 }
 
@@ -77,23 +97,24 @@ impl Worker {
     ) -> NonNull<Record> {
         fit::<F, T>(&mut terms, self.class);
         let memory = self.records.take(const { layout_of::<F, T>() });
-        // SAFETY: as for `add_child` below.
-        let bonds = unsafe { &*parent }.bonds().inherited();
-        let birth = Birth {
-            parent,
-            bonds,
-            id: self.next_id(),
-            spawned_at: terms.spawned_at,
-            traits: terms.traits.under(bonds.restriction()),
-            extras: terms.extras,
-            detached: terms.detached,
-        };
+        // SAFETY: passed on.
+        let birth = unsafe { birth(parent, self.next_id(), terms) };
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new(memory, f, birth) };
-        // SAFETY: the parent is the running task's node or one that the caller holds open.
+        // SAFETY: passed on.
+        unsafe { self.count_child(parent) };
+        record
+    }
+
+    /// Counts a child of `parent` that is spawned here.
+    ///
+    /// # Safety
+    /// The parent is the running task's node or one that the caller holds open.
+    #[inline(always)]
+    pub(crate) unsafe fn count_child(&self, parent: *const Node) {
+        // SAFETY: the caller's.
         unsafe { &*parent }.add_child(self.number());
         self.counters().spawned.add(1);
-        record
     }
 
     #[cold]
@@ -112,19 +133,40 @@ impl Shared {
     pub(crate) unsafe fn spawn_root<F: FnOnce() -> T, T>(
         &self,
         f: F,
+        terms: Terms,
+    ) -> NonNull<Record> {
+        // SAFETY: the root, which is open by the admission.
+        unsafe { self.spawn_counted(&raw const self.root.node, f, terms) }
+    }
+
+    /// Spawns a child of a node of this runtime from any thread.
+    ///
+    /// # Safety
+    /// What `f` borrows outlives the task; the caller holds the node open.
+    pub(crate) unsafe fn spawn_below<F: FnOnce() -> T, T>(
+        &self,
+        parent: *const Node,
+        f: F,
+        terms: Terms,
+    ) -> NonNull<Record> {
+        // SAFETY: open.
+        unsafe { &*parent }.add_child_from_outside();
+        // SAFETY: passed on.
+        unsafe { self.spawn_counted(parent, f, terms) }
+    }
+
+    /// # Safety
+    /// As for `spawn_below`; the child has been counted.
+    unsafe fn spawn_counted<F: FnOnce() -> T, T>(
+        &self,
+        parent: *const Node,
+        f: F,
         mut terms: Terms,
     ) -> NonNull<Record> {
         fit::<F, T>(&mut terms, self.config.stack_class);
         let memory = record_pool::allocate(layout_of::<F, T>());
-        let birth = Birth {
-            parent: &raw const self.root.node,
-            bonds: Bonds::FREE,
-            id: fetch_ids(1),
-            spawned_at: terms.spawned_at,
-            traits: terms.traits,
-            extras: terms.extras,
-            detached: terms.detached,
-        };
+        // SAFETY: passed on.
+        let birth = unsafe { birth(parent, fetch_ids(1), terms) };
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new(memory, f, birth) };
         // SAFETY: made above.

@@ -49,8 +49,8 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
 /// A user's hook: a panic in it has been reported by the panic hook and goes no further.
 fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
     let Some(hook) = hook else { return };
-    if let Some(payload) = crate::retire::record::quietly(hook) {
-        crate::retire::record::drop_payload(payload);
+    if let Some(payload) = crate::retire::outcome::quietly(hook) {
+        crate::retire::outcome::drop_payload(payload);
     }
 }
 

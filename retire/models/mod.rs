@@ -7,7 +7,8 @@ mod record;
 mod tree;
 mod wait;
 
-use crate::retire::record::{Birth, Record, Traits, layout_of};
+use crate::retire::cell::layout_of;
+use crate::retire::record::{Birth, Record, Traits};
 use crate::retire::record_pool;
 use crate::retire::tree::{Bonds, Node};
 use crate::shim::atomic::{AtomicUsize, Ordering};

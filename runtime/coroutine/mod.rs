@@ -96,7 +96,7 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::retire::context::Context;
-use crate::retire::record::drop_payload;
+use crate::retire::outcome::drop_payload;
 use crate::retire::stack::{Stack, StackClass};
 
 pub use builder::Builder;

@@ -5,7 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts the drops of the guards that it has given out.
 #[derive(Clone, Default)]
-pub(crate) struct Drops(Arc<AtomicUsize>);
+pub(crate) struct Drops(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    made: AtomicUsize,
+    dropped: AtomicUsize,
+}
 
 impl Drops {
     pub(crate) fn new() -> Drops {
@@ -14,20 +20,32 @@ impl Drops {
 
     /// A value whose drop is counted.
     pub(crate) fn guard(&self) -> Guard {
+        self.0.made.fetch_add(1, Ordering::Relaxed);
         Guard(self.clone())
+    }
+
+    /// How many of them have not been dropped.
+    pub(crate) fn left(&self) -> usize {
+        self.0.made.load(Ordering::Relaxed) - self.count()
     }
 
     pub(crate) fn count(&self) -> usize {
         // Relaxed: what is shown is that the end of a task orders its drops before.
-        self.0.load(Ordering::Relaxed)
+        self.0.dropped.load(Ordering::Relaxed)
     }
 }
 
 /// See [`Drops::guard`].
 pub(crate) struct Guard(Drops);
 
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Guard")
+    }
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
+        self.0.0.dropped.fetch_add(1, Ordering::Relaxed);
     }
 }

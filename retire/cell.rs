@@ -1,0 +1,157 @@
+//! What lies behind a record: the closure, then the outcome, whose types the record has forgotten.
+
+use crate::retire::outcome::{Failure, Outcome, Payload, dispose_of, quietly};
+use crate::retire::record::Record;
+use crate::retire::record_pool::class_of;
+use std::alloc::Layout;
+use std::cell::UnsafeCell;
+use std::mem::{ManuallyDrop, offset_of};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+/// What a record can do with the closure and the outcome whose types it has forgotten.
+pub(crate) struct Operations {
+    /// Calls the closure and stores the outcome.
+    pub(in crate::retire) run: unsafe fn(NonNull<Record>),
+    /// Drops the closure uncalled and stores why.
+    pub(in crate::retire) abandon: unsafe fn(NonNull<Record>, Failure),
+    /// Drops the outcome; gives back the payload of a panic.
+    pub(in crate::retire) dispose: unsafe fn(NonNull<Record>) -> Option<Payload>,
+    pub(in crate::retire) outcome_offset: usize,
+    pub(crate) layout: Layout,
+    /// The layout's class in the pool.
+    pub(crate) class: usize,
+}
+
+/// A record with room for the closure or the outcome.
+#[repr(C)]
+pub(in crate::retire) struct Cell<F, T> {
+    record: Record,
+    payload: UnsafeCell<CellPayload<F, T>>,
+}
+
+pub(in crate::retire) union CellPayload<F, T> {
+    closure: ManuallyDrop<F>,
+    outcome: ManuallyDrop<Outcome<T>>,
+}
+
+impl<F, T> Cell<F, T> {
+    /// # Safety
+    /// The memory is exclusively the caller's, large enough and aligned.
+    #[inline(always)]
+    pub(in crate::retire) unsafe fn lay_out(
+        memory: NonNull<u8>,
+        record: Record,
+        f: F,
+    ) -> NonNull<Record> {
+        let cell = memory.cast::<Cell<F, T>>();
+        let payload = UnsafeCell::new(CellPayload { closure: ManuallyDrop::new(f) });
+        // SAFETY: passed on.
+        unsafe { cell.write(Cell { record, payload }) };
+        cell.cast()
+    }
+
+    unsafe fn payload<'a>(record: NonNull<Record>) -> &'a UnsafeCell<CellPayload<F, T>> {
+        // SAFETY: the caller passes a record that `Record::new` made as a `Cell<F, T>`, alive.
+        unsafe { &record.cast::<Self>().as_ref().payload }
+    }
+
+    unsafe fn store(record: NonNull<Record>, outcome: Outcome<T>) {
+        // SAFETY: passed on to the caller; the closure has been moved out or dropped, so plain
+        // overwriting loses nothing, and nobody reads the outcome before DONE.
+        unsafe { (*Self::payload(record).get()).outcome = ManuallyDrop::new(outcome) };
+    }
+
+    unsafe fn dispose(record: NonNull<Record>) -> Option<Payload> {
+        // SAFETY: the caller owns the outcome of a task that has ended, and gives it up.
+        dispose_of(unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).outcome) })
+    }
+}
+
+impl<F: FnOnce() -> T, T> Cell<F, T> {
+    pub(in crate::retire) const OPERATIONS: Operations = Operations {
+        run: Self::run,
+        abandon: Self::abandon,
+        dispose: Self::dispose,
+        outcome_offset: offset_of!(Cell<F, T>, payload),
+        layout: Layout::new::<Cell<F, T>>(),
+        class: class_of(Layout::new::<Cell<F, T>>()),
+    };
+
+    unsafe fn run(record: NonNull<Record>) {
+        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
+        let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
+        let outcome = catch_unwind(AssertUnwindSafe(closure)).map_err(Failure::from);
+        // SAFETY: the closure is gone; we still have the claim.
+        unsafe { Self::store(record, outcome) };
+    }
+
+    unsafe fn abandon(record: NonNull<Record>, why: Failure) {
+        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
+        let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
+        let failure = match quietly(|| drop(closure)) {
+            None => why,
+            Some(payload) => Failure::Panicked(payload),
+        };
+        // SAFETY: the closure is gone; we still have the claim.
+        unsafe { Self::store(record, Err(failure)) };
+    }
+}
+
+/// The layout of a record for `f`.
+pub(crate) const fn layout_of<F: FnOnce() -> T, T>() -> Layout {
+    Layout::new::<Cell<F, T>>()
+}
+
+/// That of a task whose outcome comes from outside. Not a closure, so nobody makes an ordinary one with it.
+pub(in crate::retire) struct NoClosure;
+
+pub(in crate::retire) type External<T> = Cell<NoClosure, T>;
+
+impl<T> External<T> {
+    pub(in crate::retire) const OPERATIONS: Operations = Operations {
+        run: Self::run,
+        abandon: Self::abandon,
+        dispose: Self::dispose,
+        outcome_offset: offset_of!(External<T>, payload),
+        layout: Layout::new::<External<T>>(),
+        class: class_of(Layout::new::<External<T>>()),
+    };
+
+    unsafe fn run(record: NonNull<Record>) {
+        // SAFETY: the caller has claimed the task.
+        debug_assert!(unsafe { record.as_ref() }.stored.get(), "nobody has given the outcome");
+    }
+
+    /// Unless the outcome has come.
+    unsafe fn abandon(record: NonNull<Record>, why: Failure) {
+        // SAFETY: the caller has claimed the task.
+        if !unsafe { record.as_ref() }.stored.get() {
+            // SAFETY: as above.
+            unsafe { Self::settle(record, Err(why)) };
+        }
+    }
+
+    unsafe fn settle(record: NonNull<Record>, outcome: Outcome<T>) {
+        // SAFETY: passed on.
+        unsafe {
+            Self::store(record, outcome);
+            record.as_ref().stored.set(true);
+        }
+    }
+}
+
+/// Stores the outcome of an external task.
+///
+/// # Safety
+/// The record was made by [`Record::new_external`] with this `T`, and the caller has cleared PARKED in its wait
+/// word, and has not queued it yet.
+pub(crate) unsafe fn settle<T>(record: NonNull<Record>, outcome: Outcome<T>) {
+    // SAFETY: passed on.
+    unsafe { External::<T>::settle(record, outcome) };
+}
+
+/// The layout of an external record.
+pub(crate) const fn layout_of_external<T>() -> Layout {
+    Layout::new::<External<T>>()
+}

@@ -1,0 +1,376 @@
+//! Actors: state that belongs to one task, and a mailbox in front of it.
+
+use crate::retire::join::{Finished, JoinWord};
+use crate::retire::outcome::{drop_payload, quietly};
+use crate::retire::wait::WaitKind;
+use crate::runtime::errors::Cancelled;
+use crate::runtime::spawn::spawn;
+use crate::runtime::suspend::{Unparker, current_id, park, unparker};
+use crate::runtime::task::{Task, TaskId};
+use crate::scheduler::complete::wake;
+use crate::scheduler::no_suspend::assert_may_wait;
+use crate::scheduler::wait::await_end_anywhere;
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The address of an actor: a task that owns a state, and runs what is sent to it, one after the other.
+///
+/// A message is a closure, which gets the state. It may wait, as any code of a task may; the others wait behind it. The
+/// mailbox has no bound.
+///
+/// The actor **stops** when it is told so ([`TaskActor::stop`]), or when the last address is dropped: it takes no more
+/// messages, runs those that it has, and its task ends with the state for its result. If its task is **cancelled** it ends
+/// after the message that it is at, and drops the others. In each case, and when a message panics, whoever waits for an
+/// answer that will not come gets an error.
+///
+/// ```
+/// use cygnet::TaskActor;
+///
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// rt.block_on(|| {
+///     let (account, owner) = TaskActor::spawn(100);
+///     account.send(|balance| *balance += 20).unwrap();
+///     let left = account.call(|balance| {
+///         *balance -= 50;
+///         *balance
+///     });
+///     assert_eq!(left.unwrap(), 70);
+///     account.stop();
+///     assert_eq!(owner.join().unwrap(), 70);
+/// });
+/// ```
+pub struct TaskActor<S> {
+    mailbox: Arc<Mailbox<S>>,
+}
+
+type Message<S> = Box<dyn FnOnce(&mut S) + Send>;
+
+struct Mailbox<S> {
+    state: Mutex<Post<S>>,
+}
+
+struct Post<S> {
+    messages: VecDeque<Message<S>>,
+    /// How many addresses there are.
+    addresses: usize,
+    /// Takes messages.
+    open: bool,
+    /// The actor's task, once it has begun.
+    owner: Option<(TaskId, Unparker)>,
+    /// It waits for a message, and whoever clears this wakes it.
+    waits: bool,
+}
+
+/// An actor that no task runs yet. See [`TaskActor::new`].
+#[must_use = "nobody runs the actor's messages before run is called"]
+pub struct ActorBody<S> {
+    state: S,
+    inlet: Inlet<S>,
+}
+
+/// Where the actor's messages come out. Closes the mailbox when it is dropped.
+struct Inlet<S>(Arc<Mailbox<S>>);
+
+/// The actor does not take messages any more. Holds what was to be sent.
+pub struct ActorEnded<F>(
+    /// The message.
+    pub F,
+);
+
+/// Why a call has no answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The actor has ended, or has panicked at this very message, or is cancelled.
+    Ended,
+    /// The calling task is cancelled. The message is not run, unless that had begun.
+    Cancelled(Cancelled),
+    /// An actor cannot wait for an answer from itself.
+    OwnCall,
+}
+
+impl<S> Mailbox<S> {
+    fn post(&self) -> MutexGuard<'_, Post<S>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes the actor if it waits, without the lock.
+fn notify<S>(mut post: MutexGuard<'_, Post<S>>) {
+    let waits = std::mem::replace(&mut post.waits, false);
+    let owner = if waits { post.owner.as_ref().map(|(_, owner)| owner.clone()) } else { None };
+    drop(post);
+    if let Some(owner) = owner {
+        owner.unpark();
+    }
+}
+
+impl<S: Send + 'static> TaskActor<S> {
+    /// An actor with this state, run by a child of the calling task: its address, and that task, whose result is the state.
+    ///
+    /// Dropping the [`Task`] cancels the actor. Does not suspend. Costs as [`spawn`](crate::spawn()) and two allocations.
+    /// See [`TaskActor`] for an example.
+    ///
+    /// # Panics
+    /// Outside a task: there use [`TaskActor::new`].
+    #[track_caller]
+    pub fn spawn(state: S) -> (TaskActor<S>, Task<S>) {
+        let (actor, body) = TaskActor::new(state);
+        (actor, spawn(move || body.run()))
+    }
+}
+
+impl<S> TaskActor<S> {
+    /// An actor with this state that is to be run by whatever task calls [`ActorBody::run`]. From anywhere; does not
+    /// suspend. Costs an allocation.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let (log, body) = cygnet::TaskActor::new(Vec::new());
+    /// let owner = rt.spawn(|| body.run());
+    /// for line in 0..3 {
+    ///     log.send(move |lines| lines.push(line)).unwrap(); // from a plain thread
+    /// }
+    /// drop(log);
+    /// assert_eq!(owner.join().unwrap(), [0, 1, 2]);
+    /// ```
+    pub fn new(state: S) -> (TaskActor<S>, ActorBody<S>) {
+        let post =
+            Post { messages: VecDeque::new(), addresses: 1, open: true, owner: None, waits: false };
+        let mailbox = Arc::new(Mailbox { state: Mutex::new(post) });
+        let inlet = Inlet(Arc::clone(&mailbox));
+        (TaskActor { mailbox }, ActorBody { state, inlet })
+    }
+
+    /// Sends a message, and does not wait for it to be run.
+    ///
+    /// From anywhere; does not suspend. Costs an allocation and a lock, and a wake if the actor waits. See [`TaskActor`]
+    /// for an example.
+    ///
+    /// # Errors
+    /// [`ActorEnded`] with the message, if the actor takes none any more.
+    pub fn send<F>(&self, message: F) -> Result<(), ActorEnded<F>>
+    where
+        F: FnOnce(&mut S) + Send + 'static,
+    {
+        let mut post = self.mailbox.post();
+        if !post.open {
+            drop(post);
+            return Err(ActorEnded(message));
+        }
+        post.messages.push_back(Box::new(message));
+        notify(post);
+        Ok(())
+    }
+
+    /// Sends a message, and waits for what it returns.
+    ///
+    /// Suspends the calling task, or blocks a plain thread. Costs as [`TaskActor::send`], and an allocation. See
+    /// [`TaskActor`] for an example.
+    ///
+    /// # Errors
+    /// [`CallError`]: the actor has ended, or ends before it has come to the message, or with it; or the calling task is
+    /// cancelled.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend), and where a worker's thread may not wait: see
+    /// [`Task::join`].
+    pub fn call<F, R>(&self, message: F) -> Result<R, CallError>
+    where
+        F: FnOnce(&mut S) -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        assert_may_wait();
+        let me = current_id();
+        if me.is_some() && self.mailbox.post().owner.as_ref().map(|(owner, _)| *owner) == me {
+            return Err(CallError::OwnCall);
+        }
+        let answer = Arc::new(Answer { given: JoinWord::new(false), value: Mutex::new(None) });
+        let reply = Reply(Arc::clone(&answer));
+        let message = move |state: &mut S| {
+            if !reply.0.given.is_detached() {
+                let value = message(state);
+                *reply.0.slot() = Some(value);
+            }
+        };
+        if self.send(message).is_err() {
+            return Err(CallError::Ended);
+        }
+        if await_end_anywhere(&answer.given, WaitKind::Grant).is_err() {
+            answer.given.detach();
+            return Err(CallError::Cancelled(Cancelled::here()));
+        }
+        let value = answer.slot().take();
+        value.ok_or(CallError::Ended)
+    }
+
+    /// Tells the actor to take no more messages, and to end when it has run those that it has. From anywhere; does not
+    /// suspend. A lock.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let (actor, owner) = cygnet::TaskActor::spawn(1);
+    /// actor.send(|n| *n += 1).unwrap();
+    /// actor.stop();
+    /// assert!(actor.send(|n| *n += 1).is_err());
+    /// assert_eq!(owner.join().unwrap(), 2);
+    /// # });
+    /// ```
+    pub fn stop(&self) {
+        let mut post = self.mailbox.post();
+        post.open = false;
+        notify(post);
+    }
+
+    /// Whether it takes no more messages. Does not suspend. A lock.
+    pub fn is_stopped(&self) -> bool {
+        !self.mailbox.post().open
+    }
+}
+
+impl<S> ActorBody<S> {
+    /// Runs the actor's messages until it stops or the calling task is cancelled, and returns the state.
+    ///
+    /// Suspends while there are none. See [`TaskActor::new`] for an example.
+    ///
+    /// # Panics
+    /// With the panic of a message. Outside a task.
+    pub fn run(self) -> S {
+        let ActorBody { mut state, inlet } = self;
+        let me = current_id().expect("cygnet: ActorBody::run was called outside a task");
+        inlet.0.post().owner = Some((me, unparker()));
+        while let Some(message) = inlet.next() {
+            message(&mut state);
+        }
+        drop(inlet);
+        state
+    }
+}
+
+impl<S> Inlet<S> {
+    /// The next message: nothing, if there will be none.
+    fn next(&self) -> Option<Message<S>> {
+        // Between two messages, too: one that computes need not ask.
+        let mut cancelled = crate::runtime::suspend::checkpoint().is_err();
+        loop {
+            let mut post = self.0.post();
+            if cancelled {
+                post.waits = false;
+                return None;
+            }
+            if let Some(message) = post.messages.pop_front() {
+                post.waits = false;
+                return Some(message);
+            }
+            if !post.open {
+                return None;
+            }
+            post.waits = true;
+            drop(post);
+            // A permit that somebody else has left wakes it, too.
+            cancelled = park().is_err();
+        }
+    }
+}
+
+impl<S> Drop for Inlet<S> {
+    fn drop(&mut self) {
+        let mut post = self.0.post();
+        post.open = false;
+        let left = std::mem::take(&mut post.messages);
+        let owner = post.owner.take();
+        drop(post);
+        drop(owner);
+        // Foreign code, and whoever waits for an answer is told. One that panics does not keep the others from it.
+        for message in left {
+            if let Some(payload) = quietly(|| drop(message)) {
+                drop_payload(payload);
+            }
+        }
+    }
+}
+
+/// What a caller waits for.
+struct Answer<R> {
+    given: JoinWord,
+    value: Mutex<Option<R>>,
+}
+
+impl<R> Answer<R> {
+    fn slot(&self) -> MutexGuard<'_, Option<R>> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes the caller when it is dropped, whether there is an answer or none.
+struct Reply<R>(Arc<Answer<R>>);
+
+impl<R> Drop for Reply<R> {
+    fn drop(&mut self) {
+        if let Finished::Waiter(waiter) = self.0.given.finish() {
+            wake(waiter);
+        }
+    }
+}
+
+impl<S> Clone for TaskActor<S> {
+    fn clone(&self) -> TaskActor<S> {
+        self.mailbox.post().addresses += 1;
+        TaskActor { mailbox: Arc::clone(&self.mailbox) }
+    }
+}
+
+impl<S> Drop for TaskActor<S> {
+    fn drop(&mut self) {
+        let mut post = self.mailbox.post();
+        post.addresses -= 1;
+        if post.addresses == 0 {
+            post.open = false;
+            notify(post);
+        }
+    }
+}
+
+impl<S> UnwindSafe for TaskActor<S> {}
+impl<S> RefUnwindSafe for TaskActor<S> {}
+
+impl<S> fmt::Debug for TaskActor<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskActor").field("stopped", &self.is_stopped()).finish()
+    }
+}
+
+impl<S> fmt::Debug for ActorBody<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ActorBody { .. }")
+    }
+}
+
+impl<F> fmt::Debug for ActorEnded<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ActorEnded(..)")
+    }
+}
+
+impl<F> fmt::Display for ActorEnded<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the actor takes no more messages")
+    }
+}
+
+impl<F> std::error::Error for ActorEnded<F> {}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallError::Ended => f.write_str("the actor has ended without an answer"),
+            CallError::Cancelled(cancelled) => cancelled.fmt(f),
+            CallError::OwnCall => f.write_str("an actor cannot wait for its own answer"),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}

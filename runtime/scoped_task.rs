@@ -1,0 +1,140 @@
+//! The handle of a task in a scope.
+
+use crate::retire::cause::{Cause, Reason};
+use crate::retire::wait::WaitKind;
+use crate::runtime::cancel::CancelHandle;
+use crate::runtime::errors::{Cancelled, JoinError};
+use crate::runtime::task::{Claim, TaskId, is_running_task};
+use crate::scheduler::cancel::cancel;
+use crate::scheduler::no_suspend::assert_may_wait;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+
+/// The handle of a task in a scope. Dropping it does nothing: the scope waits for the task, and a
+/// panic in it surfaces from [`scope`]. See [`Scope::spawn`] for an example.
+pub struct ScopedTask<'scope, T> {
+    claim: Option<Claim<T>>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<T> ScopedTask<'_, T> {
+    /// `T` does not outlive 'scope.
+    pub(crate) fn new(claim: Claim<T>) -> Self {
+        ScopedTask { claim: Some(claim), scope: PhantomData }
+    }
+
+    /// Waits for the task's end and returns its value. See [`Task::join`](crate::Task::join), also
+    /// for when it suspends and what it costs.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let name = String::from("cygnet");
+    /// let length = cygnet::scope(|s| s.spawn(|| name.len()).join());
+    /// assert_eq!(length.unwrap(), 6);
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As there; if the calling task is cancelled, the joined one is cancelled too, and the scope
+    /// still waits for it.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn join(mut self) -> Result<T, JoinError> {
+        let claim = self.claim.take().expect("present until the task is joined");
+        claim.join(WaitKind::Grant, not_joined)
+    }
+
+    /// As `join`, in a wait that is not cut short.
+    pub(crate) fn await_end(mut self) -> Result<T, JoinError> {
+        let claim = self.claim.take().expect("present until the task is joined");
+        claim.join(WaitKind::Structured, |_| unreachable!("a structured wait is not cut short"))
+    }
+
+    /// Cancels the task and all its descendants. See [`Task::cancel`](crate::Task::cancel), also for what it
+    /// costs. Does not suspend.
+    #[track_caller]
+    pub fn cancel(&self, reason: impl Into<Reason>) {
+        let claim = self.claim.as_ref().expect("present until the task is joined");
+        cancel(claim.record(), Some(Cause::new(reason.into(), Some(Location::caller()))));
+    }
+
+    /// A handle that cancels the task and does nothing else; it may outlive the scope. Costs a locked
+    /// instruction. Does not suspend. See [`CancelHandle`].
+    pub fn cancel_handle(&self) -> CancelHandle {
+        let claim = self.claim.as_ref().expect("present until the task is joined");
+        CancelHandle::of_task(claim.pointer())
+    }
+
+    /// Whether the task, with all its children, has ended. Does not suspend. One load.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// cygnet::scope(|s| {
+    ///     let task = s.spawn(|| ());
+    ///     while !task.is_finished() {
+    ///         cygnet::yield_now().unwrap();
+    ///     }
+    /// });
+    /// # });
+    /// ```
+    pub fn is_finished(&self) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.record().join.is_done())
+    }
+
+    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load; does not
+    /// suspend.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// # rt.block_on(|| {
+    /// cygnet::scope(|s| {
+    ///     let task = s.spawn(|| cygnet::current_id().unwrap());
+    ///     let id = task.id();
+    ///     assert_eq!(task.join().unwrap(), id);
+    /// });
+    /// # });
+    /// ```
+    pub fn id(&self) -> TaskId {
+        TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
+    }
+
+    /// The name it was given, if any, by [`Scope::spawn_with`]. Two loads; does not suspend.
+    pub fn name(&self) -> Option<&str> {
+        self.claim.as_ref().and_then(|claim| claim.record().name())
+    }
+}
+
+/// What a `ScopedTask` makes of a join that was cut short.
+#[cold]
+fn not_joined<T>(claim: Claim<T>) -> Result<T, JoinError> {
+    if is_running_task(claim.pointer()) {
+        claim.let_go(true);
+        return Err(JoinError::OwnEnd);
+    }
+    cancel(claim.record(), None);
+    claim.let_go(true);
+    assert_may_wait();
+    Err(JoinError::Cancelled(Cancelled::here()))
+}
+
+impl<T> Unpin for ScopedTask<'_, T> {}
+impl<T> UnwindSafe for ScopedTask<'_, T> {}
+impl<T> RefUnwindSafe for ScopedTask<'_, T> {}
+
+impl<T> Drop for ScopedTask<'_, T> {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            claim.let_go(true);
+        }
+    }
+}
+
+impl<T> fmt::Debug for ScopedTask<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedTask").field("finished", &self.is_finished()).finish()
+    }
+}

@@ -1,0 +1,363 @@
+//! Promises: something outside completes a child.
+
+use crate::common::{
+    self, Drops, eventually, give_way_until, runtime, scaled_in_debug, with_each,
+    with_each_and_many,
+};
+use cygnet::{
+    CancelHook, Cancelled, JoinError, Promise, Reason, park, promise, scope, spawn, timeout,
+    yield_now,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+#[test]
+fn a_thread_completes_a_child_that_is_waited_for_or_not_yet() {
+    with_each(|rt| {
+        let (give, given) = channel::<(u64, Promise<u64>)>();
+        let thread = std::thread::spawn(move || {
+            for (n, promise) in given {
+                promise.complete(n * 2).unwrap();
+            }
+        });
+        rt.block_on(|| {
+            for n in 0..scaled_in_debug(1_000) as u64 {
+                let (promise, answer) = promise();
+                give.send((n, promise)).unwrap();
+                if n % 2 == 0 {
+                    give_way_until(|| answer.is_finished());
+                }
+                assert_eq!(answer.join().unwrap(), n * 2);
+            }
+        });
+        drop(give);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_task_completes_a_child_of_another_one() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (promise, answer) = promise();
+            let other = spawn(move || promise.complete("from a sibling"));
+            assert_eq!(answer.join().unwrap(), "from a sibling");
+            other.join().unwrap().unwrap();
+        });
+    });
+}
+
+#[test]
+fn the_parent_ends_after_it_and_so_does_a_scope() {
+    with_each(|rt| {
+        let (give, given) = channel();
+        let parent = rt.spawn(move || {
+            let (of_scope, scoped) = promise();
+            give.send(of_scope).unwrap();
+            scope(|_| scoped.detach());
+            let (of_task, own) = promise();
+            give.send(of_task).unwrap();
+            own.detach();
+        });
+        given.recv().unwrap().complete(()).unwrap();
+        let last: Promise<()> = given.recv().unwrap();
+        assert!(!parent.is_finished(), "its child has not ended");
+        std::thread::spawn(move || last.complete(()).unwrap());
+        parent.join().unwrap();
+    });
+}
+
+#[test]
+fn dropping_it_ends_the_child_without_a_value() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (promise, answer) = promise::<u32>();
+            drop(promise);
+            let error = answer.join().unwrap_err();
+            assert!(matches!(error, JoinError::Abandoned), "{error:?}");
+            assert!(error.to_string().contains("promise was dropped"), "{error}");
+        });
+        // By a thread that panics.
+        let error = rt.block_on(|| {
+            let (promise, answer) = promise::<u32>();
+            let thread = std::thread::spawn(move || {
+                let _promise = promise;
+                std::panic::resume_unwind(Box::new("on purpose"));
+            });
+            assert!(thread.join().is_err());
+            answer.join()
+        });
+        assert!(matches!(error, Err(JoinError::Abandoned)));
+    });
+}
+
+#[test]
+fn a_cancel_ends_it_at_once_and_gives_the_value_back() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            // By its own handle, by the drop of that, by the scope, by a time limit, and before it was made.
+            let (own, answer) = promise();
+            answer.cancel("enough");
+            match answer.join() {
+                Err(JoinError::NotStarted(why)) => {
+                    assert_eq!(*why.reason(), Reason::from("enough"))
+                }
+                other => panic!("{other:?}"),
+            }
+            assert!(own.is_cancelled());
+            assert_eq!(own.complete(7), Err(7));
+
+            let (dropped, answer) = promise();
+            drop(answer);
+            assert_eq!(dropped.complete(7), Err(7));
+
+            let (of_scope, before) = scope(|s| {
+                let (below, answer) = promise();
+                answer.detach();
+                s.cancel("all of you");
+                let (late, answer) = promise();
+                answer.detach();
+                (below, late)
+            });
+            assert!(of_scope.is_cancelled() && before.is_cancelled());
+            assert_eq!((of_scope.complete(7), before.complete(8)), (Err(7), Err(8)));
+
+            let late = timeout(Duration::from_millis(1), || {
+                let (timed, answer) = promise();
+                answer.detach();
+                timed
+            });
+            assert_eq!(late.unwrap_err().into_inner().complete(7), Err(7));
+        });
+    });
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_it() {
+    for workers in common::WORKERS {
+        common::within(|| {
+            let rt = runtime(workers);
+            let (give, given) = channel();
+            let task = rt.spawn(move || {
+                let (promise, answer) = promise::<u8>();
+                give.send(promise).unwrap();
+                answer.join()
+            });
+            let promise = given.recv().unwrap();
+            drop(rt);
+            assert!(task.join().unwrap().is_err());
+            assert!(promise.is_cancelled());
+            let calls = Arc::new(AtomicUsize::new(0));
+            let seen = calls.clone();
+            // Also what comes when all is over is told.
+            let _hook = promise.on_cancel(move |why: Cancelled| {
+                assert_eq!(*why.reason(), Reason::RuntimeShutDown);
+                seen.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(calls.load(Ordering::Relaxed), 1);
+            assert_eq!(promise.complete(7), Err(7));
+        });
+    }
+}
+
+/// Counts its calls: cancelled, cleaned up.
+#[derive(Clone, Default)]
+struct Calls(Arc<(AtomicUsize, AtomicUsize)>);
+
+impl Calls {
+    fn get(&self) -> (usize, usize) {
+        (self.0.0.load(Ordering::Acquire), self.0.1.load(Ordering::Acquire))
+    }
+}
+
+impl CancelHook for Calls {
+    fn on_cancel(self: Box<Self>, _: Cancelled) {
+        self.0.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn on_cleanup(self: Box<Self>) {
+        self.0.1.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn its_hooks_are_told_of_a_cancel_or_of_the_end() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (promise, answer) = promise();
+            let (kept, taken_back) = (Calls::default(), Calls::default());
+            promise.on_cancel(kept.clone()).keep();
+            drop(promise.on_cancel(taken_back.clone()));
+            promise.complete(7).unwrap();
+            assert_eq!(answer.join().unwrap(), 7);
+            assert_eq!((kept.get(), taken_back.get()), ((0, 1), (0, 1)));
+
+            let (promise, answer) = cygnet::promise::<()>();
+            let (before, after) = (Calls::default(), Calls::default());
+            let guard = promise.on_cancel(before.clone());
+            answer.cancel("enough");
+            let late = promise.on_cancel(after.clone());
+            assert_eq!((before.get(), after.get()), ((1, 0), (1, 0)));
+            drop((guard, late, promise));
+            assert!(answer.join().is_err());
+            assert_eq!((before.get(), after.get()), ((1, 0), (1, 0)));
+        });
+    });
+}
+
+/// A hook is hung while the task is cancelled and ends.
+#[test]
+fn a_hook_that_races_the_cancel_and_the_end_is_called_once() {
+    with_each(|rt| {
+        let (give, given) = channel::<Promise<u8>>();
+        let (tell, told) = channel();
+        let thread = std::thread::spawn(move || {
+            for promise in given {
+                let calls = Calls::default();
+                promise.on_cancel(calls.clone()).keep();
+                tell.send((calls, promise)).unwrap();
+            }
+        });
+        rt.block_on(|| {
+            for _ in 0..scaled_in_debug(2_000) {
+                let (promise, answer) = promise();
+                give.send(promise).unwrap();
+                answer.cancel("enough");
+                assert!(answer.join().is_err());
+            }
+        });
+        drop(give);
+        thread.join().unwrap();
+        for (calls, _) in told {
+            eventually("the hook is called", || calls.get().0 == 1);
+            assert_eq!(calls.get(), (1, 0));
+        }
+    });
+}
+
+/// Whoever is first: the value, the cancel, or the end of the promise. All values are dropped.
+#[test]
+fn a_completion_races_a_cancel_and_one_of_them_counts() {
+    with_each_and_many(|rt| {
+        let drops = Drops::default();
+        let (give, given) = channel::<Promise<_>>();
+        let thread = std::thread::spawn({
+            let drops = drops.clone();
+            move || {
+                let mut accepted = 0;
+                for (n, promise) in given.into_iter().enumerate() {
+                    if n % 5 == 4 {
+                        drop(promise);
+                    } else {
+                        accepted += usize::from(promise.complete(drops.guard()).is_ok());
+                    }
+                }
+                accepted
+            }
+        });
+        let received = rt.block_on(|| {
+            let mut received = 0;
+            for n in 0..scaled_in_debug(2_000) {
+                let (promise, answer) = promise();
+                let handle = answer.cancel_handle();
+                give.send(promise).unwrap();
+                let canceller = spawn(move || handle.cancel("enough"));
+                if n % 3 == 0 {
+                    yield_now().unwrap();
+                }
+                match answer.join() {
+                    Ok(_) => received += 1,
+                    Err(JoinError::Abandoned | JoinError::NotStarted(_)) => {}
+                    Err(other) => panic!("{other}"),
+                }
+                canceller.join().unwrap();
+            }
+            received
+        });
+        drop(give);
+        let accepted = thread.join().unwrap();
+        assert_eq!(received, accepted, "a value that was accepted is received");
+        assert_eq!(drops.left(), 0);
+    });
+}
+
+#[test]
+fn a_forgotten_one_ends_by_a_cancel() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (promise, answer) = promise::<u8>();
+            std::mem::forget(promise);
+            answer.cancel("nobody will complete it");
+            assert!(answer.join().is_err());
+        });
+    });
+}
+
+#[test]
+fn a_large_value_passes_and_a_panic_in_its_destructor_does_no_harm() {
+    #[derive(Debug)]
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+    }
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (promise, answer) = promise();
+            promise.complete([7u8; 3_000]).unwrap();
+            assert_eq!(answer.join().unwrap(), [7; 3_000]);
+            let (promise, answer) = cygnet::promise();
+            answer.detach();
+            promise.complete(Bomb).unwrap();
+        });
+    });
+}
+
+#[test]
+fn it_ends_where_all_stacks_are_held() {
+    for workers in [1, 2, 3] {
+        common::within(|| {
+            let rt =
+                cygnet::Runtime::builder().workers(workers).max_stacks(workers).build().unwrap();
+            let (give, given) = channel();
+            let tasks: Vec<_> = (0..workers * 3)
+                .map(|_| {
+                    let give = give.clone();
+                    rt.spawn(move || {
+                        let (promise, answer) = promise();
+                        give.send(promise).unwrap();
+                        answer.join().unwrap()
+                    })
+                })
+                .collect();
+            let thread = std::thread::spawn(move || {
+                for _ in 0..workers * 3 {
+                    given.recv().unwrap().complete(7).unwrap();
+                }
+            });
+            for task in tasks {
+                assert_eq!(task.join().unwrap(), 7);
+            }
+            thread.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_task_that_waits_for_nothing_else_does_not_hold_up_the_cancel() {
+    with_each(|rt| {
+        let before = common::parks(rt);
+        let task = rt.spawn(|| {
+            let (_promise, answer) = promise::<u8>();
+            let joined = answer.join();
+            assert!(park().is_err());
+            joined.is_err()
+        });
+        eventually("it waits", || common::parks(rt) > before);
+        task.cancel("enough");
+        assert!(task.join().unwrap());
+    });
+}
