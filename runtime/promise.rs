@@ -13,7 +13,7 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 /// of it says with what value, on any thread, by the [`Promise`].
 ///
 /// The [`Task`] is as any other: it is joined, dropped, detached or cancelled, and its parent does not end before it.
-/// If it is cancelled, itself or with its scope, it ends at once, with [`JoinError::NotStarted`], and the promise is not
+/// If it is cancelled, itself or with its scope, it ends at once, with [`JoinError::NotStarted`](crate::JoinError::NotStarted), and the promise is not
 /// taken any more: [`Promise::is_cancelled`] says so, and [`Promise::on_cancel`] tells it to whoever works on it.
 ///
 /// Does not suspend. Costs a record, an allocation, and some 200 ns in all with the completion and the join.
@@ -55,7 +55,7 @@ pub fn promise<T: Send + 'static>() -> (Promise<T>, Task<T>) {
 
 /// The right to complete a task from anywhere. See [`promise`].
 ///
-/// Dropped without a value, also by a thread that panics, it ends the task with [`JoinError::Abandoned`]. One that is
+/// Dropped without a value, also by a thread that panics, it ends the task with [`JoinError::Abandoned`](crate::JoinError::Abandoned). One that is
 /// forgotten (`mem::forget`) leaves a task that ends by a cancel only.
 #[must_use = "dropping a Promise ends its task without a value"]
 pub struct Promise<T> {

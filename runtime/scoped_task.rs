@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
 /// The handle of a task in a scope. Dropping it does nothing: the scope waits for the task, and a
-/// panic in it surfaces from [`scope`]. See [`Scope::spawn`] for an example.
+/// panic in it surfaces from [`scope`](crate::scope()). See [`Scope::spawn`](crate::Scope::spawn) for an example.
 pub struct ScopedTask<'scope, T> {
     claim: Option<Claim<T>>,
     scope: PhantomData<&'scope ()>,
@@ -102,7 +102,7 @@ impl<T> ScopedTask<'_, T> {
         TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
     }
 
-    /// The name it was given, if any, by [`Scope::spawn_with`]. Two loads; does not suspend.
+    /// The name it was given, if any, by [`Scope::spawn_with`](crate::Scope::spawn_with). Two loads; does not suspend.
     pub fn name(&self) -> Option<&str> {
         self.claim.as_ref().and_then(|claim| claim.record().name())
     }
