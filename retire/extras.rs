@@ -6,6 +6,7 @@
 
 use crate::retire::branch::Branch;
 use crate::retire::cause::Cause;
+use crate::shim::atomic::AtomicU32;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -24,6 +25,8 @@ pub(crate) struct Extras {
     pub(crate) locals: UnsafeCell<Locals>,
     /// Why the node was cancelled, if it was so itself, and for a reason that cannot be told from the rest.
     pub(crate) cause: OnceLock<Arc<Cause>>,
+    /// How many calls of the task were refused as it was cancelled. Written by whoever runs it.
+    pub(crate) refusals: AtomicU32,
 }
 
 impl Extras {
@@ -38,6 +41,7 @@ impl Extras {
             name,
             locals: UnsafeCell::new(locals),
             cause: OnceLock::new(),
+            refusals: AtomicU32::new(0),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::retire::outcome::{Failure, Payload, Unwound, no_stack};
 use crate::retire::stack::{StackExhausted, StackSizeError};
 use crate::runtime::builder::say;
 use crate::scheduler::cancel::cause_of;
+use crate::scheduler::unresponsive::count_refusal;
 use crate::scheduler::worker::Worker;
 use std::any::Any;
 use std::fmt;
@@ -52,12 +53,13 @@ impl Cancelled {
         if std::thread::panicking() {
             return Cancelled(Cause::unwinding());
         }
-        let node = Worker::current().map_or(std::ptr::null(), |worker| worker.node.get());
+        let Some(worker) = Worker::current() else { return Cancelled(Cause::shut_down()) };
         // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
-        Cancelled(match unsafe { node.as_ref() } {
-            Some(node) => cause_of(node),
-            None => Cause::shut_down(),
-        })
+        let Some(node) = (unsafe { worker.node.get().as_ref() }) else {
+            return Cancelled(Cause::shut_down());
+        };
+        count_refusal(worker);
+        Cancelled(cause_of(node))
     }
 
     /// Unwinds the calling task to its root, where it ends with [`JoinError::Unwound`]. For code deep down that

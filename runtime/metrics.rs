@@ -1,8 +1,11 @@
 //! What the workers count.
 
+use crate::runtime::task::TaskId;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Remote;
 use crate::shim::atomic::Ordering;
+use std::fmt::{self, Write as _};
+use std::panic::Location;
 
 /// What one worker has counted since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,6 +84,70 @@ pub struct Metrics {
     pub stacks: usize,
     /// The most stacks that ever existed at a time.
     pub stacks_high_water: usize,
+    /// Unfinished tasks that go on although they have been told many times that they are cancelled.
+    pub unresponsive: Vec<UnresponsiveTask>,
+}
+
+/// A task that goes on although it has been told a hundred times that it is cancelled: it calls waits or checkpoints in a
+/// loop, and ignores their error. Each such call gives way to others, so it does not hold its worker; it holds up its
+/// parent, and the end of its runtime, whose drop names it on stderr after 10 s.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// rt.block_on(|| {
+///     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+///     let stopped = stop.clone();
+///     let deaf = cygnet::task().name("deaf").spawn(move || {
+///         while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+///             let _ = cygnet::yield_now();
+///         }
+///     });
+///     cygnet::yield_now().unwrap();
+///     deaf.cancel("enough");
+///     (0..200).for_each(|_| cygnet::yield_now().unwrap());
+///     let metrics = cygnet::Handle::current().metrics();
+///     assert_eq!(metrics.unresponsive[0].name.as_deref(), Some("deaf"));
+///     stop.store(true, std::sync::atomic::Ordering::Relaxed);
+///     deaf.join().unwrap();
+/// });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnresponsiveTask {
+    /// Its identity.
+    pub id: TaskId,
+    /// The name it was given, if any.
+    pub name: Option<String>,
+    /// Where it was spawned.
+    pub spawned_at: &'static Location<'static>,
+    /// How often it has been told.
+    pub refusals: u32,
+}
+
+impl UnresponsiveTask {
+    fn all(shared: &Shared) -> Vec<UnresponsiveTask> {
+        let mut found = Vec::new();
+        shared.unresponsive.for_each(|task| {
+            found.push(UnresponsiveTask {
+                id: TaskId(task.id()),
+                name: task.name().map(str::to_owned),
+                spawned_at: task.spawned_at,
+                refusals: task.extras().map_or(0, |extras| extras.refusals.load(Ordering::Relaxed)),
+            });
+        });
+        found
+    }
+}
+
+impl fmt::Display for UnresponsiveTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("task ")?;
+        if let Some(name) = &self.name {
+            write!(f, "`{name}` ")?;
+        }
+        let UnresponsiveTask { id, spawned_at, refusals, .. } = self;
+        write!(f, "(id {id}, spawned at {spawned_at}), told {refusals} times")
+    }
 }
 
 impl Metrics {
@@ -91,6 +158,7 @@ impl Metrics {
             injected: shared.injected.load(Ordering::Relaxed),
             stacks: stacks.live,
             stacks_high_water: stacks.high_water,
+            unresponsive: UnresponsiveTask::all(shared),
         }
     }
 
@@ -112,6 +180,11 @@ impl Metrics {
     /// A sentence for those who wait for a runtime's end.
     pub(crate) fn unfinished(&self) -> String {
         let started: u64 = self.workers.iter().map(|w| w.coroutines).sum();
-        format!("{started} coroutines have been started and have not ended")
+        let mut sentence = format!("{started} coroutines have been started and have not ended");
+        for (n, task) in self.unresponsive.iter().enumerate() {
+            let before = if n == 0 { ". These go on although they are cancelled: " } else { "; " };
+            let _ = write!(sentence, "{before}{task}");
+        }
+        sentence
     }
 }

@@ -35,7 +35,7 @@ pub use handle::Handle;
 pub use hook::{CancelHook, HookGuard, on_cancel};
 pub use lease::{ScopeLease, lease};
 pub use local::TaskLocal;
-pub use metrics::{Metrics, WorkerMetrics};
+pub use metrics::{Metrics, UnresponsiveTask, WorkerMetrics};
 pub use promise::{Promise, promise};
 pub use scope::{Scope, Wait, scope, scope_with};
 pub use scoped_task::ScopedTask;

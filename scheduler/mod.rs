@@ -8,7 +8,7 @@
 //! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack |
 //! | queues | `front`, `forks`, `run_queue`, `inbox`; `item`: what lies in the public ones |
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
-//! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `cancel`, `hook`, `complete`; `scope` and `root`: the nodes that are not tasks |
+//! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `hook`, `complete`, `unresponsive`; `scope` and `root`: the nodes that are not tasks |
 //! | time | `timers`: the wheel of each worker, deadlines, and who watches for those who are busy |
 //! | no other task may run | `no_suspend`: sections that say so; `hold`: a wait in the middle of an unwinding, or in such a section |
 //! | nothing but descendants may run | `restrict` |
@@ -48,6 +48,7 @@ pub(crate) mod spawn;
 mod spread;
 pub(crate) mod thread;
 pub(crate) mod timers;
+pub(crate) mod unresponsive;
 mod verdict;
 pub(crate) mod wait;
 pub(crate) mod worker;

@@ -12,6 +12,7 @@ use crate::scheduler::no_suspend::no_suspend;
 use crate::scheduler::root::Root;
 use crate::scheduler::shortage::Shortage;
 use crate::scheduler::timers::Watch;
+use crate::scheduler::unresponsive::Unresponsive;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     /// Some worker cannot get a stack.
     pub(crate) pressure: AtomicBool,
     pub(crate) shortage: Shortage,
+    pub(crate) unresponsive: Unresponsive,
     /// Spawns from outside, for the numbers of workers' own see their counters.
     pub(crate) injected: AtomicU64,
     /// How often a held worker has given tasks away.
@@ -75,6 +77,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             pressure: AtomicBool::new(false),
             shortage: Shortage::new(config.workers),
+            unresponsive: Unresponsive::new(),
             injected: AtomicU64::new(0),
             given_away: AtomicU64::new(0),
             held: Mutex::new(()),
@@ -134,6 +137,7 @@ impl Shared {
 
     /// Sends the workers home. No task is left.
     pub(crate) fn stop(&self) {
+        self.unresponsive.clear();
         self.stopping.store(true, Ordering::SeqCst);
         for index in 0..self.workers() {
             self.idle.notify_worker(self, index);

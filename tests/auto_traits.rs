@@ -7,7 +7,7 @@ use cygnet::{
     ActorBody, ActorEnded, BuildError, Builder, CallError, CancelHandle, Cancelled, Handle,
     HookGuard, JoinError, Late, LocalTask, Metrics, NoStack, PanicReport, Promise, Reason, Runtime,
     Scope, ScopeLease, ScopedTask, SpawnError, Task, TaskActor, TaskBuilder, TaskError, TaskGroup,
-    TaskId, TaskLocal, Unparker, Wait, WorkerMetrics, YieldTo,
+    TaskId, TaskLocal, Unparker, UnresponsiveTask, Wait, WorkerMetrics, YieldTo,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -153,6 +153,7 @@ table! {
     "SpawnError<F>", SpawnError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "Metrics", Metrics: yes yes yes yes yes;
     "WorkerMetrics", WorkerMetrics: yes yes yes yes yes;
+    "UnresponsiveTask", UnresponsiveTask: yes yes yes yes yes;
     "coroutine::Builder", coroutine::Builder: yes yes yes yes yes;
     "coroutine::Coroutine<In, Out, Ret>", Coroutine<T, u8, u8>: no no yes no no;
     "coroutine::Coroutine<In, Out, Ret>", Coroutine<u8, T, u8>: no no yes no no;

@@ -9,6 +9,7 @@ mod ignoring;
 mod racing;
 mod random;
 mod tree;
+mod unresponsive;
 mod unwinding;
 
 use common::eventually;

@@ -1,0 +1,124 @@
+//! Tasks that take no notice: they give way, are named, and do no more harm than that.
+
+use crate::common::{self, rerun, runtime, with_each};
+use cygnet::{Task, checkpoint, park, sleep, spawn, task, yield_now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A task that calls `wait` until `stop`, and says when it has begun.
+struct Deaf {
+    task: Task<()>,
+    begun: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+}
+
+fn deaf(name: &str, wait: fn()) -> Deaf {
+    let [begun, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let (tell, stopped) = (begun.clone(), stop.clone());
+    let task = task().name(name).spawn(move || {
+        while !stopped.load(Ordering::Acquire) {
+            tell.store(true, Ordering::Release);
+            wait();
+        }
+    });
+    Deaf { task, begun, stop }
+}
+
+#[test]
+fn a_task_that_calls_waits_in_a_loop_gives_way_and_is_named() {
+    let waits: [(&str, fn()); 4] = [
+        ("parks", || drop(park())),
+        ("sleeps", || drop(sleep(Duration::from_secs(1000)))),
+        ("joins", || drop(spawn(|| ()).join())),
+        ("yields", || drop(yield_now())),
+    ];
+    for (name, wait) in waits {
+        with_each(|rt| {
+            rt.block_on(|| {
+                let Deaf { task, begun, stop } = deaf(name, wait);
+                common::give_way_until(|| begun.load(Ordering::Acquire));
+                task.cancel("enough");
+                // One worker suffices for all of this, so each of its waits lets the others run.
+                common::give_way_until(|| !rt.metrics().unresponsive.is_empty());
+                let named = &rt.metrics().unresponsive[0];
+                assert_eq!((named.id, named.name.as_deref()), (task.id(), Some(name)));
+                assert!(named.refusals >= 100);
+                assert!(named.spawned_at.file().ends_with("unresponsive.rs"));
+                assert!(named.to_string().contains(name), "{named}");
+                stop.store(true, Ordering::Release);
+                task.join().unwrap();
+                assert!(rt.metrics().unresponsive.is_empty(), "it has ended");
+            });
+        });
+    }
+}
+
+#[test]
+fn one_that_only_looks_is_named_too() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (give, given) = std::sync::mpsc::channel();
+            let task = spawn(move || {
+                give.send(cygnet::cancel_handle()).unwrap();
+                while checkpoint().is_ok() {}
+                for _ in 0..100 {
+                    assert!(checkpoint().is_err());
+                }
+                cygnet::Handle::current().metrics().unresponsive.len()
+            });
+            loop {
+                match given.try_recv() {
+                    Ok(handle) => break handle.cancel("enough"),
+                    Err(_) => yield_now().unwrap(),
+                }
+            }
+            assert_eq!(task.join().unwrap(), 1);
+        });
+    });
+}
+
+#[test]
+fn one_that_heeds_it_is_not() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            for _ in 0..20 {
+                let task = spawn(|| (0..50).filter(|_| park().is_err()).count());
+                yield_now().unwrap();
+                task.cancel("enough");
+                let _ = task.join();
+            }
+            assert!(rt.metrics().unresponsive.is_empty());
+        });
+    });
+}
+
+/// The drop of a runtime waits, and says for whom.
+#[test]
+fn the_end_of_the_runtime_names_it() {
+    const NAME: &str = "unresponsive::the_end_of_the_runtime_names_it";
+    if rerun::role().is_some() {
+        let rt = runtime(1);
+        let (give, given) = std::sync::mpsc::channel();
+        rt.spawn(move || {
+            let deaf = deaf("has its fingers in its ears", || drop(yield_now()));
+            common::give_way_until(|| deaf.begun.load(Ordering::Acquire));
+            deaf.task.detach();
+            give.send(deaf.stop).unwrap();
+        })
+        .detach();
+        let stop = given.recv().unwrap();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(10_500));
+            stop.store(true, Ordering::Release);
+        });
+        drop(rt);
+        return;
+    }
+    let output = rerun::rerun(NAME, "alone");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("waits for its tasks"), "{said}");
+    assert!(said.contains("go on although they are cancelled: task"), "{said}");
+    assert!(said.contains("`has its fingers in its ears` (id "), "{said}");
+}
