@@ -90,6 +90,11 @@ pub(crate) fn parks(rt: &Runtime) -> u64 {
     rt.metrics().workers.iter().map(|w| w.parks).sum()
 }
 
+/// What a panic carried, if there was one.
+pub(crate) fn payload_of(f: impl FnOnce()) -> Option<Box<dyn std::any::Any + Send>> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).err()
+}
+
 /// What a panic said.
 pub(crate) fn text(payload: &(dyn std::any::Any + Send)) -> &str {
     payload

@@ -1,0 +1,57 @@
+//! The contract of structured cancellation, sentence by sentence: docs/cancellation.md has the table.
+
+mod cancellation_contract;
+#[path = "../common/mod.rs"]
+mod common;
+mod completion_paths;
+mod ignore_cancellation;
+mod invariants;
+
+use std::sync::{Arc, Mutex};
+
+/// What has happened, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<&'static str>>>);
+
+impl Log {
+    fn add(&self, what: &'static str) {
+        self.0.lock().unwrap().push(what);
+    }
+
+    /// A value whose drop is entered.
+    fn on_drop(&self, what: &'static str) -> OnDrop {
+        OnDrop(self.clone(), what)
+    }
+
+    #[track_caller]
+    fn assert(&self, expected: &[&str]) {
+        assert_eq!(*self.0.lock().unwrap(), expected);
+    }
+}
+
+struct OnDrop(Log, &'static str);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.add(self.1);
+    }
+}
+
+/// In a task: lets the others run until something was sent.
+fn receive<T>(from: &std::sync::mpsc::Receiver<T>) -> T {
+    loop {
+        match from.try_recv() {
+            Ok(value) => return value,
+            Err(_) => cygnet::yield_now().unwrap(),
+        }
+    }
+}
+
+/// In a task: lets the others run until so many waits more than `before` have been waited for.
+fn give_way_until_parked(before: u64, more: u64) {
+    let parks = || {
+        let metrics = cygnet::Handle::current().metrics();
+        metrics.workers.iter().map(|worker| worker.parks).sum::<u64>()
+    };
+    common::give_way_until(|| parks() >= before + more);
+}
