@@ -268,8 +268,9 @@ impl Branch {
         Some(look(unsafe { &*list.node }))
     }
 
-    /// Takes all hooks out, of a node without children. Each is the caller's to run.
-    pub(crate) fn unhook_all(&self) -> Unhooked {
+    /// Takes all hooks out, of a node without children. Each is the caller's to run, and `told` of under the lock: once
+    /// it is out, its guard may be faster.
+    pub(crate) fn unhook_all(&self, mut told: impl FnMut(NonNull<Place>)) -> Unhooked {
         let mut list = self.lock();
         let mut taken: *const Place = ptr::null();
         let mut at = list.first;
@@ -281,6 +282,7 @@ impl Branch {
                 unsafe { list.remove(at) };
                 place.next.set(taken);
                 taken = at;
+                told(NonNull::new(at.cast_mut()).expect("a place"));
             }
             at = next;
         }

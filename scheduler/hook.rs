@@ -175,13 +175,16 @@ pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
 #[cold]
 #[inline(never)]
 pub(crate) fn unhook_all(node: &Node, branch: &Branch) {
-    for place in branch.unhook_all() {
-        // SAFETY: taken out just now, with the list's reference.
-        let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
+    let tell = |place: NonNull<Place>| {
         // A walk may be on its way here.
         if let Some(cause) = cause_if_cancelled(node) {
-            hook.fire(cause);
+            // SAFETY: kept by the list's reference, which is ours.
+            unsafe { place.cast::<Hook>().as_ref() }.fire(cause);
         }
+    };
+    for place in branch.unhook_all(tell) {
+        // SAFETY: taken out just now, with the list's reference.
+        let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
         hook.run();
     }
 }
