@@ -276,6 +276,76 @@ fn an_inner_deadline_is_seen_by_a_body_that_computes_below_an_outer_one() {
 }
 
 #[test]
+fn a_timeout_counts_below_a_task_that_ignores_an_earlier_one() {
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let late = timeout(100 * SHORT, || {
+                let begun = Arc::new(AtomicUsize::new(0));
+                let [sleeps, asks] = [false, true].map(|asks| {
+                    let begun = begun.clone();
+                    spawn(move || {
+                        let late = timeout(120 * SHORT, || {
+                            begun.fetch_add(1, Ordering::Relaxed);
+                            let slept = sleep(if asks { 110 * SHORT } else { LONG });
+                            while asks && !is_cancelled() {}
+                            slept.is_ok()
+                        });
+                        late.unwrap_err().into_inner()
+                    })
+                });
+                common::give_way_until(|| begun.load(Ordering::Relaxed) == 2);
+                ignore_cancellation(|| (sleeps.join().unwrap(), asks.join().unwrap())).unwrap()
+            });
+            assert_eq!(late.unwrap_err().into_inner(), (false, true));
+        });
+    });
+}
+
+#[test]
+fn a_timeout_that_was_ignored_when_an_inner_one_began_counts_when_that_is_over() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let start = Instant::now();
+            let late = timeout(8 * SHORT, || {
+                let child = ignore_cancellation(|| {
+                    let child = spawn(|| {
+                        timeout(LONG, || {
+                            sleep(SHORT).unwrap();
+                            while !is_cancelled() {}
+                        })
+                    });
+                    yield_now().unwrap();
+                    child
+                });
+                child.unwrap().join().is_err()
+            });
+            assert!(late.is_err());
+            assert!(start.elapsed() < LONG);
+        });
+    });
+}
+
+#[test]
+fn a_timeout_far_above_an_inner_one_that_comes_later_is_seen_by_a_body_that_computes() {
+    fn below(scopes: usize, f: &mut dyn FnMut()) {
+        if scopes == 0 { f() } else { scope(|_| below(scopes - 1, f)) }
+    }
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            for scopes in [0, 10, 30] {
+                let mut seen = false;
+                let late = timeout(SHORT, || {
+                    below(scopes, &mut || {
+                        seen = timeout(LONG, || while !is_cancelled() {}).is_ok();
+                    });
+                });
+                assert!(late.is_err() && seen, "{scopes} scopes between them");
+            }
+        });
+    });
+}
+
+#[test]
 fn a_timeout_of_no_time_or_in_the_past_calls_its_body_cancelled() {
     with_each(|rt| {
         rt.block_on(|| {
