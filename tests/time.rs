@@ -241,6 +241,36 @@ fn a_timeout_is_seen_to_while_its_own_worker_computes() {
     });
 }
 
+/// The worker that looks for work when the timer is set finds some that is long, and a third one is asleep.
+#[test]
+fn a_timer_that_is_set_while_somebody_searches_is_seen_to() {
+    with(&[3, 8], |rt| {
+        for _ in 0..scaled(20) {
+            // So that all of them rest.
+            std::thread::sleep(SHORT);
+            let told = rt.block_on(|| {
+                let over = Arc::new(AtomicBool::new(false));
+                let until = over.clone();
+                let other = spawn(move || {
+                    while !until.load(Ordering::Acquire) {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                });
+                let (tell, told) = std::sync::mpsc::channel::<()>();
+                let late = timeout(SHORT, || {
+                    let _hook = cygnet::on_cancel(move |_: cygnet::Cancelled| drop(tell));
+                    // Blocks the thread, and is told by nobody but the hook.
+                    told.recv_timeout(common::watchdog::patience() / 4)
+                });
+                over.store(true, Ordering::Release);
+                other.join().unwrap();
+                late.unwrap_err().into_inner()
+            });
+            assert_eq!(told, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
+        }
+    });
+}
+
 #[test]
 fn of_nested_deadlines_the_nearest_counts() {
     with_each(|rt| {

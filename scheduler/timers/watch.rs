@@ -104,8 +104,8 @@ impl Worker {
         self.remote.timers.rests.store(false, Ordering::Relaxed);
     }
 
-    /// The worker becomes busy, and has timers, or has watched those of others: somebody else has to, if anybody
-    /// rests.
+    /// The worker becomes busy, and has timers, or has watched those of others, or has searched: somebody else has to
+    /// see to them, if anybody rests.
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_watch_over(&self) {
@@ -115,7 +115,9 @@ impl Worker {
             shared.watch.end(self.remote.index);
             // What was set meanwhile by one who relied on us.
             fence(Ordering::SeqCst);
-            due = due.min(self.first_unattended());
+            if shared.idle.anyone_asleep() {
+                due = due.min(self.first_unattended());
+            }
         }
         if due < Tick(NEVER) {
             shared.watch.ensure(shared, due);
