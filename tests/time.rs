@@ -271,6 +271,24 @@ fn a_timer_that_is_set_while_somebody_searches_is_seen_to() {
     });
 }
 
+/// It looks for work every now and then, and less and less often.
+#[test]
+fn a_worker_that_runs_nothing_but_descendants_is_up_when_a_timer_is_due() {
+    with_each(|rt| {
+        let lateness = rt.block_on(|| {
+            cygnet::scope_with(cygnet::Wait::DescendantsOnly, |_| {
+                let sleeps = (0..20).map(|_| {
+                    let start = Instant::now();
+                    sleep(SHORT).unwrap();
+                    start.elapsed() - SHORT
+                });
+                sleeps.min().unwrap()
+            })
+        });
+        assert!(lateness < SHORT / 2, "the least late of many came {lateness:?} late");
+    });
+}
+
 #[test]
 fn of_nested_deadlines_the_nearest_counts() {
     with_each(|rt| {

@@ -5,6 +5,7 @@ use crate::scheduler::idle::Rest;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
+use crate::shim::time::Duration;
 
 /// Which worker watches the timers of those that are awake, and until when it rests at the most: a tick, with the
 /// worker's index in the lower bits; [`NOBODY`] if there is none.
@@ -72,6 +73,13 @@ impl Worker {
                 timers.fire(*present.get_or_insert_with(Tick::now));
             }
         }
+    }
+
+    /// How long it is until the next timer here, or on a worker that may be busy, is due. For one that rests without
+    /// being watched or watching, and looks every now and then: no longer than this.
+    pub(crate) fn time_to_next(&self) -> Option<Duration> {
+        let next = self.remote.timers.next().min(self.first_unattended());
+        (next < Tick(NEVER)).then(|| next.time_left())
     }
 
     /// How this worker rests, so that it is up when something is due: on itself, or, if it watches, elsewhere.
