@@ -290,6 +290,31 @@ fn a_worker_that_runs_nothing_but_descendants_is_up_when_a_timer_is_due() {
 }
 
 #[test]
+fn a_worker_that_is_held_sees_to_the_timers_of_one_that_is_busy() {
+    with(&[2], |rt| {
+        rt.block_on(|| {
+            let (begin, begun) = std::sync::mpsc::channel();
+            cygnet::no_suspend(|| {
+                scope(|s| {
+                    s.spawn(move || {
+                        begin.send(()).unwrap();
+                        let (tell, told) = std::sync::mpsc::channel::<()>();
+                        let late = timeout(SHORT, || {
+                            let _hook = cygnet::on_cancel(move |_: cygnet::Cancelled| drop(tell));
+                            told.recv_timeout(common::watchdog::patience() / 4)
+                        });
+                        let late = late.unwrap_err().into_inner();
+                        assert_eq!(late, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
+                    });
+                    // By the other worker.
+                    begun.recv().unwrap();
+                });
+            });
+        });
+    });
+}
+
+#[test]
 fn of_nested_deadlines_the_nearest_counts() {
     with_each(|rt| {
         rt.block_on(|| {
