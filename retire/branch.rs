@@ -291,8 +291,9 @@ impl Branch {
         Some(look(unsafe { &*list.node }))
     }
 
-    /// Takes all hooks out, of a node that ends. Each is the caller's to run.
-    pub(crate) fn unhook_all(&self) -> Unhooked {
+    /// Takes all hooks out, of a node that ends. Each is the caller's to run, and `told` of under the lock: once
+    /// it is out, its guard may be faster.
+    pub(crate) fn unhook_all(&self, mut told: impl FnMut(NonNull<Place>)) -> Unhooked {
         let mut list = self.lock();
         list.over = true;
         let mut taken: *const Place = ptr::null();
@@ -305,6 +306,7 @@ impl Branch {
                 unsafe { list.remove(at) };
                 place.next.set(taken);
                 taken = at;
+                told(NonNull::new(at.cast_mut()).expect("a place"));
             }
             at = next;
         }

@@ -4,7 +4,7 @@ use crate::retire::cause::{Cause, Reason};
 use crate::retire::outcome::{Failure, Payload, Unwound, no_stack};
 use crate::retire::stack::{StackExhausted, StackSizeError};
 use crate::runtime::builder::say;
-use crate::scheduler::cancel::cause_of;
+use crate::scheduler::cancel::{cause_of, is_cancelled};
 use crate::scheduler::unresponsive::count_refusal;
 use crate::scheduler::worker::Worker;
 use std::any::Any;
@@ -44,6 +44,16 @@ impl Cancelled {
     /// Of what a runtime that has ended does not take.
     pub(crate) fn by_the_end() -> Cancelled {
         Cancelled(Cause::shut_down())
+    }
+
+    /// Why the calling task is cancelled, if it is: what it passes on to a task that it can no longer wait for.
+    pub(crate) fn passed_on() -> Option<Arc<Cause>> {
+        if std::thread::panicking() {
+            return None;
+        }
+        // SAFETY: as in `here`.
+        let node = unsafe { Worker::current()?.node.get().as_ref() }?;
+        is_cancelled(node).then(|| cause_of(node))
     }
 
     /// For a call that was just refused, or cut short.

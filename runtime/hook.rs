@@ -13,7 +13,8 @@ use std::sync::Arc;
 ///
 /// Of the two one is called, once. By whoever cancels, takes the hook back, or ends the scope, on that thread, and in
 /// the name of no task: it may wake, cancel and drop whatever it likes, but neither wait nor spawn. A wait in it
-/// panics; a panic in it has been reported by the panic hook, and goes no further.
+/// panics, or, on a thread that is no worker's, blocks that; a panic in it has been reported by the panic hook, and goes
+/// no further. Two hooks that drop each other's guard on two threads at the same time wait for each other for ever.
 pub trait CancelHook: Send + 'static {
     /// The scope is cancelled. No lock is held.
     fn on_cancel(self: Box<Self>, cancelled: Cancelled);

@@ -102,11 +102,13 @@ pub struct Metrics {
 ///             let _ = cygnet::yield_now();
 ///         }
 ///     });
-///     cygnet::yield_now().unwrap();
+///     cygnet::yield_to(&deaf).unwrap();
 ///     deaf.cancel("enough");
-///     (0..200).for_each(|_| cygnet::yield_now().unwrap());
-///     let metrics = cygnet::Handle::current().metrics();
-///     assert_eq!(metrics.unresponsive[0].name.as_deref(), Some("deaf"));
+///     let unresponsive = || cygnet::Handle::current().metrics().unresponsive;
+///     while unresponsive().is_empty() {
+///         cygnet::yield_now().unwrap();
+///     }
+///     assert_eq!(unresponsive()[0].name.as_deref(), Some("deaf"));
 ///     stop.store(true, std::sync::atomic::Ordering::Relaxed);
 ///     deaf.join().unwrap();
 /// });

@@ -115,7 +115,7 @@ fn not_joined<T>(claim: Claim<T>) -> Result<T, JoinError> {
         claim.let_go(true);
         return Err(JoinError::OwnEnd);
     }
-    cancel(claim.record(), None);
+    cancel(claim.record(), Cancelled::passed_on());
     claim.let_go(true);
     assert_may_wait();
     Err(JoinError::Cancelled(Cancelled::here()))

@@ -130,7 +130,7 @@ where
 /// is not called in place by a join, and nobody steals it. If there is no stack for it, or the thread is unwinding,
 /// it is spawned as any other; if the scope is cancelled it never starts.
 ///
-/// Suspends; the caller is the next to go on after the child. Costs as [`spawn`] and two switches.
+/// Suspends; the caller is as a rule the next to go on after the child. Costs as [`spawn`] and two switches.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();

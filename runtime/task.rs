@@ -172,6 +172,9 @@ impl<T> Claim<T> {
             self.let_go(false);
             return Err(JoinError::OwnEnd);
         }
+        if let Some(cause) = Cancelled::passed_on() {
+            cancel(self.record(), Some(cause));
+        }
         self.abandon();
         assert_may_wait();
         Err(JoinError::Cancelled(Cancelled::here()))

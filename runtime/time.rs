@@ -85,6 +85,9 @@ fn sleep_to(moment: Option<Instant>) -> Result<(), Cancelled> {
 /// holds it. What `f` does about a wait that was cut short, and that says [`Reason::Deadline`](crate::Reason), is
 /// its own affair. What comes after the call is not cancelled.
 ///
+/// Somebody has to look at the clock: where every worker's thread is blocked, or computes and does not ask, nobody does,
+/// and what is to be told when the time is up (a task elsewhere, an [`on_cancel`](crate::on_cancel()) hook) is told later.
+///
 /// Deadlines are inherited: of those around a wait the nearest counts. A time of zero has passed before `f` begins,
 /// which is called all the same; one that no clock can tell the end of never passes. A task that computes sees
 /// that its time is up by [`checkpoint`](crate::checkpoint()) or [`is_cancelled`](crate::is_cancelled()), also if

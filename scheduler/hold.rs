@@ -50,6 +50,9 @@ use std::sync::PoisonError;
 
 /// How long a held worker rests while others starve.
 const FAMINE: Duration = Duration::from_millis(1);
+/// How long it rests if there are others, who may be busy and set timers: it is not among those who are woken to see to
+/// them, and may be the only one with nothing to do.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Holds the worker until `task`, which runs on it, is no longer parked.
 #[cold]
@@ -66,6 +69,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     loop {
         let starving = shared.pressure.load(Ordering::Relaxed);
         let given_away = shared.given_away.load(Ordering::Acquire);
+        worker.fire_overdue();
         worker.collect();
         if !me.wait.is_parked() {
             // The waker has queued us, or is about to.
@@ -79,7 +83,12 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
                 continue; // what was run was what it waited for
             }
         }
-        let rest = if starving { Rest::HeldFor(FAMINE) } else { Rest::Held };
+        let rest = match (starving, shared.workers()) {
+            (true, _) => Rest::HeldFor(FAMINE),
+            (false, 1) => Rest::Held,
+            (false, _) => Rest::HeldFor(LOOK),
+        };
+        let rest = worker.time_to_next().map_or(rest, |time| rest.at_most(time));
         shared.idle.rest(shared, worker.remote.index, rest, || {
             worker.has_ready_besides_queue()
                 || !worker.remote.front.is_empty()

@@ -189,17 +189,19 @@ pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
 #[inline(never)]
 pub(crate) fn unhook_all(node: &Node, extras: &Extras) {
     // A walk may be on its way here.
-    let cause = cause_if_cancelled(node);
-    if let Some(cause) = &cause {
+    if let Some(cause) = cause_if_cancelled(node) {
         // For one who comes later still.
-        let _ = extras.cause.set(std::sync::Arc::clone(cause));
+        let _ = extras.cause.set(cause);
     }
-    for place in extras.branch().unhook_all() {
+    let tell = |place: NonNull<Place>| {
+        if let Some(cause) = cause_if_cancelled(node) {
+            // SAFETY: kept by the list's reference, which is ours.
+            unsafe { place.cast::<Hook>().as_ref() }.fire(cause);
+        }
+    };
+    for place in extras.branch().unhook_all(tell) {
         // SAFETY: taken out just now, with the list's reference.
         let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
-        if let Some(cause) = &cause {
-            hook.fire(std::sync::Arc::clone(cause));
-        }
         hook.run();
     }
 }

@@ -356,6 +356,9 @@ impl Worker {
     /// What a restricted worker does when it has nothing: looks for kin elsewhere, or sleeps until there may
     /// be some. On the main coroutine, and not among the searchers.
     pub(crate) fn search_kin(&self) -> Option<Roused> {
+        if self.has_ready() {
+            return None; // a timer that was due a moment ago, and kin or not: `pick` knows
+        }
         let given_away = self.shared().given_away.load(Ordering::Acquire);
         // One that has been found and waits for a stack is enough.
         if self.dedicated.get().is_null() && self.look_for_kin() {
@@ -367,6 +370,7 @@ impl Worker {
         self.restrictions.sleep.set((time * 2).min(LONGEST));
         let rest =
             if self.restrictions.vain.take() { Rest::HeldFor(time) } else { Rest::SleepFor(time) };
+        let rest = self.time_to_next().map_or(rest, |time| rest.at_most(time));
         let shared = self.shared();
         self.counters().sleeps.add(1);
         let roused = shared.idle.rest(shared, self.remote.index, rest, || {

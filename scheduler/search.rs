@@ -247,6 +247,8 @@ impl Searcher {
             return;
         }
         let shared = worker.shared();
+        // Whoever has set a timer meanwhile has woken nobody, and left it to us.
+        worker.watches.set(true);
         shared.idle.stop_searching();
         if shared.idle.resting() == 0 {
             return;

@@ -255,6 +255,7 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
         return None;
     }
     worker.counters().sleeps.add(1);
+    let nap = worker.time_to_next().map_or(nap, |time| nap.min(time));
     let roused = shared.idle.rest(shared, me, Rest::Nap(nap), || {
         worker.has_ready()
             || shared.is_stopping()

@@ -168,7 +168,7 @@ pub(crate) struct Worker {
     /// When it did so last, and when it is up at the latest, in ticks.
     pub(crate) looked: Cell<u64>,
     pub(crate) up_at: Cell<u64>,
-    /// It watches the timers of others.
+    /// It watches the timers of others, or has been taken for one that soon looks at them.
     pub(crate) watches: Cell<bool>,
     /// Whose turn it is among those who come last.
     pub(crate) turn: Cell<u32>,

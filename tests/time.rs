@@ -241,6 +241,79 @@ fn a_timeout_is_seen_to_while_its_own_worker_computes() {
     });
 }
 
+/// The worker that looks for work when the timer is set finds some that is long, and a third one is asleep.
+#[test]
+fn a_timer_that_is_set_while_somebody_searches_is_seen_to() {
+    with(&[3, 8], |rt| {
+        for _ in 0..scaled(20) {
+            // So that all of them rest.
+            std::thread::sleep(SHORT);
+            let told = rt.block_on(|| {
+                let over = Arc::new(AtomicBool::new(false));
+                let until = over.clone();
+                let other = spawn(move || {
+                    while !until.load(Ordering::Acquire) {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                });
+                let (tell, told) = std::sync::mpsc::channel::<()>();
+                let late = timeout(SHORT, || {
+                    let _hook = cygnet::on_cancel(move |_: cygnet::Cancelled| drop(tell));
+                    // Blocks the thread, and is told by nobody but the hook.
+                    told.recv_timeout(common::watchdog::patience() / 4)
+                });
+                over.store(true, Ordering::Release);
+                other.join().unwrap();
+                late.unwrap_err().into_inner()
+            });
+            assert_eq!(told, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
+        }
+    });
+}
+
+/// It looks for work every now and then, and less and less often.
+#[test]
+fn a_worker_that_runs_nothing_but_descendants_is_up_when_a_timer_is_due() {
+    with_each(|rt| {
+        let lateness = rt.block_on(|| {
+            cygnet::scope_with(cygnet::Wait::DescendantsOnly, |_| {
+                let sleeps = (0..20).map(|_| {
+                    let start = Instant::now();
+                    sleep(SHORT).unwrap();
+                    start.elapsed() - SHORT
+                });
+                sleeps.min().unwrap()
+            })
+        });
+        assert!(lateness < SHORT / 2, "the least late of many came {lateness:?} late");
+    });
+}
+
+#[test]
+fn a_worker_that_is_held_sees_to_the_timers_of_one_that_is_busy() {
+    with(&[2], |rt| {
+        rt.block_on(|| {
+            let (begin, begun) = std::sync::mpsc::channel();
+            cygnet::no_suspend(|| {
+                scope(|s| {
+                    s.spawn(move || {
+                        begin.send(()).unwrap();
+                        let (tell, told) = std::sync::mpsc::channel::<()>();
+                        let late = timeout(SHORT, || {
+                            let _hook = cygnet::on_cancel(move |_: cygnet::Cancelled| drop(tell));
+                            told.recv_timeout(common::watchdog::patience() / 4)
+                        });
+                        let late = late.unwrap_err().into_inner();
+                        assert_eq!(late, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
+                    });
+                    // By the other worker.
+                    begun.recv().unwrap();
+                });
+            });
+        });
+    });
+}
+
 #[test]
 fn of_nested_deadlines_the_nearest_counts() {
     with_each(|rt| {
@@ -271,6 +344,76 @@ fn an_inner_deadline_is_seen_by_a_body_that_computes_below_an_outer_one() {
             let in_time =
                 timeout(LONG, || timeout(SHORT, || while checkpoint().is_ok() {}).is_err());
             assert!(in_time.unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_timeout_counts_below_a_task_that_ignores_an_earlier_one() {
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let late = timeout(100 * SHORT, || {
+                let begun = Arc::new(AtomicUsize::new(0));
+                let [sleeps, asks] = [false, true].map(|asks| {
+                    let begun = begun.clone();
+                    spawn(move || {
+                        let late = timeout(120 * SHORT, || {
+                            begun.fetch_add(1, Ordering::Relaxed);
+                            let slept = sleep(if asks { 110 * SHORT } else { LONG });
+                            while asks && !is_cancelled() {}
+                            slept.is_ok()
+                        });
+                        late.unwrap_err().into_inner()
+                    })
+                });
+                common::give_way_until(|| begun.load(Ordering::Relaxed) == 2);
+                ignore_cancellation(|| (sleeps.join().unwrap(), asks.join().unwrap())).unwrap()
+            });
+            assert_eq!(late.unwrap_err().into_inner(), (false, true));
+        });
+    });
+}
+
+#[test]
+fn a_timeout_that_was_ignored_when_an_inner_one_began_counts_when_that_is_over() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let start = Instant::now();
+            let late = timeout(8 * SHORT, || {
+                let child = ignore_cancellation(|| {
+                    let child = spawn(|| {
+                        timeout(LONG, || {
+                            sleep(SHORT).unwrap();
+                            while !is_cancelled() {}
+                        })
+                    });
+                    yield_now().unwrap();
+                    child
+                });
+                child.unwrap().join().is_err()
+            });
+            assert!(late.is_err());
+            assert!(start.elapsed() < LONG);
+        });
+    });
+}
+
+#[test]
+fn a_timeout_far_above_an_inner_one_that_comes_later_is_seen_by_a_body_that_computes() {
+    fn below(scopes: usize, f: &mut dyn FnMut()) {
+        if scopes == 0 { f() } else { scope(|_| below(scopes - 1, f)) }
+    }
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            for scopes in [0, 10, 30] {
+                let mut seen = false;
+                let late = timeout(SHORT, || {
+                    below(scopes, &mut || {
+                        seen = timeout(LONG, || while !is_cancelled() {}).is_ok();
+                    });
+                });
+                assert!(late.is_err() && seen, "{scopes} scopes between them");
+            }
         });
     });
 }

@@ -111,3 +111,63 @@ fn loom_a_hook_that_comes_with_the_cancel_is_called() {
         assert_eq!(live_atomics(), before, "something is left over");
     });
 }
+
+/// Keeps a guard, and drops it when it is called.
+struct Drops {
+    told: Stage<Calls>,
+    guard: Option<Hung>,
+}
+
+// SAFETY: as above.
+unsafe impl Send for Drops {}
+
+impl Body for Drops {
+    fn on_cancel(mut self: Box<Self>, _: Arc<Cause>) {
+        self.guard = None;
+        assert_eq!(self.told.call.write(), 0, "called twice");
+    }
+
+    fn on_cleanup(self: Box<Self>) {
+        panic!("its node was cancelled");
+    }
+}
+
+/// A task that is cancelled ends before the walk has come to its hooks, and those whose guards are dropped meanwhile,
+/// by a hook and by a stranger, are told of the cancel too.
+#[test]
+fn loom_what_the_end_of_a_cancelled_task_has_taken_out_is_told_of_the_cancel() {
+    explore(3, || {
+        let before = live_atomics();
+        let stage = || Stage::new(Calls { call: Baton::new() });
+        let (root, calls) = (Stage::new(Root::new(1)), [stage(), stage(), stage()]);
+        let task: NonNull<Record> = record_below(|| (), &raw const root.node);
+        // SAFETY: it has not ended.
+        let node = unsafe { &task.as_ref().node };
+        let hook = |told| Box::new(Drops { told, guard: None });
+        let guard = Sent(hang(node, hook(calls[0])));
+        // The last one that is hung is the first that is called, or the other way round.
+        let inner = Some(hang(node, hook(calls[1])));
+        hang(node, Box::new(Drops { told: calls[2], guard: inner })).keep();
+        node.word().cancel();
+        let dropper = spawn(move || {
+            let guard: Sent<Hung> = guard;
+            drop(guard.0);
+        });
+        unlink_node(node);
+        // SAFETY: it has ended, and a guard may be on its way to its branch.
+        unsafe {
+            assert!(task.as_ref().release(2));
+            end(task);
+        }
+        dropper.join().unwrap();
+        for calls in calls {
+            assert_eq!(calls.call.read(), 1, "times that a hook was told of the cancel");
+        }
+        // SAFETY: the threads have ended.
+        unsafe {
+            calls.iter().for_each(|calls| calls.end());
+            root.end();
+        }
+        assert_eq!(live_atomics(), before, "something is left over");
+    });
+}

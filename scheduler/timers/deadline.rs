@@ -10,33 +10,60 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 
 /// When the time of a scope is up. On the frame of the call that has opened it.
+///
+/// One below another that comes first needs no timer, if both are of the same task: that cannot begin to ignore the
+/// cancel of the outer scope before it has left the inner one. Another task may, at any time; so a limit relies on none
+/// but those of its own task ([`Limit::sure`]), and looks at all ([`Limit::outer`]).
 pub(crate) struct Limit {
     at: Tick,
     pub(crate) place: &'static Location<'static>,
     /// The timer, and the wheel where it was set.
     timer: OnceCell<(Timer, *const Timers)>,
-    /// Without a timer: an outer limit that comes first.
+    /// An outer limit, if this one knows of any that comes first; and when the first of all those is.
     outer: Cell<Option<NonNull<Limit>>>,
+    first: Cell<Tick>,
+    /// When its scope is cancelled at the latest, whatever other tasks do.
+    sure: Cell<Tick>,
+    /// There may be outer ones that it does not know of.
+    ignorant: Cell<bool>,
 }
 
 impl Limit {
     pub(crate) fn new(at: Tick, place: &'static Location<'static>) -> Limit {
-        Limit { at, place, timer: OnceCell::new(), outer: Cell::new(None) }
+        Limit {
+            at,
+            place,
+            timer: OnceCell::new(),
+            outer: Cell::new(None),
+            first: Cell::new(at),
+            sure: Cell::new(at),
+            ignorant: Cell::new(false),
+        }
     }
 
-    /// Sets the timer, unless an outer limit comes first in any case.
+    /// Sets the timer, unless an outer limit of the same task comes first in any case.
     ///
     /// # Safety
     /// The frame of the scope, and this, stay where they are until `end` has been called.
     pub(crate) unsafe fn begin(&self, worker: &Worker, scope: &ScopeFrame) {
         // SAFETY: the parent of a scope does not end before it.
-        let outer = limit_above(unsafe { &*scope.node.parent });
-        if let Above::Limit(outer) = outer
-            // SAFETY: that of a scope that has not ended.
-            && unsafe { outer.as_ref() }.first().at <= self.at
-        {
-            self.outer.set(Some(outer));
-            return;
+        match limit_above(unsafe { &*scope.node.parent }) {
+            Above::Limit { limit, of_the_task } => {
+                // SAFETY: that of a scope that has not ended.
+                let outer = unsafe { limit.as_ref() };
+                self.ignorant.set(outer.ignorant.get());
+                if outer.first.get() <= self.at {
+                    self.outer.set(Some(limit));
+                    self.first.set(outer.first.get());
+                }
+                if of_the_task && outer.sure.get() <= self.at {
+                    return self.sure.set(outer.sure.get());
+                }
+            }
+            // Another task does not ignore for ever.
+            Above::Ignored { of_the_task } => self.ignorant.set(!of_the_task),
+            Above::TooFar => self.ignorant.set(true),
+            Above::Nothing => {}
         }
         let action = Action::Cancel(NonNull::from(&scope.node));
         let timers: *const Timers = &worker.remote.timers;
@@ -45,14 +72,22 @@ impl Limit {
         unsafe { worker.set_timer(Pin::new_unchecked(timer)) };
     }
 
-    /// This one, or the outer one that comes first.
-    fn first(&self) -> &Limit {
-        let mut limit = self;
+    /// Fires what is overdue of this and the outer ones; whether there was any.
+    fn fire(&self, now: Tick) -> bool {
+        let mut any = false;
+        let mut next = (self.first.get() <= now).then_some(NonNull::from(self));
         // SAFETY: those of outer scopes end later.
-        while let Some(outer) = limit.outer.get().map(|outer| unsafe { outer.as_ref() }) {
-            limit = outer;
+        while let Some(limit) = next.map(|limit| unsafe { limit.as_ref() }) {
+            if limit.at <= now {
+                any = true;
+                if let Some((_, timers)) = limit.timer.get() {
+                    // SAFETY: as in `end`.
+                    unsafe { &**timers }.fire(now);
+                }
+            }
+            next = limit.outer.get();
         }
-        limit
+        any
     }
 
     /// Takes the timer out. Whether it had fired.
@@ -67,8 +102,16 @@ impl Limit {
 
 /// What a look for a limit has found.
 enum Above {
-    Limit(NonNull<Limit>),
+    /// The nearest, and whether its scope is one of the task where the look has begun.
+    Limit {
+        limit: NonNull<Limit>,
+        of_the_task: bool,
+    },
     Nothing,
+    /// What is further up is ignored at present.
+    Ignored {
+        of_the_task: bool,
+    },
     /// Nothing so near.
     TooFar,
 }
@@ -79,17 +122,24 @@ const LOOK: usize = 16;
 /// The limit of `node`, or of the nearest node above it that has one.
 fn limit_above(node: &Node) -> Above {
     let mut at = node;
+    let mut of_the_task = true;
     for _ in 0..LOOK {
-        // What is ignored, with all above, interrupts nobody.
-        if !at.is_timed() || at.word().is_ignoring() {
+        if !at.is_timed() {
             return Above::Nothing;
         }
-        if at.kind == NodeKind::Scope {
-            // SAFETY: a node of kind Scope is the start of its frame, which has not ended.
-            let frame = unsafe { &*ptr::from_ref(at).cast::<ScopeFrame>() };
-            if let Some(limit) = frame.limit {
-                return Above::Limit(limit);
+        // What is ignored, with all above, interrupts nobody.
+        if at.word().is_ignoring() {
+            return Above::Ignored { of_the_task };
+        }
+        match at.kind {
+            NodeKind::Scope => {
+                // SAFETY: a node of kind Scope is the start of its frame, which has not ended.
+                let frame = unsafe { &*ptr::from_ref(at).cast::<ScopeFrame>() };
+                if let Some(limit) = frame.limit {
+                    return Above::Limit { limit, of_the_task };
+                }
             }
+            _ => of_the_task = false,
         }
         // SAFETY: a root has no limit; others have a parent, which does not end before them.
         at = unsafe { &*at.parent };
@@ -104,28 +154,25 @@ fn limit_above(node: &Node) -> Above {
 pub(crate) fn fire_if_overdue(node: &Node) -> bool {
     let now = Tick::now();
     match limit_above(node) {
-        Above::Nothing => false,
-        Above::Limit(limit) => {
+        Above::Nothing | Above::Ignored { .. } => false,
+        Above::Limit { limit, .. } => {
             // SAFETY: that of a scope that has not ended.
-            let limit = unsafe { limit.as_ref() }.first();
-            if limit.at > now {
-                return false;
-            }
-            if let Some((_, timers)) = limit.timer.get() {
-                // SAFETY: as in `Limit::end`.
-                unsafe { &**timers }.fire(now);
-            }
-            true
+            let limit = unsafe { limit.as_ref() };
+            // Both: those that are overdue may be ignored.
+            limit.fire(now) | (limit.ignorant.get() && fire_all(now))
         }
-        Above::TooFar => {
-            let Some(worker) = Worker::current() else { return false };
-            let overdue = |timers: &&Timers| timers.next() <= now;
-            let mut any = false;
-            for timers in worker.shared().remotes().map(|remote| &remote.timers).filter(overdue) {
-                timers.fire(now);
-                any = true;
-            }
-            any
-        }
+        Above::TooFar => fire_all(now),
     }
+}
+
+/// Fires what is overdue on any worker; whether there was anything.
+fn fire_all(now: Tick) -> bool {
+    let Some(worker) = Worker::current() else { return false };
+    let overdue = |timers: &&Timers| timers.next() <= now;
+    let mut any = false;
+    for timers in worker.shared().remotes().map(|remote| &remote.timers).filter(overdue) {
+        timers.fire(now);
+        any = true;
+    }
+    any
 }

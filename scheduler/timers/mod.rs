@@ -32,7 +32,8 @@
 //! reads until when somebody watches ([`Watch`]), and who sleeps, and wakes one if that is too late. One who lies down
 //! is entered among those who sleep; *fences* (`Idle::rest`); reads the `next` of those who are awake, and plans
 //! anew if one of them is earlier than what is watched. One who has watched and goes on to something else says so;
-//! *fences*; reads them too, and wakes another one. Of each pair one sees the other.
+//! *fences*; reads them too, and wakes another one. Of each pair one sees the other. As long as somebody searches nobody
+//! is woken: a searcher is relied on like one who watches.
 
 mod deadline;
 mod watch;

@@ -5,6 +5,7 @@ use crate::scheduler::idle::Rest;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
+use crate::shim::time::Duration;
 
 /// Which worker watches the timers of those that are awake, and until when it rests at the most: a tick, with the
 /// worker's index in the lower bits; [`NOBODY`] if there is none.
@@ -74,6 +75,13 @@ impl Worker {
         }
     }
 
+    /// How long it is until the next timer here, or on a worker that may be busy, is due. For one that rests without
+    /// being watched or watching, and looks every now and then: no longer than this.
+    pub(crate) fn time_to_next(&self) -> Option<Duration> {
+        let next = self.remote.timers.next().min(self.first_unattended());
+        (next < Tick(NEVER)).then(|| next.time_left())
+    }
+
     /// How this worker rests, so that it is up when something is due: on itself, or, if it watches, elsewhere.
     pub(crate) fn plan_rest(&self, rest: Rest) -> Rest {
         let timers = &self.remote.timers;
@@ -104,8 +112,8 @@ impl Worker {
         self.remote.timers.rests.store(false, Ordering::Relaxed);
     }
 
-    /// The worker becomes busy, and has timers, or has watched those of others: somebody else has to, if anybody
-    /// rests.
+    /// The worker becomes busy, and has timers, or has watched those of others, or has searched: somebody else has to
+    /// see to them, if anybody rests.
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_watch_over(&self) {
@@ -115,7 +123,9 @@ impl Worker {
             shared.watch.end(self.remote.index);
             // What was set meanwhile by one who relied on us.
             fence(Ordering::SeqCst);
-            due = due.min(self.first_unattended());
+            if shared.idle.anyone_asleep() {
+                due = due.min(self.first_unattended());
+            }
         }
         if due < Tick(NEVER) {
             shared.watch.ensure(shared, due);

@@ -59,13 +59,16 @@ pub(super) struct Wheel {
     /// All that was due at this tick or before has been taken out.
     now: u64,
     len: usize,
+    /// The level in which `advance` has stopped half-way, if it has. What is left there is due, though what came out
+    /// of that very slot may lie in a lower level by now.
+    stopped: usize,
     levels: [Level; LEVELS],
 }
 
 impl Wheel {
     pub(super) fn new() -> Wheel {
         let level = || Level { occupied: 0, slots: [ptr::null(); SLOTS] };
-        Wheel { now: 0, len: 0, levels: std::array::from_fn(|_| level()) }
+        Wheel { now: 0, len: 0, stopped: 0, levels: std::array::from_fn(|_| level()) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -135,10 +138,13 @@ impl Wheel {
 
     /// The first slot with anything in it: its level, its number, and the tick at which it begins.
     fn first(&self) -> Option<(usize, usize, u64)> {
+        let digit_at = |level: usize| (self.now >> (level as u32 * BITS)) as usize % SLOTS;
+        // The slot of the present is empty, but where `advance` has stopped.
+        let is_left = self.levels[self.stopped].occupied >> digit_at(self.stopped) & 1 == 1;
         // A lower level ends before the next slot of a higher one begins.
-        let (level, row) = self.levels.iter().enumerate().find(|(_, row)| row.occupied != 0)?;
-        let shift = level as u32 * BITS;
-        let digit = (self.now >> shift) as usize % SLOTS;
+        let lowest = || self.levels.iter().position(|row| row.occupied != 0);
+        let level = if is_left { self.stopped } else { lowest()? };
+        let (shift, digit, row) = (level as u32 * BITS, digit_at(level), &self.levels[level]);
         // Those after the slot of the present, which is empty unless `advance` has stopped there; then, in the last
         // level alone, those before it.
         let ahead = row.occupied.rotate_right(digit as u32).trailing_zeros() as usize;
@@ -198,6 +204,7 @@ impl Wheel {
         let row = &mut self.levels[level];
         row.slots[slot] = first.as_ptr();
         row.occupied |= 1 << slot;
+        self.stopped = level;
     }
 }
 
@@ -255,6 +262,22 @@ mod tests {
         assert_eq!((wheel.len(), wheel.next()), (0, None));
     }
 
+    /// Those that were due in a slot of a higher level, and for which there was no time, come before those of the same
+    /// slot that have gone down to a lower level meanwhile.
+    #[test]
+    fn what_was_left_of_a_higher_level_is_not_forgotten_for_what_has_gone_down() {
+        for level in 1..LEVELS as u32 {
+            let at = 1u64 << (level * BITS);
+            let due: Vec<_> = (0..10).map(|_| Entry::new(at)).collect();
+            let later = Entry::new(at + at / 2);
+            let mut wheel = Wheel::new();
+            due.iter().for_each(|entry| insert(&mut wheel, entry));
+            insert(&mut wheel, &later);
+            assert_eq!(advance(&mut wheel, at).len(), 10, "of level {level}");
+            assert_eq!(advance(&mut wheel, at * 2), [at + at / 2]);
+        }
+    }
+
     #[derive(Clone, Debug)]
     enum Step {
         Insert(u64),
@@ -263,7 +286,16 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let distance = || prop_oneof![0..200u64, 0..10_000u64, 0..1u64 << 40, Just(u64::MAX / 2)];
+        let distance = || {
+            prop_oneof![
+                0..200u64,
+                Just(64),
+                Just(4096),
+                0..10_000u64,
+                0..1u64 << 40,
+                Just(u64::MAX / 2)
+            ]
+        };
         let step = prop_oneof![
             4 => distance().prop_map(Step::Insert),
             2 => (0..100usize).prop_map(Step::Remove),

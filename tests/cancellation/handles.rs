@@ -50,6 +50,48 @@ fn the_first_of_several_reasons_counts() {
     });
 }
 
+/// It is in nobody's list, and could be taken for one whose handle was dropped.
+#[test]
+fn a_task_whose_joiner_is_cancelled_is_told_why() {
+    crate::common::with(&[2, 3, 8], |rt| {
+        for scoped in [false, true] {
+            let parks = crate::common::parks(rt);
+            let (inside, is_inside) = channel();
+            let (tell, told) = channel();
+            let (ask, asked) = channel();
+            let task = rt.spawn(move || {
+                let body = move || {
+                    inside.send(()).unwrap();
+                    asked.recv().unwrap();
+                    tell.send(cygnet::checkpoint().unwrap_err()).unwrap();
+                };
+                // Somebody else has it.
+                let joined = |is_finished: &dyn Fn() -> bool| {
+                    is_inside.recv().unwrap();
+                    assert!(!is_finished());
+                };
+                if scoped {
+                    cygnet::scope(|s| {
+                        let child = s.spawn(body);
+                        joined(&|| child.is_finished());
+                        assert!(child.join().is_err());
+                        ask.send(()).unwrap();
+                    });
+                } else {
+                    let child = cygnet::spawn(body);
+                    joined(&|| child.is_finished());
+                    assert!(child.join().is_err());
+                    ask.send(()).unwrap();
+                }
+            });
+            until_parked(rt, parks, 1);
+            task.cancel("enough");
+            task.join().unwrap();
+            assert_eq!(*told.recv().unwrap().reason(), Reason::from("enough"), "scoped: {scoped}");
+        }
+    });
+}
+
 #[test]
 fn a_later_end_of_the_runtime_does_not_replace_the_reason_of_a_task_that_had_never_waited() {
     within(|| {

@@ -111,12 +111,12 @@ fn contract_4_a_cancel_may_come_from_anywhere() {
                 0 => handle.cancel("from a plain thread"),
                 1 => other.block_on(|| handle.cancel("from a task of another runtime")),
                 2 => rt.block_on(|| handle.cancel("from a task of its own")),
-                _ => drop(rt.block_on(|| {
+                _ => rt.block_on(|| {
                     scope(|s| {
                         on_cancel(move |_: Cancelled| handle.cancel("from a hook")).keep();
                         s.cancel("the hook's");
                     })
-                })),
+                }),
             }
             assert!(task.join().unwrap().starts_with("from a "));
         }

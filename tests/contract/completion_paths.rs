@@ -15,8 +15,8 @@ fn normal_1_the_body_returns_or_panics_and_the_result_is_published() {
     with_each(|rt| {
         rt.block_on(|| {
             assert_eq!(spawn(|| 7).join().unwrap(), 7);
-            let panics = spawn(|| std::panic::resume_unwind(Box::new("boom")));
-            let payload = panics.join().map(|()| ()).unwrap_err().into_panic().unwrap();
+            let panics = spawn(|| -> u8 { std::panic::resume_unwind(Box::new("boom")) });
+            let payload = panics.join().unwrap_err().into_panic().unwrap();
             assert_eq!(payload.downcast_ref(), Some(&"boom"));
         });
     });
