@@ -55,3 +55,27 @@ fn give_way_until_parked(before: u64, more: u64) {
     };
     common::give_way_until(|| parks() >= before + more);
 }
+
+/// The document and the tests name each other.
+#[test]
+fn the_document_names_all_of_them_and_no_other() {
+    let sources = [
+        include_str!("completion_paths.rs"),
+        include_str!("ignore_cancellation.rs"),
+        include_str!("cancellation_contract.rs"),
+        include_str!("invariants.rs"),
+    ];
+    let mut tests = std::collections::BTreeSet::new();
+    for source in sources {
+        let after = source.split("#[test]\nfn ").skip(1);
+        tests.extend(after.map(|rest| rest.split('(').next().unwrap()));
+    }
+    let document = include_str!("../../docs/cancellation.md");
+    let (tables, _) = document.split_once("## What is ours alone").unwrap();
+    let rows = tables.lines().filter(|line| line.starts_with("| ") && line.contains("| `"));
+    let named = rows.map(|row| row.split("| `").nth(1).unwrap().split('`').next().unwrap());
+    let named: Vec<_> = named.collect();
+    assert_eq!(named.iter().copied().collect::<std::collections::BTreeSet<_>>(), tests);
+    assert_eq!(named.len(), tests.len(), "a test is named twice");
+    assert!(tests.len() >= 30);
+}

@@ -4,4 +4,5 @@
 mod common;
 mod foreign;
 mod leases;
+mod orders;
 mod promises;
