@@ -12,9 +12,10 @@ use crate::runtime::lease::spawn_from_anywhere;
 use crate::runtime::several::TaskError;
 use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
 use crate::runtime::task::{Claim, Task};
-use crate::scheduler::cancel::{cancel_node, cause_of, is_cancelled};
+use crate::scheduler::cancel::{cancel_node, cause_of, is_cancelled, link};
 use crate::scheduler::external::{OnCancel, Outside};
 use crate::scheduler::no_suspend::assert_may_wait;
+use crate::scheduler::worker::Worker;
 use std::convert::Infallible;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe, catch_unwind};
@@ -279,6 +280,34 @@ impl<E: Send + 'static> TaskGroup<E> {
         TaskGroup { fails_fast: true, ..self }
     }
 
+    /// A group below this one, from anywhere: this one ends after it, and a cancel of this one reaches it.
+    ///
+    /// Does not suspend. Costs as [`TaskGroup::new`].
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let server = cygnet::TaskGroup::detached(&rt.handle()).unwrap();
+    /// let connection: cygnet::TaskGroup = server.child();
+    /// connection.spawn(|| assert!(cygnet::park().is_err()));
+    /// server.cancel("the server stops");
+    /// drop(connection.join());
+    /// server.join().unwrap();
+    /// ```
+    #[track_caller]
+    pub fn child<C: Send + 'static>(&self) -> TaskGroup<C> {
+        let terms = outside_terms(Location::caller(), Traits::default(), None);
+        let shared = self.node.shared();
+        let parent: *const Node = &raw const self.task.record().node;
+        let here = Worker::current().filter(|worker| std::ptr::eq(worker.shared.get(), shared));
+        // SAFETY: held open.
+        TaskGroup::of(unsafe {
+            match here {
+                Some(worker) => worker.spawn_external(parent, terms, OnCancel::Wait),
+                None => shared.spawn_external_below(parent, terms, OnCancel::Wait),
+            }
+        })
+    }
+
     /// Spawns a member, from anywhere. A task of the group's runtime that calls this hands its task-locals down.
     ///
     /// Does not suspend. Costs as [`spawn`](crate::spawn()) in a task of the same runtime, and two locked instructions; as
@@ -386,8 +415,13 @@ impl<E: Send + 'static> TaskGroup<E> {
         self.task.cancel(reason);
     }
 
-    /// A handle that does so from anywhere, and may outlive the group. Costs a locked instruction. Does not suspend.
+    /// A handle that does so from anywhere, and may outlive the group; it says when a cancel from above has come. Costs two
+    /// locks, and a locked instruction for each further one. Does not suspend.
     pub fn cancel_handle(&self) -> CancelHandle {
+        let node = &self.task.record().node;
+        if !node.is_linked() {
+            link(node);
+        }
         self.task.cancel_handle()
     }
 

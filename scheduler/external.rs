@@ -212,13 +212,41 @@ impl Shared {
         terms: Terms,
         on_cancel: OnCancel,
     ) -> (NonNull<Record>, Outside<T>) {
-        let memory = record_pool::allocate(layout_of_external::<T>());
         // SAFETY: the root, which is open by the admission.
-        let birth = unsafe { birth(&raw const self.root.node, fetch_ids(1), external(terms)) };
+        unsafe { self.spawn_external_counted(&raw const self.root.node, terms, on_cancel) }
+    }
+
+    /// Makes an external child of a node of this runtime, from any thread.
+    ///
+    /// # Safety
+    /// The caller holds the node open.
+    pub(crate) unsafe fn spawn_external_below<T>(
+        &self,
+        parent: *const Node,
+        terms: Terms,
+        on_cancel: OnCancel,
+    ) -> (NonNull<Record>, Outside<T>) {
+        // SAFETY: open.
+        unsafe { &*parent }.add_child_from_outside();
+        // SAFETY: passed on.
+        unsafe { self.spawn_external_counted(parent, terms, on_cancel) }
+    }
+
+    /// # Safety
+    /// As for `spawn_external_below`; the child has been counted.
+    unsafe fn spawn_external_counted<T>(
+        &self,
+        parent: *const Node,
+        terms: Terms,
+        on_cancel: OnCancel,
+    ) -> (NonNull<Record>, Outside<T>) {
+        let memory = record_pool::allocate(layout_of_external::<T>());
+        // SAFETY: passed on.
+        let birth = unsafe { birth(parent, fetch_ids(1), external(terms)) };
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new_external::<T>(memory, birth) };
         self.injected.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: made above; the root is open by the admission.
+        // SAFETY: made above; the parent is open.
         (record, unsafe { publish(self, record, on_cancel) })
     }
 }

@@ -81,6 +81,12 @@ pub const ITEMS: Size = Size(1_000_000, 10_000);
 pub const ITEM_NANOS: u64 = 20;
 /// The shortest of the uneven leaves in us; the longest is the eighth.
 pub const UNEVEN: Size = Size(10_000, 100);
+/// Nodes of a tree that is cancelled.
+pub const CANCELLED_TREE: Size = Size(10_000, 100);
+/// See [`CANCELLED_TREE`].
+pub const CANCELLED_FOREST: Size = Size(100_000, 1_000);
+/// Siblings of a scope.
+pub const SIBLINGS: Size = Size(1_000, 10);
 /// Uneven leaves.
 pub const UNEVEN_LEAVES: u64 = 8;
 /// Tasks that wait once and then compute, and for how long.
@@ -90,6 +96,10 @@ pub const WAITER_WORK: Duration = Duration::from_micros(100);
 
 const ONE_TIME: &[Part] = &[Part { key: TIME, label: "" }];
 const DELAYS: &[Part] = &[Part { key: "p50", label: "p50" }, Part { key: "p99", label: "p99" }];
+/// How long the asking took, of a node.
+pub const ASKED: &str = "asked";
+const CANCELLED: &[Part] =
+    &[Part { key: TIME, label: "cancelled" }, Part { key: ASKED, label: "asked" }];
 const ONE: &[usize] = &[1];
 const TWO: &[usize] = &[2];
 const BOTH: &[usize] = &[1, 2];
@@ -133,6 +143,10 @@ pub const CASES: &[Case] = &[
         parts: &[Part { key: "bytes", label: "" }],
         ..timed("parked-memory", "100,000 waiting tasks (may: 10,000; threads: 1,000), everything counted: a task", ONE)
     },
+    timed("ask", "whether a handle is cancelled (serial: a load of an atomic word)", ONE),
+    timed("scope", "a scope is opened and closed while 1,000 siblings live (tokio: a child token)", ONE),
+    Case { parts: CANCELLED, ..timed("cancel-10k", "a tree of 10,000 groups, ten below each, is cancelled, and each is asked (tokio: tokens): a node", ONE) },
+    Case { parts: CANCELLED, ..timed("cancel-100k", "the same of 100,000", ONE) },
     timed("join-empty", "a fork of two closures that do nothing", BOTH),
     timed("fib", "fib(35), a fork in each call, no cut-off", BOTH).resulting(9_227_465, 610),
     timed("queens", "12 queens, all ways; a fork for each candidate of a row but one", AND_MANY).resulting(14_200, 40),

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::cases::ITEM_NANOS;
+use super::cases::{ASKED, ITEM_NANOS};
 use super::kernels::data::item;
 use crate::clock::cpu_time;
 use crate::figures::cases::{CPU, TIME, Values};
 use crate::figures::harness::{Delays, Plan, repeat};
-use crate::figures::memory;
 use crate::figures::work::Work;
+use crate::figures::{memory, tree};
 
 /// What a measurement is told.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +109,16 @@ pub fn shared_out(
     let mut measured = repeated(setting, operation);
     measured.values.values_mut().for_each(|value| *value /= things as f64);
     measured
+}
+
+/// Measures trees of so many nodes that are cancelled: how long that takes, and to ask each of them afterwards.
+pub fn cancelled_nodes(
+    setting: &Setting,
+    count: usize,
+    cancelled: impl FnMut(usize) -> (Duration, Duration),
+) -> Measured {
+    let (time, asked) = tree::of_a_node(&setting.plan, count, cancelled);
+    Measured::of([(TIME, time), (ASKED, asked)])
 }
 
 /// Measures work that has a result, which must be the same each time.

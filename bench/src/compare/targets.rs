@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::cases::ASKED;
 use super::page::{Page, Row};
 use crate::figures::cases::{CPU, TIME};
 use crate::figures::stats;
@@ -109,6 +110,12 @@ pub const TARGETS: &[Target] = &[
     peer("yield-1000", 1, Beside::Best(&["may"]), 0.2),
     peer("ping-pong", 1, TOKIO, 0.5),
     peer("ping-pong", 2, TOKIO, 0.5),
+    overhead("ask", 2.0),
+    peer("scope", 1, TOKIO, 0.5),
+    peer("cancel-10k", 1, TOKIO, 0.25),
+    peer("cancel-100k", 1, TOKIO, 0.25),
+    Target { key: ASKED, ..peer("cancel-10k", 1, TOKIO, 1.0) },
+    Target { key: ASKED, ..peer("cancel-100k", 1, TOKIO, 1.0) },
     peer("wait-once", 1, TOKIO, 1.1),
     peer("wait-once", 2, TOKIO, 1.1),
     Target { key: CPU, ..peer("control-loop", 2, Beside::AnyPeer, 1.0) },

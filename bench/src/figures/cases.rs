@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::floor::{Floor, Floors};
 use super::harness::{Cost, Delays, Plan, repeat, sample};
 use super::work::Work;
-use super::{balance, memory, ops};
+use super::{balance, memory, ops, tree};
 use crate::clock::cpu_time;
 
 /// The values of a case by their keys: nanoseconds for an operation, bytes for a task.
@@ -141,6 +141,16 @@ pub const CASES: &[Case] = &[
     timed("balance-at-once-1", |p| balance(p, 1, balance::woken_at_once)),
     timed("balance-at-once-2", |p| balance(p, 2, balance::woken_at_once)),
     timed("first-start", |p| Ok(first_start(p))),
+    timed("load", |p| inside(p, 1, tree::loads)),
+    timed("asked-by-a-handle", |p| inside(p, 1, tree::asks_of_a_handle)),
+    timed("asked", |p| inside(p, 1, tree::asks)),
+    timed("scope", |p| inside(p, 1, |n| tree::scopes(n, 0))),
+    timed("scope-among-siblings", |p| inside(p, 1, |n| tree::scopes(n, 1000))),
+    timed("timeout", |p| inside(p, 1, tree::timeouts)),
+    timed("timer-1000000", |p| Ok(timer_beside_sleepers(p))),
+    timed("sleepers-1000000", |p| Ok(sleepers(p))),
+    timed("cancelled-tree", |p| Ok(cancelled_tree(p, tree::cancelled_tree))),
+    timed("cancelled-tree-handles", |p| Ok(cancelled_tree(p, tree::cancelled_tree_with_handles))),
     sized("memory-parked-100000", |p| memory::parked(p.size(100_000, 10_000))),
     sized("memory-parked-1000000", |p| memory::parked(p.size(1_000_000, 20_000))),
     sized("memory-deep-100000", |p| memory::deep(p.size(100_000, 10_000))),
@@ -266,6 +276,37 @@ fn first_start(plan: &Plan) -> Values {
         super::stats::median(&each)
     };
     Values::from([("fresh".to_owned(), median(&fresh)), ("warm".to_owned(), median(&warm))])
+}
+
+/// A timeout beside a million sleepers, with its timer and without.
+fn timer_beside_sleepers(plan: &Plan) -> Values {
+    let count = plan.size(1_000_000, 20_000);
+    let (with, without) = ops::runtime(1).block_on(|| {
+        tree::beside_sleepers(count, || {
+            let with = repeat(plan, tree::timeouts);
+            (with, repeat(plan, tree::timeouts_without_a_timer))
+        })
+    });
+    Values::from([
+        (TIME.to_owned(), with.wall),
+        (CPU.to_owned(), with.cpu),
+        ("timer".to_owned(), with.wall - without.wall),
+    ])
+}
+
+/// A million tasks that sleep once, on stacks that were never used and again.
+fn sleepers(plan: &Plan) -> Values {
+    let count = plan.size(1_000_000, 20_000);
+    let (fresh, warm) =
+        ops::runtime(1).block_on(|| (tree::cpu_of_sleepers(count), tree::cpu_of_sleepers(count)));
+    Values::from([("fresh".to_owned(), fresh), (CPU.to_owned(), warm)])
+}
+
+/// A node of a tree of 100,000.
+fn cancelled_tree(plan: &Plan, cancelled: fn(usize) -> (Duration, Duration)) -> Values {
+    let count = plan.size(100_000, 1_000);
+    let (time, asked) = ops::runtime(1).block_on(|| tree::of_a_node(plan, count, cancelled));
+    Values::from([(TIME.to_owned(), time), ("asked".to_owned(), asked)])
 }
 
 fn total(times: &[Duration]) -> Duration {

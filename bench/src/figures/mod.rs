@@ -1,6 +1,7 @@
 //! The figures: what the library's calls cost, each beside its floor and its target.
 //!
 //! * [`ops`]: the calls themselves, in loops; the criterion benches run the same.
+//! * [`tree`]: cancellation and time, likewise.
 //! * [`balance`], [`work`]: tasks that wait and then compute for a known time.
 //! * [`floor`]: what the machine charges for the least that such calls can consist of.
 //! * [`harness`]: warm-up, repetition, medians, within one process.
@@ -24,6 +25,7 @@ pub mod report;
 pub mod rounds;
 pub mod rows;
 pub mod stats;
+pub mod tree;
 pub mod verdict;
 pub mod work;
 

@@ -98,7 +98,7 @@ const fn ratio(
     Row { name, source, unit: Unit::Ratio, floor: None, target }
 }
 
-use Floor::{Call, Handoff, Page, Rmw, Threads};
+use Floor::{Call, Handoff, Load, Page, Rmw, Threads};
 
 /// One page of stack, and the page-table entries of its 64 KiB (eight bytes for each 4 KiB).
 const PARKED: u32 = 4096 + 128;
@@ -169,6 +169,18 @@ pub const ROWS: &[Row] = &[
     time("runtime of 2 workers, built and dropped", "runtime", TIME, Threads, Target::time(60_000.0)),
     time("first start and park, fresh page", "first-start", "fresh", Page, Target::time(2500.0)),
     time("first start and park, warm stack", "first-start", "warm", Page, STATED),
+    time("is_cancelled of a handle", "asked-by-a-handle", TIME, Load, STATED),
+    ratio("is_cancelled of a handle to a load", "asked-by-a-handle", "load", Target::ratio(2.0)),
+    time("is_cancelled of the calling task", "asked", TIME, Load, Target::time(4.0)),
+    time("scope opened and closed", "scope", TIME, Rmw, STATED),
+    ratio("scope among 1,000 siblings to alone", "scope-among-siblings", "scope", Target::ratio(1.1)),
+    time("timeout around nothing", "timeout", TIME, Rmw, Target::time(150.0)),
+    time("timer set and taken back, 1,000,000 pending", "timer-1000000", "timer", Rmw, Target::time(100.0)),
+    time("sleeper of 1,000,000, CPU, fresh stacks", "sleepers-1000000", "fresh", Page, Target::time(3500.0)),
+    time("sleeper of 1,000,000, CPU, warm stacks", "sleepers-1000000", CPU, Page, STATED),
+    time("cancel of 100,000 groups, a node", "cancelled-tree", TIME, Rmw, STATED),
+    time("the same, each asked afterwards", "cancelled-tree", "asked", Rmw, STATED),
+    time("cancel of 100,000 groups with handles, a node", "cancelled-tree-handles", TIME, Rmw, STATED),
 ];
 
 /// The pages of a stack that was 32 KiB deep, and their page-table entries.
@@ -233,6 +245,12 @@ mod tests {
             ("queued task, 1,000,000", Target::bytes(160.0)),
             ("runtime of 2 workers, built and dropped", Target::time(60e3)),
             ("first start and park, fresh page", Target::time(2.5e3)),
+            ("is_cancelled of a handle to a load", Target::ratio(2.0)),
+            ("is_cancelled of the calling task", Target::time(4.0)),
+            ("scope among 1,000 siblings to alone", Target::ratio(1.1)),
+            ("timeout around nothing", Target::time(150.0)),
+            ("timer set and taken back, 1,000,000 pending", Target::time(100.0)),
+            ("sleeper of 1,000,000, CPU, fresh stacks", Target::time(3.5e3)),
         ];
         let with_target = ROWS.iter().filter(|row| row.target != STATED);
         let with_target: Vec<_> = with_target.map(|row| (row.name, row.target)).collect();

@@ -12,11 +12,11 @@ use crate::compare::kernels::Fork;
 use crate::compare::kernels::data::{item, numbers};
 use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::measure::{
-    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, control_loop,
-    delays, repeated, shared_out, timed,
+    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, Size,
+    cancelled_nodes, control_loop, delays, repeated, shared_out, timed,
 };
 use crate::figures::work::Work;
-use crate::figures::{balance, memory, ops};
+use crate::figures::{balance, memory, ops, tree};
 
 /// What it runs.
 pub const TABLE: Table = with_forks!(Cygnet, inside;
@@ -40,6 +40,13 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
     ("parked-memory", |s| {
         Ok(Measured { values: memory::parked(s.size(cases::PARKED))?, checksum: None })
     }),
+    ("ask", |s| looped(s, tree::asks_of_a_handle)),
+    ("scope", |s| {
+        let siblings = s.size(cases::SIBLINGS);
+        looped(s, |n| tree::scopes(n, siblings))
+    }),
+    ("cancel-10k", |s| cancelled(s, cases::CANCELLED_TREE)),
+    ("cancel-100k", |s| cancelled(s, cases::CANCELLED_FOREST)),
     ("wait-once", wait_once),
     ("sum", sum),
     ("items", items),
@@ -119,6 +126,11 @@ fn spawn_join_parked(n: u64) -> Duration {
         }
         began.elapsed()
     })
+}
+
+fn cancelled(setting: &Setting, size: Size) -> anyhow::Result<Measured> {
+    let count = setting.size(size);
+    inside(setting, |setting, ()| cancelled_nodes(setting, count, tree::cancelled_tree))
 }
 
 fn batch(setting: &Setting) -> anyhow::Result<Measured> {

@@ -8,12 +8,14 @@ use crate::compare::kernels::data::{item, numbers};
 use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::kernels::{Fork, Serial};
 use crate::compare::measure::{ControlJob, Measured, Setting, control_loop, repeated, timed};
+use crate::figures::tree;
 use std::hint::black_box;
 
 /// What it runs.
 pub const TABLE: Table = with_forks!(Serial, plainly;
     ("sum", sum),
     ("items", items),
+    ("ask", |s| Ok(repeated(s, tree::loads))),
     ("wait-once", computing),
     ("control-loop", |s| control_loop(s, ControlJob::run)),
 );

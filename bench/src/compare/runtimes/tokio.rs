@@ -2,17 +2,28 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
+use tokio_util::sync::CancellationToken;
 
 use super::Table;
 use super::futures::{Executor, with_tasks};
-use crate::compare::measure::{ControlJob, Measured, Setting, control_loop, repeated};
+use crate::compare::cases;
+use crate::compare::measure::{
+    ControlJob, Measured, Setting, cancelled_nodes, control_loop, repeated,
+};
 
 /// What it runs: tasks. It has no forks.
 pub const TABLE: Table = with_tasks!(build;
     ("block-on", block_on),
+    ("ask", |s| Ok(repeated(s, asks))),
+    ("scope", |s| {
+        let siblings = s.size(cases::SIBLINGS);
+        Ok(repeated(s, |n| child_tokens(n, siblings)))
+    }),
+    ("cancel-10k", |s| Ok(cancelled_nodes(s, s.size(cases::CANCELLED_TREE), cancelled_tree))),
+    ("cancel-100k", |s| Ok(cancelled_nodes(s, s.size(cases::CANCELLED_FOREST), cancelled_tree))),
     ("control-loop", |s| {
         let Tokio(runtime) = build(s)?;
         control_loop(s, |job: ControlJob| drop(runtime.spawn(async { job.run() })))
@@ -45,6 +56,44 @@ impl Executor for Tokio {
     fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
         self.0.block_on(self.0.spawn(task)).expect("no task panics")
     }
+}
+
+fn asks(n: u64) -> Duration {
+    let token = CancellationToken::new();
+    let began = Instant::now();
+    for _ in 0..n {
+        black_box(black_box(&token).is_cancelled());
+    }
+    began.elapsed()
+}
+
+fn child_tokens(n: u64, siblings: usize) -> Duration {
+    let parent = CancellationToken::new();
+    let _siblings: Vec<_> = (0..siblings).map(|_| parent.child_token()).collect();
+    let began = Instant::now();
+    for _ in 0..n {
+        black_box(parent.child_token());
+    }
+    began.elapsed()
+}
+
+/// As that of cygnet's groups.
+fn cancelled_tree(count: usize) -> (Duration, Duration) {
+    const FAN: usize = 10;
+    let mut tokens = vec![CancellationToken::new()];
+    let mut parent = 0;
+    while tokens.len() < count {
+        let below = FAN.min(count - tokens.len());
+        for _ in 0..below {
+            tokens.push(tokens[parent].child_token());
+        }
+        parent += 1;
+    }
+    let began = Instant::now();
+    tokens[0].cancel();
+    let between = Instant::now();
+    assert!(tokens.iter().all(CancellationToken::is_cancelled));
+    (between - began, between.elapsed())
 }
 
 fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
