@@ -36,34 +36,49 @@ enum Rest {
 /// Puts a task whose PARKED bit the caller has cleared back to work, at its home.
 pub(crate) fn resume(record: *const Record) {
     let record = NonNull::new(record.cast_mut()).expect("a waiter is not null");
-    resume_all(record, record);
+    let home = home_of(record);
+    match Worker::current() {
+        Some(worker) if ptr::eq(worker, home) => worker.make_ready(record),
+        worker => deliver(worker, home, record, record),
+    }
 }
 
 /// The same of several that have one home, linked to each other, each to the one that comes before it.
 pub(crate) fn resume_all(last: NonNull<Record>, first: NonNull<Record>) {
-    // SAFETY: a task that waits has not ended.
-    let place = unsafe { first.as_ref() }.place.load(Ordering::Relaxed);
-    // SAFETY: the coroutine of a waiting task is alive, and stays where it is until it is queued.
-    let home = unsafe { (*ptr::with_exposed_provenance::<Strand>(place)).worker.get() };
-    // SAFETY: a worker lives as long as one of its tasks has not ended.
-    let home = unsafe { &*home };
+    let home = home_of(first);
     match Worker::current() {
         Some(worker) if ptr::eq(worker, home) => worker.make_all_ready(last, first),
-        Some(worker) if worker.shared.get() == home.shared.get() => {
-            send(worker.shared(), home, last, first)
-        }
-        _ => {
-            let shared = home.shared.get();
-            // Once they are in the inbox the tasks may run, end, and their runtime with them; hold on to what the
-            // rest of the call uses.
-            // SAFETY: the pointer came from an Arc that the worker's thread holds.
-            let shared = unsafe {
-                Arc::increment_strong_count(shared);
-                Arc::from_raw(shared)
-            };
-            send(&shared, home, last, first);
-        }
+        worker => deliver(worker, home, last, first),
     }
+}
+
+/// The worker where a task that waits has its coroutine.
+#[inline(always)]
+fn home_of<'a>(record: NonNull<Record>) -> &'a Worker {
+    // SAFETY: a task that waits has not ended.
+    let place = unsafe { record.as_ref() }.place.load(Ordering::Relaxed);
+    // SAFETY: the coroutine of a waiting task is alive, and stays where it is until it is queued; a worker lives
+    // as long as one of its tasks has not ended.
+    unsafe { &*(*ptr::with_exposed_provenance::<Strand>(place)).worker.get() }
+}
+
+/// Sends tasks to a home that is not the present worker.
+#[inline(never)]
+fn deliver(worker: Option<&Worker>, home: &Worker, last: NonNull<Record>, first: NonNull<Record>) {
+    let shared = home.shared.get();
+    if let Some(worker) = worker
+        && ptr::eq(worker.shared.get(), shared)
+    {
+        return send(worker.shared(), home, last, first);
+    }
+    // Once they are in the inbox the tasks may run, end, and their runtime with them; hold on to what the
+    // rest of the call uses.
+    // SAFETY: the pointer came from an Arc that the worker's thread holds.
+    let shared = unsafe {
+        Arc::increment_strong_count(shared);
+        Arc::from_raw(shared)
+    };
+    send(&shared, home, last, first);
 }
 
 fn send(shared: &Shared, home: &Worker, last: NonNull<Record>, first: NonNull<Record>) {
