@@ -308,6 +308,36 @@ mod models {
     use super::*;
     use crate::shim::{Arc, thread};
 
+    /// An external task: whoever clears PARKED has it to itself, the one that settles it or a cancel; also if the
+    /// cancel comes when it is about to be published.
+    #[test]
+    fn loom_an_external_task_is_settled_or_cut() {
+        use crate::shim::atomic::{AtomicBool, Ordering};
+        use crate::shim::load_in_total_order;
+        loom::model(|| {
+            let shared = Arc::new((WaitWord::new(), AtomicBool::new(false)));
+            let canceller = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    // The mark of its node.
+                    shared.1.swap(true, Ordering::SeqCst);
+                    shared.0.cut()
+                })
+            };
+            let (word, mark) = &*shared;
+            assert_eq!(word.publish(WaitKind::Grant), Publish::Parked);
+            let by_publisher = load_in_total_order(mark) && word.cut();
+            let settler = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || shared.0.is_parked() && shared.0.grant())
+            };
+            let settled = settler.join().unwrap();
+            let cut = canceller.join().unwrap();
+            let winners = [by_publisher, settled, cut].into_iter().filter(|won| *won).count();
+            assert_eq!(winners, 1, "by the publisher {by_publisher}, settled {settled}, cut {cut}");
+        });
+    }
+
     /// Exactly one party wakes a shielded waiter whose wait is cut at any moment.
     #[test]
     fn loom_a_cut_and_a_shield_wake_once() {
