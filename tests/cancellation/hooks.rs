@@ -1,35 +1,14 @@
 //! Hooks: one of their two calls is made, once.
 
-use crate::common::{give_way_until, scaled_in_debug, with, with_each, with_each_and_many};
+use crate::common::{Calls, give_way_until, scaled_in_debug, with, with_each, with_each_and_many};
 use cygnet::{
-    CancelHook, Cancelled, HookGuard, Reason, cancel_handle, checkpoint, ignore_cancellation,
-    on_cancel, park, scope, sleep, spawn, timeout,
+    Cancelled, HookGuard, Reason, cancel_handle, checkpoint, ignore_cancellation, on_cancel, park,
+    scope, sleep, spawn, timeout,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
-
-/// Counts its calls.
-#[derive(Clone, Default)]
-struct Calls(Arc<(AtomicUsize, AtomicUsize)>);
-
-impl Calls {
-    /// How often a cancel was told, and how often the end without one.
-    fn get(&self) -> (usize, usize) {
-        (self.0.0.load(Ordering::Acquire), self.0.1.load(Ordering::Acquire))
-    }
-}
-
-impl CancelHook for Calls {
-    fn on_cancel(self: Box<Self>, _: Cancelled) {
-        self.0.0.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn on_cleanup(self: Box<Self>) {
-        self.0.1.fetch_add(1, Ordering::AcqRel);
-    }
-}
 
 #[test]
 fn a_hook_is_told_of_the_cancel_with_its_reason_and_once() {

@@ -3,12 +3,14 @@
 
 #![allow(dead_code, unused_imports)] // no file of tests uses all of it
 
+pub(crate) mod calls;
 pub(crate) mod drops;
 pub(crate) mod proc;
 pub(crate) mod random;
 pub(crate) mod rerun;
 pub(crate) mod watchdog;
 
+pub(crate) use calls::Calls;
 pub(crate) use drops::Drops;
 pub(crate) use random::Random;
 pub(crate) use watchdog::{within, within_seconds};

@@ -1,12 +1,11 @@
 //! Promises: something outside completes a child.
 
 use crate::common::{
-    self, Drops, eventually, give_way_until, runtime, scaled_in_debug, with_each,
+    self, Calls, Drops, eventually, give_way_until, runtime, scaled_in_debug, with_each,
     with_each_and_many,
 };
 use cygnet::{
-    CancelHook, Cancelled, JoinError, Promise, Reason, park, promise, scope, spawn, timeout,
-    yield_now,
+    Cancelled, JoinError, Promise, Reason, park, promise, scope, spawn, timeout, yield_now,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -159,26 +158,6 @@ fn the_end_of_the_runtime_ends_it() {
             assert_eq!(calls.load(Ordering::Relaxed), 1);
             assert_eq!(promise.complete(7), Err(7));
         });
-    }
-}
-
-/// Counts its calls: cancelled, cleaned up.
-#[derive(Clone, Default)]
-struct Calls(Arc<(AtomicUsize, AtomicUsize)>);
-
-impl Calls {
-    fn get(&self) -> (usize, usize) {
-        (self.0.0.load(Ordering::Acquire), self.0.1.load(Ordering::Acquire))
-    }
-}
-
-impl CancelHook for Calls {
-    fn on_cancel(self: Box<Self>, _: Cancelled) {
-        self.0.0.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn on_cleanup(self: Box<Self>) {
-        self.0.1.fetch_add(1, Ordering::AcqRel);
     }
 }
 
