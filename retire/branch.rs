@@ -39,8 +39,8 @@
 //! its way there, or a handle keeps it, it is left to whoever of them is last, which the branch's own lock
 //! decides. Of a handle the same lock keeps the node from ending while it is used ([`Branch::with_node`]).
 //!
-//! **Hooks** hang in the list of their node, between its children. A walk takes them out, or who takes one back, or
-//! whoever ends the node, under the lock: so one of them has it, and runs it when the lock is free.
+//! **Hooks** hang in the list of their node, between its children, until who takes one back, or whoever ends the node,
+//! takes it out under the lock. A walk tells of those that it finds there, and leaves them.
 //!
 //! The walk is a loop: branches that are still to be visited are linked to each other, so a tree of any depth
 //! takes neither stack nor memory. It gives the lock back after each [`BATCH`] children, leaving a mark in the
@@ -453,11 +453,11 @@ pub(crate) fn unlink(node: &Node) {
 pub(crate) enum Reached<'a> {
     /// A node that is newly cancelled in effect.
     Node(&'a Node),
-    /// A hook, which was taken out of its list and is the caller's to run.
+    /// A hook, which stays in its list: whoever ends the node may be faster than the caller.
     Hook(NonNull<Place>),
 }
 
-/// Carries a cancel to all linked nodes below one, and takes the hooks that hang on them. `reached` is called for
+/// Carries a cancel to all linked nodes below one, and to the hooks that hang on them. `reached` is called for
 /// each of them under a lock; `rest` from time to time and at the end without one.
 ///
 /// # Safety
@@ -516,9 +516,7 @@ unsafe fn visit(
         let this = at;
         at = place.next.get();
         left -= 1;
-        if place.hangs.replace(false) {
-            // SAFETY: it is in this list.
-            unsafe { list.remove(this) };
+        if place.hangs.get() {
             reached(Reached::Hook(NonNull::from(place)));
             continue;
         }

@@ -349,7 +349,7 @@ impl Woken {
             Reached::Hook(place) => {
                 // SAFETY: said above.
                 let cause = cause_at(unsafe { &*origin });
-                // SAFETY: taken out of its list just now.
+                // SAFETY: the list has a reference, and the walk its lock.
                 self.hooks.borrow_mut().push(unsafe { Fired::new(place, cause) });
             }
         }

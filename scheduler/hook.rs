@@ -8,15 +8,15 @@
 //!    +-------- taken out of that of another, by its guard or as it ends -----> on_cleanup runs -+
 //! ```
 //!
-//! A hook hangs in the list of its node, out of which a walk takes it, or whoever ends the node, or its guard, under
-//! the lock of the list: so its memory is used by none who comes too late. Who then takes the *body*, under the
-//! hook's own lock, runs it: once. The guard may be faster than a walk that has several hooks to run one after the
-//! other.
+//! A hook hangs in the list of its node, out of which its guard takes it, or whoever ends the node. A walk that comes to
+//! it there, under the lock of the list, makes a reference of its own. Who takes the *body*, under the hook's own lock,
+//! runs it: once. The guard and the end of the node may be faster than a walk that has several hooks to run one after
+//! the other; so none is left to be run when its node has ended.
 //!
 //! **Which call it is, the mark of the node decides**, and not who is the one to make it: a task that was cut out of
 //! its wait may drop its guards before the walk has come to them, or the canceller has called what it has taken.
 //!
-//! Two hold a reference: the list, which hands its own to whoever takes the hook out, and the guard. The guard has a
+//! References are held by the list, which hands its own to whoever takes the hook out, by walks, and by the guard. The guard has a
 //! handle to the branch besides, so it finds the lock also after the node's end. A guard that finds the hook running
 //! waits for its end, unless it is that hook that drops it. No lock is held while a hook runs.
 
@@ -117,15 +117,19 @@ impl Hook {
     }
 }
 
-/// A hook that was taken by a cancel, with its list's reference.
+/// A hook that a cancel has come to.
 pub(crate) struct Fired(Arc<Hook>);
 
 impl Fired {
     /// # Safety
-    /// The place is that of a hook, and the caller has just taken it out of its list.
+    /// The place is that of a hook, with a reference that is the caller's, or its list's, whose lock the caller has.
     pub(crate) unsafe fn new(place: NonNull<Place>, cause: std::sync::Arc<Cause>) -> Fired {
-        // SAFETY: the list's reference, which is the caller's now.
-        let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
+        let hook: *const Hook = place.as_ptr().cast();
+        // SAFETY: alive by that reference.
+        let hook = unsafe {
+            Arc::increment_strong_count(hook);
+            Arc::from_raw(hook)
+        };
         hook.fire(cause);
         Fired(hook)
     }
@@ -179,8 +183,10 @@ pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
         // SAFETY: as above.
         Hang::Over => unsafe { (*extras).cause.get().cloned() }.unwrap_or_else(Cause::unknown),
     };
-    // SAFETY: it was not put into the list.
-    unsafe { Fired::new(place, cause) }.run();
+    hook.fire(cause);
+    hook.run();
+    // SAFETY: it was not put into the list, whose reference this is.
+    drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
     Hung { hook, branch: None, kept: false }
 }
 
