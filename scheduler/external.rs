@@ -12,7 +12,8 @@
 //! or a cancel, which cuts the wait of one that allows that. Whoever clears PARKED has the record to itself until it
 //! is queued: the one stores the outcome and queues it, the other queues it without. The worker that takes it out finds
 //! the outcome, or a cancelled task that never starts. So the end of the task, and with it that of its parent, is always
-//! scheduled, and never happens inside the call that has settled it.
+//! scheduled, and never happens inside the call that has settled it. Once started it is a task as any other, and may
+//! wait again: destructors run in its name, those of its task-locals and of a value that nobody takes.
 //!
 //! As long as it is not settled it is an unfinished child: the nodes above it are open, and the runtime does not end.
 //! Once it is queued all of that may be gone.
@@ -21,8 +22,7 @@ use crate::retire::cell::{layout_of_external, settle};
 use crate::retire::outcome::{Failure, Outcome};
 use crate::retire::record::{Origin, Phase, Record, Traits};
 use crate::retire::record_pool;
-use crate::retire::tree::Node;
-use crate::retire::wait::WaitKind;
+use crate::retire::tree::{NOBODY, Node};
 use crate::scheduler::cancel::{cause_of, link};
 use crate::scheduler::complete::release;
 use crate::scheduler::hook::{Body, Hung, hang_on};
@@ -86,11 +86,10 @@ impl<T> Outside<T> {
         queue(self.record);
     }
 
-    /// Takes the task out of its wait; false if somebody has done so before.
+    /// Takes the task out of its wait before the start; false if somebody has done so before.
     fn take(&self) -> bool {
         // SAFETY: our reference.
-        let wait = &unsafe { self.record.as_ref() }.wait;
-        wait.is_parked() && wait.grant()
+        unsafe { self.record.as_ref() }.wait.take_from_outside()
     }
 
     /// What the workers of the task's runtime share.
@@ -131,7 +130,12 @@ pub(crate) fn hang(task: &Record, body: Box<dyn Body>) -> Hung {
     unsafe { hang_on(&task.node, body) }
 }
 
-/// Queues an external task whose PARKED bit the caller has cleared.
+/// Whether a task whose wait was cut short is an external one that has not started, to be [queued](queue).
+pub(crate) fn is_outside(task: &Record) -> bool {
+    task.traits.origin == Origin::External && task.node.home() == NOBODY
+}
+
+/// Queues an external task that has not started, and whose PARKED bit the caller has cleared.
 pub(crate) fn queue(record: NonNull<Record>) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
@@ -170,7 +174,7 @@ unsafe fn publish<T>(shared: &Shared, record: NonNull<Record>, on_cancel: OnCanc
         link(&task.node);
     }
     let ends = on_cancel == OnCancel::End;
-    task.wait.publish(if ends { WaitKind::Grant } else { WaitKind::Structured });
+    task.wait.publish_outside(ends);
     // As every wait: a cancel has found it parked, or is seen here.
     if ends && task.node.word().is_cancelled_in_total_order() && task.wait.cut() {
         queue(record);
