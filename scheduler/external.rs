@@ -140,21 +140,20 @@ pub(crate) fn queue(record: NonNull<Record>) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
     let shared: *const Shared = ptr::with_exposed_provenance(task.place.load(Ordering::Relaxed));
-    task.set_phase(Phase::Ready);
-    let item = Item::fresh(record);
-    match Worker::current() {
-        Some(worker) if ptr::eq(worker.shared.get(), shared) => worker.shared().offer(item),
-        _ => {
-            // As in `resume_all`: the runtime may end before the rest of the call.
-            // SAFETY: the pointer came from an Arc that the workers' threads hold, and they do not end before
-            // the task does.
-            let shared = unsafe {
-                Arc::increment_strong_count(shared);
-                Arc::from_raw(shared)
-            };
-            shared.offer(item);
+    // As in `resume_all`: the runtime may end before the rest of the call. It may do so as soon as the task is ready,
+    // which a joiner sees before it is in the queue.
+    let here = Worker::current().is_some_and(|worker| ptr::eq(worker.shared.get(), shared));
+    let _kept = (!here).then(|| {
+        // SAFETY: the pointer came from an Arc that the workers' threads hold, and they do not end before
+        // the task does, which is in our hand.
+        unsafe {
+            Arc::increment_strong_count(shared);
+            Arc::from_raw(shared)
         }
-    }
+    });
+    task.set_phase(Phase::Ready);
+    // SAFETY: kept above, or by the thread that we are on.
+    unsafe { &*shared }.offer(Item::fresh(record));
 }
 
 /// Lets a new external task wait, and makes the right to settle it.

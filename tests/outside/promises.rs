@@ -429,3 +429,21 @@ fn a_late_completion_leaves_a_task_alone_that_waits_in_a_destructor() {
         assert_eq!(over.load(Ordering::Acquire), 1);
     });
 }
+
+#[test]
+fn a_runtime_ends_while_a_completion_is_under_way() {
+    for _ in 0..scaled_in_debug(200) {
+        let rt = runtime(1);
+        let (give, given) = channel::<Promise<u8>>();
+        let thread = std::thread::spawn(move || given.recv().unwrap().complete(7));
+        rt.block_on(move || {
+            let (promise, answer) = promise();
+            give.send(promise).unwrap();
+            // As soon as it is ready it is started here, maybe before the call has put it into a queue.
+            while cygnet::yield_to(&answer) == Ok(cygnet::YieldTo::Parked) {}
+            assert_eq!(answer.join().unwrap(), 7);
+        });
+        drop(rt);
+        thread.join().unwrap().unwrap();
+    }
+}
