@@ -28,7 +28,7 @@ use crate::scheduler::complete::release;
 use crate::scheduler::hook::{Body, Hung, hang_on};
 use crate::scheduler::item::Item;
 use crate::scheduler::shared::Shared;
-use crate::scheduler::spawn::{Terms, birth};
+use crate::scheduler::spawn::{Terms, birth, fit};
 use crate::scheduler::worker::{Worker, fetch_ids};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
@@ -182,7 +182,7 @@ unsafe fn publish<T>(shared: &Shared, record: NonNull<Record>, on_cancel: OnCanc
 }
 
 fn external(terms: Terms) -> Terms {
-    Terms { traits: Traits { origin: Origin::External, ..Traits::default() }, ..terms }
+    Terms { traits: Traits { origin: Origin::External, ..terms.traits }, ..terms }
 }
 
 impl Worker {
@@ -193,9 +193,11 @@ impl Worker {
     pub(crate) unsafe fn spawn_external<T>(
         &self,
         parent: *const Node,
-        terms: Terms,
+        mut terms: Terms,
         on_cancel: OnCancel,
     ) -> (NonNull<Record>, Outside<T>) {
+        // An outcome that nobody takes is dropped there.
+        fit::<(), T>(&mut terms, self.class);
         let memory = self.records.take(const { layout_of_external::<T>() });
         // SAFETY: passed on.
         let birth = unsafe { birth(parent, self.next_id(), external(terms)) };
@@ -212,9 +214,10 @@ impl Shared {
     /// Makes an external child of the root, from any thread. The caller has been admitted.
     pub(crate) fn spawn_external_root<T>(
         &self,
-        terms: Terms,
+        mut terms: Terms,
         on_cancel: OnCancel,
     ) -> (NonNull<Record>, Outside<T>) {
+        fit::<(), T>(&mut terms, self.config.stack_class);
         let memory = record_pool::allocate(layout_of_external::<T>());
         // SAFETY: the root, which is open by the admission.
         let birth = unsafe { birth(&raw const self.root.node, fetch_ids(1), external(terms)) };

@@ -447,3 +447,17 @@ fn a_runtime_ends_while_a_completion_is_under_way() {
         thread.join().unwrap().unwrap();
     }
 }
+
+#[test]
+fn a_large_value_that_nobody_takes_does_not_overflow_a_stack() {
+    with_each(|rt| {
+        let (give, given) = channel();
+        let task = rt.spawn(move || {
+            let (promise, answer) = promise();
+            answer.detach();
+            give.send(promise).unwrap();
+        });
+        assert!(given.recv().unwrap().complete([7u8; 100_000]).is_ok());
+        task.join().unwrap();
+    });
+}
