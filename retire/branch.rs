@@ -104,10 +104,10 @@ impl Place {
 
 /// What became of a hook that was to be hung on a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Hang {
+pub(crate) enum Hang<C> {
     Hung,
     /// The node is cancelled already.
-    Cancelled,
+    Cancelled(C),
     /// The node has ended.
     Over,
 }
@@ -239,12 +239,18 @@ impl Branch {
         }
     }
 
-    /// Hangs a hook on the node of this branch, and gives a handle with it.
+    /// Hangs a hook on the node of this branch, and gives a handle with it. Of a node that is cancelled, `told` is asked
+    /// why under the lock: it may end right after that.
     ///
     /// # Safety
     /// The hook is in no list, and is kept until it has been taken out. The node is that of this branch, is
     /// linked, and has not ended, or its end is told by `unhook_all`.
-    pub(crate) unsafe fn hang(&self, node: &Node, hook: NonNull<Place>) -> Hang {
+    pub(crate) unsafe fn hang<C>(
+        &self,
+        node: &Node,
+        hook: NonNull<Place>,
+        told: impl FnOnce(&Node) -> C,
+    ) -> Hang<C> {
         let mut list = self.lock();
         if list.over {
             return Hang::Over;
@@ -254,7 +260,7 @@ impl Branch {
             self.bears.swap(true, Ordering::SeqCst);
         }
         if node.word().is_cancelled_in_total_order() {
-            return Hang::Cancelled;
+            return Hang::Cancelled(told(node));
         }
         // SAFETY: the caller's.
         unsafe { hook.as_ref() }.hangs.set(true);

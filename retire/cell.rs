@@ -45,9 +45,13 @@ impl<F, T> Cell<F, T> {
         f: F,
     ) -> NonNull<Record> {
         let cell = memory.cast::<Cell<F, T>>();
-        let payload = UnsafeCell::new(CellPayload { closure: ManuallyDrop::new(f) });
+        // By its parts: the whole is as large as the outcome, and a debug build would move it over the stack.
         // SAFETY: passed on.
-        unsafe { cell.write(Cell { record, payload }) };
+        unsafe {
+            let payload = UnsafeCell::raw_get(&raw const (*cell.as_ptr()).payload);
+            (&raw mut (*payload).closure).write(ManuallyDrop::new(f));
+            (&raw mut (*cell.as_ptr()).record).write(record);
+        }
         cell.cast()
     }
 

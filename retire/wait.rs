@@ -17,6 +17,10 @@
 //!   (scheduler/cancel.rs), and the waiter looks at the node when it has published: no word of this kind
 //!   remembers a cancel.
 //!
+//! * An external task ([`crate::scheduler::external`]) waits **before its start**, outside of all queues. Whoever
+//!   settles it clears PARKED together with OUTSIDE, and finds nothing to clear any more if a cut was faster, or when
+//!   the task has long started, and may wait as any other (in a destructor).
+//!
 //! * A **shield** can be put over a parked wait by its home worker while a guest uses the waiter's
 //!   stack, and taken off again; a cut that came meanwhile (it leaves LATE) is then made.
 //!
@@ -41,6 +45,8 @@ const SHIELD: u32 = 16;
 const PERMIT: u32 = 32;
 /// The wait was cut short.
 const CUT: u32 = 64;
+/// The wait is that of an external task before its start. Only together with PARKED.
+const OUTSIDE: u32 = 128;
 
 /// What ends a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +105,27 @@ impl WaitWord {
         }
     }
 
+    /// Publishes the wait of an external task before its start. Before anybody but cancels knows it.
+    pub(crate) fn publish_outside(&self, may_be_cut: bool) {
+        let shield = if may_be_cut { 0 } else { SHIELD };
+        // In the total order, as in `publish`.
+        let before = self.0.swap(PARKED | OUTSIDE | shield, Ordering::SeqCst);
+        debug_assert_eq!(before, 0, "it has waited before");
+    }
+
+    /// Ends such a wait; true if the caller has the task in hand. It does nothing if somebody else has ended it.
+    pub(crate) fn take_from_outside(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & OUTSIDE != 0 {
+            let new = word & !(PARKED | OUTSIDE);
+            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
     /// Delivers the grant; true if the caller must put the waiter back to work.
     #[inline]
     pub(crate) fn grant(&self) -> bool {
@@ -132,7 +159,7 @@ impl WaitWord {
         let mut word = load_in_total_order(&self.0);
         while word & PARKED != 0 && word & LATE == 0 {
             let cuts = word & SHIELD == 0;
-            let new = if cuts { (word & !PARKED) | CUT } else { word | LATE };
+            let new = if cuts { (word & !(PARKED | OUTSIDE)) | CUT } else { word | LATE };
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return cuts,
                 Err(now) => word = now,
@@ -291,6 +318,22 @@ mod tests {
         assert_eq!(w.shield(), None);
         assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
         assert_eq!(w.shield(), None);
+    }
+
+    #[test]
+    fn an_external_task_is_taken_once_and_not_out_of_a_later_wait() {
+        for may_be_cut in [true, false] {
+            let w = WaitWord::new();
+            w.publish_outside(may_be_cut);
+            assert_eq!(w.cut(), may_be_cut);
+            assert_eq!(w.take_from_outside(), !may_be_cut);
+            assert!(!w.take_from_outside());
+            assert!(!w.is_notified());
+            // It has started, and waits in a destructor.
+            assert_eq!(w.publish(WaitKind::Structured), Publish::Parked);
+            assert!(!w.take_from_outside());
+            assert!(w.is_parked());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Children that run on another runtime.
 
 use crate::retire::cause::Cause;
-use crate::retire::outcome::Failure;
+use crate::retire::outcome::{Failure, drop_payload, quietly};
 use crate::retire::record::Traits;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::SpawnError;
@@ -12,6 +12,7 @@ use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
 use crate::runtime::task::{Claim, Task};
 use crate::scheduler::external::{OnCancel, Outside, hang};
 use crate::scheduler::hook::Body;
+use crate::scheduler::spawn::fit;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
@@ -35,9 +36,22 @@ struct Away<F, T> {
 impl<F: FnOnce() -> T, T> Away<F, T> {
     fn run(self) {
         let Away { f, outside } = self;
+        // Not as the result of all these calls, each of which would copy it in a debug build.
+        let mut value = None;
         // Its own children end before it can be seen to have.
-        let outcome = catch_unwind(AssertUnwindSafe(|| scope(|_| f())));
-        let settled = outside.settle(outcome.map_err(Failure::from));
+        let ended = catch_unwind(AssertUnwindSafe(|| scope(|_| value = Some(f()))));
+        let outcome = match (ended, value) {
+            (Ok(()), Some(value)) => Ok(value),
+            (Ok(()), None) => unreachable!("the closure has returned"),
+            (Err(payload), value) => {
+                // One of its children has panicked.
+                if let Some(second) = quietly(|| drop(value)) {
+                    drop_payload(second);
+                }
+                Err(Failure::from(payload))
+            }
+        };
+        let settled = outside.settle(outcome);
         debug_assert!(settled.is_ok(), "a cancel does not end it, and nobody else settles it");
     }
 }
@@ -110,7 +124,9 @@ impl Handle {
             return Err(SpawnError(f));
         }
         let (traits, name) = task.into_parts();
-        let its_terms = terms(parent, at, traits, name);
+        let mut its_terms = terms(parent, at, traits, name);
+        // Its closure returns nothing, but the value comes about on its stack.
+        fit::<Away<F, T>, T>(&mut its_terms, shared.config.stack_class);
         let terms = outside_terms(at, Traits::default(), None);
         // SAFETY: the running node is open.
         let (record, outside) =

@@ -17,7 +17,7 @@
 use crate::retire::branch::{self, Branch, Reached, origin_of};
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::extras::Extras;
-use crate::retire::record::{Origin, Phase, Record};
+use crate::retire::record::{Phase, Record};
 use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use crate::scheduler::external;
 use crate::scheduler::hook::Fired;
@@ -321,7 +321,7 @@ impl Woken {
         while let Some(last) = next {
             let (mut first, home) = (last, record(last).node.home());
             next = before(last);
-            if record(last).traits.origin == Origin::External {
+            if external::is_outside(record(last)) {
                 external::queue(last);
                 continue;
             }

@@ -12,7 +12,8 @@
 //! or a cancel, which cuts the wait of one that allows that. Whoever clears PARKED has the record to itself until it
 //! is queued: the one stores the outcome and queues it, the other queues it without. The worker that takes it out finds
 //! the outcome, or a cancelled task that never starts. So the end of the task, and with it that of its parent, is always
-//! scheduled, and never happens inside the call that has settled it.
+//! scheduled, and never happens inside the call that has settled it. Once started it is a task as any other, and may
+//! wait again: destructors run in its name, those of its task-locals and of a value that nobody takes.
 //!
 //! As long as it is not settled it is an unfinished child: the nodes above it are open, and the runtime does not end.
 //! Once it is queued all of that may be gone.
@@ -21,14 +22,13 @@ use crate::retire::cell::{layout_of_external, settle};
 use crate::retire::outcome::{Failure, Outcome};
 use crate::retire::record::{Origin, Phase, Record, Traits};
 use crate::retire::record_pool;
-use crate::retire::tree::Node;
-use crate::retire::wait::WaitKind;
+use crate::retire::tree::{NOBODY, Node};
 use crate::scheduler::cancel::{cause_of, link};
 use crate::scheduler::complete::release;
 use crate::scheduler::hook::{Body, Hung, hang_on};
 use crate::scheduler::item::Item;
 use crate::scheduler::shared::Shared;
-use crate::scheduler::spawn::{Terms, birth};
+use crate::scheduler::spawn::{Terms, birth, fit};
 use crate::scheduler::worker::{Worker, fetch_ids};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
@@ -86,11 +86,10 @@ impl<T> Outside<T> {
         queue(self.record);
     }
 
-    /// Takes the task out of its wait; false if somebody has done so before.
+    /// Takes the task out of its wait before the start; false if somebody has done so before.
     fn take(&self) -> bool {
         // SAFETY: our reference.
-        let wait = &unsafe { self.record.as_ref() }.wait;
-        wait.is_parked() && wait.grant()
+        unsafe { self.record.as_ref() }.wait.take_from_outside()
     }
 
     /// What the workers of the task's runtime share.
@@ -131,26 +130,30 @@ pub(crate) fn hang(task: &Record, body: Box<dyn Body>) -> Hung {
     unsafe { hang_on(&task.node, body) }
 }
 
-/// Queues an external task whose PARKED bit the caller has cleared.
+/// Whether a task whose wait was cut short is an external one that has not started, to be [queued](queue).
+pub(crate) fn is_outside(task: &Record) -> bool {
+    task.traits.origin == Origin::External && task.node.home() == NOBODY
+}
+
+/// Queues an external task that has not started, and whose PARKED bit the caller has cleared.
 pub(crate) fn queue(record: NonNull<Record>) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
     let shared: *const Shared = ptr::with_exposed_provenance(task.place.load(Ordering::Relaxed));
-    task.set_phase(Phase::Ready);
-    let item = Item::fresh(record);
-    match Worker::current() {
-        Some(worker) if ptr::eq(worker.shared.get(), shared) => worker.shared().offer(item),
-        _ => {
-            // As in `resume_all`: the runtime may end before the rest of the call.
-            // SAFETY: the pointer came from an Arc that the workers' threads hold, and they do not end before
-            // the task does.
-            let shared = unsafe {
-                Arc::increment_strong_count(shared);
-                Arc::from_raw(shared)
-            };
-            shared.offer(item);
+    // As in `resume_all`: the runtime may end before the rest of the call. It may do so as soon as the task is ready,
+    // which a joiner sees before it is in the queue.
+    let here = Worker::current().is_some_and(|worker| ptr::eq(worker.shared.get(), shared));
+    let _kept = (!here).then(|| {
+        // SAFETY: the pointer came from an Arc that the workers' threads hold, and they do not end before
+        // the task does, which is in our hand.
+        unsafe {
+            Arc::increment_strong_count(shared);
+            Arc::from_raw(shared)
         }
-    }
+    });
+    task.set_phase(Phase::Ready);
+    // SAFETY: kept above, or by the thread that we are on.
+    unsafe { &*shared }.offer(Item::fresh(record));
 }
 
 /// Lets a new external task wait, and makes the right to settle it.
@@ -170,7 +173,7 @@ unsafe fn publish<T>(shared: &Shared, record: NonNull<Record>, on_cancel: OnCanc
         link(&task.node);
     }
     let ends = on_cancel == OnCancel::End;
-    task.wait.publish(if ends { WaitKind::Grant } else { WaitKind::Structured });
+    task.wait.publish_outside(ends);
     // As every wait: a cancel has found it parked, or is seen here.
     if ends && task.node.word().is_cancelled_in_total_order() && task.wait.cut() {
         queue(record);
@@ -179,7 +182,7 @@ unsafe fn publish<T>(shared: &Shared, record: NonNull<Record>, on_cancel: OnCanc
 }
 
 fn external(terms: Terms) -> Terms {
-    Terms { traits: Traits { origin: Origin::External, ..Traits::default() }, ..terms }
+    Terms { traits: Traits { origin: Origin::External, ..terms.traits }, ..terms }
 }
 
 impl Worker {
@@ -190,9 +193,11 @@ impl Worker {
     pub(crate) unsafe fn spawn_external<T>(
         &self,
         parent: *const Node,
-        terms: Terms,
+        mut terms: Terms,
         on_cancel: OnCancel,
     ) -> (NonNull<Record>, Outside<T>) {
+        // An outcome that nobody takes is dropped there.
+        fit::<(), T>(&mut terms, self.class);
         let memory = self.records.take(const { layout_of_external::<T>() });
         // SAFETY: passed on.
         let birth = unsafe { birth(parent, self.next_id(), external(terms)) };
@@ -237,9 +242,10 @@ impl Shared {
     unsafe fn spawn_external_counted<T>(
         &self,
         parent: *const Node,
-        terms: Terms,
+        mut terms: Terms,
         on_cancel: OnCancel,
     ) -> (NonNull<Record>, Outside<T>) {
+        fit::<(), T>(&mut terms, self.config.stack_class);
         let memory = record_pool::allocate(layout_of_external::<T>());
         // SAFETY: passed on.
         let birth = unsafe { birth(parent, fetch_ids(1), external(terms)) };

@@ -50,8 +50,8 @@ use std::sync::PoisonError;
 
 /// How long a held worker rests while others starve.
 const FAMINE: Duration = Duration::from_millis(1);
-/// How long it rests if there are others, who may be busy and set timers: it is not among those who are woken to see to
-/// them, and may be the only one with nothing to do.
+/// How long it rests else: it is not among those who are woken for what comes into the injector from outside, by a
+/// lease or a promise, and may be the only one that can take it. Others may be busy, too, and set timers.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Holds the worker until `task`, which runs on it, is no longer parked.
@@ -83,11 +83,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
                 continue; // what was run was what it waited for
             }
         }
-        let rest = match (starving, shared.workers()) {
-            (true, _) => Rest::HeldFor(FAMINE),
-            (false, 1) => Rest::Held,
-            (false, _) => Rest::HeldFor(LOOK),
-        };
+        let rest = Rest::HeldFor(if starving { FAMINE } else { LOOK });
         let rest = worker.time_to_next().map_or(rest, |time| rest.at_most(time));
         shared.idle.rest(shared, worker.remote.index, rest, || {
             worker.has_ready_besides_queue()

@@ -174,12 +174,12 @@ pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
     let branch = unsafe { (*extras).branch() };
     let place = NonNull::new(Arc::into_raw(Arc::clone(&hook)).cast_mut().cast()).expect("an arc");
     // SAFETY: the list's reference is given to it; the rest is passed on.
-    let cause = match unsafe { branch.hang(node, place) } {
+    let cause = match unsafe { branch.hang(node, place, cause_of) } {
         Hang::Hung => {
             let branch = NonNull::new(extras.cast_mut().cast()).expect("a reference");
             return Hung { hook, branch: Some(branch), kept: false };
         }
-        Hang::Cancelled => cause_of(node),
+        Hang::Cancelled(cause) => cause,
         // SAFETY: as above.
         Hang::Over => unsafe { (*extras).cause.get().cloned() }.unwrap_or_else(Cause::unknown),
     };

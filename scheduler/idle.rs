@@ -152,9 +152,7 @@ pub(crate) enum Rest {
     Nap(Duration),
     /// As one that sleeps, or when the time is up.
     SleepFor(Duration),
-    /// Wakes for its own inbox only.
-    Held,
-    /// Likewise, or when the time is up.
+    /// Wakes for its own inbox only, or when the time is up.
     HeldFor(Duration),
 }
 
@@ -165,7 +163,6 @@ impl Rest {
             Rest::Sleep => Rest::SleepFor(time),
             Rest::SleepFor(longest) => Rest::SleepFor(longest.min(time)),
             Rest::Nap(longest) => Rest::Nap(longest.min(time)),
-            Rest::Held => Rest::HeldFor(time),
             Rest::HeldFor(longest) => Rest::HeldFor(longest.min(time)),
         }
     }
@@ -343,14 +340,14 @@ impl Idle {
             match rest {
                 Rest::Sleep | Rest::SleepFor(_) => lists.asleep.push(worker),
                 Rest::Nap(_) => lists.napping.push(worker),
-                Rest::Held | Rest::HeldFor(_) => {}
+                Rest::HeldFor(_) => {}
             }
             self.publish(&lists);
         }
         fence(Ordering::SeqCst);
         if !look() {
             me.sleep(match rest {
-                Rest::Sleep | Rest::Held => None,
+                Rest::Sleep => None,
                 Rest::Nap(time) | Rest::SleepFor(time) | Rest::HeldFor(time) => Some(time),
             });
         }

@@ -6,6 +6,7 @@ use crate::retire::record::Record;
 use crate::retire::stack::StackClass;
 use crate::scheduler::blocking::BlockingPool;
 use crate::scheduler::cancel::cancel_all;
+use crate::scheduler::hold::claimed;
 use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
 use crate::scheduler::item::Item;
 use crate::scheduler::no_suspend::no_suspend;
@@ -17,7 +18,7 @@ use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::shim::{Arc, Mutex};
-use crossbeam_deque::Injector;
+use crossbeam_deque::{Injector, Steal};
 use std::ptr::{self, NonNull};
 
 /// What a runtime is built with.
@@ -154,6 +155,23 @@ impl Shared {
             }
         }
         drop_payload(payload);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // No task is left; but an external one that was joined before it lay in the queue has left an entry there, maybe
+        // when no worker came by any more.
+        loop {
+            match self.injector.steal() {
+                Steal::Success(item) => {
+                    let claimed = claimed(item);
+                    debug_assert!(claimed.is_none(), "a runtime has ended before one of its tasks");
+                }
+                Steal::Retry => {}
+                Steal::Empty => return,
+            }
+        }
     }
 }
 

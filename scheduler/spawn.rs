@@ -28,7 +28,7 @@ const fn stack_for_payload<F, T>() -> Option<usize> {
 }
 
 /// Adjusts the class of stack to what captures and result need.
-fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
+pub(crate) fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
     let Some(size) = stack_for_payload::<F, T>() else { return };
     let chosen = match terms.traits.stack_class {
         0 => usual,

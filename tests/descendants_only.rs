@@ -432,7 +432,9 @@ fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
                     told.recv().unwrap().unpark();
                 }
                 assert_eq!(early, 0);
-                assert!(used < Duration::from_millis(150), "{workers} workers: {used:?}");
+                // One that looked all the time would use 500 for each processor. In an emulator a look takes long.
+                let most = Duration::from_millis(if common::emulated() { 400 } else { 150 });
+                assert!(used < most, "{workers} workers: {used:?}");
                 eventually("the strangers run", || ran.load(Ordering::Relaxed) == 3);
             });
         }

@@ -176,3 +176,17 @@ fn two_runtimes_call_each_other_and_end_in_either_order() {
         });
     }
 }
+
+#[test]
+fn a_large_result_gets_the_stack_that_it_needs_there() {
+    let (here, there) = (runtime(1), runtime(1));
+    let pool = there.handle();
+    let length = here.block_on(move || {
+        let joiner = cygnet::task().stack_size(4 << 20).unwrap();
+        let joiner = joiner.spawn(move || {
+            pool.spawn_child(|| std::hint::black_box([7u8; 60_000])).unwrap().join().unwrap().len()
+        });
+        joiner.join().unwrap()
+    });
+    assert_eq!(length, 60_000);
+}

@@ -286,3 +286,36 @@ impl CancelHook for Tells {
         self.0.send("it has ended").unwrap();
     }
 }
+
+/// A worker whose task waits inside `no_suspend`, or in the middle of an unwinding, is on nobody's list of sleepers.
+#[test]
+fn a_held_worker_sees_what_comes_from_outside() {
+    fn waits_for_a_thread() {
+        cygnet::scope(|s| {
+            let lease = s.lease();
+            let (promise, answer) = cygnet::promise();
+            answer.detach();
+            std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                lease.spawn(|| ()).detach();
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                drop(lease);
+                promise.complete(7).unwrap();
+            });
+        });
+    }
+    struct Waits;
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            waits_for_a_thread();
+        }
+    }
+    with_each(|rt| {
+        rt.block_on(|| cygnet::no_suspend(waits_for_a_thread));
+        let unwound = rt.try_block_on(|| {
+            let _waits = Waits;
+            std::panic::resume_unwind(Box::new("on purpose"));
+        });
+        assert!(unwound.is_err());
+    });
+}

@@ -340,3 +340,103 @@ fn a_task_that_waits_for_nothing_else_does_not_hold_up_the_cancel() {
         assert!(task.join().unwrap());
     });
 }
+
+/// Waits in its destructor, in the name of the task that drops it, until it is told or that is cancelled.
+#[derive(Debug)]
+struct Waits(Arc<AtomicUsize>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        assert!(park().is_err());
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn a_cancel_reaches_the_destructor_of_a_value_that_nobody_takes() {
+    with_each(|rt| {
+        let state = Arc::new(AtomicUsize::new(0));
+        let value = Waits(state.clone());
+        let before = common::parks(rt);
+        let task = rt.spawn(move || {
+            let (promise, answer) = promise();
+            answer.detach();
+            promise.complete(value).unwrap();
+        });
+        eventually("it waits", || state.load(Ordering::Acquire) == 1);
+        eventually("it has parked", || common::parks(rt) > before);
+        task.cancel("enough");
+        task.join().unwrap();
+        assert_eq!(state.load(Ordering::Acquire), 2);
+    });
+}
+
+/// Opens a scope in its destructor, that lasts until the lease is dropped.
+struct Lasts(std::sync::mpsc::Sender<cygnet::ScopeLease>, Arc<AtomicUsize>);
+
+impl Drop for Lasts {
+    fn drop(&mut self) {
+        scope(|s| self.0.send(s.lease()).unwrap());
+        self.1.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn a_late_completion_leaves_a_task_alone_that_waits_in_a_destructor() {
+    static LOCAL: cygnet::TaskLocal<Lasts> = cygnet::TaskLocal::new();
+    with_each(|rt| {
+        let (give, given) = channel();
+        let (tell, leases) = channel();
+        let over = Arc::new(AtomicUsize::new(0));
+        let local = Lasts(tell, over.clone());
+        let before = common::parks(rt);
+        let task = rt.spawn(move || {
+            let (promise, answer) = LOCAL.scope(local, promise::<Box<u8>>);
+            answer.cancel("too late");
+            give.send(promise).unwrap();
+            assert!(answer.join().is_err());
+        });
+        let lease = leases.recv().unwrap();
+        eventually("it has parked", || common::parks(rt) > before);
+        let promise = given.recv().unwrap();
+        assert_eq!(promise.complete(Box::new(7)), Err(Box::new(7)));
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(over.load(Ordering::Acquire), 0, "the scope has not waited for its lease");
+        drop(lease);
+        task.join().unwrap();
+        assert_eq!(over.load(Ordering::Acquire), 1);
+    });
+}
+
+#[test]
+fn a_runtime_ends_while_a_completion_is_under_way() {
+    for _ in 0..scaled_in_debug(200) {
+        let rt = runtime(1);
+        let (give, given) = channel::<Promise<u8>>();
+        let thread = std::thread::spawn(move || given.recv().unwrap().complete(7));
+        rt.block_on(move || {
+            let (promise, answer) = promise();
+            give.send(promise).unwrap();
+            // As soon as it is ready it is started here, maybe before the call has put it into a queue.
+            while cygnet::yield_to(&answer) == Ok(cygnet::YieldTo::Parked) {}
+            assert_eq!(answer.join().unwrap(), 7);
+        });
+        drop(rt);
+        thread.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_large_value_that_nobody_takes_does_not_overflow_a_stack() {
+    with_each(|rt| {
+        let (give, given) = channel();
+        let task = rt.spawn(move || {
+            let (promise, answer) = promise();
+            answer.detach();
+            give.send(promise).unwrap();
+        });
+        assert!(given.recv().unwrap().complete([7u8; 100_000]).is_ok());
+        task.join().unwrap();
+    });
+}
