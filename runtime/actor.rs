@@ -5,7 +5,7 @@ use crate::retire::outcome::{drop_payload, quietly};
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::spawn::spawn;
-use crate::runtime::suspend::{Unparker, current_id, park, unparker};
+use crate::runtime::suspend::{checkpoint, current_id};
 use crate::runtime::task::{Task, TaskId};
 use crate::scheduler::complete::wake;
 use crate::scheduler::no_suspend::assert_may_wait;
@@ -58,16 +58,18 @@ struct Post<S> {
     /// Takes messages.
     open: bool,
     /// The actor's task, once it has begun.
-    owner: Option<(TaskId, Unparker)>,
-    /// It waits for a message, and whoever clears this wakes it.
-    waits: bool,
+    owner: Option<TaskId>,
+    /// It waits for a message, for the end of this, and whoever takes it ends it. Not by a permit: those are for what the
+    /// messages wait for.
+    waits: Option<Arc<JoinWord>>,
 }
 
 /// An actor that no task runs yet. See [`TaskActor::new`].
 #[must_use = "nobody runs the actor's messages before run is called"]
 pub struct ActorBody<S> {
-    state: S,
+    // Closed before the state is dropped, whose destructor may call.
     inlet: Inlet<S>,
+    state: S,
 }
 
 /// Where the actor's messages come out. Closes the mailbox when it is dropped.
@@ -99,11 +101,17 @@ impl<S> Mailbox<S> {
 
 /// Wakes the actor if it waits, without the lock.
 fn notify<S>(mut post: MutexGuard<'_, Post<S>>) {
-    let waits = std::mem::replace(&mut post.waits, false);
-    let owner = if waits { post.owner.as_ref().map(|(_, owner)| owner.clone()) } else { None };
+    let waits = post.waits.take();
     drop(post);
-    if let Some(owner) = owner {
-        owner.unpark();
+    if let Some(waits) = waits {
+        end(&waits);
+    }
+}
+
+/// Ends what somebody waits for.
+fn end(word: &JoinWord) {
+    if let Finished::Waiter(waiter) = word.finish() {
+        wake(waiter);
     }
 }
 
@@ -138,10 +146,10 @@ impl<S> TaskActor<S> {
     /// ```
     pub fn new(state: S) -> (TaskActor<S>, ActorBody<S>) {
         let post =
-            Post { messages: VecDeque::new(), addresses: 1, open: true, owner: None, waits: false };
+            Post { messages: VecDeque::new(), addresses: 1, open: true, owner: None, waits: None };
         let mailbox = Arc::new(Mailbox { state: Mutex::new(post) });
         let inlet = Inlet(Arc::clone(&mailbox));
-        (TaskActor { mailbox }, ActorBody { state, inlet })
+        (TaskActor { mailbox }, ActorBody { inlet, state })
     }
 
     /// Sends a message, and does not wait for it to be run.
@@ -184,7 +192,7 @@ impl<S> TaskActor<S> {
     {
         assert_may_wait();
         let me = current_id();
-        if me.is_some() && self.mailbox.post().owner.as_ref().map(|(owner, _)| *owner) == me {
+        if me.is_some() && self.mailbox.post().owner == me {
             return Err(CallError::OwnCall);
         }
         let answer = Arc::new(Answer { given: JoinWord::new(false), value: Mutex::new(None) });
@@ -239,9 +247,9 @@ impl<S> ActorBody<S> {
     /// # Panics
     /// With the panic of a message. Outside a task.
     pub fn run(self) -> S {
-        let ActorBody { mut state, inlet } = self;
+        let ActorBody { inlet, mut state } = self;
         let me = current_id().expect("cygnet: ActorBody::run was called outside a task");
-        inlet.0.post().owner = Some((me, unparker()));
+        inlet.0.post().owner = Some(me);
         while let Some(message) = inlet.next() {
             message(&mut state);
         }
@@ -254,24 +262,23 @@ impl<S> Inlet<S> {
     /// The next message: nothing, if there will be none.
     fn next(&self) -> Option<Message<S>> {
         // Between two messages, too: one that computes need not ask.
-        let mut cancelled = crate::runtime::suspend::checkpoint().is_err();
+        let mut cancelled = checkpoint().is_err();
         loop {
             let mut post = self.0.post();
             if cancelled {
-                post.waits = false;
+                post.waits = None;
                 return None;
             }
             if let Some(message) = post.messages.pop_front() {
-                post.waits = false;
                 return Some(message);
             }
             if !post.open {
                 return None;
             }
-            post.waits = true;
+            let waits = Arc::new(JoinWord::new(false));
+            post.waits = Some(Arc::clone(&waits));
             drop(post);
-            // A permit that somebody else has left wakes it, too.
-            cancelled = park().is_err();
+            cancelled = await_end_anywhere(&waits, WaitKind::Grant).is_err();
         }
     }
 }
@@ -281,9 +288,8 @@ impl<S> Drop for Inlet<S> {
         let mut post = self.0.post();
         post.open = false;
         let left = std::mem::take(&mut post.messages);
-        let owner = post.owner.take();
+        post.owner = None;
         drop(post);
-        drop(owner);
         // Foreign code, and whoever waits for an answer is told. One that panics does not keep the others from it.
         for message in left {
             if let Some(payload) = quietly(|| drop(message)) {
@@ -310,9 +316,7 @@ struct Reply<R>(Arc<Answer<R>>);
 
 impl<R> Drop for Reply<R> {
     fn drop(&mut self) {
-        if let Finished::Waiter(waiter) = self.0.given.finish() {
-            wake(waiter);
-        }
+        end(&self.0.given);
     }
 }
 

@@ -215,6 +215,9 @@ impl TaskGroup {
 
     /// A group without failures other than panics, of a runtime and of nobody else. From anywhere.
     ///
+    /// The drop of the runtime cancels the members, and waits for them and for the group: join or drop that before, or on
+    /// another thread. (In a struct, name the group before the runtime.)
+    ///
     /// Does not suspend. Costs as [`TaskGroup::new`].
     ///
     /// ```

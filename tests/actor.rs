@@ -285,6 +285,53 @@ fn a_permit_for_a_message_is_not_taken_by_the_mailbox_for_good() {
 }
 
 #[test]
+fn a_permit_that_comes_between_two_messages_is_for_the_next_one() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(());
+            for _ in 0..scaled_in_debug(100) {
+                let unparker = actor.call(|()| cygnet::unparker()).unwrap();
+                // It waits in the mailbox by now, or is about to.
+                yield_now().unwrap();
+                unparker.unpark();
+                yield_now().unwrap();
+                actor.call(|()| park().unwrap()).unwrap();
+            }
+            actor.stop();
+            owner.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_state_whose_destructor_calls_its_own_actor_gets_an_error() {
+    #[derive(Clone, Default)]
+    struct Own(Arc<std::sync::Mutex<Option<TaskActor<Calls>>>>);
+    struct Calls(Own);
+    impl Drop for Calls {
+        fn drop(&mut self) {
+            let actor = self.0.0.lock().unwrap().take().unwrap();
+            assert_eq!(actor.call(|_| ()), Err(CallError::Ended));
+        }
+    }
+    for runs in [true, false] {
+        within(|| {
+            let own = Own::default();
+            let (actor, body) = TaskActor::new(Calls(own.clone()));
+            actor.stop();
+            *own.0.lock().unwrap() = Some(actor);
+            if runs {
+                let rt = runtime(1);
+                drop(rt.block_on(move || body.run()));
+            } else {
+                drop(body);
+            }
+            assert!(own.0.lock().unwrap().is_none(), "the destructor has called");
+        });
+    }
+}
+
+#[test]
 fn the_end_of_the_runtime_ends_it_and_its_callers() {
     for workers in common::WORKERS {
         within(|| {
