@@ -1,7 +1,7 @@
 //! Whether a task is cancelled, and how it becomes so.
 //!
 //! A cancel **marks** a node of the tree, and carries the mark to all nodes below it that are linked
-//! (`retire/branch.rs` has the protocol). For each it **cuts** the wait of the task that runs in the node, if
+//! (`retire/branch/mod.rs` has the protocol). For each it **cuts** the wait of the task that runs in the node, if
 //! it is parked in one that may be cut short. No task runs inside the call: what was cut out of its wait is
 //! queued. Hooks that the walk has come to are called there, when it is over and no lock is held.
 //!

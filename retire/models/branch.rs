@@ -136,7 +136,7 @@ fn loom_a_walk_finds_a_task_or_the_task_finds_the_mark() {
 #[test]
 #[should_panic(expected = "the cancel has not reached")]
 fn loom_negative_a_walk_that_looks_for_children_before_its_mark_is_seen() {
-    plant("retire/branch.rs", FENCES);
+    plant("retire/branch/mod.rs", FENCES);
     explore(3, link_and_cancel);
 }
 

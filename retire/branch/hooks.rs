@@ -1,0 +1,118 @@
+//! The hooks in the list of a node: see the module above.
+
+use super::{Branch, Place};
+use crate::retire::tree::Node;
+use crate::shim::atomic::Ordering;
+use std::ptr::{self, NonNull};
+
+/// What became of a hook that was to be hung on a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hang<C> {
+    Hung,
+    /// The node is cancelled already.
+    Cancelled(C),
+    /// The node has ended.
+    Over,
+}
+
+/// Hooks that were taken out of their list, linked to each other, each to the one before it.
+pub(crate) struct Unhooked(*const Place);
+
+impl Iterator for Unhooked {
+    type Item = NonNull<Place>;
+
+    fn next(&mut self) -> Option<NonNull<Place>> {
+        let place = NonNull::new(self.0.cast_mut())?;
+        // SAFETY: whoever has taken it out keeps it.
+        self.0 = unsafe { place.as_ref() }.next.get();
+        Some(place)
+    }
+}
+
+impl Branch {
+    /// Hangs a hook on the node of this branch, and gives a handle with it. Of a node that is cancelled, `told` is asked
+    /// why under the lock: it may end right after that.
+    ///
+    /// # Safety
+    /// The hook is in no list, and is kept until it has been taken out. The node is that of this branch, is
+    /// linked, and has not ended, or its end is told by `unhook_all`.
+    pub(crate) unsafe fn hang<C>(
+        &self,
+        node: &Node,
+        hook: NonNull<Place>,
+        told: impl FnOnce(&Node) -> C,
+    ) -> Hang<C> {
+        let mut list = self.lock();
+        if list.over {
+            return Hang::Over;
+        }
+        if !self.bears.load(Ordering::Relaxed) {
+            // An update, in the total order.
+            self.bears.swap(true, Ordering::SeqCst);
+        }
+        if node.word().is_cancelled_in_total_order() {
+            return Hang::Cancelled(told(node));
+        }
+        // SAFETY: the caller's.
+        unsafe { hook.as_ref() }.hangs.set(true);
+        let first = list.first;
+        // SAFETY: passed on.
+        unsafe { list.insert(hook.as_ptr(), first) };
+        list.node = node;
+        list.handles += 1;
+        Hang::Hung
+    }
+
+    /// Whoever ends the node is to call `unhook_all`, whatever hangs there. Before anybody else knows the node.
+    pub(crate) fn expect_hooks(&self) {
+        self.bears.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes a hook out of the list, and looks at its node; `None` if another was faster.
+    ///
+    /// # Safety
+    /// It was hung on this branch, and the caller has a handle.
+    pub(crate) unsafe fn unhook<R>(
+        &self,
+        hook: NonNull<Place>,
+        look: impl FnOnce(&Node) -> R,
+    ) -> Option<R> {
+        let mut list = self.lock();
+        // SAFETY: the caller's.
+        if !unsafe { hook.as_ref() }.hangs.replace(false) {
+            return None;
+        }
+        // SAFETY: as above.
+        unsafe { list.remove(hook.as_ptr()) };
+        // SAFETY: written with the handle, and the node does not end before its hooks are taken out.
+        Some(look(unsafe { &*list.node }))
+    }
+
+    /// Takes all hooks out, of a node that ends. Each is the caller's to run, and `told` of under the lock: once
+    /// it is out, its guard may be faster.
+    pub(crate) fn unhook_all(&self, mut told: impl FnMut(NonNull<Place>)) -> Unhooked {
+        let mut list = self.lock();
+        list.over = true;
+        let mut taken: *const Place = ptr::null();
+        let mut at = list.first;
+        // SAFETY: what is in the list is alive.
+        while let Some(place) = unsafe { at.as_ref() } {
+            let next = place.next.get();
+            if place.hangs.replace(false) {
+                // SAFETY: it is in this list.
+                unsafe { list.remove(at) };
+                place.next.set(taken);
+                taken = at;
+                told(NonNull::new(at.cast_mut()).expect("a place"));
+            }
+            at = next;
+        }
+        Unhooked(taken)
+    }
+
+    /// Whether something may hang in the list. For whoever ends the node.
+    #[inline]
+    pub(crate) fn has_borne(&self) -> bool {
+        self.bears.load(Ordering::Relaxed)
+    }
+}
