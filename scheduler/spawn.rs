@@ -24,7 +24,8 @@ pub(crate) struct Terms {
 const fn stack_for_payload<F, T>() -> Option<usize> {
     let payload = size_of::<F>() + size_of::<T>();
     // An eighth of the smallest default stack in use.
-    if payload <= 4 << 10 { None } else { Some(payload * 8 + (64 << 10)) }
+    let copies = if cfg!(debug_assertions) { 24 } else { 8 };
+    if payload <= 4 << 10 { None } else { Some(payload * copies + (64 << 10)) }
 }
 
 /// Adjusts the class of stack to what captures and result need.
