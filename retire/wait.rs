@@ -368,11 +368,11 @@ mod models {
                 })
             };
             let (word, mark) = &*shared;
-            assert_eq!(word.publish(WaitKind::Grant), Publish::Parked);
+            word.publish_outside(true);
             let by_publisher = load_in_total_order(mark) && word.cut();
             let settler = {
                 let shared = Arc::clone(&shared);
-                thread::spawn(move || shared.0.is_parked() && shared.0.grant())
+                thread::spawn(move || shared.0.take_from_outside())
             };
             let settled = settler.join().unwrap();
             let cut = canceller.join().unwrap();
