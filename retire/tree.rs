@@ -510,7 +510,7 @@ impl Node {
     }
 
     /// Whether a child is known to be unfinished. Exact on the home worker between suspensions.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn has_children(&self) -> bool {
         self.local.get() != 0 || !self.word.untouched()
     }

@@ -76,8 +76,8 @@ impl<T> Outside<T> {
             return;
         }
         let failure = if self.is_cancelled() {
-            // SAFETY: our reference; it is in our hand, so it has not ended.
-            Failure::NotStarted(cause_of(unsafe { &self.record.as_ref().node }))
+            // It is in our hand, so it has not ended.
+            Failure::NotStarted(cause_of(&self.record().node))
         } else {
             Failure::Abandoned
         };
@@ -86,32 +86,33 @@ impl<T> Outside<T> {
         queue(self.record);
     }
 
+    pub(crate) fn record(&self) -> &Record {
+        // SAFETY: our reference.
+        unsafe { self.record.as_ref() }
+    }
+
     /// Takes the task out of its wait before the start; false if somebody has done so before.
     fn take(&self) -> bool {
-        // SAFETY: our reference.
-        unsafe { self.record.as_ref() }.wait.take_from_outside()
+        self.record().wait.take_from_outside()
     }
 
     /// What the workers of the task's runtime share.
     ///
     /// Only for one that a cancel does not end: before it is settled.
     pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: our reference.
-        let place = unsafe { self.record.as_ref() }.place.load(Ordering::Relaxed);
+        let place = self.record().place.load(Ordering::Relaxed);
         // SAFETY: the runtime does not end before the task.
         unsafe { &*ptr::with_exposed_provenance(place) }
     }
 
     /// Whether the task is cancelled, and that has reached it. One load.
     pub(crate) fn is_cancelled(&self) -> bool {
-        // SAFETY: our reference.
-        unsafe { self.record.as_ref() }.node.word().is_marked()
+        self.record().node.word().is_marked()
     }
 
     /// Hangs a hook on the task, unless a cancel does nothing to it.
     pub(crate) fn hang(&self, body: Box<dyn Body>) -> Hung {
-        // SAFETY: our reference.
-        hang(unsafe { self.record.as_ref() }, body)
+        hang(self.record(), body)
     }
 }
 

@@ -8,7 +8,7 @@
 //! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack |
 //! | queues | `front`, `forks`, `run_queue`, `inbox`; `item`: what lies in the public ones |
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
-//! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `hook`, `complete`, `unresponsive`; `scope` and `root`: the nodes that are not tasks |
+//! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `hook`, `complete`, `unresponsive`, `rundown`; `scope` and `root`: the nodes that are not tasks |
 //! | time | `timers`: the wheel of each worker, deadlines, and who watches for those who are busy |
 //! | no other task may run | `no_suspend`: sections that say so; `hold`: a wait in the middle of an unwinding, or in such a section |
 //! | nothing but descendants may run | `restrict` |
@@ -40,6 +40,7 @@ mod restrict;
 pub(crate) mod root;
 pub(crate) mod run;
 mod run_queue;
+pub(crate) mod rundown;
 pub(crate) mod scope;
 mod search;
 pub(crate) mod shared;

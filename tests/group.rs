@@ -228,12 +228,127 @@ fn a_detached_one_outlives_its_maker_and_ends_with_its_runtime() {
             group.spawn(|| assert!(park().is_err()));
             eventually("they wait", || common::parks(&rt) >= before + 2);
             let dropper = std::thread::spawn(move || drop(rt));
-            // From a plain thread. The runtime waits for this: it is open for members.
+            // From a plain thread.
             eventually("it is told", || group.is_cancelled());
             let joined = group.join();
             assert!(joined.is_ok(), "{joined:?}");
             dropper.join().unwrap();
             assert!(TaskGroup::detached(&handle).is_err());
+        });
+    }
+}
+
+/// Why a member of the group did not start.
+fn not_started<E: Send + std::fmt::Debug + 'static>(group: TaskGroup<E>) -> Reason {
+    match group.join().unwrap_err() {
+        TaskError::Join(JoinError::NotStarted(why)) => why.reason().clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_detached_one_does_not_hold_up_the_end_of_its_runtime() {
+    for workers in common::WORKERS {
+        within(|| {
+            let (rt, drops) = (runtime(workers), Drops::new());
+            let handle = rt.handle();
+            let before = common::parks(&rt);
+            std::mem::forget(TaskGroup::detached(&handle).unwrap());
+            let group = TaskGroup::detached(&handle).unwrap();
+            let child: TaskGroup = group.child();
+            for group in [&group, &child] {
+                let value = drops.guard();
+                group.spawn(move || {
+                    let _local = value;
+                    assert_eq!(*park().unwrap_err().reason(), Reason::RuntimeShutDown);
+                });
+            }
+            let empty: TaskGroup<u8> = group.child();
+            eventually("they wait", || common::parks(&rt) >= before + 2);
+            // On the thread that has the groups.
+            drop(rt);
+            assert_eq!(drops.left(), 0, "its members have ended");
+            assert!(group.is_cancelled() && child.is_cancelled() && empty.is_cancelled());
+            assert!(group.cancel_handle().is_cancelled());
+            group.cancel("again");
+            child.join().unwrap();
+            empty.join().unwrap();
+
+            // What comes too late is dropped, and said.
+            let value = drops.guard();
+            group.spawn(move || drop(value));
+            assert_eq!(drops.left(), 0);
+            let late: TaskGroup<u8> = group.child();
+            assert!(late.is_cancelled() && late.cancel_handle().is_cancelled());
+            late.cancel("again");
+            drop(late.child::<u8>());
+            late.spawn(|| Err(7));
+            assert_eq!(not_started(late), Reason::RuntimeShutDown);
+            assert_eq!(not_started(group), Reason::RuntimeShutDown);
+            assert!(TaskGroup::detached(&handle).is_err());
+        });
+    }
+}
+
+#[test]
+fn a_detached_one_that_was_cancelled_takes_no_more_members_and_ends() {
+    with_each(|rt| {
+        let group = TaskGroup::fallible_detached(&rt.handle()).unwrap().fail_fast();
+        let child: TaskGroup = group.child();
+        child.spawn(|| assert_eq!(*park().unwrap_err().reason(), Reason::SiblingFailed));
+        group.spawn(|| Err("the first"));
+        eventually("it has come down", || child.is_cancelled());
+        group.spawn(|| Err("too late"));
+        child.spawn(|| panic!("it does not start"));
+        assert_eq!(not_started(child), Reason::SiblingFailed);
+        assert_eq!(group.join().unwrap_err().into_failed().unwrap(), "the first");
+    });
+}
+
+#[test]
+fn spawns_into_detached_ones_race_cancels_and_the_end_of_the_runtime() {
+    for workers in common::WORKERS.into_iter().chain([common::MANY]) {
+        within(|| {
+            let drops = Drops::new();
+            let rounds = scaled_in_debug(if workers == common::MANY { 50 } else { 300 });
+            for round in 0..rounds {
+                let rt = runtime(workers);
+                let group = TaskGroup::detached(&rt.handle()).unwrap();
+                let handle = group.cancel_handle();
+                let spawned = |group: &TaskGroup| {
+                    for n in 0..20 {
+                        let value = drops.guard();
+                        let member = move || {
+                            let _local = value;
+                            drop(yield_now());
+                        };
+                        if n % 3 == 0 {
+                            let child: TaskGroup = group.child();
+                            child.spawn(member);
+                            drop(child.join());
+                        } else {
+                            group.spawn(member);
+                        }
+                    }
+                };
+                std::thread::scope(|threads| {
+                    let group = &group;
+                    threads.spawn(move || spawned(group));
+                    threads.spawn(move || spawned(group));
+                    if round % 3 == 0 {
+                        threads.spawn(move || handle.cancel("enough"));
+                    }
+                    if round % 2 == 0 {
+                        drop(rt);
+                    }
+                });
+                match round % 4 {
+                    0 => drop(group),
+                    1 => drop(group.cancel_and_join("the end")),
+                    _ => drop(group.join()),
+                }
+                eventually("all have ended", || drops.left() == 0);
+            }
         });
     }
 }

@@ -14,6 +14,7 @@ mod idle;
 mod inbox;
 mod requests;
 mod root;
+mod rundown;
 
 use crate::retire::models::record as new_record;
 use crate::retire::record::Record;

@@ -42,7 +42,7 @@ impl Entry {
         self.at.get()
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     fn is_in(&self) -> bool {
         self.place.get() != OUT
     }

@@ -1,7 +1,7 @@
 //! Everything that reaches into the tree from outside, dropped in every order, on tasks and on threads.
 
 use crate::common::{self, Drops, with_each};
-use cygnet::{Cancelled, TaskGroup, lease, promise, scope};
+use cygnet::{Cancelled, Handle, TaskGroup, lease, promise, scope};
 use std::any::Any;
 
 /// All orders of `left`, each called with.
@@ -74,7 +74,7 @@ fn every_order_of_drops_after_the_end_of_the_runtime() {
         common::within(|| {
             let drops = Drops::new();
             let mut all = Vec::new();
-            orders(&mut (0..4).collect(), &mut Vec::new(), &mut |order| all.push(order.to_vec()));
+            orders(&mut (0..5).collect(), &mut Vec::new(), &mut |order| all.push(order.to_vec()));
             for order in all {
                 let rt = common::runtime(workers);
                 let (give, given) = std::sync::mpsc::channel();
@@ -84,6 +84,8 @@ fn every_order_of_drops_after_the_end_of_the_runtime() {
                     // These hold the runtime open.
                     kinds.pop();
                     drop(kinds.swap_remove(0));
+                    let group = TaskGroup::detached(&Handle::current()).unwrap();
+                    kinds.push(Some(Box::new(group)));
                     give.send(kinds).unwrap();
                 })
                 .detach();

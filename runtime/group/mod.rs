@@ -1,8 +1,12 @@
 //! Groups: a node of the tree on the heap, for tasks that come one by one and from everywhere.
 
-use crate::retire::cause::{Cause, Reason};
-use crate::retire::outcome::Failure;
-use crate::retire::record::Traits;
+mod hold;
+mod member;
+
+pub use member::MemberResult;
+
+use crate::retire::cause::Reason;
+use crate::retire::record::{Record, Traits};
 use crate::retire::tree::Node;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
@@ -12,53 +16,17 @@ use crate::runtime::lease::spawn_from_anywhere;
 use crate::runtime::several::TaskError;
 use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
 use crate::runtime::task::{Claim, Task};
-use crate::scheduler::cancel::{cancel_node, cause_of, is_cancelled, link};
+use crate::scheduler::cancel::{is_cancelled, link};
 use crate::scheduler::external::{OnCancel, Outside};
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::worker::Worker;
+use hold::Hold;
+use member::{Failures, Member, Parts, is_consequence};
 use std::convert::Infallible;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// What the closure of a member of a [`TaskGroup`] may return: nothing, or a `Result` without a value; or it never does.
-pub trait MemberResult<E> {
-    /// The failure, if it is one.
-    #[doc(hidden)]
-    fn into_failure(self) -> Option<E>;
-}
-
-impl<E> MemberResult<E> for () {
-    fn into_failure(self) -> Option<E> {
-        None
-    }
-}
-
-impl<E> MemberResult<E> for Result<(), E> {
-    fn into_failure(self) -> Option<E> {
-        self.err()
-    }
-}
-
-// What a closure returns.
-#[doc(hidden)]
-pub trait Returns {
-    type Value;
-}
-
-impl<T> Returns for fn() -> T {
-    type Value = T;
-}
-
-/// `!`, which cannot be written here yet.
-type Never = <fn() -> ! as Returns>::Value;
-
-/// Of a closure that loops for ever.
-impl<E> MemberResult<E> for Never {
-    fn into_failure(self) -> Option<E> {
-        self
-    }
-}
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A group of tasks, the members, that are spawned one by one, from tasks and threads, and joined or cancelled together.
 ///
@@ -114,89 +82,12 @@ impl<E> MemberResult<E> for Never {
 /// ```
 #[must_use = "dropping a TaskGroup cancels its members; call join"]
 pub struct TaskGroup<E = Infallible> {
-    /// The task that has the members for children.
-    task: Task<()>,
-    /// Holds it open for members to come; a cancel does not end it.
-    node: Outside<()>,
+    /// The task that has the members for children; none below a group that was closed.
+    task: Option<Task<()>>,
+    /// Holds it open for members to come; below a group that was closed, that one's.
+    hold: Hold,
     failures: Arc<Failures<E>>,
     fails_fast: bool,
-}
-
-/// What the members share.
-struct Failures<E> {
-    first: Mutex<Option<TaskError<E>>>,
-}
-
-impl<E> Failures<E> {
-    /// Keeps the first, or the first that is not the mere consequence of a cancel. False if it is not this one.
-    fn keep(&self, failure: TaskError<E>) -> bool {
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        let keeps =
-            first.as_ref().is_none_or(|first| is_consequence(first) && !is_consequence(&failure));
-        // A user's destructors may run: not under the lock.
-        let other = if keeps { first.replace(failure) } else { Some(failure) };
-        drop(first);
-        drop(other);
-        keeps
-    }
-}
-
-/// Whether it says no more than that there was a cancel.
-fn is_consequence<E>(failure: &TaskError<E>) -> bool {
-    matches!(failure, TaskError::Join(JoinError::NotStarted(_) | JoinError::Unwound(_)))
-}
-
-/// A member, until it has run.
-struct Member<E> {
-    failures: Arc<Failures<E>>,
-    /// The group's, which does not end before its members.
-    node: *const Node,
-    fails_fast: Option<&'static Location<'static>>,
-    ran: bool,
-}
-
-// SAFETY: nodes are shared by design; the failures are Send.
-unsafe impl<E: Send> Send for Member<E> {}
-
-impl<E> Member<E> {
-    fn run<R: MemberResult<E>>(mut self, f: impl FnOnce() -> R) {
-        let result = catch_unwind(AssertUnwindSafe(f));
-        self.ran = true;
-        match result {
-            Ok(result) => {
-                if let Some(error) = result.into_failure() {
-                    self.fail(TaskError::Failed(error));
-                }
-            }
-            Err(payload) => self.fail(TaskError::Join(Failure::from(payload).into())),
-        }
-    }
-
-    fn fail(&self, failure: TaskError<E>) {
-        if self.failures.keep(failure)
-            && let Some(place) = self.fails_fast
-        {
-            let cause = Cause::new(Reason::SiblingFailed, Some(place));
-            // SAFETY: the caller is a member.
-            unsafe { cancel_node(&*self.node, Some(cause)) };
-        }
-    }
-}
-
-impl<E> Drop for Member<E> {
-    fn drop(&mut self) {
-        if self.ran {
-            return;
-        }
-        // SAFETY: its captures are dropped before a member ends.
-        let node = unsafe { &*self.node };
-        self.fail(TaskError::Join(if is_cancelled(node) {
-            JoinError::NotStarted(Cancelled::new(cause_of(node)))
-        } else {
-            // As the runtime has told its hook for panics.
-            JoinError::Panicked(Box::new("cygnet: there was no stack for a member of a group"))
-        }));
-    }
 }
 
 impl TaskGroup {
@@ -215,10 +106,11 @@ impl TaskGroup {
 
     /// A group without failures other than panics, of a runtime and of nobody else. From anywhere.
     ///
-    /// The drop of the runtime cancels the members, and waits for them and for the group: join or drop that before, or on
-    /// another thread. (In a struct, name the group before the runtime.)
+    /// It does not hold up the end of its runtime: that cancels the members and waits for them, not for the group. A group
+    /// whose runtime has ended, or that was cancelled, takes no more of them; what was kept of the others is still there
+    /// to be joined.
     ///
-    /// Does not suspend. Costs as [`TaskGroup::new`].
+    /// Does not suspend. Costs as [`TaskGroup::new`], and four allocations and some locks more.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -247,7 +139,7 @@ impl<E: Send + 'static> TaskGroup<E> {
         let terms = terms(parent, Location::caller(), Traits::default(), None);
         // SAFETY: the running node is open.
         let made = unsafe { worker.spawn_external(worker.node.get(), terms, OnCancel::Wait) };
-        TaskGroup::of(made)
+        TaskGroup::of(made, Hold::Linked)
     }
 
     /// As [`TaskGroup::detached`], also in what it costs, for members that may fail. Does not suspend.
@@ -268,14 +160,24 @@ impl<E: Send + 'static> TaskGroup<E> {
             return Err(SpawnError(()));
         }
         let terms = outside_terms(Location::caller(), Traits::default(), None);
-        Ok(TaskGroup::of(shared.spawn_external_root(terms, OnCancel::Wait)))
+        Ok(TaskGroup::of(shared.spawn_external_root(terms, OnCancel::Tell), Hold::detached))
     }
 
-    fn of((record, node): (std::ptr::NonNull<crate::retire::record::Record>, Outside<()>)) -> Self {
+    fn of(
+        (record, outside): (NonNull<Record>, Outside<()>),
+        hold: fn(Outside<()>) -> Hold,
+    ) -> TaskGroup<E> {
         // SAFETY: the handle's reference is ours.
         let task = Task::new(unsafe { Claim::new(record) });
-        let failures = Arc::new(Failures { first: Mutex::new(None) });
-        TaskGroup { node, task, failures, fails_fast: false }
+        TaskGroup::with(Some(task), hold(outside))
+    }
+
+    fn with(task: Option<Task<()>>, hold: Hold) -> TaskGroup<E> {
+        TaskGroup { task, hold, failures: Arc::new(Failures::new()), fails_fast: false }
+    }
+
+    fn node(&self) -> &Node {
+        &self.hold.outside().record().node
     }
 
     /// Makes it a group that cancels its members when the first of them fails. Costs nothing, and does not suspend.
@@ -298,23 +200,30 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// ```
     #[track_caller]
     pub fn child<C: Send + 'static>(&self) -> TaskGroup<C> {
+        let _entered = match self.hold.enter() {
+            Ok(entered) => entered,
+            Err(closed) => return TaskGroup::with(None, closed.hold()),
+        };
         let terms = outside_terms(Location::caller(), Traits::default(), None);
-        let shared = self.node.shared();
-        let parent: *const Node = &raw const self.task.record().node;
+        let parent: *const Node = self.node();
+        let (on_cancel, hold) = self.hold.kind();
+        let shared = self.hold.outside().shared();
         let here = Worker::current().filter(|worker| std::ptr::eq(worker.shared.get(), shared));
         // SAFETY: held open.
-        TaskGroup::of(unsafe {
+        let made = unsafe {
             match here {
-                Some(worker) => worker.spawn_external(parent, terms, OnCancel::Wait),
-                None => shared.spawn_external_below(parent, terms, OnCancel::Wait),
+                Some(worker) => worker.spawn_external(parent, terms, on_cancel),
+                None => shared.spawn_external_below(parent, terms, on_cancel),
             }
-        })
+        };
+        TaskGroup::of(made, hold)
     }
 
-    /// Spawns a member, from anywhere. A task of the group's runtime that calls this hands its task-locals down.
+    /// Spawns a member, from anywhere. A task of the group's runtime that calls this hands its task-locals down. If the
+    /// group is cancelled the closure is dropped, here or by a worker.
     ///
-    /// Does not suspend. Costs as [`spawn`](crate::spawn()) in a task of the same runtime, and two locked instructions; as
-    /// [`Handle::spawn`] elsewhere. See [`TaskGroup`] for an example.
+    /// Does not suspend. Costs as [`spawn`](crate::spawn()) in a task of the same runtime, and two locked instructions
+    /// (four if the group is detached); as [`Handle::spawn`] elsewhere. See [`TaskGroup`] for an example.
     ///
     /// # Panics
     /// With some 134 million unfinished members.
@@ -347,18 +256,23 @@ impl<E: Send + 'static> TaskGroup<E> {
         R: MemberResult<E>,
     {
         let at = Location::caller();
-        let node: *const Node = &raw const self.task.record().node;
-        let member = Member {
-            failures: Arc::clone(&self.failures),
-            node,
-            fails_fast: self.fails_fast.then_some(at),
-            ran: false,
+        let _entered = match self.hold.enter() {
+            Ok(entered) => entered,
+            Err(closed) => {
+                drop(f);
+                let why = JoinError::NotStarted(Cancelled::new(closed.cause()));
+                self.failures.keep(TaskError::Join(why));
+                return;
+            }
         };
+        let (node, failures): (*const Node, _) = (self.node(), Arc::clone(&self.failures));
+        // SAFETY: its group's.
+        let member = unsafe { Member::new(failures, node, self.fails_fast.then_some(at)) };
         // The closure's captures go before the member.
         let parts = Parts { f, member };
         let run = move || parts.run();
-        // SAFETY: 'static; the node is open until it is settled, by a join or a drop.
-        unsafe { spawn_from_anywhere(self.node.shared(), node, run, (task, at), true) };
+        // SAFETY: 'static; the node is held open.
+        unsafe { spawn_from_anywhere(self.hold.outside().shared(), node, run, (task, at), true) };
     }
 
     /// Waits until all members have ended.
@@ -373,10 +287,8 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// # Panics
     /// As [`Task::join`].
     pub fn join(self) -> Result<(), TaskError<E>> {
-        let TaskGroup { node, task, failures, .. } = self;
-        close(node);
-        let joined = task.join();
-        result(joined, &failures)
+        self.hold.close();
+        result(self.task.map_or(Ok(()), Task::join), &self.failures)
     }
 
     /// Cancels all members, and waits until they have ended, also if the calling task is cancelled.
@@ -403,10 +315,8 @@ impl<E: Send + 'static> TaskGroup<E> {
     pub fn cancel_and_join(self, reason: impl Into<Reason>) -> Result<(), TaskError<E>> {
         self.cancel(reason);
         assert_may_wait();
-        let TaskGroup { node, task, failures, .. } = self;
-        close(node);
-        let joined = task.await_end();
-        match result(joined, &failures) {
+        self.hold.close();
+        match result(self.task.map_or(Ok(()), Task::await_end), &self.failures) {
             Err(failure) if is_consequence(&failure) => Ok(()),
             other => other,
         }
@@ -415,49 +325,37 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// Cancels all members, and those that come later. See [`Task::cancel`], also for what it costs. Does not suspend.
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
-        self.task.cancel(reason);
+        if let Some(task) = &self.task {
+            task.cancel(reason);
+        }
     }
 
     /// A handle that does so from anywhere, and may outlive the group; it says when a cancel from above has come. Costs two
     /// locks, and a locked instruction for each further one. Does not suspend.
     pub fn cancel_handle(&self) -> CancelHandle {
-        let node = &self.task.record().node;
-        if !node.is_linked() {
-            link(node);
+        // A detached one was linked when it was made, and may have ended.
+        if let Hold::Linked(outside) = &self.hold
+            && !outside.record().node.is_linked()
+        {
+            link(&outside.record().node);
         }
-        self.task.cancel_handle()
+        CancelHandle::of_task(NonNull::from(self.hold.outside().record()))
     }
 
     /// Whether a member that is spawned now would not start any more. Does not suspend; some nanoseconds.
     pub fn is_cancelled(&self) -> bool {
-        is_cancelled(&self.task.record().node)
+        match &self.hold {
+            Hold::Linked(outside) => is_cancelled(&outside.record().node),
+            // Every cancel from above has come to it; what is above may be gone.
+            Hold::Detached(_) => self.hold.outside().is_cancelled(),
+        }
     }
-}
-
-/// The closure of a member, in the order in which they are dropped.
-struct Parts<F, E> {
-    f: F,
-    member: Member<E>,
-}
-
-impl<F: FnOnce() -> R, R: MemberResult<E>, E> Parts<F, E> {
-    fn run(self) {
-        let Parts { f, member } = self;
-        member.run(f);
-    }
-}
-
-/// No more members come from outside of it.
-fn close(node: Outside<()>) {
-    let settled = node.settle(Ok(()));
-    debug_assert!(settled.is_ok(), "a cancel does not end it, and nobody else settles it");
 }
 
 fn result<E>(joined: Result<(), JoinError>, failures: &Failures<E>) -> Result<(), TaskError<E>> {
-    let first = failures.first.lock().unwrap_or_else(PoisonError::into_inner).take();
-    match (first, joined) {
-        (Some(failure), _) => Err(failure),
-        (None, joined) => joined.map_err(TaskError::Join),
+    match failures.take() {
+        Some(failure) => Err(failure),
+        None => joined.map_err(TaskError::Join),
     }
 }
 

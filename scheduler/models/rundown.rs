@@ -1,0 +1,66 @@
+//! A door that one closes while others go through it.
+
+use crate::scheduler::rundown::Rundown;
+use crate::shim::check::{ALL, Baton, Stage, explore, plant};
+use crate::shim::plant::Kind;
+use crate::shim::thread::spawn;
+
+struct House {
+    door: Rundown,
+    /// What the closer leaves to those who are refused.
+    notice: Baton,
+    /// What the last one uses up, and those inside use.
+    inside: [Baton; 2],
+    last: Baton,
+}
+
+impl House {
+    fn last_leaves(&self) {
+        assert_eq!(self.last.write(), 0, "two were the last");
+        for baton in &self.inside {
+            baton.write();
+        }
+    }
+}
+
+fn go_through_and_close(strangers: usize) {
+    let (door, notice, last) = (Rundown::new(), Baton::new(), Baton::new());
+    let house = Stage::new(House { door, notice, inside: [(); 2].map(|()| Baton::new()), last });
+    let strangers = (0..strangers).map(|n| {
+        spawn(move || {
+            if !house.door.enter() {
+                assert_eq!(house.notice.read(), 1, "refused without a reason");
+                return;
+            }
+            house.inside[n].write();
+            if house.door.leave() {
+                house.last_leaves();
+            }
+        })
+    });
+    let strangers: Vec<_> = strangers.collect();
+    house.notice.write();
+    if house.door.close() {
+        house.last_leaves();
+    }
+    strangers.into_iter().for_each(|s| s.join().unwrap());
+    assert_eq!(house.last.read(), 1, "nobody was the last");
+    assert!(!house.door.enter() && !house.door.close());
+}
+
+#[test]
+fn loom_one_is_the_last_and_sees_what_the_others_did() {
+    explore(ALL, || go_through_and_close(1));
+}
+
+#[test]
+fn loom_one_of_two_strangers_and_the_closer_is_the_last() {
+    explore(3, || go_through_and_close(2));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_door_without_order() {
+    plant("scheduler/rundown.rs", &[Kind::Update]);
+    explore(ALL, || go_through_and_close(1));
+}
