@@ -1,0 +1,232 @@
+//! What a wait leaves behind that was cut short, timed out, or lost: nothing. The allocator, the workers' counters and the
+//! timers are asked after a hundred such waits of each kind, and again after some thousands.
+
+mod common;
+
+use common::rerun::{alone, alone_and_leaking};
+use common::{eventually, runtime, scaled_in_debug, within};
+use cygnet::{
+    Cancelled, JoinError, Metrics, Runtime, TaskActor, TaskGroup, all_fail_fast, any,
+    cancel_handle, ignore_cancellation, lease, on_cancel, park, promise, scope, shield, sleep,
+    spawn, timeout, yield_now,
+};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::future::Future;
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+/// Counts the allocations of the process that live.
+struct Counting;
+
+static LIVE: AtomicIsize = AtomicIsize::new(0);
+
+// SAFETY: the system's, and a count.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const LONG: Duration = Duration::from_secs(10_000);
+const SHORT: Duration = Duration::from_micros(100);
+
+/// What is allocated once, whenever it is needed first.
+const SLACK: isize = 50;
+
+/// Waits until it is cancelled.
+fn lose() {
+    park().unwrap_err();
+}
+
+/// Calls `wait` in a task that is cancelled as soon as it waits, or before.
+fn cancelled(wait: impl FnOnce() + Send + 'static) {
+    let waiting = spawn(wait);
+    yield_now().unwrap();
+    waiting.cancel("enough");
+    let joined = waiting.join();
+    assert!(matches!(joined, Ok(()) | Err(JoinError::NotStarted(_))), "{joined:?}");
+}
+
+/// Calls `wait` within a time limit that it does not keep.
+fn timed_out(wait: impl FnOnce()) {
+    assert!(timeout(SHORT, wait).is_err());
+}
+
+/// All kinds of waits, each of which can be cut short.
+const WAITS: [(&str, fn()); 9] = [
+    ("park", lose),
+    ("sleep", || assert!(sleep(LONG).is_err())),
+    ("join of a task", || drop(spawn(lose).join())),
+    ("a scope with a child", || scope(|s| drop(s.spawn(lose)))),
+    ("join of a promise", || {
+        let (promise, answer) = promise::<String>();
+        let _hook = promise.on_cancel(|_: Cancelled| ());
+        assert!(answer.join().is_err());
+        assert!(promise.complete(String::from("too late")).is_err());
+    }),
+    ("join of a group", || {
+        let group = TaskGroup::new();
+        group.spawn(lose);
+        let below: TaskGroup = group.child();
+        below.spawn(lose);
+        drop(below);
+        drop(group.join());
+    }),
+    ("a call of an actor", || {
+        let (actor, body) = TaskActor::new(());
+        let owner = spawn(move || body.run());
+        assert!(actor.call(|()| lose()).is_err());
+        drop(owner);
+    }),
+    ("an inner time limit", || {
+        let _ = timeout(LONG, || {
+            // What comes from above is not ignored by the scope of the limit in it.
+            let _ = ignore_cancellation(|| timeout(SHORT, || sleep(LONG)).is_err());
+            sleep(LONG)
+        });
+    }),
+    ("a hook and a lease", || {
+        let (lease, handle) = (lease(), cancel_handle());
+        let hook = on_cancel(|_: Cancelled| ());
+        lease.spawn(lose).detach();
+        lose();
+        shield(SHORT, || sleep(LONG)).unwrap_err();
+        drop((lease, handle, hook));
+    }),
+];
+
+fn any_with_losers() {
+    let children = (0..4).map(|n| {
+        move || {
+            if n == 3 {
+                yield_now().unwrap();
+                return Ok(n);
+            }
+            Err(park().unwrap_err())
+        }
+    });
+    assert_eq!(any(children).unwrap(), 3);
+}
+
+fn all_with_a_failure() {
+    let children = (0..4).map(|n| {
+        move || {
+            if n == 3 {
+                yield_now().unwrap();
+                return Err(n);
+            }
+            lose();
+            Ok(())
+        }
+    });
+    assert_eq!(all_fail_fast(children).unwrap_err().into_failed().unwrap(), 3);
+}
+
+/// A task that is awaited as a future, which is dropped.
+fn a_future_that_is_dropped() {
+    let mut task = spawn(lose);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(std::pin::Pin::new(&mut task).poll(&mut context).is_pending());
+    drop(task);
+}
+
+/// Nothing runs, and nothing is set.
+fn is_quiet(metrics: &Metrics) -> bool {
+    metrics.workers.iter().all(|w| (w.coroutines, w.timers) == (0, 0))
+}
+
+fn live() -> isize {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// Does it so many times, and waits until nothing is under way.
+fn settled(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) {
+    rt.block_on(|| (0..rounds).for_each(|_| scope(|_| wait())));
+    eventually(what, || is_quiet(&rt.metrics()));
+}
+
+/// Does it a hundred times, and then `rounds` times: the allocations that have become more.
+fn left_by(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) -> isize {
+    settled(rt, 100, what, &wait);
+    let before = live();
+    settled(rt, rounds, what, &wait);
+    live() - before
+}
+
+fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
+    let rounds = scaled_in_debug(4_000).max(200);
+    within(|| {
+        let rt = runtime(1);
+        let left = left_by(&rt, rounds, kind, &wait);
+        assert!(left < SLACK, "{kind}: {left} allocations");
+        let stacks = rt.metrics().stacks;
+        assert!(stacks < 100, "{kind}: {stacks} stacks");
+    });
+    // Where tasks end on other workers than those that have spawned them, records lie in the pools of both, many of
+    // them at times. All has gone with the runtime.
+    for workers in [2, 8] {
+        within(|| {
+            settled(&runtime(workers), 10, kind, &wait);
+            let before = live();
+            settled(&runtime(workers), rounds, kind, &wait);
+            let left = live() - before;
+            assert!(left < SLACK, "{kind}, {workers} workers: {left} allocations");
+        });
+    }
+}
+
+#[test]
+fn a_cancelled_wait_leaves_nothing_behind() {
+    alone("a_cancelled_wait_leaves_nothing_behind", || {
+        for (kind, wait) in WAITS {
+            leaves_nothing(kind, || cancelled(wait));
+        }
+    });
+}
+
+#[test]
+fn a_wait_that_has_timed_out_leaves_nothing_behind() {
+    alone("a_wait_that_has_timed_out_leaves_nothing_behind", || {
+        for (kind, wait) in WAITS {
+            leaves_nothing(kind, || timed_out(wait));
+        }
+    });
+}
+
+#[test]
+fn a_wait_that_has_lost_leaves_nothing_behind() {
+    alone("a_wait_that_has_lost_leaves_nothing_behind", || {
+        leaves_nothing("any", any_with_losers);
+        leaves_nothing("all_fail_fast", all_with_a_failure);
+        leaves_nothing("a future", a_future_that_is_dropped);
+    });
+}
+
+/// What is forgotten does stay, and is seen here.
+#[test]
+fn a_leak_is_seen() {
+    alone_and_leaking("a_leak_is_seen", || {
+        let before = live();
+        let rt = runtime(2);
+        let forget = || {
+            let hook = on_cancel(|_: Cancelled| ());
+            std::mem::forget(hook);
+        };
+        let left = left_by(&rt, 1_000, "a leak", forget);
+        assert!(left >= 1_000, "{left} of 1,000");
+        drop(rt);
+        assert!(live() - before >= 1_000, "they have gone with the runtime");
+    });
+}
