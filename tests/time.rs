@@ -19,6 +19,16 @@ fn reason<T>(result: Result<T, cygnet::Cancelled>) -> Reason {
     result.err().expect("it is cancelled").reason().clone()
 }
 
+/// Calls `test` with a short time, and with a longer one as long as it says that it did not come in time to where it was to
+/// be: other processes may have had the processor.
+fn with_enough_time(mut test: impl FnMut(Duration) -> bool) {
+    let mut time = SHORT;
+    while !test(time) {
+        time *= 2;
+        assert!(time < LONG, "no time is enough");
+    }
+}
+
 #[test]
 fn a_sleep_is_not_shorter_than_it_should_be() {
     with_each(|rt| {
@@ -172,26 +182,28 @@ fn a_cancelled_wait_in_a_timeout_names_the_place_of_the_timeout() {
 fn a_timeout_reaches_the_tasks_that_were_spawned_in_it() {
     with_each(|rt| {
         rt.block_on(|| {
-            let ended = AtomicUsize::new(0);
-            let late = timeout(SHORT, || {
-                scope(|s| {
-                    for n in 0..20 {
-                        let ended = &ended;
-                        s.spawn(move || {
-                            if n % 2 == 0 {
-                                assert_eq!(reason(park()), Reason::Deadline);
-                            } else {
-                                while checkpoint().is_ok() {}
-                            }
-                            ended.fetch_add(1, Ordering::Relaxed);
-                        });
-                    }
+            with_enough_time(|time| {
+                let ended = AtomicUsize::new(0);
+                let late = timeout(time, || {
+                    scope(|s| {
+                        for n in 0..20 {
+                            let ended = &ended;
+                            s.spawn(move || {
+                                if n % 2 == 0 {
+                                    assert_eq!(reason(park()), Reason::Deadline);
+                                } else {
+                                    while checkpoint().is_ok() {}
+                                }
+                                ended.fetch_add(1, Ordering::Relaxed);
+                            });
+                        }
+                    });
+                    spawn(|| while checkpoint().is_ok() {}).detach();
                 });
-                spawn(|| while checkpoint().is_ok() {}).detach();
+                assert!(late.is_err());
+                // With one worker the first that computes keeps the others from starting.
+                ended.load(Ordering::Relaxed) >= 1
             });
-            assert!(late.is_err());
-            // With one worker the first that computes keeps the others from starting.
-            assert!(ended.load(Ordering::Relaxed) >= 1);
         });
     });
 }
@@ -352,24 +364,27 @@ fn an_inner_deadline_is_seen_by_a_body_that_computes_below_an_outer_one() {
 fn a_timeout_counts_below_a_task_that_ignores_an_earlier_one() {
     with(&[1, 2], |rt| {
         rt.block_on(|| {
-            let late = timeout(100 * SHORT, || {
-                let begun = Arc::new(AtomicUsize::new(0));
-                let [sleeps, asks] = [false, true].map(|asks| {
-                    let begun = begun.clone();
-                    spawn(move || {
-                        let late = timeout(120 * SHORT, || {
-                            begun.fetch_add(1, Ordering::Relaxed);
-                            let slept = sleep(if asks { 110 * SHORT } else { LONG });
-                            while asks && !is_cancelled() {}
-                            slept.is_ok()
-                        });
-                        late.unwrap_err().into_inner()
-                    })
+            with_enough_time(|time| {
+                let late = timeout(5 * time, || {
+                    let begun = Arc::new(AtomicUsize::new(0));
+                    let [sleeps, asks] = [false, true].map(|asks| {
+                        let begun = begun.clone();
+                        spawn(move || {
+                            let late = timeout(10 * time, || {
+                                begun.fetch_add(1, Ordering::Relaxed);
+                                let slept = sleep(if asks { 7 * time } else { LONG });
+                                while asks && !is_cancelled() {}
+                                slept.is_ok()
+                            });
+                            late.unwrap_err().into_inner()
+                        })
+                    });
+                    while begun.load(Ordering::Relaxed) < 2 && yield_now().is_ok() {}
+                    ignore_cancellation(|| (sleeps.join().unwrap(), asks.join().unwrap())).ok()
                 });
-                common::give_way_until(|| begun.load(Ordering::Relaxed) == 2);
-                ignore_cancellation(|| (sleeps.join().unwrap(), asks.join().unwrap())).unwrap()
+                // Unless the first limit passed before it was ignored, or the third while the task was kept from running.
+                late.unwrap_err().into_inner() == Some((false, true))
             });
-            assert_eq!(late.unwrap_err().into_inner(), (false, true));
         });
     });
 }
@@ -379,20 +394,24 @@ fn a_timeout_that_was_ignored_when_an_inner_one_began_counts_when_that_is_over()
     with(&[1], |rt| {
         rt.block_on(|| {
             let start = Instant::now();
-            let late = timeout(8 * SHORT, || {
-                let child = ignore_cancellation(|| {
-                    let child = spawn(|| {
-                        timeout(LONG, || {
-                            sleep(SHORT).unwrap();
-                            while !is_cancelled() {}
-                        })
+            with_enough_time(|time| {
+                let slept = Arc::new(AtomicBool::new(false));
+                let sleeps = slept.clone();
+                let late = timeout(4 * time, || {
+                    let child = ignore_cancellation(|| {
+                        let child = spawn(move || {
+                            timeout(LONG, || {
+                                sleeps.store(sleep(time).is_ok(), Ordering::Relaxed);
+                                while !is_cancelled() {}
+                            })
+                        });
+                        yield_now().unwrap();
+                        child
                     });
-                    yield_now().unwrap();
-                    child
+                    child.map(cygnet::Task::join).is_ok()
                 });
-                child.unwrap().join().is_err()
+                late.unwrap_err().into_inner() && slept.load(Ordering::Relaxed)
             });
-            assert!(late.is_err());
             assert!(start.elapsed() < LONG);
         });
     });
@@ -476,16 +495,22 @@ fn a_panic_in_a_timeout_passes_through_it() {
 fn a_section_that_ignores_cancellation_ignores_the_timeout_around_it_and_not_those_inside() {
     with_each(|rt| {
         rt.block_on(|| {
-            let late = timeout(SHORT, || {
-                let inside = ignore_cancellation(|| {
-                    compute(5_000);
-                    assert!(!is_cancelled());
-                    sleep(SHORT).unwrap();
-                    timeout(SHORT, || reason(park())).unwrap_err().into_inner()
+            with_enough_time(|time| {
+                let start = Instant::now();
+                let late = timeout(time, || {
+                    let inside = ignore_cancellation(|| {
+                        while start.elapsed() < 2 * time {}
+                        assert!(!is_cancelled());
+                        sleep(SHORT).unwrap();
+                        timeout(SHORT, || reason(park())).unwrap_err().into_inner()
+                    });
+                    (inside.ok(), reason(checkpoint()))
                 });
-                (inside.unwrap(), reason(checkpoint()))
+                let (inside, outside) = late.unwrap_err().into_inner();
+                assert_eq!(outside, Reason::Deadline);
+                // Else the time was up before it was ignored.
+                inside.is_some_and(|inside| inside == Reason::Deadline)
             });
-            assert_eq!(late.unwrap_err().into_inner(), (Reason::Deadline, Reason::Deadline));
         });
     });
 }
