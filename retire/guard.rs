@@ -64,19 +64,30 @@ const PIDFD_SELF_PROCESS: libc::c_int = -10_001;
 pub(crate) unsafe fn install_markers(places: &[*mut u8]) -> usize {
     let ranges: Vec<libc::iovec> =
         places.iter().map(|&at| libc::iovec { iov_base: at.cast(), iov_len: GUARD }).collect();
-    // SAFETY: the vector is there during the call; the ranges are the caller's, as for `madvise`.
+    // SAFETY: passed on.
+    let advised = unsafe { advise_all(&ranges, MADV_GUARD_INSTALL) };
+    advised / GUARD
+}
+
+/// Advises the kernel about all these ranges by one call; says about how many bytes, from the first, it has taken that.
+/// Fewer than all if it does not know the call, or refuses.
+///
+/// # Safety
+/// As for `madvise` with that advice, of each.
+unsafe fn advise_all(ranges: &[libc::iovec], advice: libc::c_int) -> usize {
+    // SAFETY: the ranges are there during the call; the rest is the caller's.
     let advised = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,
             PIDFD_SELF_PROCESS,
             ranges.as_ptr(),
             ranges.len(),
-            MADV_GUARD_INSTALL,
+            advice,
             0,
         )
     };
     // Bytes, or -1.
-    usize::try_from(advised).map_or(0, |bytes| bytes / GUARD)
+    usize::try_from(advised).unwrap_or(0)
 }
 
 /// The size of a page of this machine.
@@ -97,6 +108,33 @@ pub(crate) unsafe fn discard(from: *mut u8, len: usize) {
     // SAFETY: the caller owns the range and has given up its contents.
     let _ = unsafe { libc::madvise(from.cast(), len, libc::MADV_DONTNEED) };
 }
+
+/// As `discard`, of many ranges, each given by where it begins and its length. By one call for each [`MOST`], which
+/// flushes the processor's translations once, if the kernel can.
+///
+/// # Safety
+/// As for `discard`, of each.
+pub(crate) unsafe fn discard_all(ranges: impl IntoIterator<Item = (*mut u8, usize)>) {
+    let vector =
+        |(from, len): (*mut u8, usize)| libc::iovec { iov_base: from.cast(), iov_len: len };
+    let ranges: Vec<libc::iovec> = ranges.into_iter().map(vector).collect();
+    for some in ranges.chunks(MOST) {
+        // SAFETY: the caller owns the ranges and has given up their contents.
+        let mut done = unsafe { advise_all(some, libc::MADV_DONTNEED) };
+        for range in some {
+            if done >= range.iov_len {
+                done -= range.iov_len;
+                continue;
+            }
+            // SAFETY: as above; to do it twice does no harm.
+            unsafe { discard(range.iov_base.cast(), range.iov_len) };
+            done = 0;
+        }
+    }
+}
+
+/// Ranges of one call; the kernel takes no more.
+const MOST: usize = 1024;
 
 /// Whether the kernel could write to the page at `at`. It tries, so what is there is lost.
 ///
@@ -187,6 +225,24 @@ pub(crate) mod tests {
         for index in 0..8 {
             let guarded = installed > 0 && [1, 3, 6].contains(&index);
             assert_eq!(faults(place(index)), guarded, "{index}");
+        }
+    }
+
+    #[test]
+    fn ranges_that_are_discarded_together_are_discarded_one_and_all() {
+        let page = page_size();
+        let many = 2 * MOST + 10;
+        let map = memmap2::MmapOptions::new().len(2 * many * page).map_anon().unwrap();
+        let map = memmap2::MmapRaw::from(map);
+        let place = |index: usize| map.as_mut_ptr().wrapping_add(index * page);
+        // SAFETY: in the mapping made above.
+        (0..2 * many).for_each(|index| unsafe { place(index).write(7) });
+        // SAFETY: every second page of the mapping, which is ours.
+        unsafe { discard_all((0..many).map(|index| (place(2 * index), page))) };
+        for index in 0..2 * many {
+            // SAFETY: in the mapping made above.
+            let found = unsafe { place(index).read() };
+            assert_eq!(found, if index % 2 == 0 { 0 } else { 7 }, "{index}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::{array, fs, ptr};
 
 use crate::shim::{Mutex, MutexGuard};
 
-use super::guard::{GUARD, GuardKind, discard, install_markers, page_size};
+use super::guard::{GUARD, GuardKind, discard_all, install_markers, page_size};
 use super::slab::Slab;
 use super::spare_slab;
 use super::stack::{Stack, StackClass, StackExhausted};
@@ -170,13 +170,13 @@ impl StackMemory {
             return;
         }
         stacks.sort_unstable_by_key(|stack| stack.base() as usize);
-        for run in stacks.chunk_by(|a, b| a.limit_top() == b.base()) {
+        let runs = stacks.chunk_by(|a, b| a.limit_top() == b.base()).map(|run| {
             let from = run[0].bottom();
-            let len = run[run.len() - 1].limit_top() as usize - from as usize;
-            // SAFETY: the handles own the memory from the first bottom to the last end, guards
-            // between them included, and by giving them up say that nothing on it is needed.
-            unsafe { discard(from, len) };
-        }
+            (from, run[run.len() - 1].limit_top() as usize - from as usize)
+        });
+        // SAFETY: the handles own the memory from the first bottom to the last end of each run, guards
+        // between them included, and by giving them up say that nothing on it is needed.
+        unsafe { discard_all(runs) };
         let mut surplus = Vec::new();
         self.ledger().put(stacks, &mut surplus);
         // Unmapping takes its time, so the lock is free by now.
