@@ -284,16 +284,20 @@ impl List {
 /// The node has not ended, and does not before this returns: the caller runs in it, or in one below it.
 #[cold]
 pub(crate) unsafe fn link<'a>(node: &'a Node, of_root: impl Fn(&'a Node, &Node) -> &'a Branch) {
+    // Those that are not linked, but for the lowest: mostly none.
     let mut path: Vec<&Node> = Vec::new();
-    let mut at = node;
+    // SAFETY: one that is not linked is no root, so it has a parent, which does not end before its child.
+    let above = |node: &Node| unsafe { &*node.parent };
+    if node.is_linked() {
+        return;
+    }
+    let mut at = above(node);
     while !at.is_linked() {
         path.push(at);
-        // SAFETY: a root is linked, so this has a parent, which does not end before its child.
-        at = unsafe { &*at.parent };
+        at = above(at);
     }
-    for node in path.into_iter().rev() {
-        // SAFETY: as above.
-        let parent = unsafe { &*node.parent };
+    for node in path.into_iter().rev().chain([node]) {
+        let parent = above(node);
         let theirs = match parent.kind {
             NodeKind::Root => of_root(parent, node),
             _ => parent.extras_or_new().branch(),
