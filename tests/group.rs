@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::rerun::alone_and_leaking;
 use common::{
     Drops, eventually, panic_of, runtime, scaled_in_debug, with_each, with_each_and_many, within,
 };
@@ -253,7 +254,6 @@ fn a_detached_one_does_not_hold_up_the_end_of_its_runtime() {
             let (rt, drops) = (runtime(workers), Drops::new());
             let handle = rt.handle();
             let before = common::parks(&rt);
-            std::mem::forget(TaskGroup::detached(&handle).unwrap());
             let group = TaskGroup::detached(&handle).unwrap();
             let child: TaskGroup = group.child();
             for group in [&group, &child] {
@@ -288,6 +288,45 @@ fn a_detached_one_does_not_hold_up_the_end_of_its_runtime() {
             assert!(TaskGroup::detached(&handle).is_err());
         });
     }
+}
+
+#[test]
+fn a_forgotten_detached_one_does_not_hold_up_the_end_of_its_runtime() {
+    alone_and_leaking("a_forgotten_detached_one_does_not_hold_up_the_end_of_its_runtime", || {
+        for workers in common::WORKERS {
+            within(|| {
+                let (rt, drops) = (runtime(workers), Drops::new());
+                let group = TaskGroup::detached(&rt.handle()).unwrap();
+                let value = drops.guard();
+                group.spawn(move || {
+                    let _local = value;
+                    park().unwrap_err();
+                });
+                std::mem::forget(group);
+                drop(rt);
+                assert_eq!(drops.left(), 0, "its member has ended");
+            });
+        }
+    });
+}
+
+/// The panic of a destructor does not hide that the member did not start.
+#[test]
+fn a_member_that_comes_too_late_and_whose_captures_panic_is_a_failure() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+    }
+    with_each(|rt| {
+        let group = TaskGroup::detached(&rt.handle()).unwrap();
+        group.cancel("enough");
+        let bomb = Bomb;
+        let spawned = std::panic::catch_unwind(|| group.spawn(move || drop(bomb)));
+        assert!(spawned.is_err(), "it was dropped here");
+        assert_eq!(not_started(group), Reason::from("enough"));
+    });
 }
 
 #[test]

@@ -166,11 +166,24 @@ fn left_by(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) -> i
     live() - before
 }
 
+/// As `left_by`, the last of a few times: what is needed only now, as a row for each slot of a timing wheel that a
+/// timer comes to, is there the next time, and a leak goes on.
+fn left_at_last(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) -> isize {
+    let mut left = left_by(rt, rounds, what, &wait);
+    for _ in 0..3 {
+        if left < SLACK {
+            break;
+        }
+        left = left_by(rt, rounds, what, &wait);
+    }
+    left
+}
+
 fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
     let rounds = scaled_in_debug(1_500).max(500);
     within(|| {
         let rt = runtime(1);
-        let left = left_by(&rt, rounds, kind, &wait);
+        let left = left_at_last(&rt, rounds, kind, &wait);
         assert!(left < SLACK, "{kind}: {left} allocations");
         let stacks = rt.metrics().stacks;
         assert!(stacks < 100, "{kind}: {stacks} stacks");
@@ -225,7 +238,7 @@ fn a_leak_is_seen() {
             let hook = on_cancel(|_: Cancelled| ());
             std::mem::forget(hook);
         };
-        let left = left_by(&rt, 1_000, "a leak", forget);
+        let left = left_at_last(&rt, 1_000, "a leak", forget);
         assert!(left >= 1_000, "{left} of 1,000");
         drop(rt);
         assert!(live() - before >= 1_000, "they have gone with the runtime");

@@ -24,7 +24,9 @@ use hold::Hold;
 use member::{Failures, Member, Parts, is_consequence};
 use std::convert::Infallible;
 use std::fmt;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::{
+    AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind,
+};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -226,7 +228,7 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// (four if the group is detached); as [`Handle::spawn`] elsewhere. See [`TaskGroup`] for an example.
     ///
     /// # Panics
-    /// With some 134 million unfinished members.
+    /// With some 134 million unfinished members; with the panic of a destructor of the closure, if it is dropped here.
     #[track_caller]
     pub fn spawn<F, R>(&self, f: F)
     where
@@ -259,10 +261,11 @@ impl<E: Send + 'static> TaskGroup<E> {
         let _entered = match self.hold.enter() {
             Ok(entered) => entered,
             Err(closed) => {
-                drop(f);
+                let dropped = catch_unwind(AssertUnwindSafe(|| drop(f)));
+                // Also if a destructor of the captures has panicked.
                 let why = JoinError::NotStarted(Cancelled::new(closed.cause()));
                 self.failures.keep(TaskError::Join(why));
-                return;
+                return dropped.unwrap_or_else(|payload| resume_unwind(payload));
             }
         };
         let (node, failures): (*const Node, _) = (self.node(), Arc::clone(&self.failures));
