@@ -118,9 +118,11 @@ pub(crate) unsafe fn discard_all(ranges: impl IntoIterator<Item = (*mut u8, usiz
     let vector =
         |(from, len): (*mut u8, usize)| libc::iovec { iov_base: from.cast(), iov_len: len };
     let ranges: Vec<libc::iovec> = ranges.into_iter().map(vector).collect();
+    // A kernel without markers is too old to be asked for this.
+    let at_once = GuardKind::of_this_kernel() == GuardKind::Marker;
     for some in ranges.chunks(MOST) {
         // SAFETY: the caller owns the ranges and has given up their contents.
-        let mut done = unsafe { advise_all(some, libc::MADV_DONTNEED) };
+        let mut done = if at_once { unsafe { advise_all(some, libc::MADV_DONTNEED) } } else { 0 };
         for range in some {
             if done >= range.iov_len {
                 done -= range.iov_len;

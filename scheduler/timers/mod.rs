@@ -122,7 +122,7 @@ impl Timer {
 
 /// The timers that were set on one worker.
 pub(crate) struct Timers {
-    /// Twelve kilobytes, which would separate what a worker uses all the time.
+    /// Twelve kilobytes and the rows of its slots, which would separate what a worker uses all the time.
     wheel: Mutex<Box<Wheel>>,
     /// Nothing is due before this tick.
     next: AtomicU64,

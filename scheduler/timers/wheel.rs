@@ -134,7 +134,10 @@ impl Wheel {
         }
         if items.is_empty() {
             row.occupied &= !(1 << slot);
-            items.shrink_to(ROOM);
+        }
+        if items.len() < items.capacity() / 4 {
+            // By half, and no sooner again than after as many steps.
+            items.shrink_to(ROOM.max(items.capacity() / 2));
         }
         self.len -= 1;
         true
@@ -242,6 +245,21 @@ mod tests {
         insert(&mut wheel, &present);
         assert_eq!(wheel.next(), Some(1001));
         assert_eq!(advance(&mut wheel, 1001).len(), 2);
+    }
+
+    #[test]
+    fn a_row_gives_its_room_back_when_most_of_it_is_taken_out() {
+        let entries: Vec<_> = (0..10_000).map(|_| Entry::new(1 << 30)).collect();
+        let mut wheel = Wheel::new();
+        entries.iter().for_each(|entry| insert(&mut wheel, entry));
+        // All but one.
+        for entry in &entries[1..] {
+            // SAFETY: it is in this one.
+            assert!(unsafe { wheel.remove(entry) });
+        }
+        let rooms = wheel.levels.iter().flat_map(|row| &row.slots).map(Vec::capacity);
+        assert!(rooms.sum::<usize>() <= 2 * ROOM);
+        assert_eq!(advance(&mut wheel, 1 << 30).len(), 1);
     }
 
     #[test]
