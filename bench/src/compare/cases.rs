@@ -100,6 +100,10 @@ const DELAYS: &[Part] = &[Part { key: "p50", label: "p50" }, Part { key: "p99", 
 pub const ASKED: &str = "asked";
 const CANCELLED: &[Part] =
     &[Part { key: TIME, label: "cancelled" }, Part { key: ASKED, label: "asked" }];
+/// How long it took from there until all had ended, of a node.
+pub const ENDED: &str = "ended";
+const CANCELLED_WAITERS: &[Part] =
+    &[Part { key: TIME, label: "cancelled" }, Part { key: ENDED, label: "ended" }];
 const ONE: &[usize] = &[1];
 const TWO: &[usize] = &[2];
 const BOTH: &[usize] = &[1, 2];
@@ -147,6 +151,8 @@ pub const CASES: &[Case] = &[
     timed("scope", "a scope is opened and closed while 1,000 siblings live (tokio: a child token)", ONE),
     Case { parts: CANCELLED, ..timed("cancel-10k", "a tree of 10,000 groups, ten below each, is cancelled, and each is asked (tokio: tokens): a node", ONE) },
     Case { parts: CANCELLED, ..timed("cancel-100k", "the same of 100,000", ONE) },
+    Case { parts: CANCELLED_WAITERS, ..timed("cancel-waiting-10k", "a tree of 10,000 waiting tasks, ten below each, is cancelled, and all end (tokio: tokens, a task waits for each): a node", ONE) },
+    Case { parts: CANCELLED_WAITERS, ..timed("cancel-waiting-100k", "the same of 100,000", ONE) },
     timed("join-empty", "a fork of two closures that do nothing", BOTH),
     timed("fib", "fib(35), a fork in each call, no cut-off", BOTH).resulting(9_227_465, 610),
     timed("queens", "12 queens, all ways; a fork for each candidate of a row but one", AND_MANY).resulting(14_200, 40),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::cases::{ASKED, ITEM_NANOS};
+use super::cases::ITEM_NANOS;
 use super::kernels::data::item;
 use crate::clock::cpu_time;
 use crate::figures::cases::{CPU, TIME, Values};
@@ -111,14 +111,15 @@ pub fn shared_out(
     measured
 }
 
-/// Measures trees of so many nodes that are cancelled: how long that takes, and to ask each of them afterwards.
+/// Measures trees of so many nodes that are cancelled: how long that takes, and what comes afterwards.
 pub fn cancelled_nodes(
     setting: &Setting,
     count: usize,
+    afterwards: &'static str,
     cancelled: impl FnMut(usize) -> (Duration, Duration),
 ) -> Measured {
-    let (time, asked) = tree::of_a_node(&setting.plan, count, cancelled);
-    Measured::of([(TIME, time), (ASKED, asked)])
+    let (time, after) = tree::of_a_node(&setting.plan, count, cancelled);
+    Measured::of([(TIME, time), (afterwards, after)])
 }
 
 /// Measures work that has a result, which must be the same each time.

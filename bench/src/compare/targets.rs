@@ -116,6 +116,8 @@ pub const TARGETS: &[Target] = &[
     peer("cancel-100k", 1, TOKIO, 0.25),
     Target { key: ASKED, ..peer("cancel-10k", 1, TOKIO, 1.0) },
     Target { key: ASKED, ..peer("cancel-100k", 1, TOKIO, 1.0) },
+    peer("cancel-waiting-10k", 1, TOKIO, 0.25),
+    peer("cancel-waiting-100k", 1, TOKIO, 0.25),
     peer("wait-once", 1, TOKIO, 1.1),
     peer("wait-once", 2, TOKIO, 1.1),
     Target { key: CPU, ..peer("control-loop", 2, Beside::AnyPeer, 1.0) },

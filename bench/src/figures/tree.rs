@@ -2,6 +2,7 @@
 //! times inside a task, and returns how long that took.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -152,6 +153,29 @@ pub fn cancelled_tree_with_handles(count: usize) -> (Duration, Duration) {
     let handles: Vec<_> = groups.iter().map(TaskGroup::cancel_handle).collect();
     let cancel = || groups[0].cancel("enough");
     timed(cancel, || assert!(handles.iter().all(CancelHandle::is_cancelled)))
+}
+
+/// Cancels a tree of so many tasks that all wait, [`FAN`] below each: how long the call took, and how long it then
+/// took until all had ended. For one worker: there a task that has passed the gate waits before another runs.
+#[must_use]
+pub fn cancelled_waiters(count: usize) -> (Duration, Duration) {
+    let gate = Gate::new(count);
+    let passed = Arc::clone(&gate);
+    let root = cygnet::spawn(move || wait_with_kin(0, count, &passed));
+    gate.wait();
+    let handle = root.cancel_handle();
+    timed(|| handle.cancel("enough"), || drop(root.join()))
+}
+
+/// The task `index` of a tree of so many: those below it are spawned, then it waits.
+fn wait_with_kin(index: usize, count: usize, gate: &Arc<Gate>) {
+    let first = index * FAN + 1;
+    for child in first..count.min(first + FAN) {
+        let gate = Arc::clone(gate);
+        cygnet::spawn(move || wait_with_kin(child, count, &gate)).detach();
+    }
+    gate.pass();
+    let _ = cygnet::park();
 }
 
 fn timed(first: impl FnOnce(), second: impl FnOnce()) -> (Duration, Duration) {

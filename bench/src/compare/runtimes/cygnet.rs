@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cygnet::{Unparker, par};
 
 use super::Table;
-use crate::compare::cases;
+use crate::compare::cases::{self, ASKED, ENDED};
 use crate::compare::kernels::Fork;
 use crate::compare::kernels::data::{item, numbers};
 use crate::compare::kernels::forks::{item_size, with_forks};
@@ -45,8 +45,10 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
         let siblings = s.size(cases::SIBLINGS);
         looped(s, |n| tree::scopes(n, siblings))
     }),
-    ("cancel-10k", |s| cancelled(s, cases::CANCELLED_TREE)),
-    ("cancel-100k", |s| cancelled(s, cases::CANCELLED_FOREST)),
+    ("cancel-10k", |s| cancelled(s, cases::CANCELLED_TREE, ASKED, tree::cancelled_tree)),
+    ("cancel-100k", |s| cancelled(s, cases::CANCELLED_FOREST, ASKED, tree::cancelled_tree)),
+    ("cancel-waiting-10k", |s| cancelled(s, cases::CANCELLED_TREE, ENDED, tree::cancelled_waiters)),
+    ("cancel-waiting-100k", |s| cancelled(s, cases::CANCELLED_FOREST, ENDED, tree::cancelled_waiters)),
     ("wait-once", wait_once),
     ("sum", sum),
     ("items", items),
@@ -128,9 +130,14 @@ fn spawn_join_parked(n: u64) -> Duration {
     })
 }
 
-fn cancelled(setting: &Setting, size: Size) -> anyhow::Result<Measured> {
+fn cancelled(
+    setting: &Setting,
+    size: Size,
+    afterwards: &'static str,
+    cancelled: impl FnMut(usize) -> (Duration, Duration) + Send,
+) -> anyhow::Result<Measured> {
     let count = setting.size(size);
-    inside(setting, |setting, ()| cancelled_nodes(setting, count, tree::cancelled_tree))
+    inside(setting, |setting, ()| cancelled_nodes(setting, count, afterwards, cancelled))
 }
 
 fn batch(setting: &Setting) -> anyhow::Result<Measured> {

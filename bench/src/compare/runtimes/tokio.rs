@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
@@ -9,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Table;
 use super::futures::{Executor, with_tasks};
-use crate::compare::cases;
+use crate::compare::cases::{self, ASKED, ENDED};
 use crate::compare::measure::{
-    ControlJob, Measured, Setting, cancelled_nodes, control_loop, repeated,
+    ControlJob, Measured, Setting, Size, cancelled_nodes, control_loop, repeated,
 };
 
 /// What it runs: tasks. It has no forks.
@@ -22,8 +23,10 @@ pub const TABLE: Table = with_tasks!(build;
         let siblings = s.size(cases::SIBLINGS);
         Ok(repeated(s, |n| child_tokens(n, siblings)))
     }),
-    ("cancel-10k", |s| Ok(cancelled_nodes(s, s.size(cases::CANCELLED_TREE), cancelled_tree))),
-    ("cancel-100k", |s| Ok(cancelled_nodes(s, s.size(cases::CANCELLED_FOREST), cancelled_tree))),
+    ("cancel-10k", |s| Ok(cancelled(s, cases::CANCELLED_TREE))),
+    ("cancel-100k", |s| Ok(cancelled(s, cases::CANCELLED_FOREST))),
+    ("cancel-waiting-10k", |s| cancelled_with_waiters(s, cases::CANCELLED_TREE)),
+    ("cancel-waiting-100k", |s| cancelled_with_waiters(s, cases::CANCELLED_FOREST)),
     ("control-loop", |s| {
         let Tokio(runtime) = build(s)?;
         control_loop(s, |job: ControlJob| drop(runtime.spawn(async { job.run() })))
@@ -77,8 +80,8 @@ fn child_tokens(n: u64, siblings: usize) -> Duration {
     began.elapsed()
 }
 
-/// As that of cygnet's groups.
-fn cancelled_tree(count: usize) -> (Duration, Duration) {
+/// So many tokens in a tree, as that of cygnet's groups.
+fn tokens(count: usize) -> Vec<CancellationToken> {
     const FAN: usize = 10;
     let mut tokens = vec![CancellationToken::new()];
     let mut parent = 0;
@@ -89,11 +92,48 @@ fn cancelled_tree(count: usize) -> (Duration, Duration) {
         }
         parent += 1;
     }
-    let began = Instant::now();
-    tokens[0].cancel();
-    let between = Instant::now();
-    assert!(tokens.iter().all(CancellationToken::is_cancelled));
-    (between - began, between.elapsed())
+    tokens
+}
+
+fn cancelled(setting: &Setting, size: Size) -> Measured {
+    cancelled_nodes(setting, setting.size(size), ASKED, |count| {
+        let tokens = tokens(count);
+        let began = Instant::now();
+        tokens[0].cancel();
+        let between = Instant::now();
+        assert!(tokens.iter().all(CancellationToken::is_cancelled));
+        (between - began, between.elapsed())
+    })
+}
+
+fn cancelled_with_waiters(setting: &Setting, size: Size) -> anyhow::Result<Measured> {
+    let runtime = build(setting)?;
+    Ok(cancelled_nodes(setting, setting.size(size), ENDED, |count| {
+        runtime.run(async move {
+            let tokens = tokens(count);
+            let waiting = Arc::new(AtomicUsize::new(0));
+            let tasks: Vec<_> = tokens
+                .iter()
+                .map(|token| {
+                    let (token, waiting) = (token.clone(), Arc::clone(&waiting));
+                    tokio::spawn(async move {
+                        waiting.fetch_add(1, Ordering::Relaxed);
+                        token.cancelled().await;
+                    })
+                })
+                .collect();
+            while waiting.load(Ordering::Relaxed) < count {
+                tokio::task::yield_now().await;
+            }
+            let began = Instant::now();
+            tokens[0].cancel();
+            let between = Instant::now();
+            for task in tasks {
+                task.await.expect("no task panics");
+            }
+            (between - began, between.elapsed())
+        })
+    }))
 }
 
 fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
