@@ -9,7 +9,8 @@ use crate::scheduler::cancel::{cancel_node, cause_of, is_cancelled};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the closure of a member of a [`TaskGroup`] may return: nothing, or a `Result` without a value; or it never does.
+/// What the closure of a member of a [`TaskGroup`](crate::TaskGroup) may return: nothing, or a `Result` without a
+/// value; or it never does.
 pub trait MemberResult<E> {
     /// The failure, if it is one.
     #[doc(hidden)]

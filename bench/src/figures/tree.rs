@@ -155,7 +155,7 @@ pub fn cancelled_tree_with_handles(count: usize) -> (Duration, Duration) {
     timed(cancel, || assert!(handles.iter().all(CancelHandle::is_cancelled)))
 }
 
-/// Cancels a tree of so many tasks that all wait, [`FAN`] below each: how long the call took, and how long it then
+/// Cancels a tree of so many tasks that all wait, ten below each: how long the call took, and how long it then
 /// took until all had ended. For one worker: there a task that has passed the gate waits before another runs.
 #[must_use]
 pub fn cancelled_waiters(count: usize) -> (Duration, Duration) {
