@@ -41,6 +41,8 @@ pub(crate) struct Coroutine<W> {
     pub(crate) caller: Cell<*const Coroutine<W>>,
     /// The wait of the task on it was shielded for the sake of the guest.
     pub(crate) lent: Cell<bool>,
+    /// The innermost task on it that polls a future.
+    pub(crate) polls: Cell<*const Record>,
     pub(crate) next: Cell<*const Coroutine<W>>,
     pub(crate) previous: Cell<*const Coroutine<W>>,
 }
@@ -59,6 +61,7 @@ impl<W> Coroutine<W> {
             guest: Cell::new(ptr::null()),
             caller: Cell::new(ptr::null()),
             lent: Cell::new(false),
+            polls: Cell::new(ptr::null()),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         }
@@ -92,6 +95,7 @@ impl<W> Coroutine<W> {
             guest: Cell::new(ptr::null()),
             caller: Cell::new(ptr::null()),
             lent: Cell::new(false),
+            polls: Cell::new(ptr::null()),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         };
@@ -133,6 +137,7 @@ impl<W> Coroutine<W> {
             guest: Cell::new(ptr::null()),
             caller: Cell::new(ptr::null()),
             lent: Cell::new(false),
+            polls: Cell::new(ptr::null()),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         };

@@ -11,6 +11,8 @@
 //!   waiter parked (clears PARKED) or not (sets NOTIFIED, which the waiter must collect before it
 //!   may leave the wait: until then the granter may still touch the record).
 //! * An **unpark** ends a wait of kind `Permit` and is kept as TOKEN otherwise.
+//! * A **wake**, of a future's waker, ends a wait of kind `Wake` and is kept as WOKEN otherwise. It is a permit of its own kind: wakers
+//!   are foreign, may be called at any time and for what is long over, and must not use up an unpark.
 //! * A **cut** ends a wait that may be cut short: it clears PARKED and leaves CUT, so that the waiter knows
 //!   that no grant woke it and that it must take its registration back. If the registration is gone already, a
 //!   grant is under way, and the waiter waits for it (shielded). Who cuts has marked a node of the tree before
@@ -47,6 +49,12 @@ const PERMIT: u32 = 32;
 const CUT: u32 = 64;
 /// The wait is that of an external task before its start. Only together with PARKED.
 const OUTSIDE: u32 = 128;
+/// A waker was called outside of a wait for it.
+const WOKEN: u32 = 256;
+/// The wait under way ends with a call of a waker.
+const POLLS: u32 = 512;
+/// What is kept over waits that it does not end.
+const KEPT: u32 = TOKEN | WOKEN;
 
 /// What ends a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +63,8 @@ pub(crate) enum WaitKind {
     Grant,
     /// An unpark or a cut.
     Permit,
+    /// A call of a waker, or a cut.
+    Wake,
     /// A grant, and nothing else.
     Structured,
 }
@@ -89,10 +99,12 @@ impl WaitWord {
     pub(crate) fn publish(&self, kind: WaitKind) -> Publish {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let kept = word & TOKEN;
+            let kept = word & KEPT;
             let (new, answer) = match kind {
                 WaitKind::Permit if word & TOKEN != 0 => (kept & !TOKEN, Publish::Ready),
                 WaitKind::Permit => (kept | PARKED | PERMIT, Publish::Parked),
+                WaitKind::Wake if word & WOKEN != 0 => (kept & !WOKEN, Publish::Ready),
+                WaitKind::Wake => (kept | PARKED | POLLS, Publish::Parked),
                 _ if word & NOTIFIED != 0 => (kept, Publish::Ready),
                 WaitKind::Grant => (kept | PARKED, Publish::Parked),
                 WaitKind::Structured => (kept | PARKED | SHIELD, Publish::Parked),
@@ -142,10 +154,29 @@ impl WaitWord {
     /// Leaves a permit; true if the caller must put the waiter back to work.
     #[inline]
     pub(crate) fn unpark(&self) -> bool {
+        self.permit(PERMIT, TOKEN)
+    }
+
+    /// The same of a waker.
+    pub(crate) fn wake(&self) -> bool {
+        self.permit(POLLS, WOKEN)
+    }
+
+    /// Takes back what a waker has left, if one has; whether that is so. What was done before its call is seen then.
+    pub(crate) fn forget_wakes(&self) -> bool {
+        let woken = self.0.load(Ordering::Relaxed) & WOKEN != 0;
+        if woken {
+            self.0.fetch_and(!WOKEN, Ordering::AcqRel);
+        }
+        woken
+    }
+
+    #[inline(always)]
+    fn permit(&self, waits: u32, left: u32) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let wakes = word & (PARKED | PERMIT) == PARKED | PERMIT;
-            let new = if wakes { word & !PARKED } else { word | TOKEN };
+            let wakes = word & (PARKED | waits) == PARKED | waits;
+            let new = if wakes { word & !PARKED } else { word | left };
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return wakes,
                 Err(now) => word = now,
@@ -172,10 +203,10 @@ impl WaitWord {
     /// waiter is not parked any more.
     ///
     /// For its home worker, which wants to use the waiter's stack meanwhile. A grant must be out of
-    /// the question, and the wait must not be one for a permit.
+    /// the question, and the wait must not be one for a permit or a waker.
     pub(crate) fn shield(&self) -> Option<bool> {
         let mut word = self.0.load(Ordering::Relaxed);
-        while word & (PARKED | PERMIT) == PARKED {
+        while word & (PARKED | PERMIT | POLLS) == PARKED {
             match self.0.compare_exchange_weak(
                 word,
                 word | SHIELD,
@@ -318,6 +349,29 @@ mod tests {
         assert_eq!(w.shield(), None);
         assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
         assert_eq!(w.shield(), None);
+    }
+
+    #[test]
+    fn a_waker_and_an_unpark_do_not_use_each_other_up() {
+        let w = WaitWord::new();
+        assert!(!w.wake() && !w.wake() && !w.unpark());
+        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
+        assert!(!w.wake() && !w.unpark());
+        assert!(w.grant());
+        assert_eq!(w.publish(WaitKind::Wake), Publish::Ready);
+        assert_eq!(w.publish(WaitKind::Wake), Publish::Parked);
+        assert_eq!(w.shield(), None);
+        assert!(!w.unpark());
+        assert!(w.wake());
+        assert_eq!(w.woken(), Woken::Granted);
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Ready);
+        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
+        assert!(!w.wake());
+        assert!(w.cut());
+        assert!(w.forget_wakes() && !w.forget_wakes());
+        assert_eq!(w.publish(WaitKind::Wake), Publish::Parked);
+        assert!(w.cut());
+        assert_eq!(w.woken(), Woken::Cut);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::timers::fire_if_overdue;
 use crate::scheduler::wait::{Cut, resume_all};
 use crate::scheduler::worker::task_of;
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicBool, Ordering};
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -285,6 +285,19 @@ impl Woken {
     pub(crate) unsafe fn grant(&self, task: NonNull<Record>) {
         // SAFETY: it has not ended.
         if unsafe { task.as_ref() }.wait.grant() {
+            self.add(task);
+        }
+    }
+
+    /// Ends one wait of a task, whose time is over. It is said before the wait is cut short, and the waiter looks when it
+    /// has published: one of the two sees the other (retire/wait.rs).
+    ///
+    /// # Safety
+    /// The task does not leave that wait's frame before.
+    pub(crate) unsafe fn expire(&self, task: NonNull<Record>, over: &AtomicBool) {
+        over.swap(true, Ordering::SeqCst);
+        // SAFETY: it has not ended.
+        if unsafe { task.as_ref() }.wait.cut() {
             self.add(task);
         }
     }

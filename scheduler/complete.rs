@@ -23,6 +23,7 @@ use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use std::ptr::{self, NonNull};
+use std::task::Waker;
 
 /// Completes a task whose closure has ended; if it has children left the last of them does.
 ///
@@ -152,12 +153,14 @@ pub(crate) fn wake(waiter: Waiter) {
             }
         }
         Waiter::Thread(thread) => ThreadWaiter::grant(thread),
-        Waiter::Waker(waker) => {
-            // Foreign code on our stack.
-            if let Some(payload) = quietly(|| no_suspend(|| waker.wake())) {
-                drop_payload(payload);
-            }
-        }
+        Waiter::Waker(waker) => wake_future(*waker),
+    }
+}
+
+/// Calls a waker: foreign code on our stack.
+pub(crate) fn wake_future(waker: Waker) {
+    if let Some(payload) = quietly(|| no_suspend(|| waker.wake())) {
+        drop_payload(payload);
     }
 }
 

@@ -112,7 +112,7 @@ impl Worker {
         child.at_home.set(JoinedAtHome::Waiting);
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
-        if self.publish_wait(me, kind) != Ok(Publish::Parked) {
+        if self.publish_wait(me, kind, &()) != Ok(Publish::Parked) {
             // Cancelled this moment: the child is what it was.
             me.set_phase(Phase::Running);
             child.at_home.set(JoinedAtHome::No);

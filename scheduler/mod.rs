@@ -9,6 +9,7 @@
 //! | queues | `front`, `forks`, `run_queue`, `inbox`; `item`: what lies in the public ones |
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
 //! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `hook`, `complete`, `unresponsive`, `rundown`; `scope` and `root`: the nodes that are not tasks |
+//! | primitives | `waiters`: who waits for them, tasks, threads and futures; `waker`: tasks that poll futures |
 //! | time | `timers`: the wheel of each worker, deadlines, and who watches for those who are busy |
 //! | no other task may run | `no_suspend`: sections that say so; `hold`: a wait in the middle of an unwinding, or in such a section |
 //! | nothing but descendants may run | `restrict` |
@@ -52,4 +53,6 @@ pub(crate) mod timers;
 pub(crate) mod unresponsive;
 mod verdict;
 pub(crate) mod wait;
+pub(crate) mod waiters;
+pub(crate) mod waker;
 pub(crate) mod worker;

@@ -31,8 +31,9 @@
 //!
 //! * a last attempt to get a stack failed (for memory and mappings: for 200 ms, as others may free some);
 //! * every coroutine of the runtime is parked in a wait for a task of this runtime: the end of a scope,
-//!   a join, block_on; or is kept waiting by a restriction (restrict.rs), until such a wait ends. A park, a call of `blocking`, a wait for another runtime's task is not
-//!   one, nor is a worker that is held in the middle of an unwinding: all these may go on by what
+//!   a join, block_on; or is kept waiting by a restriction (restrict.rs), until such a
+//!   wait ends. A park, a call of `blocking`, a wait for another runtime's task or for a primitive (a mutex, an
+//!   event, ..) is not one, nor is a worker that is held in the middle of an unwinding: all these may go on by what
 //!   others do;
 //! * a fresh task is among those waited for, or below one, and might run on some worker: one that all of
 //!   them keep waiting may find a stack later.
@@ -41,8 +42,8 @@
 //! the one woken frees a stack, or runs the others.
 //!
 //! Not detected, and waiting for ever like any deadlock: tasks that wait for each other in a ring; a
-//! coroutine that parks and would be unparked only by a task that has no stack. Taken for a deadlock
-//! although a foreign thread could end it: joins that it would cancel by dropping their tasks' handles.
+//! coroutine that parks, or waits for a primitive, and would be woken only by a task that has no stack. Taken for a
+//! deadlock although a foreign thread could end it: joins that it would cancel by dropping their tasks' handles.
 
 use crate::retire::coroutine::Coroutine;
 use crate::retire::outcome::Failure;

@@ -15,13 +15,43 @@ use crate::scheduler::timers::{Action, Tick, Timer};
 use crate::scheduler::worker::{Strand, Worker};
 use crate::scheduler::{call, cancel, hold};
 use crate::shim::Arc;
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::load_in_total_order;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 
 /// The calling task is cancelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut;
+
+/// Why a wait was cut short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Short {
+    /// The task is cancelled.
+    Cancelled,
+    /// The time of the wait is over.
+    TimedOut,
+}
+
+/// What else than a cancel of its node cuts a wait short.
+pub(super) trait Limit {
+    /// Whether it has done so. For who has published the wait.
+    fn is_over(&self) -> bool;
+}
+
+impl Limit for () {
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// A timer that says so here.
+impl Limit for AtomicBool {
+    fn is_over(&self) -> bool {
+        load_in_total_order(self)
+    }
+}
 
 /// How a wait is spent.
 enum Rest {
@@ -92,10 +122,10 @@ impl Worker {
     /// Publishes a wait of `task`, which runs here, and sleeps if need be. `Err` if it is cancelled
     /// and the kind allows that to count: then nothing was published, or the wait was cut short.
     #[inline(always)]
-    pub(super) fn wait(&self, task: NonNull<Record>, kind: WaitKind) -> (Result<(), Cut>, &Worker) {
+    pub(crate) fn wait(&self, task: NonNull<Record>, kind: WaitKind) -> (Result<(), Cut>, &Worker) {
         let mut worker = self;
         loop {
-            worker = match worker.lie_down(task, kind) {
+            worker = match worker.lie_down(task, kind, &()) {
                 Rest::Over(result) => return (result, worker),
                 Rest::Held => hold::hold(worker, task),
                 Rest::Beside(next) => worker.leave_for(next),
@@ -109,6 +139,44 @@ impl Worker {
                 return (Err(Cut), worker);
             }
         }
+    }
+
+    /// Waits for a grant, until `at` at most. One that has come by then is collected, whatever the time is.
+    pub(super) fn wait_until(
+        &self,
+        task: NonNull<Record>,
+        at: Tick,
+    ) -> (Result<(), Short>, &Worker) {
+        let over = AtomicBool::new(false);
+        let timer = Timer::new(at, Action::Expire(task, NonNull::from(&over)));
+        let timers = ptr::from_ref(&self.remote.timers);
+        // SAFETY: it is taken out, or has fired, before this frame goes.
+        unsafe { self.set_timer(Pin::new_unchecked(&timer)) };
+        let mut worker = self;
+        let result = loop {
+            let granted = match worker.lie_down(task, WaitKind::Grant, &over) {
+                Rest::Over(result) => result.is_ok(),
+                Rest::Held => unreachable!("only a structured wait holds its worker"),
+                Rest::Beside(next) => {
+                    worker = worker.leave_for(next);
+                    // SAFETY: the running task.
+                    unsafe { task.as_ref() }.wait.woken() == Woken::Granted
+                }
+            };
+            if granted {
+                break Ok(());
+            }
+            if worker.is_cut() {
+                break Err(Short::Cancelled);
+            }
+            if over.load(Ordering::Relaxed) {
+                break Err(Short::TimedOut);
+            }
+            // The cut was for a node that the task has left, or for one above what it ignores.
+        };
+        // SAFETY: a worker of this runtime, whichever it is that the task runs on now.
+        unsafe { &*timers }.unset(&timer);
+        (result, worker)
     }
 
     /// As `make_ready`, of several that are linked to each other, each to the one that comes before it.
@@ -147,7 +215,7 @@ impl Worker {
 
     /// Publishes a wait of `task`, and says how it is to be spent.
     #[inline(never)]
-    fn lie_down(&self, task: NonNull<Record>, kind: WaitKind) -> Rest {
+    fn lie_down(&self, task: NonNull<Record>, kind: WaitKind, limit: &impl Limit) -> Rest {
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
         // In the middle of an unwinding others must not run on this thread.
@@ -157,7 +225,7 @@ impl Worker {
         }
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
-        let published = self.publish_wait(me, kind);
+        let published = self.publish_wait(me, kind, limit);
         if published != Ok(Publish::Parked) {
             me.set_phase(Phase::Running);
             return Rest::Over(published.map(|_| ()));
@@ -182,11 +250,16 @@ impl Worker {
 
     /// Publishes a wait of the running task, and takes it back if it has been cancelled since it asked.
     #[inline(always)]
-    pub(super) fn publish_wait(&self, me: &Record, kind: WaitKind) -> Result<Publish, Cut> {
+    pub(super) fn publish_wait(
+        &self,
+        me: &Record,
+        kind: WaitKind,
+        limit: &impl Limit,
+    ) -> Result<Publish, Cut> {
         let published = me.wait.publish(kind);
         if published == Publish::Parked
             && kind != WaitKind::Structured
-            && self.running_node().word().is_cancelled_in_total_order()
+            && (self.running_node().word().is_cancelled_in_total_order() || limit.is_over())
             // Else somebody else has woken it.
             && me.wait.cut()
         {
@@ -340,7 +413,7 @@ impl Worker {
 
     /// Lets the others run once, if that is allowed here. Also what a cancelled wait does, so that a
     /// task that goes on calling waits cannot hold its worker.
-    pub(super) fn give_way(&self, task: NonNull<Record>) {
+    pub(crate) fn give_way(&self, task: NonNull<Record>) {
         if let Some(next) = self.queue_behind(task) {
             self.leave_for(next);
         }
@@ -348,7 +421,7 @@ impl Worker {
 
     /// Whether a wait of the running task that may be cut short would be.
     #[inline(always)]
-    pub(super) fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
         let node = unsafe { self.node.get().as_ref() };
         node.is_some_and(cancel::is_cancelled) || std::thread::panicking()

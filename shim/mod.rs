@@ -55,6 +55,21 @@ pub(crate) fn spin_until(_: Duration, mut so: impl FnMut() -> bool) -> bool {
 
 pub(crate) use face::*;
 
+/// A `const fn`, but in models: the atomics and locks of loom are made at run time.
+macro_rules! const_fn {
+    ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$attribute])*
+        $visibility const fn $($rest)*
+
+        #[cfg(loom)]
+        $(#[$attribute])*
+        $visibility fn $($rest)*
+    };
+}
+
+pub(crate) use const_fn;
+
 /// An atomic that is read in the one total order of all SeqCst operations.
 pub(crate) trait TotalOrder {
     type Value;

@@ -2,12 +2,11 @@
 //! What must not compile is there and in the documentation of the types, as `compile_fail` examples.
 
 use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
-use cygnet::par;
 use cygnet::{
     ActorBody, ActorEnded, BuildError, Builder, CallError, CancelHandle, Cancelled, Handle,
     HookGuard, JoinError, Late, LocalTask, Metrics, NoStack, PanicReport, Promise, Reason, Runtime,
     Scope, ScopeLease, ScopedTask, SpawnError, Task, TaskActor, TaskBuilder, TaskError, TaskGroup,
-    TaskId, TaskLocal, Unparker, UnresponsiveTask, Wait, WorkerMetrics, YieldTo,
+    TaskId, TaskLocal, Unparker, UnresponsiveTask, Wait, WorkerMetrics, YieldTo, par, sync,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -71,13 +70,17 @@ macro_rules! observed {
     }};
 }
 
-/// What `observed` gives if a cell of the table is right: yes, no, or if `T` implements that trait.
+/// What `observed` gives if a cell of the table is right: yes, no, or if `T` implements that trait, or both `Send` and
+/// `Sync`.
 macro_rules! expected {
     (yes) => {
         [true; 6]
     };
     (no) => {
         [false; 6]
+    };
+    (both) => {
+        [true, false, false, true, true, true]
     };
     ($trait:path) => {
         observed!(T: $trait)
@@ -172,6 +175,36 @@ table! {
     "par::Zip<A, B>", par::Zip<T, u8>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "par::Zip<A, B>", par::Zip<u8, T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "par::AtLeast<S>", par::AtLeast<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "sync::Mutex<T>", sync::Mutex<T>: Send Send Unpin UnwindSafe no;
+    "sync::MutexGuard<'a, T>", sync::MutexGuard<'static, T>: no Sync yes no no;
+    "sync::MutexLock<'a, T>", sync::MutexLock<'static, T>: Send Send no no no;
+    "sync::AsyncMutexGuard<'a, T>", sync::AsyncMutexGuard<'static, T>: Send Sync yes no no;
+    "sync::RwLock<T>", sync::RwLock<T>: Send both Unpin UnwindSafe no;
+    "sync::RwLockReadGuard<'a, T>", sync::RwLockReadGuard<'static, T>: no Sync yes no no;
+    "sync::RwLockWriteGuard<'a, T>", sync::RwLockWriteGuard<'static, T>: no Sync yes no no;
+    "sync::RwLockRead<'a, T>", sync::RwLockRead<'static, T>: both both no no no;
+    "sync::RwLockWrite<'a, T>", sync::RwLockWrite<'static, T>: both both no no no;
+    "sync::AsyncRwLockReadGuard<'a, T>", sync::AsyncRwLockReadGuard<'static, T>: both Sync yes no no;
+    "sync::AsyncRwLockWriteGuard<'a, T>", sync::AsyncRwLockWriteGuard<'static, T>: both Sync yes no no;
+    "sync::Condvar", sync::Condvar: yes yes yes yes yes;
+    "sync::Semaphore", sync::Semaphore: yes yes yes yes yes;
+    "sync::Permit<'a>", sync::Permit<'static>: yes yes yes yes yes;
+    "sync::SemaphoreAcquire<'a>", sync::SemaphoreAcquire<'static>: yes yes no no no;
+    "sync::Event", sync::Event: yes yes yes yes yes;
+    "sync::EventWait<'a>", sync::EventWait<'static>: yes yes no no no;
+    "sync::Barrier", sync::Barrier: yes yes yes yes yes;
+    "sync::BarrierPassed", sync::BarrierPassed: yes yes yes yes yes;
+    "sync::BarrierWait<'a>", sync::BarrierWait<'static>: yes yes no no no;
+    "sync::Sender<T>", sync::Sender<T>: Send Send yes yes yes;
+    "sync::Receiver<T>", sync::Receiver<T>: Send Send yes yes yes;
+    "sync::SendFuture<'a, T>", sync::SendFuture<'static, T>: Send both no no no;
+    "sync::RecvFuture<'a, T>", sync::RecvFuture<'static, T>: Send Send no no no;
+    "sync::SendError<T>", sync::SendError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "sync::TrySendError<T>", sync::TrySendError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "sync::TryRecvError", sync::TryRecvError: yes yes yes yes yes;
+    "sync::OnceCell<T>", sync::OnceCell<T>: Send both Unpin UnwindSafe no;
+    "sync::Lazy<T>", sync::Lazy<T>: Send both Unpin UnwindSafe no;
+    "sync::WaitError", sync::WaitError: yes yes yes yes yes;
 }
 
 /// As the document writes a cell of the row `name`.
@@ -182,6 +215,7 @@ fn written(name: &str, cell: &str) -> String {
     let (_, parameters) =
         name.trim_end_matches('>').split_once('<').expect("a type with parameters");
     let types = parameters.split(", ").filter(|p| !p.starts_with('\''));
+    let cell = if cell == "both" { "Send + Sync" } else { cell };
     let conditions: Vec<_> = types.map(|p| format!("`{p}: {cell}`")).collect();
     format!("if {}", conditions.join(", "))
 }
@@ -245,6 +279,7 @@ fn no_public_type_is_missing() {
         assert!(of_par.remove(r#trait));
     }
     assert_eq!(of_par, names("par"));
+    assert_eq!(types_of(include_str!("../runtime/sync/mod.rs")), names("sync"));
 }
 
 // The other traits of the public types.
@@ -281,6 +316,16 @@ assert_impl_all!(par::ChunksMut<'static, u8>: Debug);
 assert_not_impl_any!(par::ChunksMut<'static, u8>: Clone);
 assert_impl_all!(par::Zip<u8, u8>: Clone, Debug);
 assert_impl_all!(par::AtLeast<u8>: Clone, Debug);
+assert_impl_all!(sync::Mutex<u8>: Debug, Default, From<u8>);
+assert_impl_all!(sync::RwLock<u8>: Debug, Default, From<u8>);
+assert_impl_all!(sync::MutexGuard<'static, u8>: Debug, Display);
+assert_not_impl_any!(sync::MutexGuard<'static, u8>: Clone);
+assert_impl_all!(sync::Sender<Cell<u8>>: Clone, Debug);
+assert_impl_all!(sync::Receiver<Cell<u8>>: Clone, Debug);
+assert_impl_all!(sync::SendError<Cell<u8>>: Error);
+assert_impl_all!(sync::TrySendError<Cell<u8>>: Error);
+assert_impl_all!(sync::TryRecvError: Error, Copy, Eq);
+assert_impl_all!(sync::WaitError: Clone, Eq, Error, From<Cancelled>);
 
 /// These compile, or not: nothing is run.
 #[test]

@@ -5,10 +5,11 @@ mod common;
 
 use common::rerun::{alone, alone_and_leaking};
 use common::{eventually, runtime, scaled_in_debug, within};
+use cygnet::sync::{AsyncMutexGuard, Barrier, Condvar, Event, Mutex, RwLock, Semaphore, bounded};
 use cygnet::{
     Cancelled, JoinError, Metrics, Runtime, TaskActor, TaskGroup, all_fail_fast, any,
     cancel_handle, ignore_cancellation, lease, on_cancel, park, promise, scope, shield, sleep,
-    spawn, timeout, yield_now,
+    spawn, timeout, wait, yield_now,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
@@ -20,11 +21,13 @@ use std::time::Duration;
 struct Counting;
 
 static LIVE: AtomicIsize = AtomicIsize::new(0);
+static MADE: AtomicIsize = AtomicIsize::new(0);
 
 // SAFETY: the system's, and a count.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(1, Ordering::Relaxed);
+        MADE.fetch_add(1, Ordering::Relaxed);
         // SAFETY: passed on.
         unsafe { System.alloc(layout) }
     }
@@ -64,8 +67,17 @@ fn timed_out(wait: impl FnOnce()) {
     assert!(timeout(SHORT, wait).is_err());
 }
 
+/// Locks it as a future does, which is none of the calling task.
+fn held(mutex: &Mutex<()>) -> AsyncMutexGuard<'_, ()> {
+    let mut context = Context::from_waker(Waker::noop());
+    match std::pin::pin!(mutex.lock_async()).poll(&mut context) {
+        std::task::Poll::Ready(guard) => guard,
+        std::task::Poll::Pending => panic!("it is free"),
+    }
+}
+
 /// All kinds of waits, each of which can be cut short.
-const WAITS: [(&str, fn()); 9] = [
+const WAITS: [(&str, fn()); 17] = [
     ("park", lose),
     ("sleep", || assert!(sleep(LONG).is_err())),
     ("join of a task", || drop(spawn(lose).join())),
@@ -96,6 +108,53 @@ const WAITS: [(&str, fn()); 9] = [
             let _ = ignore_cancellation(|| timeout(SHORT, || sleep(LONG)).is_err());
             sleep(LONG)
         });
+    }),
+    ("a mutex", || {
+        let mutex = Mutex::new(());
+        let _held = held(&mutex);
+        assert!(mutex.lock().is_err());
+        assert!(mutex.lock_timeout(LONG).is_err());
+    }),
+    ("a reader-writer lock", || {
+        let lock = RwLock::new(());
+        let _reads = lock.try_read();
+        assert!(lock.write().is_err() && lock.write_timeout(LONG).is_err());
+    }),
+    ("a semaphore", || {
+        let semaphore = Semaphore::new(1);
+        assert!(semaphore.acquire_many(2).is_err());
+        assert!(semaphore.acquire_timeout(2, LONG).is_err());
+    }),
+    ("an event", || {
+        let event = Event::new();
+        assert!(event.wait().is_err() && event.wait_timeout(LONG).is_err());
+    }),
+    ("a condition variable", || {
+        let (mutex, condvar) = (Mutex::new(()), Condvar::new());
+        shield(SHORT, || {
+            let mut guard = mutex.lock().unwrap();
+            assert!(condvar.wait(&mut guard).is_err());
+            assert!(condvar.wait_timeout(&mut guard, LONG).is_err());
+        })
+        .unwrap_err();
+    }),
+    ("a barrier", || {
+        let barrier = Barrier::new(2);
+        assert!(barrier.wait().is_err() && barrier.wait_timeout(LONG).is_err());
+    }),
+    ("a channel", || {
+        for capacity in [0, 1] {
+            let (to, from) = bounded(capacity);
+            assert!(from.recv().is_err() && from.recv_timeout(LONG).is_err());
+            let _ = to.try_send(String::from("fills it"));
+            assert!(to.send(String::from("waits")).is_err());
+            assert!(to.send_timeout(String::from("waits"), LONG).is_err());
+        }
+    }),
+    ("a future", || {
+        assert!(wait(std::future::pending::<()>()).is_err());
+        let event = Event::new();
+        assert!(wait(event.wait_async()).is_err());
     }),
     ("a hook and a lease", || {
         let (lease, handle) = (lease(), cancel_handle());
@@ -224,6 +283,42 @@ fn a_wait_that_has_lost_leaves_nothing_behind() {
         leaves_nothing("any", any_with_losers);
         leaves_nothing("all_fail_fast", all_with_a_failure);
         leaves_nothing("a future", a_future_that_is_dropped);
+    });
+}
+
+/// Two tasks that hand primitives to each other, so that each call has to wait.
+#[test]
+fn a_wait_of_a_primitive_allocates_nothing() {
+    alone("a_wait_of_a_primitive_allocates_nothing", || {
+        within(|| {
+            let rounds = 1_000;
+            let (mutex, semaphore, barrier) = (Mutex::new(0), Semaphore::new(1), Barrier::new(2));
+            let visit = || {
+                for _ in 0..rounds {
+                    let mut value = mutex.lock().unwrap();
+                    *value += 1;
+                    yield_now().unwrap();
+                    drop(value);
+                    drop(mutex.lock_timeout(LONG).unwrap());
+                    let permit = semaphore.acquire().unwrap();
+                    yield_now().unwrap();
+                    drop(permit);
+                    barrier.wait().unwrap();
+                }
+            };
+            let rt = runtime(1);
+            let made = || {
+                let (before, parked) = (MADE.load(Ordering::Relaxed), common::parks(&rt));
+                rt.block_on(|| scope(|s| (0..2).for_each(|_| drop(s.spawn(visit)))));
+                let waits = common::parks(&rt) - parked;
+                assert!(waits >= 2 * rounds, "{waits} waits");
+                MADE.load(Ordering::Relaxed) - before
+            };
+            // The rows of a timing wheel, and the tasks.
+            made();
+            let more = made();
+            assert!(more < SLACK, "{more} allocations");
+        });
     });
 }
 

@@ -101,6 +101,41 @@ fn loom_a_permit_is_used_once_or_kept() {
     });
 }
 
+/// A waker is called before, while or after the future looks whether it was: what was done before the call is seen by
+/// the next poll. An unpark does not matter.
+fn wake_and_poll() {
+    let w = Waiter::new();
+    let data = Stage::new(Baton::new());
+    let waker = spawn(move || {
+        data.write();
+        w.wake_if(w.word.wake())
+    });
+    let unparker = spawn(move || w.wake_if(w.word.unpark()));
+    let woken = if w.word.forget_wakes() { None } else { w.wait(WaitKind::Wake) };
+    assert_eq!(data.read(), 1);
+    assert_eq!(waker.join().unwrap(), woken.is_some());
+    assert!(!unparker.join().unwrap(), "an unpark ended a wait for a waker");
+    assert!(!w.word.forget_wakes(), "a wake has counted twice");
+    assert_eq!(w.word.publish(WaitKind::Permit), Publish::Ready, "the permit is lost");
+    // SAFETY: the threads have ended.
+    unsafe {
+        data.end();
+        w.end();
+    }
+}
+
+#[test]
+fn loom_a_wake_is_seen_by_the_next_poll() {
+    explore(3, wake_and_poll);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_wake_without_order() {
+    plant("retire/wait.rs", ORDERS);
+    explore(3, wake_and_poll);
+}
+
 #[test]
 fn loom_nothing_but_a_grant_ends_a_structured_wait() {
     explore(3, || {

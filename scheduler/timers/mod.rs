@@ -104,6 +104,8 @@ pub(crate) enum Action {
     Wake(NonNull<Record>),
     /// Cancels a scope that has a deadline.
     Cancel(NonNull<Node>),
+    /// Says that the time of one wait of a task is over, and cuts it short.
+    Expire(NonNull<Record>, NonNull<AtomicBool>),
 }
 
 /// See the module's documentation.
@@ -203,6 +205,8 @@ impl Timers {
                         let node = unsafe { node.as_ref() };
                         overdue.extend(mark_overdue(node, &woken));
                     }
+                    // SAFETY: as above.
+                    Action::Expire(task, over) => unsafe { woken.expire(task, over.as_ref()) },
                 }
             });
             self.next.store(wheel.next().unwrap_or(NEVER), Ordering::Relaxed);

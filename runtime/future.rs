@@ -1,0 +1,134 @@
+use crate::retire::record::Record;
+use crate::retire::thread_waiter::ThreadWaiter;
+use crate::retire::wait::{WaitKind, WaitWord};
+use crate::runtime::errors::Cancelled;
+use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait};
+use crate::scheduler::waker::waker_of;
+use crate::scheduler::worker::{Strand, Worker};
+use std::pin::{Pin, pin};
+use std::ptr::{self, NonNull};
+use std::task::{Context, Poll, Waker};
+
+/// Waits for a future, from code that is not async, however deep: it is polled here, and in between the calling task leaves
+/// its worker to others. A plain thread blocks.
+///
+/// The future may borrow, and need not be `Send`: it stays on the caller's stack, and with a task that has started on
+/// its worker. Its waker works from any thread, and may be kept for longer than the call. If the task is
+/// cancelled the future is dropped, here, before the call returns.
+///
+/// What a future needs around it (a reactor, a context) it needs around each poll, and must not be kept around a suspension.
+/// For a future of tokio's: spawn it there and wait for the handle, or enter the runtime in a `poll` of one's own.
+///
+/// Suspends, unless the future is ready. Costs two locked instructions for the waker, and what `poll` does.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let length = rt.block_on(|| {
+///     let deep = |text: &str| cygnet::wait(async { text.len() });
+///     deep("words")
+/// });
+/// assert_eq!(length, Ok(5));
+/// assert_eq!(cygnet::wait(std::future::ready(1)), Ok(1)); // on a plain thread
+/// ```
+///
+/// # Errors
+/// [`Cancelled`] if the calling task is cancelled, also if the future is ready; and while the thread is panicking.
+///
+/// # Panics
+/// With the panic of the future. If it is not ready inside [`no_suspend`](crate::no_suspend), or on a worker's thread between
+/// tasks.
+#[track_caller]
+pub fn wait<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
+    let future = pin!(future.into_future());
+    match Worker::current().and_then(Worker::task) {
+        Some(task) => wait_as_task(future, task),
+        None => Ok(wait_as_thread(future)),
+    }
+}
+
+#[track_caller]
+fn wait_as_task<F: Future>(
+    mut future: Pin<&mut F>,
+    task: NonNull<Record>,
+) -> Result<F::Output, Cancelled> {
+    let waker = waker_of(task);
+    let polls = Polls::begin(task);
+    let word = polls.word();
+    loop {
+        let worker = Worker::current().expect("tasks run on workers");
+        if worker.is_cut() {
+            worker.give_way(task);
+            return Err(Cancelled::here());
+        }
+        // It may suspend, and a migratable task may go on elsewhere.
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Ok(output);
+        }
+        assert_may_suspend();
+        let worker = Worker::current().expect("tasks run on workers");
+        if word.forget_wakes() {
+            // It has woken itself: a way to let others run.
+            worker.give_way(task);
+        } else {
+            // A cancel is seen above.
+            let _ = worker.wait(task, WaitKind::Wake);
+        }
+    }
+}
+
+/// That a task polls a future. One that does so in the middle of another one's poll uses the same wait word, and may use up a
+/// call that was meant for the outer one: that is polled again.
+struct Polls {
+    task: NonNull<Record>,
+    /// Where the task runs, and who has polled there.
+    strand: NonNull<Strand>,
+    outer: *const Record,
+}
+
+impl Polls {
+    fn begin(task: NonNull<Record>) -> Polls {
+        let strand = Worker::current().expect("tasks run on workers").strand();
+        let outer = strand.polls.replace(task.as_ptr());
+        let polls = Polls { task, strand: NonNull::from(strand), outer };
+        if !polls.is_nested() {
+            // Left by the waker of an earlier one.
+            polls.word().forget_wakes();
+        }
+        polls
+    }
+
+    fn is_nested(&self) -> bool {
+        ptr::eq(self.outer, self.task.as_ptr())
+    }
+
+    fn word(&self) -> &WaitWord {
+        // SAFETY: the running task.
+        &unsafe { self.task.as_ref() }.wait
+    }
+}
+
+impl Drop for Polls {
+    fn drop(&mut self) {
+        // SAFETY: a task stays on its coroutine.
+        unsafe { self.strand.as_ref() }.polls.set(self.outer);
+        if self.is_nested() {
+            let wakes = self.word().wake();
+            debug_assert!(!wakes, "the task runs");
+        }
+    }
+}
+
+#[track_caller]
+fn wait_as_thread<F: Future>(mut future: Pin<&mut F>) -> F::Output {
+    let waiter = ThreadWaiter::current();
+    let waker = Waker::from(waiter.clone());
+    waiter.polling(|| {
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return output;
+            }
+            assert_may_wait();
+            waiter.wait_for_wake();
+        }
+    })
+}

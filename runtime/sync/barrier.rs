@@ -1,0 +1,174 @@
+use super::after;
+use super::errors::WaitError;
+use crate::scheduler::waiters::{Entering, WaitList, WaitNode, Waitable, Wakes, enter};
+use crate::shim::{Mutex, MutexGuard, const_fn};
+use std::fmt;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::PoisonError;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// A place where so many wait for each other, again and again.
+///
+/// The one that comes last opens it for those who wait, and is told so ([`BarrierPassed::is_leader`]). One that is cancelled
+/// while it waits has not come: somebody else must, in its place. Once it is open all of them pass, cancelled or
+/// not.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let barrier = cygnet::sync::Barrier::new(3);
+/// let leaders = std::sync::atomic::AtomicUsize::new(0);
+/// rt.block_on(|| {
+///     cygnet::scope(|s| {
+///         for _ in 0..3 {
+///             s.spawn(|| {
+///                 if barrier.wait().unwrap().is_leader() {
+///                     leaders.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+///                 }
+///             });
+///         }
+///     });
+/// });
+/// assert_eq!(leaders.into_inner(), 1);
+/// ```
+pub struct Barrier {
+    raw: RawBarrier,
+}
+
+struct RawBarrier {
+    count: usize,
+    queue: Mutex<WaitList>,
+}
+
+/// The answers.
+const FOLLOWER: u32 = 0;
+const LEADER: u32 = 1;
+
+impl Barrier {
+    const_fn! {
+        /// A barrier for so many. None is the same as one: nobody ever waits.
+        pub const fn new(count: usize) -> Barrier {
+            Barrier { raw: RawBarrier { count, queue: Mutex::new(WaitList::new()) } }
+        }
+    }
+
+    /// Waits for the others.
+    ///
+    /// Suspends, unless the caller is the last one.
+    ///
+    /// # Errors
+    /// [`WaitError::Cancelled`] if the calling task is cancelled; then it has not come.
+    ///
+    /// # Panics
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    #[track_caller]
+    pub fn wait(&self) -> Result<BarrierPassed, WaitError> {
+        self.wait_until(None)
+    }
+
+    /// As [`wait`](Barrier::wait), but no longer than `time`.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`] if the time is over, and those of `wait`. Then the caller has not come.
+    ///
+    /// # Panics
+    /// As `wait`.
+    #[track_caller]
+    pub fn wait_timeout(&self, time: Duration) -> Result<BarrierPassed, WaitError> {
+        self.wait_until(after(time))
+    }
+
+    #[track_caller]
+    fn wait_until(&self, until: Option<Instant>) -> Result<BarrierPassed, WaitError> {
+        let answer = enter(&self.raw, 0, until);
+        answer.map(BarrierPassed).map_err(WaitError::of)
+    }
+
+    /// The same wait as a future, for any executor. It comes when it is polled first; if it is dropped before the barrier
+    /// is open it has not come.
+    #[track_caller]
+    pub fn wait_async(&self) -> BarrierWait<'_> {
+        BarrierWait { entering: Entering::new(&self.raw, 0, Location::caller()) }
+    }
+}
+
+impl Waitable for RawBarrier {
+    type State = WaitList;
+
+    /// Others have passed by its coming.
+    fn stands(&self) -> bool {
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, WaitList> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiters(state: &mut WaitList) -> &mut WaitList {
+        state
+    }
+
+    fn try_enter(&self, queue: &mut WaitList, _: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
+        if queue.len() + 1 < self.count {
+            return None;
+        }
+        while let Some(wake) = queue.grant_first(FOLLOWER) {
+            wakes.add(wake);
+        }
+        Some(LEADER)
+    }
+
+    fn give_back(&self, _: &WaitNode) {}
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting = self.raw.state().places();
+        f.debug_struct("Barrier")
+            .field("count", &self.raw.count)
+            .field("waiting", &waiting)
+            .finish()
+    }
+}
+
+/// The caller has passed a [`Barrier`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct BarrierPassed(u32);
+
+impl BarrierPassed {
+    /// Whether it has opened it, as the last one to come. One of all is.
+    pub fn is_leader(&self) -> bool {
+        self.0 == LEADER
+    }
+}
+
+impl fmt::Debug for BarrierPassed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BarrierPassed").field("is_leader", &self.is_leader()).finish()
+    }
+}
+
+/// The future of [`Barrier::wait_async`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct BarrierWait<'a> {
+    entering: Entering<&'a RawBarrier>,
+}
+
+impl Future for BarrierWait<'_> {
+    type Output = BarrierPassed;
+
+    /// # Panics
+    /// If polled after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BarrierPassed> {
+        // SAFETY: pinned with the whole.
+        let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
+        entering.poll(cx).map(BarrierPassed)
+    }
+}
+
+impl fmt::Debug for BarrierWait<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BarrierWait").finish_non_exhaustive()
+    }
+}

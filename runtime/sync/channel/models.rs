@@ -1,0 +1,127 @@
+//! Models of channels; run by ci/loom.sh. See `sync::models` for what a task is there.
+
+use super::state::{CLOSED, Receiving, Sending, Shared, Tried};
+use crate::runtime::sync::models::{Task, enter, enter_and};
+use crate::shim::check::{Stage, explore};
+use crate::shim::thread::spawn;
+
+/// As `Receiver::recv`.
+fn receive(task: Stage<Task>, channel: Stage<Shared<usize>>) -> Option<usize> {
+    receive_or_give_back(task, channel, true)
+}
+
+fn receive_or_give_back(
+    task: Stage<Task>,
+    channel: Stage<Shared<usize>>,
+    gives_back: bool,
+) -> Option<usize> {
+    task.introduce();
+    match channel.try_take() {
+        Tried::Done(value) => Some(value),
+        Tried::Closed => None,
+        Tried::Later => match enter_and(task, &Receiving(&*channel), 0, gives_back, None) {
+            None | Some(CLOSED) => None,
+            Some(_) => Some(channel.take_by_permit()),
+        },
+    }
+}
+
+/// As `Sender::send`.
+fn send(task: Stage<Task>, channel: Stage<Shared<usize>>, value: usize) -> bool {
+    task.introduce();
+    let mut value = Some(value);
+    let mut tried = channel.try_put(&mut value);
+    loop {
+        match tried {
+            Tried::Done(()) => return true,
+            Tried::Closed => return false,
+            Tried::Later => {}
+        }
+        match enter(task, &Sending(&*channel), 0) {
+            None | Some(CLOSED) => return false,
+            Some(_) => tried = channel.put_by_permit(&mut value),
+        }
+    }
+}
+
+fn end(channel: Stage<Shared<usize>>) {
+    let (senders, receivers) = channel.places();
+    assert!(senders.is_empty() && receivers.is_empty(), "somebody is left in a queue");
+    // SAFETY: the threads have ended.
+    unsafe { channel.end() };
+}
+
+/// One value, and two that wait for it, one of which is cut: one of them receives it.
+fn one_value_and_a_cut(gives_back: bool) {
+    let channel = Stage::new(Shared::new(1));
+    let (cut, other) = (Task::new(), Task::new());
+    let first = spawn(move || receive_or_give_back(cut, channel, gives_back));
+    let sends = spawn(move || {
+        assert!(matches!(channel.try_put(&mut Some(7)), Tried::Done(())));
+        channel.close();
+    });
+    // While the value is on its way.
+    cut.cut();
+    let second = receive(other, channel);
+    sends.join().unwrap();
+    let got = [first.join().unwrap(), second];
+    // Who was cut may have been the only one that came before the end.
+    let left = match channel.try_take() {
+        Tried::Done(value) => Some(value),
+        _ => None,
+    };
+    let times = got.iter().chain([&left]).filter(|value| **value == Some(7)).count();
+    assert_eq!(times, 1, "{got:?}, left {left:?}");
+    assert!(left.is_none() || got[1].is_none());
+    Task::end(cut);
+    Task::end(other);
+    end(channel);
+}
+
+#[test]
+fn loom_a_value_is_received_once_whoever_is_cut() {
+    explore(3, || one_value_and_a_cut(true));
+}
+
+#[test]
+#[should_panic(expected = "left None")]
+fn loom_negative_a_permit_that_is_not_passed_on() {
+    explore(3, || one_value_and_a_cut(false));
+}
+
+/// Two values and one place: a sender waits for the other's value to be received.
+#[test]
+fn loom_a_place_that_becomes_free_goes_to_who_waits_for_it() {
+    explore(3, || {
+        let channel = Stage::new(Shared::new(1));
+        let (sender, receiver) = (Task::new(), Task::new());
+        assert!(matches!(channel.try_put(&mut Some(1)), Tried::Done(())));
+        let sends = spawn(move || send(sender, channel, 2));
+        let first = receive(receiver, channel);
+        let second = receive(receiver, channel);
+        assert!(sends.join().unwrap());
+        assert_eq!((first, second), (Some(1), Some(2)));
+        Task::end(sender);
+        Task::end(receiver);
+        end(channel);
+    });
+}
+
+/// Without room: the sender has sent if and only if the receiver has received, whatever cuts whom.
+#[test]
+fn loom_both_have_met_or_neither() {
+    explore(2, || {
+        let channel = Stage::new(Shared::new(0));
+        let (sender, receiver) = (Task::new(), Task::new());
+        let sends = spawn(move || send(sender, channel, 5));
+        let receives = spawn(move || receive(receiver, channel));
+        receiver.cut();
+        channel.close();
+        let (sent, received) = (sends.join().unwrap(), receives.join().unwrap());
+        assert_eq!(sent, received.is_some());
+        assert_eq!(channel.len(), 0);
+        Task::end(sender);
+        Task::end(receiver);
+        end(channel);
+    });
+}

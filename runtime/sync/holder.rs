@@ -1,0 +1,71 @@
+//! Who holds a lock: a number for each task and each plain thread, and one for all futures.
+
+use crate::scheduler::cancel::is_cancelled;
+use crate::scheduler::worker::{Worker, fetch_ids, task_of};
+use std::cell::Cell;
+use std::fmt;
+
+/// A task, a plain thread, or some future. Never 0, and the lowest bit is free for others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Holder(u64);
+
+/// The second bit.
+const THREAD: u64 = 2;
+
+impl Holder {
+    /// Futures are not told apart: a guard that they get is itself the holder.
+    pub(super) const FUTURE: Holder = Holder(!1);
+
+    /// The caller; and whether it is cancelled.
+    #[inline(always)]
+    pub(super) fn current() -> (Holder, bool) {
+        if let Some(worker) = Worker::current()
+            && let node = worker.node.get()
+            && let Some(task) = task_of(node)
+        {
+            // SAFETY: that of the running task, or of a scope on its stack.
+            let cancelled = is_cancelled(unsafe { &*node });
+            // SAFETY: the running task.
+            return (Holder(unsafe { task.as_ref() }.id() << 2), cancelled);
+        }
+        (Holder::thread(), false)
+    }
+
+    #[inline(never)]
+    fn thread() -> Holder {
+        thread_local! {
+            static NUMBER: Cell<u64> = const { Cell::new(0) };
+        }
+        NUMBER.with(|number| {
+            if number.get() == 0 {
+                // Those of tasks come from there, too.
+                number.set(fetch_ids(1));
+            }
+            Holder(number.get() << 2 | THREAD)
+        })
+    }
+
+    /// Whether the caller, who is this one and would wait for itself, is told so by a panic. A task that unwinds is turned
+    /// away as from any other wait: a second panic would end the process.
+    pub(super) fn may_be_told(self) -> bool {
+        self.0 & THREAD != 0 || !std::thread::panicking()
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn from_number(number: u64) -> Holder {
+        Holder(number)
+    }
+}
+
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Holder::FUTURE => f.write_str("a future"),
+            Holder(number) if number & THREAD != 0 => write!(f, "thread {}", number >> 2),
+            Holder(number) => write!(f, "task {}", number >> 2),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What foreign code does that the primitives call: wakers that wait, re-enter and panic, and writers of debug output.
+
+use crate::common::{payload_of, runtime, within};
+use crate::{LONG, block_on, until_waiting, waiting};
+use cygnet::scope;
+use cygnet::sync::{AsyncMutexGuard, Barrier, Condvar, Event, Mutex, WaitError, bounded};
+use std::cell::Cell;
+use std::fmt::Write;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+use std::time::Duration;
+
+/// A waker that calls this, once.
+struct Calls(std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        let call = self.0.lock().unwrap().take();
+        call.into_iter().for_each(|call| call());
+    }
+}
+
+fn calls(call: impl FnOnce() + Send + 'static) -> Waker {
+    Waker::from(Arc::new(Calls(std::sync::Mutex::new(Some(Box::new(call))))))
+}
+
+fn poll_with<F: Future>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    poll_with(future, Waker::noop())
+}
+
+/// Locks it for nobody in particular.
+fn held<T>(mutex: &Mutex<T>) -> AsyncMutexGuard<'_, T> {
+    block_on(mutex.lock_async())
+}
+
+#[test]
+fn a_waker_that_a_condvar_calls_on_a_task_waits_for_its_own_children() {
+    within(|| {
+        let rt = runtime(2);
+        let pair = Arc::new((Mutex::new(()), Condvar::new()));
+        let (woken, early) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let mut guard = held(&pair.0);
+        let task = {
+            let pair = Arc::clone(&pair);
+            rt.spawn(move || pair.1.wait(&mut pair.0.lock().unwrap()).is_ok())
+        };
+        until_waiting(&pair.0, 1);
+        let mut next = Box::pin(pair.0.lock_async());
+        let waker = calls({
+            let (pair, woken, early) = (Arc::clone(&pair), Arc::clone(&woken), Arc::clone(&early));
+            move || {
+                // On the stack of the task that is about to wait, for this.
+                pair.1.notify_one();
+                let (began, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+                scope(|s| {
+                    s.spawn(|| {
+                        began.store(true, Ordering::Relaxed);
+                        std::thread::sleep(Duration::from_millis(20));
+                        ended.store(true, Ordering::Relaxed);
+                    });
+                    while !began.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                });
+                early.store(!ended.load(Ordering::Relaxed), Ordering::Relaxed);
+                woken.store(true, Ordering::Release);
+            }
+        });
+        assert!(poll_with(&mut next, &waker).is_pending());
+        drop(guard);
+        while !woken.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        assert!(!early.load(Ordering::Relaxed), "the scope has ended before its child");
+        drop(next);
+        assert!(task.join().unwrap());
+        guard = held(&pair.0);
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_waker_that_a_condvar_calls_on_a_thread_has_its_own_waits() {
+    within(|| {
+        let pair = Arc::new((Mutex::new(()), Condvar::new()));
+        let other = Arc::new(Mutex::new(()));
+        let _held = held(&other);
+        let (tell, told) = std::sync::mpsc::channel();
+        let guard = held(&pair.0);
+        std::thread::scope(|s| {
+            let waits = s.spawn(|| pair.1.wait(&mut pair.0.lock().unwrap()).is_ok());
+            until_waiting(&pair.0, 1);
+            let mut next = Box::pin(pair.0.lock_async());
+            let waker = calls({
+                let (pair, other) = (Arc::clone(&pair), Arc::clone(&other));
+                move || {
+                    pair.1.notify_one();
+                    tell.send(other.lock_timeout(Duration::from_millis(5)).err()).unwrap();
+                }
+            });
+            assert!(poll_with(&mut next, &waker).is_pending());
+            drop(guard);
+            assert_eq!(told.recv().unwrap(), Some(WaitError::TimedOut), "it is locked");
+            drop(next);
+            assert!(waits.join().unwrap());
+        });
+        assert_eq!(waiting(&pair.1), 0);
+    });
+}
+
+#[test]
+fn a_waker_that_a_receiver_calls_when_it_comes_has_its_own_waits() {
+    within(|| {
+        let (to, from) = bounded(0);
+        let other = Arc::new(Mutex::new(()));
+        let _held = held(&other);
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut sends = Box::pin(to.send_async(1));
+        let waker = calls({
+            let (to, other) = (to.clone(), Arc::clone(&other));
+            move || {
+                // It ends the very wait that is about to begin.
+                to.close();
+                tell.send(other.lock_timeout(Duration::from_millis(5)).err()).unwrap();
+            }
+        });
+        assert!(poll_with(&mut sends, &waker).is_pending());
+        std::thread::scope(|s| {
+            let receives = s.spawn(|| from.recv());
+            assert_eq!(told.recv().unwrap(), Some(WaitError::TimedOut), "it is locked");
+            assert_eq!(receives.join().unwrap(), Err(WaitError::Closed));
+        });
+        assert!(matches!(poll(&mut sends), Poll::Ready(Err(_))));
+        assert_eq!(waiting(&to), 0);
+    });
+}
+
+/// So many are woken before the lock is free for others.
+const BATCH: usize = 64;
+
+#[test]
+fn a_set_that_is_under_way_is_not_turned_into_a_close() {
+    let event = Arc::new(Event::new());
+    let mut waits: Vec<_> = (0..2 * BATCH).map(|_| Box::pin(event.wait_async())).collect();
+    let mine = Arc::clone(&event);
+    let waker = calls(move || {
+        assert!(mine.reset());
+        mine.close();
+    });
+    assert!(poll_with(&mut waits[0], &waker).is_pending());
+    waits.iter_mut().skip(1).for_each(|wait| assert!(poll(wait).is_pending()));
+    event.set();
+    for wait in &mut waits {
+        assert_eq!(poll(wait), Poll::Ready(Ok(())));
+    }
+    assert_eq!(event.wait(), Err(WaitError::Closed));
+}
+
+#[test]
+fn a_notification_goes_to_none_of_those_who_are_being_notified() {
+    struct Both(Mutex<()>, Condvar);
+    static BOTH: Both = Both(Mutex::new(()), Condvar::new());
+    let wait = |waker: &Waker| {
+        let mut waits = Box::pin(BOTH.1.wait_async(held(&BOTH.0)));
+        assert!(poll_with(&mut waits, waker).is_pending());
+        waits
+    };
+    let late = Arc::new(std::sync::Mutex::new(None));
+    let waker = calls({
+        let late = Arc::clone(&late);
+        move || {
+            // It has come after those, and is the only one that is not notified yet.
+            *late.lock().unwrap() = Some(wait(Waker::noop()));
+            BOTH.1.notify_one();
+        }
+    });
+    let mut waits = vec![wait(&waker)];
+    waits.extend((1..2 * BATCH).map(|_| wait(Waker::noop())));
+    BOTH.1.notify_all();
+    let mut late = late.lock().unwrap().take().expect("the waker was called");
+    assert!(poll(&mut late).is_ready());
+    waits.iter_mut().for_each(|wait| assert!(poll(wait).is_ready()));
+    assert!(!BOTH.1.notify_one());
+}
+
+thread_local!(static PANICS: Cell<bool> = const { Cell::new(false) });
+
+/// A waker that panics when it is dropped, if told so.
+fn panics_when_dropped() -> Waker {
+    fn raw() -> RawWaker {
+        RawWaker::new(std::ptr::null(), &TABLE)
+    }
+    fn dropped() {
+        assert!(!PANICS.get(), "the destructor of a waker");
+    }
+    static TABLE: RawWakerVTable =
+        RawWakerVTable::new(|_| raw(), |_| dropped(), |_| (), |_| dropped());
+    // SAFETY: it has no data, and its functions may be called anywhere.
+    unsafe { Waker::from_raw(raw()) }
+}
+
+#[test]
+fn a_waker_that_panics_when_it_is_dropped_loses_nothing() {
+    within(|| {
+        let waker = panics_when_dropped();
+        let with_panics = |f: &mut dyn FnMut()| {
+            PANICS.set(true);
+            let payload = payload_of(f);
+            PANICS.set(false);
+            assert!(payload.is_none(), "it goes no further");
+        };
+        let mutex = Mutex::new(());
+        let mut locks = Box::pin(mutex.lock_async());
+        with_panics(&mut || drop(poll_with(&mut locks, &waker)));
+        drop(locks);
+        assert!(!mutex.is_locked(), "it is locked for nobody");
+        let barrier = Barrier::new(2);
+        std::thread::scope(|s| {
+            let other = s.spawn(|| barrier.wait_timeout(LONG).is_ok());
+            until_waiting(&barrier, 1);
+            let mut last = Box::pin(barrier.wait_async());
+            with_panics(&mut || assert!(poll_with(&mut last, &waker).is_ready()));
+            assert!(other.join().unwrap());
+        });
+        // That of an earlier poll.
+        let event = Event::new();
+        let mut waits = pin!(event.wait_async());
+        let mut poll = || waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending();
+        assert!(poll());
+        with_panics(&mut || assert!(poll()));
+    });
+}
+
+#[test]
+fn who_writes_the_debug_output_may_use_the_mutex() {
+    struct Uses<'a>(&'a Mutex<()>, usize);
+    impl Write for Uses<'_> {
+        fn write_str(&mut self, _: &str) -> std::fmt::Result {
+            self.1 += waiting(self.0);
+            Ok(())
+        }
+    }
+    within(|| {
+        let rt = runtime(1);
+        let mutex = Arc::new(Mutex::new(()));
+        let guard = held(&mutex);
+        let mine = Arc::clone(&mutex);
+        let task = rt.spawn(move || mine.lock().is_ok());
+        until_waiting(&*mutex, 1);
+        let mut uses = Uses(&mutex, 0);
+        write!(uses, "{mutex:?}").unwrap();
+        assert!(uses.1 > 0);
+        drop(guard);
+        assert!(task.join().unwrap());
+    });
+}

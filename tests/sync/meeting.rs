@@ -1,0 +1,151 @@
+//! `Barrier`, and what is made once: `OnceCell` and `Lazy`.
+
+use crate::common::{panic_of, with, with_each};
+use crate::{block_on, until_waiting, waiting};
+use cygnet::sync::{Barrier, Lazy, OnceCell, WaitError};
+use cygnet::{Cancelled, cancel_handle, scope, spawn, yield_now};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+#[test]
+fn a_barrier_opens_for_so_many_again_and_again_and_one_of_them_leads() {
+    with_each(|rt| {
+        let barrier = Barrier::new(7);
+        let (leaders, rounds) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        rt.block_on(|| {
+            scope(|s| {
+                for _ in 0..7 {
+                    s.spawn(|| {
+                        for round in 1..=50 {
+                            rounds.fetch_add(1, Ordering::Relaxed);
+                            if barrier.wait().unwrap().is_leader() {
+                                leaders.fetch_add(1, Ordering::Relaxed);
+                            }
+                            assert!(rounds.load(Ordering::Relaxed) >= 7 * round);
+                        }
+                    });
+                }
+            });
+        });
+        assert_eq!(leaders.into_inner(), 50);
+        assert_eq!(waiting(&barrier), 0);
+    });
+}
+
+#[test]
+fn none_and_one_never_wait() {
+    for count in [0, 1] {
+        let barrier = Barrier::new(count);
+        for _ in 0..3 {
+            assert!(barrier.wait().unwrap().is_leader());
+            assert!(block_on(barrier.wait_async()).is_leader());
+        }
+    }
+}
+
+#[test]
+fn who_is_cancelled_late_or_dropped_has_not_come() {
+    with_each(|rt| {
+        let barrier = Arc::new(Barrier::new(2));
+        let comes = || {
+            let barrier = Arc::clone(&barrier);
+            rt.spawn(move || barrier.wait())
+        };
+        let cancelled = comes();
+        until_waiting(&*barrier, 1);
+        cancelled.cancel("enough");
+        assert!(matches!(cancelled.join().unwrap(), Err(WaitError::Cancelled(_))));
+        let short = Duration::from_millis(1);
+        assert_eq!(barrier.wait_timeout(short), Err(WaitError::TimedOut));
+        assert_eq!(rt.block_on(|| barrier.wait_timeout(short)), Err(WaitError::TimedOut));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(pin!(barrier.wait_async()).poll(&mut cx).is_pending());
+        let first = comes();
+        until_waiting(&*barrier, 1);
+        assert!(barrier.wait().unwrap().is_leader());
+        assert!(!first.join().unwrap().unwrap().is_leader());
+    });
+}
+
+#[test]
+fn who_is_cancelled_when_it_is_open_has_passed() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let barrier = Arc::new(Barrier::new(2));
+            let mine = Arc::clone(&barrier);
+            let task = spawn(move || mine.wait());
+            while waiting(&*barrier) == 0 {
+                yield_now().unwrap();
+            }
+            assert!(barrier.wait().unwrap().is_leader());
+            task.cancel("after that");
+            assert!(!task.join().unwrap().unwrap().is_leader());
+        });
+    });
+}
+
+#[test]
+fn a_cell_is_made_once_while_the_others_wait() {
+    with_each(|rt| {
+        let (cell, made) = (OnceCell::new(), AtomicUsize::new(0));
+        assert!(cell.get().is_none());
+        rt.block_on(|| {
+            scope(|s| {
+                for _ in 0..20 {
+                    s.spawn(|| {
+                        let value = cell.get_or_init(|| {
+                            yield_now().unwrap();
+                            made.fetch_add(1, Ordering::Relaxed) + 7
+                        });
+                        assert_eq!(value, Ok(&7));
+                    });
+                }
+            });
+        });
+        assert_eq!((cell.get(), made.into_inner()), (Some(&7), 1));
+        assert_eq!(cell.set(8), Err(8));
+        assert_eq!(format!("{cell:?}"), "OnceCell(Some(7))");
+        assert_eq!(cell.into_inner(), Some(7));
+    });
+}
+
+#[test]
+fn what_could_not_be_made_is_tried_by_the_next() {
+    let cell = OnceCell::new();
+    assert_eq!(panic_of(|| cell.get_or_init(|| panic!("cannot")).is_ok()), "cannot");
+    let failed: Result<&u32, WaitError> = cell.get_or_try_init(|| Err(WaitError::TimedOut));
+    assert_eq!(failed, Err(WaitError::TimedOut));
+    assert!(cell.get().is_none());
+    let itself = panic_of(|| cell.get_or_init(|| *cell.get_or_init(|| 1).unwrap()).is_ok());
+    assert!(itself.contains("would wait for itself"), "{itself}");
+    assert_eq!(cell.set(3), Ok(()));
+    assert_eq!(cell.get_or_init(|| 4), Ok(&3));
+}
+
+#[test]
+fn a_cancelled_task_makes_nothing_and_gets_what_is_there() {
+    with(&[1, 2], |rt| {
+        let cell = Arc::new(OnceCell::new());
+        let mine = Arc::clone(&cell);
+        let task = rt.spawn(move || {
+            cancel_handle().cancel("enough");
+            let refused: Result<u32, Cancelled> = mine.get_or_init(|| 1).copied();
+            refused.is_err() && mine.set(2).is_ok() && mine.get_or_init(|| 3) == Ok(&2)
+        });
+        assert!(task.join().unwrap());
+    });
+}
+
+#[test]
+fn a_lazy_value_is_made_by_its_own_function() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    static VALUE: Lazy<usize> = Lazy::new(|| CALLS.fetch_add(1, Ordering::Relaxed) + 5);
+    with_each(|rt| {
+        assert_eq!(rt.block_on(|| *VALUE.get().unwrap()), 5);
+        assert_eq!(VALUE.get(), Ok(&5));
+    });
+    assert_eq!(format!("{VALUE:?}"), "Lazy(Some(5))");
+}

@@ -1,0 +1,229 @@
+//! `Semaphore`: order, many at once, closing, and each way of not getting one.
+
+use crate::common::{panic_of, scaled_in_debug, with, with_each};
+use crate::{LONG, block_on, until_waiting, waiting};
+use cygnet::sync::{Semaphore, WaitError};
+use cygnet::{Runtime, Task, cancel_handle, scope, spawn, yield_now};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// One that waits for so many, enters its number and gives them back when it has them.
+fn asks(
+    rt: &Runtime,
+    semaphore: &Arc<Semaphore>,
+    permits: usize,
+    got: &Arc<Mutex<Vec<usize>>>,
+) -> Task<Result<(), WaitError>> {
+    let before = waiting(&**semaphore);
+    let (mine, got) = (Arc::clone(semaphore), Arc::clone(got));
+    let task = rt.spawn(move || {
+        mine.acquire_many(permits).map(|permit| got.lock().unwrap().push(permit.permits()))
+    });
+    until_waiting(&**semaphore, before + 1);
+    task
+}
+
+#[test]
+fn so_many_and_no_more_have_one() {
+    with_each(|rt| {
+        let (semaphore, inside) = (Semaphore::new(3), AtomicUsize::new(0));
+        rt.block_on(|| {
+            scope(|s| {
+                for _ in 0..100 {
+                    s.spawn(|| {
+                        let _permit = semaphore.acquire().unwrap();
+                        assert!(inside.fetch_add(1, Ordering::Relaxed) < 3);
+                        yield_now().unwrap();
+                        inside.fetch_sub(1, Ordering::Relaxed);
+                    });
+                }
+            });
+        });
+        assert_eq!(semaphore.available_permits(), 3);
+        assert_eq!(waiting(&semaphore), 0);
+    });
+}
+
+#[test]
+fn one_that_asks_for_many_is_not_starved_by_those_who_ask_for_few() {
+    with_each(|rt| {
+        let semaphore = Arc::new(Semaphore::new(2));
+        let got = Arc::default();
+        let many = asks(rt, &semaphore, 5, &got);
+        let few = asks(rt, &semaphore, 1, &got);
+        assert!(
+            semaphore.try_acquire().is_none(),
+            "two are there, and are kept for who came first"
+        );
+        assert!(semaphore.try_acquire_many(0).is_none() || waiting(&*semaphore) == 2);
+        semaphore.add_permits(2);
+        assert_eq!(semaphore.available_permits(), 4);
+        semaphore.add_permits(1);
+        many.join().unwrap().unwrap();
+        few.join().unwrap().unwrap();
+        assert_eq!(*got.lock().unwrap(), [5, 1]);
+        assert_eq!(semaphore.available_permits(), 5);
+    });
+}
+
+#[test]
+fn who_leaves_the_front_lets_those_behind_have_what_is_there() {
+    with_each(|rt| {
+        let semaphore = Arc::new(Semaphore::new(2));
+        let got = Arc::default();
+        let many = asks(rt, &semaphore, 5, &got);
+        let few = asks(rt, &semaphore, 2, &got);
+        let last = asks(rt, &semaphore, 2, &got);
+        many.cancel("enough");
+        assert!(matches!(many.join().unwrap(), Err(WaitError::Cancelled(_))));
+        few.join().unwrap().unwrap();
+        last.join().unwrap().unwrap();
+        // By its time, too; and as a future.
+        let few = {
+            let mut future = pin!(semaphore.acquire_async(3));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(future.as_mut().poll(&mut cx).is_pending());
+            let few = asks(rt, &semaphore, 1, &got);
+            let late = semaphore.acquire_timeout(9, Duration::from_millis(1));
+            assert_eq!(late.err(), Some(WaitError::TimedOut));
+            few
+        };
+        few.join().unwrap().unwrap();
+        assert_eq!(semaphore.available_permits(), 2);
+        assert_eq!(waiting(&*semaphore), 0);
+    });
+}
+
+#[test]
+fn a_cancelled_task_is_turned_away_and_gives_back_what_it_was_granted() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let semaphore = Arc::new(Semaphore::new(1));
+            let mine = Arc::clone(&semaphore);
+            let refused = spawn(move || {
+                cancel_handle().cancel("enough");
+                mine.acquire().map(|_| ())
+            });
+            assert!(matches!(refused.join().unwrap(), Err(WaitError::Cancelled(_))));
+            let held = semaphore.acquire().unwrap();
+            let mine = Arc::clone(&semaphore);
+            let granted = spawn(move || mine.acquire().map(|_| ()));
+            while waiting(&*semaphore) == 0 {
+                yield_now().unwrap();
+            }
+            drop(held);
+            assert_eq!(semaphore.available_permits(), 0, "it is granted, and has not gone on");
+            granted.cancel("enough");
+            assert!(matches!(granted.join().unwrap(), Err(WaitError::Cancelled(_))));
+            assert_eq!(semaphore.available_permits(), 1);
+        });
+    });
+}
+
+#[test]
+fn closing_turns_away_who_waits_and_who_comes() {
+    with_each(|rt| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let got = Arc::default();
+        let out = semaphore.try_acquire().unwrap();
+        let tasks: Vec<_> = (1..4).map(|permits| asks(rt, &semaphore, permits, &got)).collect();
+        let mut future = Box::pin(semaphore.acquire_async(1));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(future.as_mut().poll(&mut cx).is_pending());
+        semaphore.close();
+        semaphore.close();
+        for task in tasks {
+            assert_eq!(task.join().unwrap(), Err(WaitError::Closed));
+        }
+        assert!(matches!(future.as_mut().poll(&mut cx), Poll::Ready(Err(WaitError::Closed))));
+        drop(out);
+        assert!(semaphore.is_closed());
+        assert_eq!(semaphore.available_permits(), 1);
+        assert!(semaphore.try_acquire().is_none());
+        assert_eq!(semaphore.acquire().err(), Some(WaitError::Closed));
+        assert_eq!(block_on(semaphore.acquire_async(0)).err(), Some(WaitError::Closed));
+        assert!(got.lock().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn its_limits_are_said_and_nothing_wraps() {
+    let most = Semaphore::MAX_PERMITS;
+    assert!(panic_of(|| Semaphore::new(most + 1)).contains("so many permits"));
+    let semaphore = Semaphore::new(most);
+    for n in [1, most, usize::MAX] {
+        assert!(panic_of(|| semaphore.add_permits(n)).contains("so many permits"), "{n}");
+    }
+    assert!(panic_of(|| semaphore.acquire_many(most + 1).is_ok()).contains("so many permits"));
+    assert!(panic_of(|| drop(semaphore.acquire_async(usize::MAX))).contains("so many permits"));
+    assert_eq!(semaphore.available_permits(), most);
+    let all = semaphore.acquire_many(most).unwrap();
+    assert!(semaphore.try_acquire().is_none());
+    assert!(semaphore.acquire_many(0).is_ok());
+    drop(all);
+    semaphore.acquire().unwrap().forget();
+    assert_eq!(semaphore.available_permits(), most - 1);
+    let none = Semaphore::new(0);
+    assert_eq!(none.acquire_timeout(1, Duration::ZERO).err(), Some(WaitError::TimedOut));
+    assert!(none.acquire_timeout(0, LONG).is_ok());
+    assert_eq!(format!("{none:?}"), "Semaphore { available: 0, closed: false, waiting: [] }");
+}
+
+#[test]
+fn who_is_refused_by_a_panic_leaves_nothing_behind() {
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let semaphore = Semaphore::new(1);
+            let refused = panic_of(|| cygnet::no_suspend(|| drop(semaphore.acquire_many(2))));
+            assert!(refused.contains("no_suspend"), "{refused}");
+            assert!(semaphore.try_acquire().is_some(), "as if it had never been called");
+            assert!(semaphore.acquire_timeout(1, Duration::from_millis(1)).is_ok());
+        });
+    });
+}
+
+#[test]
+fn what_a_future_gives_back_may_find_no_room() {
+    let semaphore = Semaphore::new(1);
+    let out = semaphore.try_acquire().unwrap();
+    let mut future = Box::pin(semaphore.acquire_async(1));
+    assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(out);
+    semaphore.add_permits(Semaphore::MAX_PERMITS);
+    // As a permit: it stays away.
+    drop(future);
+    assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
+}
+
+/// Permits are neither lost nor made, whatever races.
+#[test]
+fn a_cancel_a_timeout_and_a_close_lose_no_permit() {
+    with(&[1, 2, 8], |rt| {
+        for round in 0..scaled_in_debug(2_000) as u64 {
+            let semaphore = Arc::new(Semaphore::new(2));
+            let tasks: Vec<_> = (0..5)
+                .map(|i| {
+                    let semaphore = Arc::clone(&semaphore);
+                    rt.spawn(move || {
+                        let permit = match i {
+                            0 => semaphore.acquire_timeout(2, Duration::from_micros(round % 100)),
+                            _ => semaphore.acquire_many(i % 3),
+                        };
+                        let _ = yield_now();
+                        permit.is_ok()
+                    })
+                })
+                .collect();
+            tasks[2].cancel("races");
+            if round % 4 == 0 {
+                semaphore.close();
+            }
+            tasks.into_iter().for_each(|task| drop(task.join()));
+            assert_eq!(semaphore.available_permits(), 2, "in round {round}");
+            assert_eq!(waiting(&*semaphore), 0);
+        }
+    });
+}

@@ -1,0 +1,209 @@
+//! Storms: tasks, threads and futures on one primitive, with random time limits and cancels. The sums agree, nobody is
+//! forgotten, and at the end nobody waits.
+
+use crate::common::{Random, runtime, scaled_in_debug, within};
+use crate::{block_on, waiting};
+use cygnet::sync::{Condvar, Mutex, WaitError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+struct Shared {
+    mutex: Mutex<usize>,
+    /// Somebody is inside, by its own account.
+    inside: AtomicBool,
+    granted: AtomicUsize,
+    tried: AtomicUsize,
+}
+
+impl Shared {
+    fn use_it(&self, value: &mut usize) {
+        assert!(!self.inside.swap(true, Ordering::Relaxed), "two at a time");
+        *value += 1;
+        self.granted.fetch_add(1, Ordering::Relaxed);
+        assert!(self.inside.swap(false, Ordering::Relaxed));
+    }
+
+    /// As a task or a thread; half of the waits have a limit.
+    fn visit(&self, random: &mut Random, times: usize) {
+        for _ in 0..times {
+            self.tried.fetch_add(1, Ordering::Relaxed);
+            let locked = match random.below(4) {
+                0 => self.mutex.lock_timeout(Duration::from_micros(random.below(100))),
+                1 => self.mutex.lock_timeout(Duration::from_secs(1_000)),
+                _ => self.mutex.lock().map_err(WaitError::from),
+            };
+            match locked {
+                Ok(mut value) => {
+                    self.use_it(&mut value);
+                    if random.below(16) == 0 {
+                        let _ = cygnet::current_id().is_some() && cygnet::yield_now().is_ok();
+                    }
+                }
+                Err(WaitError::Cancelled(_)) => return,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn tasks_threads_and_futures_share_a_mutex() {
+    for workers in [1, 2, 3, 8, 64] {
+        within(|| {
+            let rt = runtime(workers);
+            let shared = Arc::new(Shared {
+                mutex: Mutex::new(0),
+                inside: AtomicBool::new(false),
+                granted: AtomicUsize::new(0),
+                tried: AtomicUsize::new(0),
+            });
+            let times = scaled_in_debug(4_000);
+            let visit = |seed: usize| {
+                let shared = Arc::clone(&shared);
+                move || shared.visit(&mut Random(seed as u64 * 7919 + 1), times)
+            };
+            let tasks: Vec<_> = (0..24).map(|i| rt.spawn(visit(i))).collect();
+            let threads: Vec<_> = (0..3).map(|i| std::thread::spawn(visit(100 + i))).collect();
+            let futures: Vec<_> = (0..3)
+                .map(|_| {
+                    let shared = Arc::clone(&shared);
+                    std::thread::spawn(move || {
+                        for _ in 0..times {
+                            shared.tried.fetch_add(1, Ordering::Relaxed);
+                            block_on(async {
+                                shared.use_it(&mut *shared.mutex.lock_async().await)
+                            });
+                        }
+                    })
+                })
+                .collect();
+            for (i, task) in tasks.into_iter().enumerate() {
+                if i % 8 == 0 {
+                    task.cancel("a part of the storm");
+                    let _ = task.join();
+                } else {
+                    task.join().unwrap();
+                }
+            }
+            threads.into_iter().chain(futures).for_each(|thread| thread.join().unwrap());
+            assert_eq!(waiting(&shared.mutex), 0);
+            assert!(!shared.mutex.is_locked());
+            let granted = shared.granted.load(Ordering::Relaxed);
+            assert_eq!(*shared.mutex.lock().unwrap(), granted);
+            assert!(granted <= shared.tried.load(Ordering::Relaxed));
+            assert_eq!(rt.metrics().timers(), 0);
+        });
+    }
+}
+
+/// What is put into it is notified to one. Takers come with any limit, are cancelled, or are futures that are dropped; two
+/// are patient. A notification that was lost would leave them waiting with something there.
+#[test]
+fn a_queue_with_impatient_takers_loses_no_notification() {
+    struct Queue {
+        items: Mutex<usize>,
+        some: Condvar,
+        taken: AtomicUsize,
+    }
+    impl Queue {
+        fn take(&self, items: &mut usize) {
+            *items -= 1;
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn take_in_time(&self, time: Duration) -> bool {
+            let Ok(mut items) = self.items.lock() else { return false };
+            match self.some.wait_timeout(&mut items, time) {
+                Err(WaitError::Cancelled(_)) => return false,
+                _ if *items > 0 => self.take(&mut items),
+                _ => {}
+            }
+            true
+        }
+
+        fn take_all(&self, all: usize) {
+            while self.taken.load(Ordering::Relaxed) < all {
+                let mut items = self.items.lock().unwrap();
+                let so =
+                    |items: &mut usize| *items == 0 && self.taken.load(Ordering::Relaxed) < all;
+                self.some.wait_while(&mut items, so).unwrap();
+                match *items {
+                    0 => drop(self.some.notify_one()),
+                    _ => self.take(&mut items),
+                }
+            }
+            // The last one may have been taken by somebody else: nobody is left waiting for it.
+            self.some.notify_all();
+        }
+
+        /// Polls so often, and drops the wait.
+        fn take_if_soon(&self, polls: u64) {
+            let mut wait = Box::pin(async {
+                let mut items = self.some.wait_async(self.items.lock_async().await).await;
+                if *items > 0 {
+                    self.take(&mut items);
+                }
+            });
+            let mut cx = Context::from_waker(Waker::noop());
+            for _ in 0..polls {
+                if wait.as_mut().poll(&mut cx).is_ready() {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+        }
+    }
+    for workers in [1, 2, 8] {
+        within(|| {
+            let (rt, other) = (runtime(workers), runtime(1));
+            let queue = Arc::new(Queue {
+                items: Mutex::new(0),
+                some: Condvar::new(),
+                taken: AtomicUsize::new(0),
+            });
+            let all = scaled_in_debug(20_000);
+            let of = |call: fn(&Queue, usize, usize), all: usize, seed: usize| {
+                let queue = Arc::clone(&queue);
+                move || call(&queue, all, seed)
+            };
+            let patient: fn(&Queue, usize, usize) = |queue, all, _| queue.take_all(all);
+            let impatient: fn(&Queue, usize, usize) = |queue, all, seed| {
+                let mut random = Random(seed as u64 * 7919 + 1);
+                while queue.taken.load(Ordering::Relaxed) < all
+                    && queue.take_in_time(Duration::from_micros(random.below(100)))
+                {
+                }
+            };
+            let dropped: fn(&Queue, usize, usize) = |queue, all, seed| {
+                let mut random = Random(seed as u64 * 7919 + 1);
+                while queue.taken.load(Ordering::Relaxed) < all {
+                    queue.take_if_soon(random.below(8));
+                }
+            };
+            let threads = [dropped, dropped, impatient, patient];
+            let threads: Vec<_> =
+                threads.iter().map(|call| std::thread::spawn(of(*call, all, 50))).collect();
+            let tasks = [rt.spawn(of(patient, all, 0)), other.spawn(of(impatient, all, 1))];
+            let mut random = Random(1);
+            let mut cancelled = Vec::new();
+            for i in 0..all {
+                if i % 16 == 0 {
+                    cancelled.push(rt.spawn(of(impatient, all, i)));
+                }
+                *block_on(queue.items.lock_async()) += 1;
+                queue.some.notify_one();
+                if i % 16 == 15 && random.below(2) == 0 {
+                    cancelled.iter().for_each(|task| task.cancel("enough"));
+                    cancelled.clear();
+                }
+            }
+            tasks.into_iter().for_each(|task| task.join().unwrap());
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            drop(cancelled);
+            assert_eq!(queue.taken.load(Ordering::Relaxed), all);
+            assert_eq!(*block_on(queue.items.lock_async()), 0);
+        });
+    }
+}
