@@ -87,6 +87,14 @@ pub const CANCELLED_TREE: Size = Size(10_000, 100);
 pub const CANCELLED_FOREST: Size = Size(100_000, 1_000);
 /// Siblings of a scope.
 pub const SIBLINGS: Size = Size(1_000, 10);
+/// How often each of [`CONTENDERS`] locks.
+pub const LOCKS: Size = Size(2_000, 50);
+/// Tasks that lock one mutex.
+pub const CONTENDERS: usize = 64;
+/// Values that go through a channel.
+pub const VALUES: Size = Size(200_000, 2_000);
+/// Values that there is room for in it.
+pub const ROOM: usize = 1024;
 /// Uneven leaves.
 pub const UNEVEN_LEAVES: u64 = 8;
 /// Tasks that wait once and then compute, and for how long.
@@ -104,6 +112,9 @@ const CANCELLED: &[Part] =
 pub const ENDED: &str = "ended";
 const CANCELLED_WAITERS: &[Part] =
     &[Part { key: TIME, label: "cancelled" }, Part { key: ENDED, label: "ended" }];
+/// The slowest to the fastest.
+pub const SPREAD_OF: &str = "spread";
+const SPREAD: &[Part] = &[Part { key: SPREAD_OF, label: "" }];
 const ONE: &[usize] = &[1];
 const TWO: &[usize] = &[2];
 const BOTH: &[usize] = &[1, 2];
@@ -153,6 +164,11 @@ pub const CASES: &[Case] = &[
     Case { parts: CANCELLED, ..timed("cancel-100k", "the same of 100,000", ONE) },
     Case { parts: CANCELLED_WAITERS, ..timed("cancel-waiting-10k", "a tree of 10,000 waiting tasks, ten below each, is cancelled, and all end (tokio: tokens, a task waits for each): a node", ONE) },
     Case { parts: CANCELLED_WAITERS, ..timed("cancel-waiting-100k", "the same of 100,000", ONE) },
+    timed("mutex", "a mutex that nobody else uses is locked and unlocked (serial: that of std)", ONE),
+    timed("mutex-64", "64 tasks lock one mutex 2,000 times each, for a few instructions: a lock", TWO),
+    Case { unit: Unit::Ratio, parts: SPREAD, ..timed("mutex-64-spread", "the same: the time of the slowest of them to that of the fastest", TWO) },
+    timed("channel-1", "200,000 values from one task to another, room for 1,024: a value (threads: crossbeam-channel)", BOTH),
+    timed("channel-4", "the same from four tasks", BOTH),
     timed("join-empty", "a fork of two closures that do nothing", BOTH),
     timed("fib", "fib(35), a fork in each call, no cut-off", BOTH).resulting(9_227_465, 610),
     timed("queens", "12 queens, all ways; a fork for each candidate of a row but one", AND_MANY).resulting(14_200, 40),

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::cases::ITEM_NANOS;
+use super::cases::{CONTENDERS, ITEM_NANOS, LOCKS, SPREAD_OF, VALUES};
 use super::kernels::data::item;
 use crate::clock::cpu_time;
 use crate::figures::cases::{CPU, TIME, Values};
 use crate::figures::harness::{Delays, Plan, repeat};
+use crate::figures::stats::median;
 use crate::figures::work::Work;
 use crate::figures::{memory, tree};
 
@@ -120,6 +121,39 @@ pub fn cancelled_nodes(
 ) -> Measured {
     let (time, after) = tree::of_a_node(&setting.plan, count, cancelled);
     Measured::of([(TIME, time), (afterwards, after)])
+}
+
+/// Measures contenders for one lock, each of which locks it so often: a lock. `run` says how long each took from the common
+/// start.
+pub fn contended(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Duration>) -> Measured {
+    let each = setting.size(LOCKS);
+    shared_out(setting, CONTENDERS * each, |n| {
+        (0..n).map(|_| run(each).into_iter().max().expect("there are some")).sum()
+    })
+}
+
+/// The same: how much longer the slowest took than the fastest.
+pub fn spread(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Duration>) -> Measured {
+    let each = setting.size(LOCKS);
+    let spreads: Vec<_> = (0..setting.plan.size(11, 2))
+        .map(|_| run(each))
+        .map(|times| {
+            let (least, most) = (times.iter().min(), times.iter().max());
+            let seconds = |time: Option<&Duration>| time.expect("there are some").as_secs_f64();
+            seconds(most) / seconds(least)
+        })
+        .collect();
+    Measured::of([(SPREAD_OF, median(&spreads))])
+}
+
+/// Measures a channel: a value. `run` passes so many through it.
+pub fn passed(setting: &Setting, mut run: impl FnMut(usize)) -> Measured {
+    let values = setting.size(VALUES);
+    shared_out(setting, values, |n| {
+        let began = Instant::now();
+        (0..n).for_each(|_| run(values));
+        began.elapsed()
+    })
 }
 
 /// Measures work that has a result, which must be the same each time.

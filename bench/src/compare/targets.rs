@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::cases::ASKED;
+use super::cases::{ASKED, SPREAD_OF};
 use super::page::{Page, Row};
 use crate::figures::cases::{CPU, TIME};
 use crate::figures::stats;
@@ -39,6 +39,7 @@ const RAYON: Beside = Beside::Best(&["rayon"]);
 const TOKIO: Beside = Beside::Best(&["tokio"]);
 const FORKING: Beside = Beside::Best(&["chili", "rayon"]);
 const ITSELF: Beside = Beside::Best(&["cygnet"]);
+const THREADS: Beside = Beside::Best(&["threads"]);
 const SERIAL: Beside = Beside::Best(&["serial"]);
 
 /// Beside others with as many workers.
@@ -118,6 +119,15 @@ pub const TARGETS: &[Target] = &[
     Target { key: ASKED, ..peer("cancel-100k", 1, TOKIO, 1.0) },
     peer("cancel-waiting-10k", 1, TOKIO, 0.25),
     peer("cancel-waiting-100k", 1, TOKIO, 0.25),
+    overhead("mutex", 1.0),
+    peer("mutex-64", 2, TOKIO, 0.4),
+    Target { key: SPREAD_OF, ..peer("mutex-64-spread", 2, TOKIO, 1.5) },
+    peer("channel-1", 1, TOKIO, 0.5),
+    peer("channel-1", 2, TOKIO, 0.5),
+    peer("channel-1", 2, THREADS, 1.0),
+    peer("channel-4", 1, TOKIO, 0.5),
+    peer("channel-4", 2, TOKIO, 0.5),
+    peer("channel-4", 2, THREADS, 1.0),
     peer("wait-once", 1, TOKIO, 1.1),
     peer("wait-once", 2, TOKIO, 1.1),
     Target { key: CPU, ..peer("control-loop", 2, Beside::AnyPeer, 1.0) },

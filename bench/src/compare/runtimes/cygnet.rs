@@ -4,17 +4,18 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use cygnet::{Unparker, par};
+use cygnet::{ScopedTask, Unparker, par, sync};
 
 use super::Table;
-use crate::compare::cases::{self, ASKED, ENDED};
+use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
 use crate::compare::kernels::Fork;
 use crate::compare::kernels::data::{item, numbers};
 use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::measure::{
     ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, Size,
-    cancelled_nodes, control_loop, delays, repeated, shared_out, timed,
+    cancelled_nodes, contended, control_loop, delays, passed, repeated, shared_out, spread, timed,
 };
+use crate::figures::ops::Gate;
 use crate::figures::work::Work;
 use crate::figures::{balance, memory, ops, tree};
 
@@ -52,6 +53,11 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
     ("wait-once", wait_once),
     ("sum", sum),
     ("items", items),
+    ("mutex", |s| looped(s, locks)),
+    ("mutex-64", |s| inside(s, |s, ()| contended(s, lock_often))),
+    ("mutex-64-spread", |s| inside(s, |s, ()| spread(s, lock_often))),
+    ("channel-1", |s| inside(s, |s, ()| passed(s, |values| pass(values, 1)))),
+    ("channel-4", |s| inside(s, |s, ()| passed(s, |values| pass(values, 4)))),
     ("control-loop", |s| {
         let runtime = ops::runtime(s.workers);
         control_loop(s, |job: ControlJob| runtime.spawn(move || job.run()).detach())
@@ -128,6 +134,51 @@ fn spawn_join_parked(n: u64) -> Duration {
         }
         began.elapsed()
     })
+}
+
+fn locks(n: u64) -> Duration {
+    let mutex = sync::Mutex::new(0);
+    let began = Instant::now();
+    for _ in 0..n {
+        *black_box(&mutex).lock().expect("nobody cancels it") += 1;
+    }
+    began.elapsed()
+}
+
+/// Contenders for one mutex, which start together.
+fn lock_often(each: usize) -> Vec<Duration> {
+    let (mutex, gate) = (sync::Mutex::new(0), sync::Event::new());
+    let here = Gate::new(CONTENDERS);
+    cygnet::scope(|s| {
+        let contend = || {
+            here.pass();
+            gate.wait().expect("nobody cancels it");
+            for _ in 0..each {
+                *mutex.lock().expect("nobody cancels it") += 1;
+            }
+            Instant::now()
+        };
+        let tasks: Vec<_> = (0..CONTENDERS).map(|_| s.spawn(contend)).collect();
+        here.wait();
+        let began = Instant::now();
+        gate.set();
+        let end = |task: ScopedTask<'_, Instant>| task.join().expect("no task panics");
+        tasks.into_iter().map(|task| end(task) - began).collect()
+    })
+}
+
+fn pass(values: usize, senders: usize) {
+    let (to, from) = sync::bounded(ROOM);
+    cygnet::scope(|s| {
+        for _ in 0..senders {
+            let to = to.clone();
+            s.spawn(move || (0..values / senders).for_each(|i| to.send(i).expect("it is open")));
+        }
+        drop(to);
+        from.iter().for_each(|value| {
+            black_box(value);
+        });
+    });
 }
 
 fn cancelled(

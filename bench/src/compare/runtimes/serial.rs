@@ -1,6 +1,7 @@
 //! No runtime: plain calls on one thread, beside which one worker of the others is judged.
 
-use std::time::Instant;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use super::Table;
 use crate::compare::cases;
@@ -16,6 +17,7 @@ pub const TABLE: Table = with_forks!(Serial, plainly;
     ("sum", sum),
     ("items", items),
     ("ask", |s| Ok(repeated(s, tree::loads))),
+    ("mutex", |s| Ok(repeated(s, locks))),
     ("wait-once", computing),
     ("control-loop", |s| control_loop(s, ControlJob::run)),
 );
@@ -25,6 +27,16 @@ fn plainly(
     kernel: impl FnOnce(&Setting, &mut <Serial as Fork>::Scope<'_>) -> Measured,
 ) -> anyhow::Result<Measured> {
     Ok(kernel(setting, &mut ()))
+}
+
+/// Of std.
+fn locks(n: u64) -> Duration {
+    let mutex = Mutex::new(0);
+    let began = Instant::now();
+    for _ in 0..n {
+        *black_box(&mutex).lock().expect("nobody panics") += 1;
+    }
+    began.elapsed()
 }
 
 /// A loop over all, without halves.

@@ -2,16 +2,17 @@
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
-use std::thread;
-use std::time::Instant;
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use super::Table;
-use crate::compare::cases;
+use crate::compare::cases::{self, CONTENDERS, ROOM};
 use crate::compare::kernels::{Fork, forks};
 use crate::compare::measure::{
     ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
-    Setting, control_loop, delays, memory_of, repeated, shared_out, spin, spin_until,
+    Setting, contended, control_loop, delays, memory_of, passed, repeated, shared_out, spin,
+    spin_until, spread,
 };
 
 /// What they run: not what would take a thread for each of a million things.
@@ -28,6 +29,10 @@ pub const TABLE: Table = &[
     ("join-100us", |s| Ok(forks::pair::<Threads>(s, &mut (), 100))),
     ("join-1ms", |s| Ok(forks::pair::<Threads>(s, &mut (), 1000))),
     ("wait-once", wait_once),
+    ("mutex-64", |s| Ok(contended(s, lock_often))),
+    ("mutex-64-spread", |s| Ok(spread(s, lock_often))),
+    ("channel-1", |s| Ok(passed(s, |values| pass(values, 1)))),
+    ("channel-4", |s| Ok(passed(s, |values| pass(values, 4)))),
     ("control-loop", |s| control_loop(s, |job: ControlJob| drop(thread::spawn(move || job.run())))),
 ];
 
@@ -83,6 +88,40 @@ fn spawn_join_parked(setting: &Setting) -> anyhow::Result<Measured> {
         }
         began.elapsed()
     }))
+}
+
+/// Contenders for a mutex of std's, which start together.
+fn lock_often(each: usize) -> Vec<Duration> {
+    let (mutex, gate) = (Mutex::new(0), Barrier::new(CONTENDERS + 1));
+    thread::scope(|scope| {
+        let contend = || {
+            gate.wait();
+            for _ in 0..each {
+                *mutex.lock().expect("nobody panics") += 1;
+            }
+            Instant::now()
+        };
+        let threads: Vec<_> = (0..CONTENDERS).map(|_| scope.spawn(contend)).collect();
+        gate.wait();
+        let began = Instant::now();
+        let end = |thread: ScopedJoinHandle<'_, Instant>| thread.join().expect("no thread panics");
+        threads.into_iter().map(|thread| end(thread).saturating_duration_since(began)).collect()
+    })
+}
+
+fn pass(values: usize, senders: usize) {
+    let (to, from) = crossbeam_channel::bounded(ROOM);
+    thread::scope(|scope| {
+        for _ in 0..senders {
+            let to = to.clone();
+            scope
+                .spawn(move || (0..values / senders).for_each(|i| to.send(i).expect("it is open")));
+        }
+        drop(to);
+        from.iter().for_each(|value| {
+            black_box(value);
+        });
+    });
 }
 
 fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {

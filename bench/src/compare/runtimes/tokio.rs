@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Barrier, Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::Table;
 use super::futures::{Executor, with_tasks};
-use crate::compare::cases::{self, ASKED, ENDED};
+use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
 use crate::compare::measure::{
-    ControlJob, Measured, Setting, Size, cancelled_nodes, control_loop, repeated,
+    ControlJob, Measured, Setting, Size, cancelled_nodes, contended, control_loop, passed,
+    repeated, spread,
 };
 
 /// What it runs: tasks. It has no forks.
@@ -27,6 +29,26 @@ pub const TABLE: Table = with_tasks!(build;
     ("cancel-100k", |s| Ok(cancelled(s, cases::CANCELLED_FOREST))),
     ("cancel-waiting-10k", |s| cancelled_with_waiters(s, cases::CANCELLED_TREE)),
     ("cancel-waiting-100k", |s| cancelled_with_waiters(s, cases::CANCELLED_FOREST)),
+    ("mutex", |s| {
+        let runtime = build(s)?;
+        Ok(repeated(s, |n| runtime.run(locks(n))))
+    }),
+    ("mutex-64", |s| {
+        let runtime = build(s)?;
+        Ok(contended(s, |each| runtime.run(lock_often(each))))
+    }),
+    ("mutex-64-spread", |s| {
+        let runtime = build(s)?;
+        Ok(spread(s, |each| runtime.run(lock_often(each))))
+    }),
+    ("channel-1", |s| {
+        let runtime = build(s)?;
+        Ok(passed(s, |values| runtime.run(pass(values, 1))))
+    }),
+    ("channel-4", |s| {
+        let runtime = build(s)?;
+        Ok(passed(s, |values| runtime.run(pass(values, 4))))
+    }),
     ("control-loop", |s| {
         let Tokio(runtime) = build(s)?;
         control_loop(s, |job: ControlJob| drop(runtime.spawn(async { job.run() })))
@@ -134,6 +156,55 @@ fn cancelled_with_waiters(setting: &Setting, size: Size) -> anyhow::Result<Measu
             (between - began, between.elapsed())
         })
     }))
+}
+
+async fn locks(n: u64) -> Duration {
+    let mutex = Mutex::new(0);
+    let began = Instant::now();
+    for _ in 0..n {
+        *black_box(&mutex).lock().await += 1;
+    }
+    began.elapsed()
+}
+
+/// Contenders for one mutex, which start together.
+async fn lock_often(each: usize) -> Vec<Duration> {
+    let shared = Arc::new((Mutex::new(0), Barrier::new(CONTENDERS + 1)));
+    let tasks: Vec<_> = (0..CONTENDERS)
+        .map(|_| {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                shared.1.wait().await;
+                for _ in 0..each {
+                    *shared.0.lock().await += 1;
+                }
+                Instant::now()
+            })
+        })
+        .collect();
+    shared.1.wait().await;
+    let began = Instant::now();
+    let mut times = Vec::with_capacity(CONTENDERS);
+    for task in tasks {
+        times.push(task.await.expect("no task panics").saturating_duration_since(began));
+    }
+    times
+}
+
+async fn pass(values: usize, senders: usize) {
+    let (to, mut from) = mpsc::channel(ROOM);
+    for _ in 0..senders {
+        let to = to.clone();
+        tokio::spawn(async move {
+            for i in 0..values / senders {
+                to.send(i).await.expect("it is open");
+            }
+        });
+    }
+    drop(to);
+    while let Some(value) = from.recv().await {
+        black_box(value);
+    }
 }
 
 fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
