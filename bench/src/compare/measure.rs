@@ -123,24 +123,32 @@ pub fn cancelled_nodes(
     Measured::of([(TIME, time), (afterwards, after)])
 }
 
-/// Measures contenders for one lock, each of which locks it so often: a lock. `run` says how long each took from the common
-/// start.
-pub fn contended(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Duration>) -> Measured {
+/// When one of several contenders began and when it ended.
+pub type Stint = (Instant, Instant);
+
+/// How long each took, from the start of the first.
+fn since_the_first(stints: &[Stint]) -> impl Iterator<Item = Duration> {
+    let first = stints.iter().map(|stint| stint.0).min().expect("there are some");
+    stints.iter().map(move |stint| stint.1 - first)
+}
+
+/// Measures contenders for one lock, each of which locks it so often: a lock.
+pub fn contended(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Stint>) -> Measured {
     let each = setting.size(LOCKS);
     shared_out(setting, CONTENDERS * each, |n| {
-        (0..n).map(|_| run(each).into_iter().max().expect("there are some")).sum()
+        (0..n).filter_map(|_| since_the_first(&run(each)).max()).sum()
     })
 }
 
 /// The same: how much longer the slowest took than the fastest.
-pub fn spread(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Duration>) -> Measured {
+pub fn spread(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Stint>) -> Measured {
     let each = setting.size(LOCKS);
     let spreads: Vec<_> = (0..setting.plan.size(11, 2))
-        .map(|_| run(each))
-        .map(|times| {
-            let (least, most) = (times.iter().min(), times.iter().max());
-            let seconds = |time: Option<&Duration>| time.expect("there are some").as_secs_f64();
-            seconds(most) / seconds(least)
+        .map(|_| {
+            let seconds: Vec<_> =
+                since_the_first(&run(each)).map(|time| time.as_secs_f64()).collect();
+            seconds.iter().copied().fold(0.0, f64::max)
+                / seconds.into_iter().fold(f64::INFINITY, f64::min)
         })
         .collect();
     Measured::of([(SPREAD_OF, median(&spreads))])

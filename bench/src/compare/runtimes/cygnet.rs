@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use cygnet::{ScopedTask, Unparker, par, sync};
+use cygnet::{Unparker, par, sync};
 
 use super::Table;
 use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
@@ -12,7 +12,7 @@ use crate::compare::kernels::Fork;
 use crate::compare::kernels::data::{item, numbers};
 use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::measure::{
-    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, Size,
+    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, Size, Stint,
     cancelled_nodes, contended, control_loop, delays, passed, repeated, shared_out, spread, timed,
 };
 use crate::figures::ops::Gate;
@@ -146,24 +146,23 @@ fn locks(n: u64) -> Duration {
 }
 
 /// Contenders for one mutex, which start together.
-fn lock_often(each: usize) -> Vec<Duration> {
+fn lock_often(each: usize) -> Vec<Stint> {
     let (mutex, gate) = (sync::Mutex::new(0), sync::Event::new());
     let here = Gate::new(CONTENDERS);
     cygnet::scope(|s| {
         let contend = || {
             here.pass();
             gate.wait().expect("nobody cancels it");
+            let began = Instant::now();
             for _ in 0..each {
                 *mutex.lock().expect("nobody cancels it") += 1;
             }
-            Instant::now()
+            (began, Instant::now())
         };
         let tasks: Vec<_> = (0..CONTENDERS).map(|_| s.spawn(contend)).collect();
         here.wait();
-        let began = Instant::now();
         gate.set();
-        let end = |task: ScopedTask<'_, Instant>| task.join().expect("no task panics");
-        tasks.into_iter().map(|task| end(task) - began).collect()
+        tasks.into_iter().map(|task| task.join().expect("no task panics")).collect()
     })
 }
 

@@ -3,15 +3,15 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
-use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Instant;
 
 use super::Table;
 use crate::compare::cases::{self, CONTENDERS, ROOM};
 use crate::compare::kernels::{Fork, forks};
 use crate::compare::measure::{
     ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
-    Setting, contended, control_loop, delays, memory_of, passed, repeated, shared_out, spin,
+    Setting, Stint, contended, control_loop, delays, memory_of, passed, repeated, shared_out, spin,
     spin_until, spread,
 };
 
@@ -91,21 +91,19 @@ fn spawn_join_parked(setting: &Setting) -> anyhow::Result<Measured> {
 }
 
 /// Contenders for a mutex of std's, which start together.
-fn lock_often(each: usize) -> Vec<Duration> {
-    let (mutex, gate) = (Mutex::new(0), Barrier::new(CONTENDERS + 1));
+fn lock_often(each: usize) -> Vec<Stint> {
+    let (mutex, gate) = (Mutex::new(0), Barrier::new(CONTENDERS));
     thread::scope(|scope| {
         let contend = || {
             gate.wait();
+            let began = Instant::now();
             for _ in 0..each {
                 *mutex.lock().expect("nobody panics") += 1;
             }
-            Instant::now()
+            (began, Instant::now())
         };
         let threads: Vec<_> = (0..CONTENDERS).map(|_| scope.spawn(contend)).collect();
-        gate.wait();
-        let began = Instant::now();
-        let end = |thread: ScopedJoinHandle<'_, Instant>| thread.join().expect("no thread panics");
-        threads.into_iter().map(|thread| end(thread).saturating_duration_since(began)).collect()
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
     })
 }
 

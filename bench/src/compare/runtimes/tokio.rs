@@ -13,7 +13,7 @@ use super::Table;
 use super::futures::{Executor, with_tasks};
 use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
 use crate::compare::measure::{
-    ControlJob, Measured, Setting, Size, cancelled_nodes, contended, control_loop, passed,
+    ControlJob, Measured, Setting, Size, Stint, cancelled_nodes, contended, control_loop, passed,
     repeated, spread,
 };
 
@@ -168,27 +168,26 @@ async fn locks(n: u64) -> Duration {
 }
 
 /// Contenders for one mutex, which start together.
-async fn lock_often(each: usize) -> Vec<Duration> {
-    let shared = Arc::new((Mutex::new(0), Barrier::new(CONTENDERS + 1)));
+async fn lock_often(each: usize) -> Vec<Stint> {
+    let shared = Arc::new((Mutex::new(0), Barrier::new(CONTENDERS)));
     let tasks: Vec<_> = (0..CONTENDERS)
         .map(|_| {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
                 shared.1.wait().await;
+                let began = Instant::now();
                 for _ in 0..each {
                     *shared.0.lock().await += 1;
                 }
-                Instant::now()
+                (began, Instant::now())
             })
         })
         .collect();
-    shared.1.wait().await;
-    let began = Instant::now();
-    let mut times = Vec::with_capacity(CONTENDERS);
+    let mut stints = Vec::with_capacity(CONTENDERS);
     for task in tasks {
-        times.push(task.await.expect("no task panics").saturating_duration_since(began));
+        stints.push(task.await.expect("no task panics"));
     }
-    times
+    stints
 }
 
 async fn pass(values: usize, senders: usize) {
