@@ -1,7 +1,7 @@
 //! Storms: tasks, threads and futures on one primitive, with random time limits and cancels. The sums agree, nobody is
 //! forgotten, and at the end nobody waits.
 
-use crate::common::{Random, runtime, scaled_in_debug, within};
+use crate::common::{Random, eventually, runtime, scaled_in_debug, within};
 use crate::{block_on, waiting};
 use cygnet::sync::{Condvar, Mutex, WaitError};
 use std::sync::Arc;
@@ -129,13 +129,10 @@ fn a_queue_with_impatient_takers_loses_no_notification() {
                 let so =
                     |items: &mut usize| *items == 0 && self.taken.load(Ordering::Relaxed) < all;
                 self.some.wait_while(&mut items, so).unwrap();
-                match *items {
-                    0 => drop(self.some.notify_one()),
-                    _ => self.take(&mut items),
+                if *items > 0 {
+                    self.take(&mut items);
                 }
             }
-            // The last one may have been taken by somebody else: nobody is left waiting for it.
-            self.some.notify_all();
         }
 
         /// Polls so often, and drops the wait.
@@ -199,6 +196,11 @@ fn a_queue_with_impatient_takers_loses_no_notification() {
                     cancelled.clear();
                 }
             }
+            eventually("all are taken", || queue.taken.load(Ordering::Relaxed) == all);
+            // Not by the patient ones, perhaps, and they wait for more.
+            let items = block_on(queue.items.lock_async());
+            queue.some.notify_all();
+            drop(items);
             tasks.into_iter().for_each(|task| task.join().unwrap());
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             drop(cancelled);
