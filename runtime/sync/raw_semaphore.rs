@@ -53,7 +53,9 @@ impl RawSemaphore {
     pub(super) fn try_acquire(&self, permits: usize) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            if word & (QUEUED | SHUT) != 0 || word / ONE < permits {
+            // Who asks for none passes by nobody.
+            let passes = word & QUEUED != 0 && permits > 0;
+            if word & SHUT != 0 || passes || word / ONE < permits {
                 return false;
             }
             let new = word - permits * ONE;
