@@ -1,5 +1,6 @@
 //! `Mutex`: order, hand-over, and each way of not getting it.
 
+use crate::common::rerun::alone_and_leaking;
 use crate::common::{
     Drops, give_way_until, panic_of, runtime, with, with_each, with_each_and_many, within,
 };
@@ -248,16 +249,21 @@ fn a_future_leaves_nothing_behind_wherever_it_is_dropped() {
 
 #[test]
 fn a_forgotten_future_keeps_its_place_and_is_never_touched_when_it_is_gone() {
-    // On the heap, as a forgotten pin must be: its memory is leaked with it.
-    let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::new(0)));
-    let mut cx = Context::from_waker(Waker::noop());
-    let held = mutex.try_lock();
-    let mut waits = Box::pin(mutex.lock_async());
-    assert!(waits.as_mut().poll(&mut cx).is_pending());
-    std::mem::forget(waits);
-    drop(held);
-    assert!(mutex.is_locked(), "it was granted to what nobody polls");
-    assert!(mutex.try_lock().is_none());
+    alone_and_leaking(
+        "mutex::a_forgotten_future_keeps_its_place_and_is_never_touched_when_it_is_gone",
+        || {
+            // On the heap, as a forgotten pin must be: its memory is leaked with it.
+            let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::new(0)));
+            let mut cx = Context::from_waker(Waker::noop());
+            let held = mutex.try_lock();
+            let mut waits = Box::pin(mutex.lock_async());
+            assert!(waits.as_mut().poll(&mut cx).is_pending());
+            std::mem::forget(waits);
+            drop(held);
+            assert!(mutex.is_locked(), "it was granted to what nobody polls");
+            assert!(mutex.try_lock().is_none());
+        },
+    );
 }
 
 #[test]
