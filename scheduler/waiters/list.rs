@@ -108,10 +108,11 @@ impl Wakes {
     /// Adds one. Under the lock, or not.
     pub(crate) fn add(&mut self, wake: Wake) {
         match wake.0 {
-            // SAFETY: it may not leave its wait before this grant has arrived.
-            Who::Task(record) => unsafe {
-                self.tasks.grant(NonNull::new_unchecked(record.cast_mut()))
-            },
+            Who::Task(record) => {
+                let task = NonNull::new(record.cast_mut()).expect("a waiter is not null");
+                // SAFETY: it may not leave its wait before this grant has arrived.
+                unsafe { self.tasks.grant(task) };
+            }
             _ => self.others.push(wake),
         }
     }
