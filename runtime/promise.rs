@@ -71,6 +71,10 @@ impl<T> Promise<T> {
     /// # Errors
     /// The value, if the task has been cancelled before.
     pub fn complete(self, value: T) -> Result<(), T> {
+        // A cancel marks the task, and ends its wait after that. Who has seen the mark is not to be faster.
+        if self.is_cancelled() {
+            return Err(value);
+        }
         self.outside.settle(Ok(value)).map_err(|outcome| match outcome {
             Ok(value) => value,
             Err(_) => unreachable!("it is given back as it was"),
@@ -123,5 +127,23 @@ impl<T> RefUnwindSafe for Promise<T> {}
 impl<T> fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Promise").field("cancelled", &self.is_cancelled()).finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::retire::tree::Cancel;
+
+    /// What is between the two steps of a cancel: it has marked the task, and not yet ended its wait.
+    #[test]
+    fn it_is_not_taken_any_more_as_soon_as_it_is_known_to_be_cancelled() {
+        let rt = crate::Runtime::builder().workers(1).build().unwrap();
+        rt.block_on(|| {
+            let (promise, answer) = super::promise();
+            assert_eq!(promise.outside.record().node.word().cancel(), Cancel::First);
+            assert!(promise.is_cancelled());
+            assert_eq!(promise.complete("too late"), Err("too late"));
+            assert!(matches!(answer.join(), Err(crate::JoinError::NotStarted(_))));
+        });
     }
 }
