@@ -96,6 +96,7 @@ macro_rules! total_order {
 total_order! {
     AtomicBool: bool;
     AtomicU32: u32;
+    AtomicU64: u64;
     AtomicPtr<T>: *mut T;
 }
 

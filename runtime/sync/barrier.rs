@@ -113,9 +113,7 @@ impl Waitable for RawBarrier {
         if queue.len() + 1 < self.count {
             return None;
         }
-        while let Some(wake) = queue.grant_first(FOLLOWER) {
-            wakes.add(wake);
-        }
+        queue.grant_all(FOLLOWER, wakes);
         Some(LEADER)
     }
 

@@ -194,6 +194,13 @@ impl WaitList {
         self.grant_first_that(answer, |_| true)
     }
 
+    /// The same of all of them.
+    pub(crate) fn grant_all(&mut self, answer: u32, wakes: &mut Wakes) {
+        while let Some(wake) = self.grant_first(answer) {
+            wakes.add(wake);
+        }
+    }
+
     /// The same of the first one that is such.
     pub(super) fn grant_first_that(
         &mut self,

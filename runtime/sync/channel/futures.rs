@@ -1,5 +1,5 @@
 use super::errors::SendError;
-use super::state::{CLOSED, Receiving, Sending, Shared, Tried};
+use super::shared::{CLOSED, Receiving, Sending, Shared, Tried};
 use crate::runtime::sync::WaitError;
 use crate::scheduler::waiters::Entering;
 use std::fmt;

@@ -4,7 +4,9 @@ mod errors;
 mod futures;
 #[cfg(all(test, loom))]
 mod models;
-mod state;
+mod queue;
+mod ring;
+mod shared;
 
 pub use errors::{SendError, TryRecvError, TrySendError};
 pub use futures::{RecvFuture, SendFuture};
@@ -14,7 +16,7 @@ use super::errors::WaitError;
 use crate::runtime::suspend::is_cancelled;
 use crate::scheduler::waiters::enter;
 use crate::shim::atomic::Ordering;
-use state::{CLOSED, Receiving, Sending, Shared, Tried};
+use shared::{CLOSED, Receiving, Sending, Shared, Tried};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
