@@ -18,6 +18,7 @@ use crate::scheduler::waiters::enter;
 use crate::shim::atomic::Ordering;
 use shared::{CLOSED, Receiving, Sending, Shared, Tried};
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -257,6 +258,10 @@ macro_rules! end {
                 Some(self.shared.capacity()).filter(|&capacity| capacity != usize::MAX)
             }
         }
+
+        // Values are moved in and out; nobody sees one that lies there.
+        impl<T> UnwindSafe for $end<T> {}
+        impl<T> RefUnwindSafe for $end<T> {}
 
         impl<T> Clone for $end<T> {
             fn clone(&self) -> $end<T> {
