@@ -83,6 +83,7 @@ impl<T> Sender<T> {
     ///
     /// # Panics
     /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    #[inline]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.send_until(value, None)
@@ -109,19 +110,32 @@ impl<T> Sender<T> {
         self.send_until(value, after(time))
     }
 
+    #[inline]
     #[track_caller]
     fn send_until(&self, value: T, until: Option<Instant>) -> Result<(), SendError<T>> {
         let mut value = Some(value);
-        let mut tried = if is_cancelled() { Tried::Later } else { self.shared.try_put(&mut value) };
+        if !is_cancelled() && matches!(self.shared.try_put(&mut value), Tried::Done(())) {
+            return Ok(());
+        }
+        self.wait_and_send(value, until)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn wait_and_send(
+        &self,
+        mut value: Option<T>,
+        until: Option<Instant>,
+    ) -> Result<(), SendError<T>> {
         let why = loop {
-            match tried {
-                Tried::Done(()) => return Ok(()),
-                Tried::Closed => break WaitError::Closed,
-                Tried::Later => {}
-            }
             match enter(&Sending(&self.shared), 0, until) {
                 Ok(CLOSED) => break WaitError::Closed,
-                Ok(_) => tried = self.shared.put_by_permit(&mut value),
+                Ok(_) => match self.shared.put_by_permit(&mut value) {
+                    Tried::Done(()) => return Ok(()),
+                    Tried::Closed => break WaitError::Closed,
+                    Tried::Later => {}
+                },
                 Err(short) => break WaitError::of(short),
             }
         };
@@ -164,6 +178,7 @@ impl<T> Receiver<T> {
     ///
     /// # Panics
     /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    #[inline]
     #[track_caller]
     pub fn recv(&self) -> Result<T, WaitError> {
         self.recv_until(None)
@@ -181,14 +196,21 @@ impl<T> Receiver<T> {
         self.recv_until(after(time))
     }
 
+    #[inline]
     #[track_caller]
     fn recv_until(&self, until: Option<Instant>) -> Result<T, WaitError> {
-        let tried = if is_cancelled() { Tried::Later } else { self.shared.try_take() };
-        match tried {
-            Tried::Done(value) => return Ok(value),
-            Tried::Closed => return Err(WaitError::Closed),
-            Tried::Later => {}
+        if !is_cancelled()
+            && let Tried::Done(value) = self.shared.try_take()
+        {
+            return Ok(value);
         }
+        self.wait_and_receive(until)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn wait_and_receive(&self, until: Option<Instant>) -> Result<T, WaitError> {
         match enter(&Receiving(&self.shared), 0, until) {
             Ok(CLOSED) => Err(WaitError::Closed),
             Ok(_) => Ok(self.shared.take_by_permit()),

@@ -61,13 +61,28 @@ fn permits(word: u64) -> i64 {
 /// is ahead of its tail.
 fn distance(from: u64, to: u64) -> i64 {
     let position = |word| word / ONE_POSITION * ONE_POSITION;
-    position(to).wrapping_sub(position(from)).cast_signed() / ONE_POSITION.cast_signed()
+    position(to).wrapping_sub(position(from)).cast_signed() >> ONE_POSITION.ilog2()
 }
 
 struct Slot<T> {
     /// The position for which it is free, or filled: see `free` and `filled`.
     stamp: AtomicU64,
     value: Cell<MaybeUninit<T>>,
+}
+
+impl<T> Slot<T> {
+    #[cold]
+    fn await_stamp(&self, stamp: u64) {
+        let mut turns = 0;
+        while self.stamp.load(Ordering::Acquire) != stamp {
+            if turns < POLITE {
+                spin_loop();
+                turns += 1;
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
 }
 
 /// The stamp of a slot that is free for the position in the word.
@@ -138,16 +153,11 @@ impl<T> Ring<T> {
     }
 
     /// Waits until the slot of this position has this stamp.
+    #[inline]
     fn await_stamp(&self, word: u64, stamp: u64) -> &Slot<T> {
         let slot = self.slot(word);
-        let mut turns = 0;
-        while slot.stamp.load(Ordering::Acquire) != stamp {
-            if turns < POLITE {
-                spin_loop();
-                turns += 1;
-            } else {
-                thread::yield_now();
-            }
+        if slot.stamp.load(Ordering::Acquire) != stamp {
+            slot.await_stamp(stamp);
         }
         slot
     }
