@@ -1,9 +1,10 @@
-//! Calls that block their thread, while the worker goes on with other tasks.
+//! What a call is to the task that makes it, and to the closure.
 
-mod common;
-
-use common::{eventually, parks, scaled, text, with_each, with_each_and_many};
-use cygnet::{blocking, spawn, spawn_blocking};
+use crate::common::{
+    eventually, panic_of, parks, payload_of, runtime, scaled, text, with_each, with_each_and_many,
+    within,
+};
+use cygnet::{Runtime, blocking, spawn, spawn_blocking, sync};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier};
 
@@ -20,7 +21,7 @@ fn a_blocking_call_borrows_returns_its_value_and_passes_its_panic_on() {
             });
             assert_eq!((length, list.as_slice()), (3, &[1, 2, 3][..]));
             assert_eq!(std::thread::current().id(), worker);
-            assert_eq!(common::panic_of(|| blocking(|| panic!("far away"))), "far away");
+            assert_eq!(panic_of(|| blocking(|| panic!("far away"))), "far away");
             let error = spawn_blocking(|| -> u8 { panic!("further") }).join().unwrap_err();
             assert_eq!(text(&*error.into_panic().unwrap()), "further");
             assert_eq!(spawn_blocking(|| 5).join().unwrap(), 5);
@@ -133,5 +134,100 @@ fn a_foreign_thread_wakes_and_is_woken_by_tasks() {
             assert_eq!(from_task.recv().unwrap(), round + 1);
         }
         task.join().unwrap();
+    });
+}
+
+/// Whoever drops it panics.
+struct Bomb(&'static str);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("{}", self.0);
+        }
+    }
+}
+
+#[test]
+fn panics_in_destructors_go_to_the_caller_and_do_no_harm_to_the_thread() {
+    within(|| {
+        let (tell, told) = channel();
+        let tell = std::sync::Mutex::new(tell);
+        let rt = Runtime::builder()
+            .workers(1)
+            .on_panic(move |report| tell.lock().unwrap().send(report.message().to_owned()).unwrap())
+            .build()
+            .unwrap();
+        rt.block_on(|| {
+            let bomb = Bomb("a capture");
+            let said = panic_of(move || blocking(move || drop(bomb)));
+            assert_eq!(said, "a capture");
+            let bomb = Bomb("a capture");
+            let task = spawn_blocking(move || {
+                let _bomb = &bomb;
+            });
+            assert_eq!(text(&*task.join().unwrap_err().into_panic().unwrap()), "a capture");
+            assert_eq!(panic_of(|| drop(blocking(|| Bomb("a result")))), "a result");
+            spawn_blocking(|| Bomb("nobody takes it")).detach();
+            let payload = payload_of(|| blocking(|| std::panic::panic_any(Bomb("a payload"))));
+            assert_eq!(panic_of(|| drop(payload)), "a payload");
+            assert_eq!(blocking(|| 7), 7);
+        });
+        assert_eq!(told.recv().unwrap(), "nobody takes it");
+        let pool = rt.metrics().blocking;
+        assert_eq!((pool.queued, pool.threads, pool.idle), (0, pool.idle, pool.threads));
+        assert_eq!(pool.done, 6);
+    });
+}
+
+#[test]
+fn a_closure_may_use_the_runtime_as_any_plain_thread() {
+    with_each(|rt| {
+        let handle = rt.handle();
+        let (to_task, from_closure) = sync::bounded(1);
+        let (to_closure, from_task) = sync::bounded(1);
+        let mutex = sync::Mutex::new(0);
+        rt.block_on(|| {
+            cygnet::scope(|s| {
+                s.spawn(|| {
+                    for n in 0..10 {
+                        assert_eq!(from_closure.recv().unwrap(), n);
+                        *mutex.lock().unwrap() += n;
+                        to_closure.send(n).unwrap();
+                    }
+                });
+                let sum = blocking(|| {
+                    for n in 0..10 {
+                        to_task.send(n).unwrap();
+                        *mutex.lock().unwrap() += n;
+                        assert_eq!(from_task.recv().unwrap(), n);
+                    }
+                    let task = handle.spawn(|| blocking(|| 3)).unwrap();
+                    handle.block_on(|| blocking(|| 4)) + task.join().unwrap()
+                });
+                assert_eq!(sum, 7);
+            });
+            assert_eq!(*mutex.lock().unwrap(), 90);
+        });
+    });
+}
+
+#[test]
+fn a_closure_of_a_migratable_task_and_one_inside_another_run() {
+    let rt = runtime(2);
+    within(|| {
+        rt.block_on(|| {
+            for n in 0..scaled(200) {
+                // SAFETY: holds an integer and closures over the suspensions.
+                let task = unsafe {
+                    cygnet::spawn_migratable(move || {
+                        let once = blocking(|| blocking(|| n + 1));
+                        cygnet::yield_now().unwrap();
+                        blocking(move || once + 1)
+                    })
+                };
+                assert_eq!(task.join().unwrap(), n + 2);
+            }
+        });
     });
 }
