@@ -9,7 +9,7 @@ use crate::runtime::errors::{BuildError, JoinError, SpawnError, panic_text};
 use crate::runtime::handle::Handle;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::task::{Task, TaskId};
-use crate::scheduler::blocking::PoolConfig;
+use crate::scheduler::blocking::{Cores, PoolConfig};
 use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
 use crate::scheduler::worker::Worker;
@@ -219,7 +219,8 @@ impl Builder {
     }
 
     /// Pins each worker to a core of its own, as far as there are so many. Needs the feature `pin`,
-    /// without which `build` fails if this is set.
+    /// without which `build` fails if this is set. Threads for [calls that block](crate::blocking())
+    /// run where the caller of `build` may.
     pub fn pin_workers(mut self, pin: bool) -> Builder {
         self.pin_workers = pin;
         self
@@ -305,6 +306,7 @@ impl Builder {
             max_threads: self.max_blocking_threads,
             keep_alive: self.blocking_keep_alive,
             thread_name: self.thread_name.clone(),
+            cores: if self.pin_workers { Cores::of_this_thread() } else { None },
         };
         let shared = Shared::new(config, blocking);
         let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers), reporter };

@@ -521,8 +521,12 @@ mod tests {
             max_stacks: Some(1),
             on_panic: None,
         };
-        let blocking =
-            PoolConfig { max_threads: 1, keep_alive: Duration::ZERO, thread_name: String::new() };
+        let blocking = PoolConfig {
+            max_threads: 1,
+            keep_alive: Duration::ZERO,
+            thread_name: String::new(),
+            cores: None,
+        };
         let shared = Shared::new(config, blocking);
         // SAFETY: no thread is this worker.
         let starving = unsafe { &*shared.seat(0) };

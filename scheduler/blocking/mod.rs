@@ -41,8 +41,10 @@
 //! waited for by a task. Then all threads leave, and are joined. A thread that has left before has given the handle
 //! by which it is joined to the next one that leaves, which joins it, or to the end: so at most one is kept.
 
+mod cores;
 mod job;
 
+pub(crate) use cores::Cores;
 pub(crate) use job::Job;
 
 use crate::retire::tree::{Node, Verdict};
@@ -62,6 +64,8 @@ pub(crate) struct PoolConfig {
     /// After so long without a job a thread ends.
     pub(crate) keep_alive: Duration,
     pub(crate) thread_name: String,
+    /// Where the threads may run, if workers are bound to fewer cores.
+    pub(crate) cores: Option<Cores>,
 }
 
 /// What there is at a moment.
@@ -233,6 +237,9 @@ impl Pool {
     fn serve(&self, number: u64) {
         let pool = ptr::from_ref(self);
         SERVED.set(Served { pool, node: ptr::null() });
+        if let Some(cores) = &self.config.cores {
+            cores.allow();
+        }
         while let Some(sent) = self.next_job(number) {
             // SAFETY: taken out of the queue just now, by this thread alone.
             let job = unsafe { sent.open() };

@@ -181,6 +181,31 @@ fn panics_in_destructors_go_to_the_caller_and_do_no_harm_to_the_thread() {
 }
 
 #[test]
+fn calls_of_a_destructor_run_while_its_task_unwinds() {
+    struct Calls(Sender<usize>);
+    impl Drop for Calls {
+        fn drop(&mut self) {
+            let mut sum = blocking(|| 1);
+            cygnet::scope(|s| {
+                s.spawn(|| sum += blocking(|| 2));
+            });
+            let tell = self.0.clone();
+            spawn_blocking(move || tell.send(sum).unwrap()).detach();
+        }
+    }
+    with_each(|rt| {
+        let (tell, told) = channel();
+        let said = panic_of(|| {
+            rt.block_on(|| {
+                let _calls = Calls(tell);
+                panic!("unwinds");
+            });
+        });
+        assert_eq!((said.as_str(), told.recv()), ("unwinds", Ok(3)));
+    });
+}
+
+#[test]
 fn a_closure_may_use_the_runtime_as_any_plain_thread() {
     with_each(|rt| {
         let handle = rt.handle();
