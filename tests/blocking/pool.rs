@@ -169,3 +169,20 @@ fn no_call_is_forgotten_by_a_thread_that_is_about_to_leave() {
         });
     }
 }
+
+/// One call at a time, at ever other moments of the way out: one that is forgotten is not found by a later one.
+#[test]
+fn a_lone_call_is_not_forgotten_by_a_thread_that_leaves() {
+    for keep_alive in [0, 10] {
+        within(|| {
+            let rt = Runtime::builder().workers(1).max_blocking_threads(2);
+            let rt = rt.blocking_keep_alive(Duration::from_micros(keep_alive)).build().unwrap();
+            rt.block_on(|| {
+                for n in 0..scaled_in_debug(5_000) {
+                    assert_eq!(blocking(|| n), n);
+                    (0..n % 500).for_each(|_| std::hint::spin_loop());
+                }
+            });
+        });
+    }
+}
