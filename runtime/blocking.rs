@@ -128,6 +128,8 @@ where
             && let Some(cause) = Cancelled::passed_on()
             && pool.take_back(ticket)
         {
+            // Here, not after the answer is made: if the destructor of `f` panics, the compiler would leak that.
+            drop(job);
             return Err(cause);
         }
         let waited = await_end_anywhere(&job.end, WaitKind::Structured);
