@@ -2,8 +2,8 @@
 //!
 //! A task that makes such a call puts a [`Job`] into a queue, first in first out, and waits. A *pool thread* takes it
 //! out, runs it and wakes the task. Threads are started when a job finds none that is idle, up to a bound; one that has found
-//! nothing to do for a while ends. The library's own std locks would do for nothing else, but here a call costs
-//! two context switches of the kernel in any case: one lock guards all there is, and one condition variable is waited on.
+//! nothing to do for a while ends. A call costs two switches of the kernel in any case, so this need not be fast: one lock
+//! guards all there is, and idle threads wait on one condition variable.
 //!
 //! # Who is idle
 //!
@@ -199,7 +199,7 @@ impl BlockingPool {
         drop(state);
         self.0.news.notify_all();
         if self.is_of_this_thread() {
-            // A thread-local has kept the runtime, whose thread ends: one that leaves later waits for this one.
+            // In the destructor of a thread-local that has kept the runtime. Others may wait for the end of this thread.
             return;
         }
         for thread in threads.into_values().chain(left) {
