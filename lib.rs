@@ -40,7 +40,7 @@
 //! | wait | [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`yield_now`], [`yield_to`], [`checkpoint`] |
 //! | wait for each other, as tasks, threads or futures | [`sync`]: [`Mutex`](sync::Mutex), [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore), [`Event`](sync::Event), [`Barrier`](sync::Barrier), channels: [`bounded`](sync::bounded), [`unbounded`](sync::unbounded) |
 //! | call async code | [`wait()`]; a [`Task`] is a future for the way back |
-//! | call what blocks | [`blocking()`], [`spawn_blocking`] |
+//! | call what blocks | [`blocking()`], [`spawn_blocking`]; [`Builder::max_blocking_threads`], [`BlockingMetrics`] |
 //! | carry values along | [`TaskLocal`] |
 //! | switch by hand, without workers | [`coroutine::Coroutine`] |
 //! | cancel | [`Task::cancel`], [`CancelHandle`]; [`timeout`], [`deadline`], [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`] |

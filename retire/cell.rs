@@ -66,6 +66,21 @@ impl<F, T> Cell<F, T> {
         unsafe { (*Self::payload(record).get()).outcome = ManuallyDrop::new(outcome) };
     }
 
+    /// Drops the closure uncalled and stores why.
+    ///
+    /// # Safety
+    /// The caller has claimed the task.
+    unsafe fn store_uncalled(record: NonNull<Record>, why: Failure) {
+        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
+        let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
+        let failure = match quietly(|| drop(closure)) {
+            None => why,
+            Some(payload) => Failure::Panicked(payload),
+        };
+        // SAFETY: the closure is gone; we still have the claim.
+        unsafe { Self::store(record, Err(failure)) };
+    }
+
     unsafe fn dispose(record: NonNull<Record>) -> Option<Payload> {
         // SAFETY: the caller owns the outcome of a task that has ended, and gives it up.
         dispose_of(unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).outcome) })
@@ -91,19 +106,44 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
     }
 
     unsafe fn abandon(record: NonNull<Record>, why: Failure) {
+        // SAFETY: passed on.
+        unsafe { Self::store_uncalled(record, why) };
+    }
+}
+
+/// Of a closure that says itself why it gives no value.
+impl<F: FnOnce() -> Outcome<T>, T> Cell<F, T> {
+    pub(in crate::retire) const FALLIBLE: Operations = Operations {
+        run: Self::run_fallible,
+        abandon: Self::abandon_fallible,
+        dispose: Self::dispose,
+        outcome_offset: offset_of!(Cell<F, T>, payload),
+        layout: Layout::new::<Cell<F, T>>(),
+        class: class_of(Layout::new::<Cell<F, T>>()),
+    };
+
+    unsafe fn run_fallible(record: NonNull<Record>) {
         // SAFETY: the caller has claimed the task, so the closure is there and read out once.
         let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
-        let failure = match quietly(|| drop(closure)) {
-            None => why,
-            Some(payload) => Failure::Panicked(payload),
-        };
+        let outcome = catch_unwind(AssertUnwindSafe(closure));
+        let outcome = outcome.unwrap_or_else(|payload| Err(Failure::from(payload)));
         // SAFETY: the closure is gone; we still have the claim.
-        unsafe { Self::store(record, Err(failure)) };
+        unsafe { Self::store(record, outcome) };
+    }
+
+    unsafe fn abandon_fallible(record: NonNull<Record>, why: Failure) {
+        // SAFETY: passed on.
+        unsafe { Self::store_uncalled(record, why) };
     }
 }
 
 /// The layout of a record for `f`.
 pub(crate) const fn layout_of<F: FnOnce() -> T, T>() -> Layout {
+    Layout::new::<Cell<F, T>>()
+}
+
+/// That of a record for an `f` that says itself why it gives no value.
+pub(crate) const fn layout_of_fallible<F: FnOnce() -> Outcome<T>, T>() -> Layout {
     Layout::new::<Cell<F, T>>()
 }
 

@@ -223,6 +223,20 @@ impl Record {
         unsafe { Cell::<F, T>::lay_out(memory, record, f) }
     }
 
+    /// As `new`, of a closure that says itself why it gives no value.
+    ///
+    /// # Safety
+    /// As there, for [`layout_of_fallible::<F, T>()`](crate::retire::cell::layout_of_fallible).
+    pub(crate) unsafe fn new_fallible<F: FnOnce() -> Outcome<T>, T>(
+        memory: NonNull<u8>,
+        f: F,
+        birth: Birth,
+    ) -> NonNull<Record> {
+        let record = Record::with(const { &Cell::<F, T>::FALLIBLE }, birth);
+        // SAFETY: passed on.
+        unsafe { Cell::<F, T>::lay_out(memory, record, f) }
+    }
+
     /// As `new`, for a task whose outcome comes from outside.
     ///
     /// # Safety

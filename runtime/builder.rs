@@ -9,6 +9,7 @@ use crate::runtime::errors::{BuildError, JoinError, SpawnError, panic_text};
 use crate::runtime::handle::Handle;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::task::{Task, TaskId};
+use crate::scheduler::blocking::{Cores, PoolConfig};
 use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
 use crate::scheduler::worker::Worker;
@@ -103,6 +104,8 @@ pub struct Builder {
     stack_size: usize,
     max_stacks: Option<usize>,
     thread_name: String,
+    max_blocking_threads: usize,
+    blocking_keep_alive: Duration,
     pin_workers: bool,
     overflow_report: bool,
     on_start: Option<Hook>,
@@ -123,6 +126,8 @@ impl fmt::Debug for Builder {
             .field("stack_size", &self.stack_size)
             .field("max_stacks", &self.max_stacks)
             .field("thread_name", &self.thread_name)
+            .field("max_blocking_threads", &self.max_blocking_threads)
+            .field("blocking_keep_alive", &self.blocking_keep_alive)
             .finish_non_exhaustive()
     }
 }
@@ -132,7 +137,8 @@ impl Builder {
     pub const MAX_WORKERS: usize = crate::scheduler::MAX_WORKERS;
 
     /// One worker for each core that the process may use, stacks of 64 KiB, no bound on their
-    /// number, workers not pinned, overflows reported, no hooks.
+    /// number, up to 256 threads for calls that block, which end after 5 s without one, workers not
+    /// pinned, overflows reported, no hooks.
     pub fn new() -> Builder {
         Builder {
             workers: None,
@@ -140,6 +146,8 @@ impl Builder {
             stack_size: DEFAULT_SIZE * if cfg!(any(cygnet_asan, cygnet_tsan)) { 4 } else { 1 },
             max_stacks: None,
             thread_name: "cygnet".to_owned(),
+            max_blocking_threads: 256,
+            blocking_keep_alive: Duration::from_secs(5),
             pin_workers: false,
             overflow_report: true,
             on_start: None,
@@ -175,15 +183,44 @@ impl Builder {
         self
     }
 
-    /// The name of the workers' threads; each gets `-` and its number behind it. (Linux shows 15
-    /// bytes.)
+    /// The name of the workers' threads; each gets `-` and its number behind it, and those for calls
+    /// that block `-blocking`. (Linux shows 15 bytes.)
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
     }
 
+    /// The most threads that there may be at a time for [calls that block](crate::blocking()); 1 at
+    /// least. They are started when they are needed, so a great number costs nothing by itself.
+    ///
+    /// A call that finds all of them in others waits for its turn. Calls that wait for each other need
+    /// as many threads as there are such calls at a time.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).max_blocking_threads(2).build().unwrap();
+    /// rt.block_on(|| {
+    ///     let calls: Vec<_> = (0..10).map(|n| cygnet::spawn_blocking(move || n)).collect();
+    ///     let sum: u32 = calls.into_iter().map(|call| call.join().unwrap()).sum();
+    ///     assert_eq!(sum, 45);
+    /// });
+    /// assert!(rt.metrics().blocking.threads <= 2);
+    /// ```
+    pub fn max_blocking_threads(mut self, threads: usize) -> Builder {
+        self.max_blocking_threads = threads;
+        self
+    }
+
+    /// How long a thread for [calls that block](crate::blocking()) stays when it has none; then it
+    /// ends. Of no time: it ends if none is queued. Of `Duration::MAX`: it stays as long as the
+    /// runtime.
+    pub fn blocking_keep_alive(mut self, time: Duration) -> Builder {
+        self.blocking_keep_alive = time;
+        self
+    }
+
     /// Pins each worker to a core of its own, as far as there are so many. Needs the feature `pin`,
-    /// without which `build` fails if this is set.
+    /// without which `build` fails if this is set. Threads for [calls that block](crate::blocking())
+    /// run where the caller of `build` may.
     pub fn pin_workers(mut self, pin: bool) -> Builder {
         self.pin_workers = pin;
         self
@@ -201,14 +238,15 @@ impl Builder {
     }
 
     /// Called on each worker's thread before its first task, outside any task. A panic in it is
-    /// caught and goes no further.
+    /// caught and goes no further. Not for the threads of [calls that block](crate::blocking()),
+    /// which come and go.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.on_start = Some(Arc::new(hook));
         self
     }
 
     /// Called on each worker's thread after its last task, outside any task. A panic in it is
-    /// caught and goes no further.
+    /// caught and goes no further. Not for the threads of [calls that block](crate::blocking()).
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.on_stop = Some(Arc::new(hook));
         self
@@ -248,6 +286,9 @@ impl Builder {
         {
             return Err(BuildError::MaxStacks { asked, workers });
         }
+        if self.max_blocking_threads == 0 {
+            return Err(BuildError::MaxBlockingThreads);
+        }
         if self.thread_name.contains('\0') {
             let text = "its name contains a NUL byte (Builder::thread_name)";
             return Err(BuildError::Thread(io::Error::new(io::ErrorKind::InvalidInput, text)));
@@ -259,12 +300,15 @@ impl Builder {
         } else {
             None
         };
-        let shared = Shared::new(Config {
-            workers,
-            stack_class,
-            max_stacks: self.max_stacks,
-            on_panic: self.on_panic,
-        });
+        let config =
+            Config { workers, stack_class, max_stacks: self.max_stacks, on_panic: self.on_panic };
+        let blocking = PoolConfig {
+            max_threads: self.max_blocking_threads,
+            keep_alive: self.blocking_keep_alive,
+            thread_name: self.thread_name.clone(),
+            cores: if self.pin_workers { Cores::of_this_thread() } else { None },
+        };
+        let shared = Shared::new(config, blocking);
         let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers), reporter };
         for index in 0..workers {
             let shared = Arc::clone(&runtime.shared);
@@ -491,6 +535,7 @@ impl Drop for Runtime {
             // A worker's thread does not unwind: its hooks' panics are caught.
             let _ = thread.join();
         }
+        self.shared.blocking.close();
         self.reporter.take();
     }
 }

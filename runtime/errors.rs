@@ -344,6 +344,8 @@ pub enum BuildError {
         /// The number of workers.
         workers: usize,
     },
+    /// `Builder::max_blocking_threads(0)`: calls that block could never run.
+    MaxBlockingThreads,
     /// The system refused a thread.
     Thread(io::Error),
     /// The handler for the report of overflows could not be installed.
@@ -372,6 +374,9 @@ impl fmt::Display for BuildError {
             BuildError::MaxStacks { asked, workers } => write!(
                 f,
                 "{workers} workers need at least as many stacks, not {asked} (Builder::max_stacks)"
+            ),
+            BuildError::MaxBlockingThreads => f.write_str(
+                "calls that block need at least one thread, not 0 (Builder::max_blocking_threads)",
             ),
             BuildError::Thread(error) => write!(f, "a worker's thread cannot be started: {error}"),
             BuildError::OverflowReport(error) => write!(

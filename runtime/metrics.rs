@@ -1,6 +1,7 @@
 //! What the workers count.
 
 use crate::runtime::task::TaskId;
+use crate::scheduler::blocking::Counts;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Remote;
 use crate::shim::atomic::Ordering;
@@ -62,6 +63,38 @@ impl WorkerMetrics {
     }
 }
 
+/// The threads for calls that block, and their queue: see [`blocking`](crate::blocking()). All numbers are of one
+/// moment.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// rt.block_on(|| cygnet::blocking(|| ()));
+/// let blocking = rt.metrics().blocking;
+/// assert_eq!((blocking.threads, blocking.idle, blocking.queued, blocking.done), (1, 1, 0, 1));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockingMetrics {
+    /// Closures that wait for a thread, at this moment.
+    pub queued: usize,
+    /// Threads, at this moment. Never more than
+    /// [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads).
+    pub threads: usize,
+    /// Of these, threads that run no closure.
+    pub idle: usize,
+    /// Closures that have been run to their end, or panic, so far.
+    pub done: u64,
+    /// Of these, closures that were run by their callers, as no thread could be had.
+    pub in_place: u64,
+}
+
+impl BlockingMetrics {
+    fn read(shared: &Shared) -> BlockingMetrics {
+        let Counts { queued, threads, idle, done, in_place } = shared.blocking.counts();
+        BlockingMetrics { queued, threads, idle, done, in_place }
+    }
+}
+
 /// What a runtime has counted. The numbers of a running runtime are of slightly different moments.
 ///
 /// ```
@@ -84,6 +117,8 @@ pub struct Metrics {
     pub stacks: usize,
     /// The most stacks that ever existed at a time.
     pub stacks_high_water: usize,
+    /// The threads for calls that block.
+    pub blocking: BlockingMetrics,
     /// Unfinished tasks that go on although they have been told many times that they are cancelled.
     pub unresponsive: Vec<UnresponsiveTask>,
 }
@@ -160,6 +195,7 @@ impl Metrics {
             injected: shared.injected.load(Ordering::Relaxed),
             stacks: stacks.live,
             stacks_high_water: stacks.high_water,
+            blocking: BlockingMetrics::read(shared),
             unresponsive: UnresponsiveTask::all(shared),
         }
     }
@@ -183,6 +219,11 @@ impl Metrics {
     pub(crate) fn unfinished(&self) -> String {
         let started: u64 = self.workers.iter().map(|w| w.coroutines).sum();
         let mut sentence = format!("{started} coroutines have been started and have not ended");
+        let BlockingMetrics { queued, threads, idle, .. } = self.blocking;
+        if threads > idle || queued > 0 {
+            let running = threads - idle;
+            let _ = write!(sentence, "; of calls that block {running} run and {queued} are queued");
+        }
         for (n, task) in self.unresponsive.iter().enumerate() {
             let before = if n == 0 { ". These go on although they are cancelled: " } else { "; " };
             let _ = write!(sentence, "{before}{task}");

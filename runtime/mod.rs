@@ -38,7 +38,7 @@ pub use handle::Handle;
 pub use hook::{CancelHook, HookGuard, on_cancel};
 pub use lease::{ScopeLease, lease};
 pub use local::TaskLocal;
-pub use metrics::{Metrics, UnresponsiveTask, WorkerMetrics};
+pub use metrics::{BlockingMetrics, Metrics, UnresponsiveTask, WorkerMetrics};
 pub use promise::{Promise, promise};
 pub use scope::{Scope, Wait, scope, scope_with};
 pub use scoped_task::ScopedTask;

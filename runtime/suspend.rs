@@ -5,13 +5,14 @@ use crate::retire::record::{Phase, Record};
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::runtime::task::{Task, TaskId, same};
+use crate::scheduler::blocking;
 use crate::scheduler::cancel;
 use crate::scheduler::complete::release;
 use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 /// Lets other ready tasks of this worker run, and comes back. Fresh tasks have a turn now and then,
 /// not at each call.
@@ -144,7 +145,8 @@ pub fn checkpoint() -> Result<(), Cancelled> {
     if is_cancelled() { Err(Cancelled::here()) } else { Ok(()) }
 }
 
-/// Whether the calling task is cancelled or its runtime ends. False outside a task.
+/// Whether the calling task is cancelled or its runtime ends. In the closure of a
+/// [`blocking`](crate::blocking()) call: whether the task that waits for it is. False elsewhere.
 ///
 /// Does not suspend. Costs a few loads. For computations that never wait; [`checkpoint`] asks as
 /// well.
@@ -160,9 +162,9 @@ pub fn checkpoint() -> Result<(), Cancelled> {
 /// ```
 #[inline]
 pub fn is_cancelled() -> bool {
-    let node = Worker::current().map_or(ptr::null(), |worker| worker.node.get());
+    let Some(worker) = Worker::current() else { return blocking::is_cancelled_here() };
     // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
-    unsafe { node.as_ref() }.is_some_and(cancel::is_cancelled)
+    unsafe { worker.node.get().as_ref() }.is_some_and(cancel::is_cancelled)
 }
 
 /// The identity of the calling task; none outside one. Costs a few loads.

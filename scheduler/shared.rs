@@ -4,7 +4,7 @@ use crate::retire::memory::StackMemory;
 use crate::retire::outcome::{Payload, drop_payload, quietly};
 use crate::retire::record::Record;
 use crate::retire::stack::StackClass;
-use crate::scheduler::blocking::BlockingPool;
+use crate::scheduler::blocking::{BlockingPool, PoolConfig};
 use crate::scheduler::cancel::cancel_all;
 use crate::scheduler::hold::claimed;
 use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config) -> Arc<Shared> {
+    pub(crate) fn new(config: Config, blocking: PoolConfig) -> Arc<Shared> {
         asymmetric::prepare();
         let mut shared = Shared {
             root: Root::new(config.workers),
@@ -74,7 +74,7 @@ impl Shared {
             idle: Idle::new(),
             watch: Watch::new(),
             stacks: StackMemory::new(config.max_stacks),
-            blocking: BlockingPool::new(),
+            blocking: BlockingPool::new(blocking),
             stopping: AtomicBool::new(false),
             pressure: AtomicBool::new(false),
             shortage: Shortage::new(config.workers),

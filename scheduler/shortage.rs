@@ -510,6 +510,7 @@ fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::scheduler::blocking::PoolConfig;
     use crate::scheduler::shared::Config;
 
     #[test]
@@ -520,7 +521,13 @@ mod tests {
             max_stacks: Some(1),
             on_panic: None,
         };
-        let shared = Shared::new(config);
+        let blocking = PoolConfig {
+            max_threads: 1,
+            keep_alive: Duration::ZERO,
+            thread_name: String::new(),
+            cores: None,
+        };
+        let shared = Shared::new(config, blocking);
         // SAFETY: no thread is this worker.
         let starving = unsafe { &*shared.seat(0) };
         starving.shared.set(crate::shim::Arc::as_ptr(&shared));

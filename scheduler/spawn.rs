@@ -1,7 +1,8 @@
 //! Spawning: a record is made and put into a queue.
 
-use crate::retire::cell::layout_of;
+use crate::retire::cell::{layout_of, layout_of_fallible};
 use crate::retire::extras::Extras;
+use crate::retire::outcome::Outcome;
 use crate::retire::record::{Birth, Record, Traits};
 use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
@@ -80,6 +81,30 @@ impl Worker {
         if local {
             self.queue_local(record);
         } else if self.remote.front.push(record) {
+            self.attend();
+        }
+        record
+    }
+
+    /// As `spawn`, of a closure that says itself why it gives no value. Not for local tasks.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn spawn_fallible<F: FnOnce() -> Outcome<T>, T>(
+        &self,
+        parent: *const Node,
+        f: F,
+        mut terms: Terms,
+    ) -> NonNull<Record> {
+        fit::<F, T>(&mut terms, self.class);
+        let memory = self.records.take(const { layout_of_fallible::<F, T>() });
+        // SAFETY: passed on.
+        let birth = unsafe { birth(parent, self.next_id(), terms) };
+        // SAFETY: the memory was taken for this layout.
+        let record = unsafe { Record::new_fallible(memory, f, birth) };
+        // SAFETY: passed on.
+        unsafe { self.count_child(parent) };
+        if self.remote.front.push(record) {
             self.attend();
         }
         record

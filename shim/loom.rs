@@ -351,7 +351,6 @@ pub(crate) mod atomic {
     number!(AtomicU8, u8);
     number!(AtomicU32, u32);
     number!(AtomicU64, u64);
-    number!(AtomicIsize, isize);
     number!(AtomicUsize, usize);
 }
 

@@ -16,8 +16,7 @@ pub(crate) mod alloc {
 pub(crate) mod atomic {
     //! Atomic types and fences.
     pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-        fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 

@@ -3,10 +3,11 @@
 
 use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
 use cygnet::{
-    ActorBody, ActorEnded, BuildError, Builder, CallError, CancelHandle, Cancelled, Handle,
-    HookGuard, JoinError, Late, LocalTask, Metrics, NoStack, PanicReport, Promise, Reason, Runtime,
-    Scope, ScopeLease, ScopedTask, SpawnError, Task, TaskActor, TaskBuilder, TaskError, TaskGroup,
-    TaskId, TaskLocal, Unparker, UnresponsiveTask, Wait, WorkerMetrics, YieldTo, par, sync,
+    ActorBody, ActorEnded, BlockingMetrics, BuildError, Builder, CallError, CancelHandle,
+    Cancelled, Handle, HookGuard, JoinError, Late, LocalTask, Metrics, NoStack, PanicReport,
+    Promise, Reason, Runtime, Scope, ScopeLease, ScopedTask, SpawnError, Task, TaskActor,
+    TaskBuilder, TaskError, TaskGroup, TaskId, TaskLocal, Unparker, UnresponsiveTask, Wait,
+    WorkerMetrics, YieldTo, par, sync,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -156,6 +157,7 @@ table! {
     "SpawnError<F>", SpawnError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "Metrics", Metrics: yes yes yes yes yes;
     "WorkerMetrics", WorkerMetrics: yes yes yes yes yes;
+    "BlockingMetrics", BlockingMetrics: yes yes yes yes yes;
     "UnresponsiveTask", UnresponsiveTask: yes yes yes yes yes;
     "coroutine::Builder", coroutine::Builder: yes yes yes yes yes;
     "coroutine::Coroutine<In, Out, Ret>", Coroutine<T, u8, u8>: no no yes no no;
@@ -307,6 +309,7 @@ assert_impl_all!(SpawnError<Cell<u8>>: Error);
 assert_impl_all!(PanicReport<'static>: Debug);
 assert_impl_all!(Metrics: Clone, Eq, Debug, Default);
 assert_impl_all!(WorkerMetrics: Clone, Eq, Debug, Default);
+assert_impl_all!(BlockingMetrics: Clone, Eq, Debug, Default);
 assert_impl_all!(YieldTo: Copy, Eq, Debug);
 assert_impl_all!(Wait: Copy, Eq, Debug, Default);
 assert_impl_all!(par::Items<Cell<u8>>: Debug, ExactSizeIterator);
@@ -372,5 +375,6 @@ fn lifetime_bounds_are_as_wide_as_they_may_be() {
     fn borrows_nothing<T: 'static>() {}
     borrows_nothing::<(Runtime, Builder, Handle, TaskBuilder, TaskId, Unparker, YieldTo)>();
     borrows_nothing::<(BuildError, JoinError, NoStack, Cancelled, Metrics, WorkerMetrics)>();
+    borrows_nothing::<BlockingMetrics>();
     borrows_nothing::<(coroutine::Builder, CreateError, Current, coroutine::State)>();
 }

@@ -95,6 +95,13 @@ fn fewer_stacks_than_workers_are_refused() {
     assert!(said.contains("2 workers need at least as many stacks, not 1"), "{said}");
 }
 
+#[test]
+fn no_thread_for_blocking_calls_is_refused() {
+    let error = Runtime::builder().max_blocking_threads(0).build().expect_err("it was built");
+    assert!(matches!(error, BuildError::MaxBlockingThreads), "{error}");
+    assert!(error.to_string().contains("not 0 (Builder::max_blocking_threads)"), "{error}");
+}
+
 #[cfg(not(feature = "pin"))]
 #[test]
 fn pinning_without_the_feature_is_refused() {
@@ -167,6 +174,50 @@ fn blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_starte
             limit_address_space(1 << 20);
             calls(1_000);
             assert_eq!(common::proc::threads_named("cygnet-blocking"), []);
+            let blocking = rt.metrics().blocking;
+            assert_eq!((blocking.done, blocking.in_place), (8_000, 8_000));
+            assert_eq!((blocking.threads, blocking.idle, blocking.queued), (0, 0, 0));
+        });
+    });
+}
+
+#[test]
+fn blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started() {
+    if limits_mean_nothing() {
+        return;
+    }
+    let name = "blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started";
+    alone(name, || {
+        one_arena();
+        within(|| {
+            let rt = Runtime::builder().workers(2).build().unwrap();
+            let (open, gate) = std::sync::mpsc::channel::<()>();
+            let first = rt.spawn(|| cygnet::blocking(move || gate.recv().unwrap()));
+            let calls = |wait: fn(u32) -> u32| -> Vec<_> {
+                (0..8).map(|n| rt.spawn(move || wait(n))).collect()
+            };
+            let sum = |calls: Vec<cygnet::Task<u32>>| -> u32 {
+                calls.into_iter().map(|call| call.join().unwrap()).sum()
+            };
+            // The stacks that the calls take are there from now on.
+            static TOGETHER: std::sync::LazyLock<cygnet::sync::Barrier> =
+                std::sync::LazyLock::new(|| cygnet::sync::Barrier::new(8));
+            sum(calls(|n| {
+                TOGETHER.wait().unwrap();
+                n
+            }));
+            common::eventually("the first call has a thread", || {
+                let blocking = rt.metrics().blocking;
+                (blocking.threads, blocking.idle) == (1, 0)
+            });
+            limit_address_space(1 << 20);
+            let others = calls(|n| cygnet::blocking(move || n));
+            common::eventually("the others wait", || rt.metrics().blocking.queued == 8);
+            open.send(()).unwrap();
+            first.join().unwrap();
+            assert_eq!(sum(others), 28);
+            let blocking = rt.metrics().blocking;
+            assert_eq!((blocking.done, blocking.in_place, blocking.threads), (9, 0, 1));
         });
     });
 }

@@ -51,3 +51,11 @@ fn workers_that_are_not_pinned_may_run_on_every_core_of_the_process() {
     let ours = cores();
     assert!(cores_of_workers(2, false).iter().all(|cores| *cores == ours));
 }
+
+#[test]
+fn threads_for_calls_that_block_are_not_pinned() {
+    within(|| {
+        let rt = Runtime::builder().workers(2).pin_workers(true).build().unwrap();
+        assert_eq!(rt.block_on(|| cygnet::blocking(cores)), cores());
+    });
+}

@@ -3,8 +3,8 @@
 //! The glue between them (`Worker`, `Searcher`) needs stacks, threads of its own and a clock; where a
 //! model needs it, it repeats the few lines that matter and names the function.
 //!
-//! Not modelled: the blocking pool (its jobs go through a channel of another crate, whose insides loom
-//! does not see), the public deques and the injector (likewise), and `shortage`, which works under one lock.
+//! Not modelled: the public deques and the injector (of another crate, whose insides loom does not see), and
+//! `shortage` and the blocking pool, which work under one lock.
 
 mod cancel;
 mod forks;

@@ -1,0 +1,257 @@
+//! What a cancel does to a call: to one that waits for a thread, to one that runs, and in between.
+
+use crate::common::{
+    Drops, Random, eventually, give_way_until, scaled_in_debug, text, with_each, within,
+};
+use crate::{Plug, runtime};
+use cygnet::{
+    Handle, JoinError, Reason, blocking, ignore_cancellation, is_cancelled, scope, spawn,
+    spawn_blocking, timeout,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+fn queued() -> usize {
+    Handle::current().metrics().blocking.queued
+}
+
+#[test]
+fn a_task_that_waits_for_a_thread_ends_at_once_and_its_closure_is_dropped_by_its_worker() {
+    struct Place(std::sync::mpsc::Sender<String>);
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let here = std::thread::current();
+            self.0.send(here.name().unwrap().to_owned()).unwrap();
+        }
+    }
+    for workers in [1, 2] {
+        within(|| {
+            let rt = runtime(workers, 1);
+            let plug = Plug::put_into(&rt);
+            rt.block_on(|| {
+                let (tell, told) = channel();
+                let place = Place(tell);
+                let task = spawn_blocking(move || drop(place));
+                give_way_until(|| queued() == 1);
+                task.cancel("enough");
+                let Err(JoinError::NotStarted(why)) = task.join() else { panic!("it has run") };
+                assert_eq!(*why.reason(), Reason::Explicit("enough".into()));
+                let place = told.recv().unwrap();
+                assert!(place.starts_with("cygnet-") && place != "cygnet-blocking", "{place}");
+                assert_eq!(queued(), 0);
+            });
+            assert_eq!(rt.metrics().blocking.done, 0);
+            plug.pull();
+            assert_eq!(rt.metrics().blocking.done, 1);
+        });
+    }
+}
+
+#[test]
+fn a_cancel_of_an_ancestor_takes_all_calls_out_of_the_queue_wherever_they_are_in_it() {
+    within(|| {
+        let rt = runtime(2, 1);
+        let plug = Plug::put_into(&rt);
+        let drops = Drops::new();
+        rt.block_on(|| {
+            let kept = spawn_blocking(|| 7);
+            give_way_until(|| queued() == 1);
+            let guards: Vec<_> = (0..100).map(|_| drops.guard()).collect();
+            let parent = spawn(move || {
+                for guard in guards {
+                    spawn_blocking(move || drop(guard)).detach();
+                }
+            });
+            give_way_until(|| queued() == 101);
+            drop(parent);
+            give_way_until(|| drops.left() == 0);
+            assert_eq!(queued(), 1);
+            plug.pull();
+            assert_eq!(kept.join().unwrap(), 7);
+        });
+        assert_eq!(rt.metrics().blocking.done, 2);
+    });
+}
+
+#[test]
+fn a_call_that_runs_is_told_and_waited_for_and_gives_its_value() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (begin, begun) = channel();
+            let task = spawn_blocking(move || {
+                assert!(!is_cancelled());
+                begin.send(()).unwrap();
+                while !is_cancelled() {
+                    std::thread::yield_now();
+                }
+                7
+            });
+            blocking(move || begun.recv().unwrap());
+            task.cancel("enough");
+            assert_eq!(task.join().unwrap(), 7);
+            assert!(!blocking(is_cancelled));
+        });
+    });
+}
+
+#[test]
+fn a_call_is_told_of_what_its_task_is_told_of() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let until_told = || {
+                blocking(|| {
+                    while !is_cancelled() {
+                        std::thread::yield_now();
+                    }
+                });
+            };
+            assert!(timeout(Duration::from_millis(1), until_told).is_err());
+            scope(|s| {
+                s.cancel_handle().cancel("the scope");
+                until_told();
+            });
+            let me = cygnet::cancel_handle();
+            let told = ignore_cancellation(|| {
+                me.cancel("myself");
+                blocking(is_cancelled)
+            });
+            assert_eq!(told, Ok(false));
+            until_told();
+        });
+        assert!(!is_cancelled());
+    });
+}
+
+#[test]
+fn a_call_that_borrows_runs_although_its_task_is_cancelled_in_the_queue() {
+    within(|| {
+        let rt = runtime(2, 1);
+        let plug = Plug::put_into(&rt);
+        let (tell, told) = channel();
+        let task = rt.spawn(move || {
+            let mut told = None;
+            blocking(|| told = Some(is_cancelled()));
+            tell.send(told).unwrap();
+        });
+        eventually("it is queued", || rt.metrics().blocking.queued == 1);
+        drop(task);
+        plug.pull();
+        assert_eq!(told.recv().unwrap(), Some(true));
+    });
+}
+
+#[test]
+fn a_closure_that_is_dropped_uncalled_may_panic_and_one_that_runs_may_unwind_its_task() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    within(|| {
+        let rt = runtime(1, 1);
+        let plug = Plug::put_into(&rt);
+        rt.block_on(|| {
+            let bomb = Bomb;
+            let task = spawn_blocking(move || std::mem::forget(bomb));
+            give_way_until(|| queued() == 1);
+            task.cancel("enough");
+            assert_eq!(text(&*task.join().unwrap_err().into_panic().unwrap()), "dropped");
+            plug.pull();
+            let task = spawn_blocking(|| {
+                let cancelled =
+                    cygnet::Runtime::builder().workers(1).build().unwrap().block_on(|| {
+                        cygnet::cancel_handle().cancel("unwinds");
+                        cygnet::checkpoint().unwrap_err()
+                    });
+                cancelled.unwind()
+            });
+            let task: Result<(), _> = task.join();
+            assert!(matches!(task, Err(JoinError::Unwound(_))), "{task:?}");
+        });
+    });
+}
+
+/// A thread begins with a call at the moment of its cancel.
+#[test]
+fn a_call_is_either_run_or_taken_back() {
+    for (workers, threads) in [(1, 1), (2, 1), (2, 2), (3, 8)] {
+        within(|| {
+            let rt = runtime(workers, threads);
+            let drops = Drops::new();
+            let ran = Arc::new(AtomicUsize::new(0));
+            let mut random = Random(7);
+            let mut values = 0;
+            rt.block_on(|| {
+                for _ in 0..scaled_in_debug(1_500) {
+                    let tasks: Vec<_> = (0..3)
+                        .map(|_| {
+                            let (guard, ran) = (drops.guard(), ran.clone());
+                            spawn_blocking(move || {
+                                let _guard = guard;
+                                ran.fetch_add(1, Ordering::Relaxed);
+                            })
+                        })
+                        .collect();
+                    for _ in 0..random.below(4) {
+                        cygnet::yield_now().unwrap();
+                    }
+                    for task in &tasks {
+                        task.cancel("races");
+                    }
+                    for task in tasks {
+                        match task.join() {
+                            Ok(()) => values += 1,
+                            Err(JoinError::NotStarted(_)) => {}
+                            Err(error) => panic!("{error:?}"),
+                        }
+                    }
+                    assert_eq!(drops.left(), 0);
+                }
+            });
+            assert_eq!(values, ran.load(Ordering::Relaxed));
+            assert_eq!(rt.metrics().blocking.done, values as u64);
+        });
+    }
+}
+
+/// All at once, with threads that leave at once.
+#[test]
+fn calls_cancels_and_leaving_threads_in_any_mix_lose_nothing() {
+    for (workers, threads) in [(1, 1), (2, 3), (8, 2)] {
+        within(|| {
+            let rt = cygnet::Runtime::builder().workers(workers).max_blocking_threads(threads);
+            let rt = rt.blocking_keep_alive(Duration::from_micros(5)).build().unwrap();
+            let drops = Drops::new();
+            let (borrowed, made) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            rt.block_on(|| {
+                scope(|s| {
+                    for seed in 1..5 {
+                        let (drops, borrowed, made) = (&drops, &borrowed, &made);
+                        s.spawn(move || {
+                            let mut random = Random(seed);
+                            for _ in 0..scaled_in_debug(500) {
+                                let guard = drops.guard();
+                                let task = spawn_blocking(move || drop(guard));
+                                match random.below(4) {
+                                    0 => task.cancel("random"),
+                                    1 => drop(task),
+                                    2 => drop(task.join()),
+                                    _ => task.detach(),
+                                }
+                                if random.below(2) == 0 {
+                                    made.fetch_add(1, Ordering::Relaxed);
+                                    blocking(|| borrowed.fetch_add(1, Ordering::Relaxed));
+                                }
+                            }
+                        });
+                    }
+                });
+            });
+            assert_eq!(drops.left(), 0);
+            assert_eq!(borrowed.into_inner(), made.into_inner());
+        });
+    }
+}

@@ -1,0 +1,156 @@
+//! The end of the runtime, with calls that run and calls that wait for a thread.
+
+use crate::common::drops::Guard;
+use crate::common::{Drops, Random, eventually, panic_of, scaled_in_debug, within};
+use crate::runtime;
+use cygnet::{JoinError, Reason, Runtime, Task, blocking, is_cancelled, spawn_blocking};
+use std::cell::RefCell;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+#[test]
+fn the_end_of_the_runtime_waits_for_what_runs_or_borrows_and_takes_the_rest_out_of_the_queue() {
+    for workers in [1, 2] {
+        within(|| {
+            let rt = runtime(workers, 1);
+            let handle = rt.handle();
+            let (open, gate) = channel::<()>();
+            let (begin, begun) = channel();
+            let (give, tasks) = channel::<Task<bool>>();
+            let (tell, told) = channel();
+            let given = give.clone();
+            rt.spawn(move || {
+                let runs = spawn_blocking(move || {
+                    begin.send(()).unwrap();
+                    gate.recv().unwrap();
+                    is_cancelled()
+                });
+                given.send(runs).unwrap();
+            })
+            .detach();
+            begun.recv().unwrap();
+            rt.spawn(move || {
+                let mut borrowed = 0;
+                blocking(|| borrowed = 1);
+                tell.send(borrowed).unwrap();
+            })
+            .detach();
+            eventually("one borrows", || handle.metrics().blocking.queued == 1);
+            rt.spawn(move || (0..5).for_each(|_| give.send(spawn_blocking(|| true)).unwrap()))
+                .detach();
+            eventually("the others wait", || handle.metrics().blocking.queued == 6);
+            let end = std::thread::spawn(move || drop(rt));
+            let mut tasks = tasks.iter();
+            let runs = tasks.next().unwrap();
+            for _ in 0..5 {
+                let Err(JoinError::NotStarted(why)) = tasks.next().unwrap().join() else {
+                    panic!("it has run");
+                };
+                assert_eq!(*why.reason(), Reason::RuntimeShutDown);
+            }
+            assert!(!runs.is_finished() && !end.is_finished());
+            open.send(()).unwrap();
+            assert!(runs.join().unwrap(), "it was told");
+            assert_eq!(told.recv().unwrap(), 1);
+            end.join().unwrap();
+            let pool = handle.metrics().blocking;
+            assert_eq!((pool.queued, pool.threads, pool.idle, pool.done), (0, 0, 0, 2));
+        });
+    }
+}
+
+#[test]
+fn calls_may_be_made_while_the_runtime_ends_and_tasks_from_outside_may_not() {
+    within(|| {
+        let rt = runtime(1, 1);
+        let (begin, begun) = channel();
+        let (tell, told) = channel();
+        let handle = rt.handle();
+        let task = rt.spawn(move || {
+            blocking(|| {
+                begin.send(()).unwrap();
+                while !is_cancelled() {
+                    std::thread::yield_now();
+                }
+                assert!(handle.spawn(|| ()).is_err());
+                panic_of(|| handle.block_on(|| ()));
+            });
+            let sum: u32 = (0..10).map(|n| blocking(|| n)).sum();
+            let never: Result<(), _> = spawn_blocking(|| unreachable!("it is cancelled")).join();
+            tell.send((sum, never.is_err())).unwrap();
+        });
+        task.detach();
+        begun.recv().unwrap();
+        drop(rt);
+        assert_eq!(told.recv().unwrap(), (45, true));
+    });
+}
+
+/// Also of those that have left before, or are about to.
+#[test]
+fn the_drop_of_a_runtime_returns_after_the_end_of_each_thread() {
+    thread_local! {
+        /// Dropped at the end of the thread.
+        static GUARD: RefCell<Option<Guard>> = const { RefCell::new(None) };
+    }
+    within(|| {
+        for round in 0..scaled_in_debug(300) {
+            let keep_alive = Duration::from_micros(round as u64 % 3 * 50);
+            let rt = Runtime::builder().workers(2).blocking_keep_alive(keep_alive);
+            let rt = rt.build().unwrap();
+            let drops = Drops::new();
+            rt.block_on(|| {
+                let call = || {
+                    let guard = drops.guard();
+                    spawn_blocking(move || GUARD.replace(Some(guard)).is_none())
+                };
+                let calls: Vec<_> = (0..3).map(|_| call()).collect();
+                let waited = calls.into_iter().map(|call| call.join().unwrap());
+                assert!(waited.count() == 3);
+            });
+            drop(rt);
+            assert_eq!(drops.left(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_runtime_that_is_dropped_at_any_moment_drops_or_runs_each_closure_once() {
+    within(|| {
+        let mut random = Random(3);
+        for round in 0..scaled_in_debug(300) {
+            let rt = runtime(1 + round % 3, 1 + round % 2);
+            let drops = Drops::new();
+            let guards: Vec<_> = (0..10).map(|_| drops.guard()).collect();
+            rt.spawn(move || {
+                for guard in guards {
+                    spawn_blocking(move || drop(guard)).detach();
+                }
+            })
+            .detach();
+            for _ in 0..random.below(50) {
+                std::thread::yield_now();
+            }
+            drop(rt);
+            assert_eq!(drops.left(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_runtime_dropped_by_a_thread_local_of_its_own_thread_ends() {
+    thread_local! {
+        static KEPT: RefCell<Option<Runtime>> = const { RefCell::new(None) };
+    }
+    within(|| {
+        let rt = Runtime::builder().workers(1).blocking_keep_alive(Duration::from_millis(1));
+        let rt = rt.build().unwrap();
+        let handle = rt.handle();
+        let task = handle.spawn(move || {
+            blocking(move || KEPT.with_borrow_mut(|kept| *kept = Some(rt)));
+        });
+        task.unwrap().join().unwrap();
+        eventually("it has ended", || handle.spawn(|| ()).is_err());
+        eventually("its threads have left", || handle.metrics().blocking.threads == 0);
+    });
+}

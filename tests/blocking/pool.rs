@@ -1,0 +1,188 @@
+//! The threads: how many there are, when they come and go, and in which order they take the calls.
+
+use crate::common::proc::threads_named;
+use crate::common::{eventually, scaled, scaled_in_debug, with_each, within};
+use crate::{Plug, runtime};
+use cygnet::{Runtime, blocking, spawn, spawn_blocking};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What the metrics say: threads, idle ones, and calls in the queue.
+fn pool(rt: &Runtime) -> (usize, usize, usize) {
+    let pool = rt.metrics().blocking;
+    (pool.threads, pool.idle, pool.queued)
+}
+
+#[test]
+fn calls_that_find_no_thread_are_queued_and_seen_and_run_in_the_order_of_coming() {
+    within(|| {
+        let rt = runtime(2, 1);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        assert_eq!(pool(&rt), (0, 0, 0));
+        let plug = Plug::put_into(&rt);
+        assert_eq!(pool(&rt), (1, 0, 0));
+        let calls = 20;
+        let tasks: Vec<_> = (0..calls)
+            .map(|n| {
+                let order = order.clone();
+                let task = rt.spawn(move || blocking(|| order.lock().unwrap().push(n)));
+                eventually("it is queued", || pool(&rt) == (1, 0, n + 1));
+                task
+            })
+            .collect();
+        assert_eq!(rt.metrics().blocking.done, 0);
+        plug.pull();
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        assert_eq!(*order.lock().unwrap(), Vec::from_iter(0..calls));
+        assert_eq!(pool(&rt), (1, 1, 0));
+        let metrics = rt.metrics().blocking;
+        assert_eq!((metrics.done, metrics.in_place), (calls as u64 + 1, 0));
+        assert!(format!("{metrics:?}").contains("queued: 0"), "{metrics:?}");
+    });
+}
+
+#[test]
+fn no_more_calls_run_at_a_time_than_there_may_be_threads() {
+    for threads in [1, 2, 5] {
+        within(|| {
+            let rt = runtime(3, threads);
+            let (running, most) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
+            let call = move || {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::yield_now();
+                running.fetch_sub(1, Ordering::SeqCst);
+            };
+            rt.block_on(|| {
+                cygnet::scope(|s| {
+                    (0..scaled(500)).for_each(|_| drop(s.spawn(move || blocking(call))));
+                });
+            });
+            let most = most.load(Ordering::SeqCst);
+            assert!((1..=threads).contains(&most), "{most} of {threads}");
+            let (made, idle, queued) = pool(&rt);
+            assert!(made <= threads && idle == made && queued == 0, "{made} {idle} {queued}");
+            assert_eq!(rt.metrics().blocking.done, scaled(500) as u64);
+        });
+    }
+}
+
+#[test]
+fn one_call_after_another_needs_one_thread() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            for n in 0..scaled(1_000) {
+                assert_eq!(blocking(|| n), n);
+            }
+        });
+        assert_eq!(pool(rt), (1, 1, 0));
+    });
+}
+
+#[test]
+fn as_many_threads_as_one_likes_may_be_allowed() {
+    within(|| {
+        let rt = runtime(1, usize::MAX);
+        assert_eq!(rt.block_on(|| blocking(|| 7)), 7);
+        assert_eq!(pool(&rt).0, 1);
+    });
+}
+
+#[test]
+fn a_thread_that_has_been_idle_for_its_time_ends_and_another_comes_when_it_is_needed() {
+    within(|| {
+        let idle = Runtime::builder().workers(2).thread_name("gone");
+        let rt = idle.blocking_keep_alive(Duration::from_millis(1)).build().unwrap();
+        for _ in 0..3 {
+            rt.block_on(|| {
+                let calls: Vec<_> = (0..5).map(|n| spawn_blocking(move || n)).collect();
+                assert_eq!(calls.into_iter().map(|call| call.join().unwrap()).sum::<u32>(), 10);
+            });
+            eventually("they have left", || pool(&rt) == (0, 0, 0));
+            eventually("they have ended", || threads_named("gone-blocking").is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_thread_may_stay_for_ever_and_still_ends_with_its_runtime() {
+    within(|| {
+        let stays = Runtime::builder().workers(1).thread_name("stays");
+        let rt = stays.blocking_keep_alive(Duration::MAX).build().unwrap();
+        rt.block_on(|| blocking(|| ()));
+        assert_eq!(threads_named("stays-blocking").len(), 1);
+        drop(rt);
+        // The kernel takes it out of its books a moment after it is seen to have ended.
+        eventually("it has ended", || threads_named("stays-blocking").is_empty());
+    });
+}
+
+#[test]
+fn threads_are_named_after_the_runtime_and_call_no_hooks() {
+    within(|| {
+        let hooks = Arc::new(AtomicUsize::new(0));
+        let count = |hooks: &Arc<AtomicUsize>| {
+            let hooks = hooks.clone();
+            move || {
+                hooks.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let rt = Runtime::builder()
+            .workers(2)
+            .thread_name("files")
+            .on_thread_start(count(&hooks))
+            .on_thread_stop(count(&hooks))
+            .build()
+            .unwrap();
+        let name = || std::thread::current().name().map(str::to_owned);
+        assert_eq!(rt.block_on(|| blocking(name)).as_deref(), Some("files-blocking"));
+        drop(rt);
+        assert_eq!(hooks.load(Ordering::Relaxed), 4);
+    });
+}
+
+/// Threads that leave as soon as they have nothing to do, while others come with calls.
+#[test]
+fn no_call_is_forgotten_by_a_thread_that_is_about_to_leave() {
+    for (threads, keep_alive) in [(1, 0), (2, 0), (8, 0), (1, 20), (8, 20)] {
+        within(|| {
+            let keep_alive = Duration::from_micros(keep_alive);
+            let rt = Runtime::builder().workers(3).max_blocking_threads(threads);
+            let rt = rt.blocking_keep_alive(keep_alive).build().unwrap();
+            let rounds = scaled_in_debug(300);
+            let sum: usize = rt.block_on(|| {
+                let tasks: Vec<_> = (0..4)
+                    .map(|_| {
+                        spawn(move || {
+                            let one_by_one = (0..rounds).map(|_| blocking(|| 1)).sum::<usize>();
+                            let queued: Vec<_> = (0..3).map(|_| spawn_blocking(|| 1)).collect();
+                            let queued = queued.into_iter().map(|call| call.join().unwrap());
+                            one_by_one + queued.sum::<usize>()
+                        })
+                    })
+                    .collect();
+                tasks.into_iter().map(|task| task.join().unwrap()).sum()
+            });
+            assert_eq!(sum, 4 * (rounds + 3));
+            assert_eq!(rt.metrics().blocking.done, sum as u64);
+            eventually("all have left", || pool(&rt) == (0, 0, 0));
+        });
+    }
+}
+
+/// One call at a time, at ever other moments of the way out: one that is forgotten is not found by a later one.
+#[test]
+fn a_lone_call_is_not_forgotten_by_a_thread_that_leaves() {
+    for keep_alive in [0, 10] {
+        within(|| {
+            let rt = Runtime::builder().workers(1).max_blocking_threads(2);
+            let rt = rt.blocking_keep_alive(Duration::from_micros(keep_alive)).build().unwrap();
+            rt.block_on(|| {
+                for n in 0..scaled_in_debug(5_000) {
+                    assert_eq!(blocking(|| n), n);
+                    (0..n % 500).for_each(|_| std::hint::spin_loop());
+                }
+            });
+        });
+    }
+}
