@@ -100,6 +100,9 @@ impl Worker {
 
     /// Whether something is due earlier than planned. After the worker has announced that it rests, and a fence.
     pub(crate) fn must_plan_anew(&self) -> bool {
+        if self.remote.timers.next().0 < self.up_at.get() {
+            return true; // set by a foreign thread
+        }
         let elsewhere = self.first_unattended();
         elsewhere.0 < self.up_at.get() && {
             let watch = self.shared().watch.0.load(Ordering::Relaxed);
@@ -110,6 +113,8 @@ impl Worker {
     /// After a rest: whoever rests from now on has to watch this one too, if it becomes busy.
     pub(crate) fn end_rest(&self) {
         self.remote.timers.rests.store(false, Ordering::Relaxed);
+        // Before it looks whether it has timers: one that a foreign thread sets from now on is left to others.
+        fence(Ordering::SeqCst);
     }
 
     /// The worker becomes busy, and has timers, or has watched those of others, or has searched: somebody else has to
@@ -121,8 +126,9 @@ impl Worker {
         let mut due = self.remote.timers.next();
         if self.watches.replace(false) {
             shared.watch.end(self.remote.index);
-            // What was set meanwhile by one who relied on us.
+            // What was set meanwhile by one who relied on us, here or elsewhere.
             fence(Ordering::SeqCst);
+            due = due.min(self.remote.timers.next());
             if shared.idle.anyone_asleep() {
                 due = due.min(self.first_unattended());
             }
