@@ -161,7 +161,7 @@ fn drop_quietly(waker: Option<Waker>) {
 
 impl Timer {
     /// Exchanges the waker of a future. Under the lock, or for one that is in no wheel.
-    fn exchange(&self, waker: Option<Waker>) -> Option<Waker> {
+    pub(super) fn exchange(&self, waker: Option<Waker>) -> Option<Waker> {
         match &self.action {
             Action::Call(before) => before.replace(waker),
             _ => unreachable!("of a future"),
@@ -230,7 +230,7 @@ impl Shared {
         if unsafe { self.remote(index).timers.admit(timer, waker) }? {
             let due = Tick(timer.entry.at());
             match here {
-                Some(_) => self.watch.ensure(self, due),
+                Some(_) => self.watch.ensure(&self.idle, self, due),
                 None => self.see_to(index, due),
             }
         }
@@ -244,7 +244,7 @@ impl Shared {
         let timers = &self.remote(index).timers;
         // Who rests plans anew; else it may be busy.
         if !(roused && timers.rests.load(Ordering::Relaxed)) {
-            self.watch.ensure(self, due);
+            self.watch.ensure(&self.idle, self, due);
         }
     }
 

@@ -55,6 +55,8 @@
 
 mod alarm;
 mod deadline;
+#[cfg(all(test, loom))]
+mod models;
 mod watch;
 mod wheel;
 
@@ -299,7 +301,8 @@ impl Worker {
     pub(crate) unsafe fn set_timer(&self, timer: Pin<&Timer>) {
         // SAFETY: passed on.
         if unsafe { self.remote.timers.set(timer) } {
-            self.shared().watch.ensure(self.shared(), Tick(timer.entry.at()));
+            let shared = self.shared();
+            shared.watch.ensure(&shared.idle, shared, Tick(timer.entry.at()));
         }
     }
 

@@ -1,8 +1,7 @@
 //! Who sees to the timers of workers that are busy. The module above says why nobody is forgotten.
 
 use super::{NEVER, Tick, Timers};
-use crate::scheduler::idle::Rest;
-use crate::scheduler::shared::Shared;
+use crate::scheduler::idle::{Idle, Rest, Sleepers};
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 use crate::shim::time::Duration;
@@ -27,17 +26,21 @@ impl Watch {
 
     /// Sees to it that somebody looks at the timers of a worker that is awake when one is `due`, if anybody
     /// sleeps. After that was made known.
-    pub(super) fn ensure(&self, shared: &Shared, due: Tick) {
+    pub(super) fn ensure(&self, idle: &Idle, sleepers: &impl Sleepers, due: Tick) {
         fence(Ordering::SeqCst);
-        let until = self.0.load(Ordering::Relaxed) >> INDEX_BITS;
-        if until > due.0 && shared.idle.anyone_asleep() {
-            shared.idle.wake_one(shared, false);
+        if self.until() > due && idle.anyone_asleep() {
+            idle.wake_one(sleepers, false);
         }
+    }
+
+    /// Until when somebody watches.
+    pub(super) fn until(&self) -> Tick {
+        Tick(self.0.load(Ordering::Relaxed) >> INDEX_BITS)
     }
 
     /// Makes worker `index` the one that watches, until `due`, unless another one rests no longer than that;
     /// whether it does.
-    fn begin(&self, index: usize, due: Tick) -> bool {
+    pub(super) fn begin(&self, index: usize, due: Tick) -> bool {
         let mine = word(due, index);
         let claim = |word: u64| (word > mine || is_of(word, index)).then_some(mine);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok()
@@ -51,6 +54,14 @@ impl Watch {
 
 fn is_of(word: u64, index: usize) -> bool {
     word != NOBODY && word & ((1 << INDEX_BITS) - 1) == index as u64
+}
+
+impl Timers {
+    pub(super) fn end_rest(&self) {
+        self.rests.store(false, Ordering::Relaxed);
+        // Before the worker looks whether it has timers: what a foreign thread sets from now on is left to others.
+        fence(Ordering::SeqCst);
+    }
 }
 
 impl Worker {
@@ -104,17 +115,12 @@ impl Worker {
             return true; // set by a foreign thread
         }
         let elsewhere = self.first_unattended();
-        elsewhere.0 < self.up_at.get() && {
-            let watch = self.shared().watch.0.load(Ordering::Relaxed);
-            elsewhere.0 < watch >> INDEX_BITS
-        }
+        elsewhere.0 < self.up_at.get() && elsewhere < self.shared().watch.until()
     }
 
     /// After a rest: whoever rests from now on has to watch this one too, if it becomes busy.
     pub(crate) fn end_rest(&self) {
-        self.remote.timers.rests.store(false, Ordering::Relaxed);
-        // Before it looks whether it has timers: one that a foreign thread sets from now on is left to others.
-        fence(Ordering::SeqCst);
+        self.remote.timers.end_rest();
     }
 
     /// The worker becomes busy, and has timers, or has watched those of others, or has searched: somebody else has to
@@ -134,7 +140,7 @@ impl Worker {
             }
         }
         if due < Tick(NEVER) {
-            shared.watch.ensure(shared, due);
+            shared.watch.ensure(&shared.idle, shared, due);
         }
     }
 }
