@@ -105,7 +105,7 @@ fn loom_a_future_s_timer_fires_or_is_taken_back() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "points to a future that has gone")]
 fn loom_negative_a_future_that_goes_without_taking_its_timer_back() {
     explore(3, || a_drop_races_the_firing(false));
 }
