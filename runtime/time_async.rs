@@ -100,7 +100,7 @@ pub(super) fn here(what: &str) -> Handle {
 }
 
 impl Handle {
-    /// As [`sleep_async`](crate::sleep_async), from anywhere: a future for any executor, whose time this runtime tells.
+    /// As [`sleep_async`], from anywhere: a future for any executor, whose time this runtime tells.
     ///
     /// Does not suspend.
     ///
@@ -118,7 +118,7 @@ impl Handle {
         self.sleep_to(now().checked_add(time))
     }
 
-    /// As [`sleep_until_async`](crate::sleep_until_async), from anywhere.
+    /// As [`sleep_until_async`], from anywhere.
     ///
     /// Does not suspend.
     ///
@@ -135,7 +135,7 @@ impl Handle {
         Sleep { alarm: Alarm::new(self.shared_arc(), at) }
     }
 
-    /// As [`timeout_async`](crate::timeout_async), from anywhere.
+    /// As [`timeout_async`], from anywhere.
     ///
     /// Does not suspend.
     ///
