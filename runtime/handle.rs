@@ -47,6 +47,10 @@ impl Handle {
         &self.shared
     }
 
+    pub(crate) fn shared_arc(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// The runtime that the calling thread is a worker of. (The closure of
     /// [`blocking`](crate::blocking()) runs on a thread that is not.)
     ///

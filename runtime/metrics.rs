@@ -30,7 +30,7 @@ pub struct WorkerMetrics {
     pub rescues: u64,
     /// Started, unfinished coroutines at this moment.
     pub coroutines: u64,
-    /// Timers that are set on it at this moment: tasks that sleep, and timeouts.
+    /// Timers that are set on it at this moment: tasks that sleep, timeouts, and futures that wait for a time.
     pub timers: u64,
     /// Dead records on their way home at this moment (the retire queue's backlog, bounded).
     pub retiring: u64,

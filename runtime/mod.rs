@@ -12,6 +12,7 @@ mod future;
 mod group;
 mod handle;
 mod hook;
+mod interval;
 mod lease;
 mod local;
 mod metrics;
@@ -25,6 +26,7 @@ mod suspend;
 pub mod sync;
 mod task;
 mod time;
+mod time_async;
 
 pub use actor::{ActorBody, ActorEnded, CallError, TaskActor};
 pub use blocking::{blocking, spawn_blocking};
@@ -36,6 +38,7 @@ pub use future::wait;
 pub use group::{MemberResult, TaskGroup};
 pub use handle::Handle;
 pub use hook::{CancelHook, HookGuard, on_cancel};
+pub use interval::{Interval, IntervalTick, MissedTicks, interval, interval_at};
 pub use lease::{ScopeLease, lease};
 pub use local::TaskLocal;
 pub use metrics::{BlockingMetrics, Metrics, UnresponsiveTask, WorkerMetrics};
@@ -51,6 +54,9 @@ pub use suspend::{
 };
 pub use task::{Task, TaskId};
 pub use time::{Late, deadline, shield, sleep, sleep_until, timeout};
+pub use time_async::{
+    RuntimeEnded, Sleep, Timeout, TimeoutError, sleep_async, sleep_until_async, timeout_async,
+};
 
 pub use crate::retire::cause::Reason;
 pub use crate::scheduler::no_suspend::no_suspend;

@@ -69,7 +69,7 @@ pub fn sleep_until(moment: Instant) -> Result<(), Cancelled> {
 }
 
 #[track_caller]
-fn sleep_to(moment: Option<Instant>) -> Result<(), Cancelled> {
+pub(super) fn sleep_to(moment: Option<Instant>) -> Result<(), Cancelled> {
     if moment.is_some_and(|moment| moment <= now()) {
         return yield_now();
     }

@@ -164,6 +164,19 @@ pub(crate) fn wake_future(waker: Waker) {
     }
 }
 
+/// Calls wakers where the running task, if there is one, has nothing to do with it.
+pub(crate) fn wake_in_nobodys_name(wakers: Vec<Waker>) {
+    if wakers.is_empty() {
+        return;
+    }
+    let worker = Worker::current();
+    let outer = worker.map(|worker| worker.node.replace(ptr::null()));
+    wakers.into_iter().for_each(wake_future);
+    if let (Some(worker), Some(outer)) = (worker, outer) {
+        worker.node.set(outer);
+    }
+}
+
 /// Drops the outcome of a task; a panic that nobody will see goes to its scope or to the hook.
 ///
 /// # Safety

@@ -311,11 +311,11 @@ impl Idle {
         }
     }
 
-    /// Something has been put where only `worker` looks. After the push.
-    pub(crate) fn notify_worker(&self, sleepers: &impl Sleepers, worker: usize) {
+    /// Something has been put where only `worker` looks. After the push. Whether it was asleep.
+    pub(crate) fn notify_worker(&self, sleepers: &impl Sleepers, worker: usize) -> bool {
         fence(Ordering::SeqCst);
         if !sleepers.sleeper(worker).is_asleep() {
-            return;
+            return false;
         }
         let mut lists = self.lists();
         lists.remove(worker);
@@ -323,6 +323,7 @@ impl Idle {
         drop(lists);
         // It may have been chosen by `wake_one` meanwhile: roused twice is roused.
         sleepers.sleeper(worker).rouse();
+        true
     }
 
     /// Lies down until roused, unless `look` finds something after the announcement.

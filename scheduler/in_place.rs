@@ -26,7 +26,7 @@ impl Worker {
             return false;
         }
         // The others have their turn, also if this task goes on for ever with joins.
-        if self.tick() || self.clock.get() != 0 {
+        if self.tick() || self.remote.timers.want_looks() {
             self.let_others_in_turn();
             // A cancel may have come meanwhile.
             if kind != WaitKind::Structured && self.is_cut() {
@@ -172,7 +172,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn let_others_in_turn(&self) {
-        if self.clock.get() != 0 {
+        if self.remote.timers.want_looks() {
             self.look_at_clock();
         }
         if self.is_owed() {

@@ -26,7 +26,7 @@ impl Worker {
     pub(crate) fn pick(&self) -> *const Strand {
         if !self.ready.is_empty()
             && !self.has_ready_besides_queue()
-            && self.clock.get() == 0
+            && !self.remote.timers.want_looks()
             && !self.restrictions.any()
             && self.next_turn.get() != Turn::Neglected
             && !self.tick()
@@ -147,7 +147,7 @@ impl Worker {
         if !self.remote.inbox.is_empty() {
             self.remote.inbox.take_all(|record| self.make_ready(record));
         }
-        if self.clock.get() != 0 {
+        if self.remote.timers.want_looks() {
             self.look_at_clock();
         }
     }

@@ -200,7 +200,7 @@ impl Worker {
 
     /// From the main coroutine: runs another until somebody comes back.
     pub(crate) fn leave_main(&self, next: *const Strand) {
-        if self.watches.get() || self.clock.get() != 0 {
+        if self.watches.get() || self.remote.timers.want_looks() {
             self.hand_watch_over();
         }
         self.current.set(next);

@@ -16,7 +16,7 @@ use crate::scheduler::timers::Watch;
 use crate::scheduler::unresponsive::Unresponsive;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric;
-use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::{Arc, Mutex};
 use crossbeam_deque::{Injector, Steal};
 use std::ptr::{self, NonNull};
@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) injected: AtomicU64,
     /// How often a held worker has given tasks away.
     pub(crate) given_away: AtomicU64,
+    /// On whose wheel the next timer of a future is set from outside.
+    pub(crate) next_wheel: AtomicUsize,
     /// For the held worker that looks into the injector.
     pub(crate) held: Mutex<()>,
     seats: Vec<Seat>,
@@ -81,6 +83,7 @@ impl Shared {
             unresponsive: Unresponsive::new(),
             injected: AtomicU64::new(0),
             given_away: AtomicU64::new(0),
+            next_wheel: AtomicUsize::new(0),
             held: Mutex::new(()),
             seats: Vec::new(),
             config,
@@ -143,6 +146,7 @@ impl Shared {
         for index in 0..self.workers() {
             self.idle.notify_worker(self, index);
         }
+        self.close_timers();
     }
 
     /// A panic whose handle is gone.

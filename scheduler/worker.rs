@@ -163,9 +163,7 @@ pub(crate) struct Worker {
     /// takes next.
     pub(crate) takes_next: Cell<bool>,
     pub(crate) restrictions: Restrictions,
-    /// How many decisions until it looks at the clock; 0 if it has no timers.
-    pub(crate) clock: Cell<u32>,
-    /// When it did so last, and when it is up at the latest, in ticks.
+    /// When it looked at the clock last, and when it is up at the latest, in ticks.
     pub(crate) looked: Cell<u64>,
     pub(crate) up_at: Cell<u64>,
     /// It watches the timers of others, or has been taken for one that soon looks at them.
@@ -225,7 +223,6 @@ impl Worker {
             offers_on: Cell::new(false),
             takes_next: Cell::new(false),
             restrictions: Restrictions::default(),
-            clock: Cell::new(0),
             looked: Cell::new(0),
             up_at: Cell::new(0),
             watches: Cell::new(false),

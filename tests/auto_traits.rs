@@ -4,10 +4,11 @@
 use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
 use cygnet::{
     ActorBody, ActorEnded, BlockingMetrics, BuildError, Builder, CallError, CancelHandle,
-    Cancelled, Handle, HookGuard, JoinError, Late, LocalTask, Metrics, NoStack, PanicReport,
-    Promise, Reason, Runtime, Scope, ScopeLease, ScopedTask, SpawnError, Task, TaskActor,
-    TaskBuilder, TaskError, TaskGroup, TaskId, TaskLocal, Unparker, UnresponsiveTask, Wait,
-    WorkerMetrics, YieldTo, par, sync,
+    Cancelled, Handle, HookGuard, Interval, IntervalTick, JoinError, Late, LocalTask, Metrics,
+    MissedTicks, NoStack, PanicReport, Promise, Reason, Runtime, RuntimeEnded, Scope, ScopeLease,
+    ScopedTask, Sleep, SpawnError, Task, TaskActor, TaskBuilder, TaskError, TaskGroup, TaskId,
+    TaskLocal, Timeout, TimeoutError, Unparker, UnresponsiveTask, Wait, WorkerMetrics, YieldTo,
+    par, sync,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -143,6 +144,13 @@ table! {
     "NoStack", NoStack: yes yes yes yes yes;
     "Reason", Reason: yes yes yes yes yes;
     "Late<R>", Late<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "Sleep", Sleep: yes yes no no no;
+    "Timeout<F>", Timeout<T>: Send Sync no no no;
+    "TimeoutError", TimeoutError: yes yes yes yes yes;
+    "RuntimeEnded", RuntimeEnded: yes yes yes yes yes;
+    "Interval", Interval: yes yes yes yes yes;
+    "IntervalTick<'a>", IntervalTick<'static>: yes yes no no no;
+    "MissedTicks", MissedTicks: yes yes yes yes yes;
     "CancelHandle", CancelHandle: yes yes yes yes yes;
     "HookGuard", HookGuard: yes yes yes yes yes;
     "Promise<T>", Promise<T>: Send Send yes yes yes;
@@ -310,6 +318,15 @@ assert_impl_all!(PanicReport<'static>: Debug);
 assert_impl_all!(Metrics: Clone, Eq, Debug, Default);
 assert_impl_all!(WorkerMetrics: Clone, Eq, Debug, Default);
 assert_impl_all!(BlockingMetrics: Clone, Eq, Debug, Default);
+assert_impl_all!(Sleep: Debug, Future);
+assert_not_impl_any!(Sleep: Clone);
+assert_impl_all!(Timeout<std::future::Ready<Cell<u8>>>: Debug, Future);
+assert_impl_all!(TimeoutError: Copy, Eq, Error, From<RuntimeEnded>);
+assert_impl_all!(RuntimeEnded: Copy, Eq, Error);
+assert_impl_all!(Interval: Debug);
+assert_not_impl_any!(Interval: Clone);
+assert_impl_all!(IntervalTick<'static>: Debug, Future);
+assert_impl_all!(MissedTicks: Copy, Eq, Debug, Default);
 assert_impl_all!(YieldTo: Copy, Eq, Debug);
 assert_impl_all!(Wait: Copy, Eq, Debug, Default);
 assert_impl_all!(par::Items<Cell<u8>>: Debug, ExactSizeIterator);

@@ -8,8 +8,8 @@ use common::{eventually, runtime, scaled_in_debug, within};
 use cygnet::sync::{AsyncMutexGuard, Barrier, Condvar, Event, Mutex, RwLock, Semaphore, bounded};
 use cygnet::{
     Cancelled, JoinError, Metrics, Runtime, TaskActor, TaskGroup, all_fail_fast, any,
-    cancel_handle, ignore_cancellation, lease, on_cancel, park, promise, scope, shield, sleep,
-    spawn, timeout, wait, yield_now,
+    cancel_handle, ignore_cancellation, interval, lease, on_cancel, park, promise, scope, shield,
+    sleep, sleep_async, spawn, timeout, timeout_async, wait, yield_now,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
@@ -77,7 +77,7 @@ fn held(mutex: &Mutex<()>) -> AsyncMutexGuard<'_, ()> {
 }
 
 /// All kinds of waits, each of which can be cut short.
-const WAITS: [(&str, fn()); 17] = [
+const WAITS: [(&str, fn()); 18] = [
     ("park", lose),
     ("sleep", || assert!(sleep(LONG).is_err())),
     ("join of a task", || drop(spawn(lose).join())),
@@ -156,6 +156,13 @@ const WAITS: [(&str, fn()); 17] = [
         assert!(wait(std::future::pending::<()>()).is_err());
         let event = Event::new();
         assert!(wait(event.wait_async()).is_err());
+    }),
+    ("a future that waits for a time, and a tick", || {
+        assert!(wait(sleep_async(LONG)).is_err());
+        assert!(wait(timeout_async(LONG, std::future::pending::<()>())).is_err());
+        let mut ticks = interval(LONG);
+        ticks.reset();
+        assert!(ticks.tick().is_err() && wait(ticks.tick_async()).is_err());
     }),
     ("a hook and a lease", || {
         let (lease, handle) = (lease(), cancel_handle());

@@ -6,6 +6,7 @@ use common::{panic_of, runtime, within};
 use cygnet::{Handle, JoinError, Runtime, Task, no_suspend, park, spawn, unparker, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 #[test]
 fn block_on_nested_in_itself_runs() {
@@ -104,6 +105,11 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
         panic_of(unparker),
         panic_of(cygnet::checkpoint),
         panic_of(Handle::current),
+        panic_of(|| cygnet::sleep_async(Duration::ZERO)),
+        panic_of(|| cygnet::sleep_until_async(Instant::now())),
+        panic_of(|| cygnet::timeout_async(Duration::ZERO, async {})),
+        panic_of(|| cygnet::interval(Duration::from_secs(1))),
+        panic_of(|| cygnet::interval_at(Instant::now(), Duration::from_secs(1))),
     ];
     for said in said {
         assert!(said.contains("outside a"), "{said}");

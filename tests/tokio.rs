@@ -9,12 +9,13 @@ mod common;
 
 use common::{eventually, runtime, with_each, within};
 use cygnet::sync::{Event, Mutex, Semaphore};
-use cygnet::{scope, wait};
+use cygnet::{TimeoutError, scope, wait};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
@@ -149,7 +150,7 @@ fn an_async_server_has_its_answers_computed_and_a_client_that_goes_cancels_its_j
             // Two that have no end, and go.
             let endless = [ask(u64::MAX).await, ask(u64::MAX).await];
             while jobs.begun.load(Ordering::Acquire) < 2 {
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
             drop(endless);
             for _ in 0..10 {
@@ -201,5 +202,27 @@ fn their_tasks_ours_and_threads_share_primitives() {
         });
         assert_eq!(*shared.0.lock().unwrap(), 9 * count);
         assert_eq!(shared.1.available_permits(), 2);
+    });
+}
+
+#[test]
+fn their_tasks_wait_by_our_clock() {
+    with_each(|rt| {
+        let (handle, short, long) =
+            (rt.handle(), Duration::from_millis(1), Duration::from_secs(3600));
+        // It has no clock of its own.
+        let theirs = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        theirs.block_on(async {
+            let mut ticks = handle.interval(short);
+            let first = ticks.tick_async().await.unwrap();
+            assert_eq!(ticks.tick_async().await, Ok(first + short));
+            let late = handle.timeout_async(short, std::future::pending::<()>());
+            assert_eq!(tokio::spawn(late).await.unwrap(), Err(TimeoutError::Elapsed));
+            tokio::select! {
+                _ = handle.sleep_async(long) => panic!("an hour has passed"),
+                slept = tokio::spawn(handle.sleep_async(short)) => slept.unwrap().unwrap(),
+            }
+        });
+        assert_eq!(rt.metrics().timers(), 0);
     });
 }

@@ -23,13 +23,13 @@ use crate::shim::Cell;
 use std::ptr::NonNull;
 
 /// The idle protocol and the sleeping places of a few workers.
-struct Dormitory<const N: usize> {
-    idle: Idle,
-    sleepers: [Sleeper; N],
+pub(super) struct Dormitory<const N: usize> {
+    pub(super) idle: Idle,
+    pub(super) sleepers: [Sleeper; N],
 }
 
 impl<const N: usize> Dormitory<N> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Dormitory { idle: Idle::new(), sleepers: [(); N].map(|()| Sleeper::new()) }
     }
 }

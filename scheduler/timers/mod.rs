@@ -1,13 +1,13 @@
-//! Timers: who sleeps, and what is to be cancelled when its time is up.
+//! Timers: who sleeps, what is to be cancelled when its time is up, and which futures wait for it.
 //!
 //! # Where a timer is, and who may touch it
 //!
 //! A [`Timer`] lies on the stack of the task that has set it, in the [`wheel`] of that task's worker, under the
 //! wheel's lock. Whoever *fires* the wheel takes out what is due and acts on it under the lock: it grants the
 //! wait of one who sleeps, or marks the node whose time is up and cuts the wait of its task. What must not be
-//! done under a lock (to queue who was woken, to walk through the tree) follows after it, and touches no timer.
+//! done under a lock (to queue who was woken, to walk through the tree, to call a waker) follows after it, and touches no timer.
 //! Who has set a timer takes it out before its frame goes, under the same lock ([`Timers::unset`]): after that
-//! nobody touches it.
+//! nobody touches it. That of a future lies in the future, and may be set, from anywhere, on any worker: see [`alarm`].
 //!
 //! The wheel is the worker's, and not the runtime's, so that no two workers share it where tasks sleep and
 //! wake at home. But anybody may fire it: its worker may be in a long computation, while the tasks that a
@@ -20,7 +20,9 @@
 //!
 //! * Its worker, when it decides what runs next, as long as the wheel is not empty: it looks at the clock at each
 //!   eighth decision, or at each one if they come slowly ([`Worker::look_at_clock`]); and before it rests, which
-//!   it does no longer than to `next`.
+//!   it does no longer than to `next`. That it has to look is a number beside the wheel (`clock`), which who sets a timer
+//!   raises, and the worker alone puts back to zero, both under the lock: so the worker does not take for empty what is
+//!   not.
 //! * A task below a deadline that asks whether it is cancelled: it looks at the deadlines above itself
 //!   ([`fire_if_overdue`]), so that one worker alone will do, busy with that very task.
 //! * A worker that has nothing to do: on its way to rest it fires whatever is overdue in the wheels of those
@@ -34,11 +36,31 @@
 //! anew if one of them is earlier than what is watched. One who has watched and goes on to something else says so;
 //! *fences*; reads them too, and wakes another one. Of each pair one sees the other. As long as somebody searches nobody
 //! is woken: a searcher is relied on like one who watches.
+//!
+//! **Nor is one that a foreign thread sets**, on a worker that knows nothing of it. The thread lowers `next` and raises
+//! `clock`; *fences*; and reads whether that worker sleeps.
+//!
+//! * It does: it is woken, and plans anew. One who lies down says so; *fences*; reads its own `next` too
+//!   ([`Worker::must_plan_anew`]). Of this pair one sees the other.
+//! * It does not, and is on its way to rest: it sees the timer, as above, or plans later still.
+//! * It does not, and is busy, or gets up to be so. The thread goes on as a worker does who sets a timer: it reads until
+//!   when somebody watches, and wakes one who sleeps if that is too late. Who watches must see then that the worker does not rest. One who
+//!   gets up says so (`rests`); *fences*; and reads `next` and `clock` before it goes on to anything. If its fence comes
+//!   first in the one total order, whoever is woken by the thread, or lies down after the thread has looked, sees that it does not
+//!   rest; else it sees the timer, and that somebody watches it is its own affair, as above.
+//!
+//! A worker that looks for the work of descendants only, is held, or finds no stack rests for some milliseconds at a time
+//! ([`Worker::time_to_next`]), counts among those who are awake, and is woken likewise; in the moment in which it lies down it may miss a timer
+//! for as long.
 
+mod alarm;
 mod deadline;
+#[cfg(all(test, loom))]
+mod models;
 mod watch;
 mod wheel;
 
+pub(crate) use alarm::{Alarm, Ended};
 pub(crate) use deadline::{Limit, fire_if_overdue};
 pub(crate) use watch::Watch;
 
@@ -46,13 +68,15 @@ use crate::retire::branch::Branch;
 use crate::retire::record::Record;
 use crate::retire::tree::Node;
 use crate::scheduler::cancel::{Woken, mark_overdue};
+use crate::scheduler::complete::wake_in_nobodys_name;
 use crate::scheduler::worker::Worker;
-use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::shim::time::{Duration, Instant, now};
-use crate::shim::{Mutex, MutexGuard};
+use crate::shim::{Cell, Mutex, MutexGuard};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::PoisonError;
+use std::task::Waker;
 use wheel::{Entry, Wheel};
 
 /// The length of a tick is 2 to this power, in nanoseconds: 65.5 us.
@@ -106,6 +130,8 @@ pub(crate) enum Action {
     Cancel(NonNull<Node>),
     /// Says that the time of one wait of a task is over, and cuts it short.
     Expire(NonNull<Record>, NonNull<AtomicBool>),
+    /// Wakes a future.
+    Call(Cell<Option<Waker>>),
 }
 
 /// See the module's documentation.
@@ -128,8 +154,13 @@ pub(crate) struct Timers {
     wheel: Mutex<Box<Wheel>>,
     /// Nothing is due before this tick.
     next: AtomicU64,
+    /// How many decisions until their worker looks at the clock; 0 if it need not. Set to 0 by the worker alone, under the
+    /// lock.
+    clock: AtomicU32,
     /// Their worker rests, and gets up when something is due.
     rests: AtomicBool,
+    /// No future's timer is set any more. Under the lock.
+    closed: AtomicBool,
 }
 
 // SAFETY: what the wheel points to is used under its lock alone.
@@ -142,7 +173,9 @@ impl Timers {
         Timers {
             wheel: Mutex::new(Box::new(Wheel::new())),
             next: AtomicU64::new(NEVER),
+            clock: AtomicU32::new(0),
             rests: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -156,6 +189,12 @@ impl Timers {
         Tick(self.next.load(Ordering::Relaxed))
     }
 
+    /// Whether their worker has to look at the clock.
+    #[inline(always)]
+    pub(crate) fn want_looks(&self) -> bool {
+        self.clock.load(Ordering::Relaxed) != 0
+    }
+
     /// How many are set.
     pub(crate) fn len(&self) -> usize {
         self.wheel().len()
@@ -166,7 +205,13 @@ impl Timers {
     /// # Safety
     /// It is not set, and what it acts on is there, until `unset` has been called for it.
     unsafe fn set(&self, timer: Pin<&Timer>) -> bool {
-        let mut wheel = self.wheel();
+        // SAFETY: passed on.
+        unsafe { self.enter(&mut self.wheel(), timer) }
+    }
+
+    /// # Safety
+    /// As for `set`.
+    unsafe fn enter(&self, wheel: &mut Wheel, timer: Pin<&Timer>) -> bool {
         let entry = NonNull::from(timer.get_ref()).cast::<Entry>();
         let at = timer.entry.at();
         // SAFETY: passed on.
@@ -174,6 +219,9 @@ impl Timers {
         let first = at < self.next.load(Ordering::Relaxed);
         if first {
             self.next.store(at, Ordering::Relaxed);
+        }
+        if !self.want_looks() {
+            self.clock.store(1, Ordering::Relaxed);
         }
         first
     }
@@ -190,6 +238,7 @@ impl Timers {
             return;
         }
         let woken = Woken::default();
+        let mut wakers = Vec::new();
         loop {
             // Those below them are cancelled without the lock.
             let mut overdue: Vec<(NonNull<Branch>, *const Node)> = Vec::new();
@@ -197,16 +246,17 @@ impl Timers {
             let done = wheel.advance(now.0, BATCH, |entry| {
                 // SAFETY: entries are their timers, which are there as long as we have the lock.
                 let timer = unsafe { entry.cast::<Timer>().as_ref() };
-                match timer.action {
+                match &timer.action {
                     // SAFETY: so is what they act on.
-                    Action::Wake(task) => unsafe { woken.grant(task) },
+                    Action::Wake(task) => unsafe { woken.grant(*task) },
                     Action::Cancel(node) => {
                         // SAFETY: as above.
                         let node = unsafe { node.as_ref() };
                         overdue.extend(mark_overdue(node, &woken));
                     }
                     // SAFETY: as above.
-                    Action::Expire(task, over) => unsafe { woken.expire(task, over.as_ref()) },
+                    Action::Expire(task, over) => unsafe { woken.expire(*task, over.as_ref()) },
+                    Action::Call(waker) => wakers.extend(waker.replace(None)),
                 }
             });
             self.next.store(wheel.next().unwrap_or(NEVER), Ordering::Relaxed);
@@ -217,9 +267,21 @@ impl Timers {
                 unsafe { woken.walk(branch, origin) };
             }
             if done {
-                return woken.finish();
+                break;
             }
         }
+        woken.finish();
+        wake_in_nobodys_name(wakers);
+    }
+
+    /// The worker need not look at the clock any more, if nothing is set; whether it is so.
+    fn stop_clock(&self) -> bool {
+        let _wheel = self.wheel();
+        let empty = self.next() == Tick::NEVER;
+        if empty {
+            self.clock.store(0, Ordering::Relaxed);
+        }
+        empty
     }
 
     /// Brings `next` up to date; what it is then.
@@ -239,10 +301,8 @@ impl Worker {
     pub(crate) unsafe fn set_timer(&self, timer: Pin<&Timer>) {
         // SAFETY: passed on.
         if unsafe { self.remote.timers.set(timer) } {
-            self.shared().watch.ensure(self.shared(), Tick(timer.entry.at()));
-        }
-        if self.clock.get() == 0 {
-            self.clock.set(1);
+            let shared = self.shared();
+            shared.watch.ensure(&shared.idle, shared, Tick(timer.entry.at()));
         }
     }
 
@@ -253,26 +313,22 @@ impl Worker {
     pub(crate) fn look_at_clock(&self) {
         /// Between two looks, if decisions come fast.
         const SELDOM: u32 = 8;
-        let left = self.clock.get();
+        let timers = &self.remote.timers;
+        let left = timers.clock.load(Ordering::Relaxed);
         if left > 1 {
-            self.clock.set(left - 1);
+            timers.clock.store(left - 1, Ordering::Relaxed);
             return;
         }
         let (now, before) = (Tick::now(), self.looked.get());
         self.looked.set(now.0);
-        let timers = &self.remote.timers;
         if timers.next() <= now {
             timers.fire(now);
         }
         // One that is set from now on says so again.
-        let empty = timers.next() == Tick(NEVER);
+        if timers.next() == Tick::NEVER && timers.stop_clock() {
+            return;
+        }
         let slow = now.0.saturating_sub(before) > 1;
-        self.clock.set(if empty {
-            0
-        } else if slow {
-            1
-        } else {
-            SELDOM
-        });
+        timers.clock.store(if slow { 1 } else { SELDOM }, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,7 @@
 //! Who sees to the timers of workers that are busy. The module above says why nobody is forgotten.
 
 use super::{NEVER, Tick, Timers};
-use crate::scheduler::idle::Rest;
-use crate::scheduler::shared::Shared;
+use crate::scheduler::idle::{Idle, Rest, Sleepers};
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 use crate::shim::time::Duration;
@@ -27,17 +26,21 @@ impl Watch {
 
     /// Sees to it that somebody looks at the timers of a worker that is awake when one is `due`, if anybody
     /// sleeps. After that was made known.
-    pub(super) fn ensure(&self, shared: &Shared, due: Tick) {
+    pub(super) fn ensure(&self, idle: &Idle, sleepers: &impl Sleepers, due: Tick) {
         fence(Ordering::SeqCst);
-        let until = self.0.load(Ordering::Relaxed) >> INDEX_BITS;
-        if until > due.0 && shared.idle.anyone_asleep() {
-            shared.idle.wake_one(shared, false);
+        if self.until() > due && idle.anyone_asleep() {
+            idle.wake_one(sleepers, false);
         }
+    }
+
+    /// Until when somebody watches.
+    pub(super) fn until(&self) -> Tick {
+        Tick(self.0.load(Ordering::Relaxed) >> INDEX_BITS)
     }
 
     /// Makes worker `index` the one that watches, until `due`, unless another one rests no longer than that;
     /// whether it does.
-    fn begin(&self, index: usize, due: Tick) -> bool {
+    pub(super) fn begin(&self, index: usize, due: Tick) -> bool {
         let mine = word(due, index);
         let claim = |word: u64| (word > mine || is_of(word, index)).then_some(mine);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok()
@@ -51,6 +54,14 @@ impl Watch {
 
 fn is_of(word: u64, index: usize) -> bool {
     word != NOBODY && word & ((1 << INDEX_BITS) - 1) == index as u64
+}
+
+impl Timers {
+    pub(super) fn end_rest(&self) {
+        self.rests.store(false, Ordering::Relaxed);
+        // Before the worker looks whether it has timers: what a foreign thread sets from now on is left to others.
+        fence(Ordering::SeqCst);
+    }
 }
 
 impl Worker {
@@ -100,16 +111,16 @@ impl Worker {
 
     /// Whether something is due earlier than planned. After the worker has announced that it rests, and a fence.
     pub(crate) fn must_plan_anew(&self) -> bool {
-        let elsewhere = self.first_unattended();
-        elsewhere.0 < self.up_at.get() && {
-            let watch = self.shared().watch.0.load(Ordering::Relaxed);
-            elsewhere.0 < watch >> INDEX_BITS
+        if self.remote.timers.next().0 < self.up_at.get() {
+            return true; // set by a foreign thread
         }
+        let elsewhere = self.first_unattended();
+        elsewhere.0 < self.up_at.get() && elsewhere < self.shared().watch.until()
     }
 
     /// After a rest: whoever rests from now on has to watch this one too, if it becomes busy.
     pub(crate) fn end_rest(&self) {
-        self.remote.timers.rests.store(false, Ordering::Relaxed);
+        self.remote.timers.end_rest();
     }
 
     /// The worker becomes busy, and has timers, or has watched those of others, or has searched: somebody else has to
@@ -121,14 +132,15 @@ impl Worker {
         let mut due = self.remote.timers.next();
         if self.watches.replace(false) {
             shared.watch.end(self.remote.index);
-            // What was set meanwhile by one who relied on us.
+            // What was set meanwhile by one who relied on us, here or elsewhere.
             fence(Ordering::SeqCst);
+            due = due.min(self.remote.timers.next());
             if shared.idle.anyone_asleep() {
                 due = due.min(self.first_unattended());
             }
         }
         if due < Tick(NEVER) {
-            shared.watch.ensure(shared, due);
+            shared.watch.ensure(&shared.idle, shared, due);
         }
     }
 }

@@ -47,8 +47,12 @@ impl Entry {
         self.at.get()
     }
 
-    #[cfg(all(test, not(loom)))]
-    fn is_in(&self) -> bool {
+    /// For one that is in no wheel.
+    pub(super) fn set_at(&self, at: u64) {
+        self.at.set(at);
+    }
+
+    pub(super) fn is_in(&self) -> bool {
         self.place.get() != OUT
     }
 }
@@ -203,6 +207,19 @@ impl Wheel {
         self.now = self.now.max(to);
         true
     }
+
+    /// Takes out all that is in, due or not. As with `advance`, the caller may use the memory of those that it is given.
+    pub(super) fn clear(&mut self, mut out: impl FnMut(NonNull<Entry>)) {
+        for row in &mut self.levels {
+            for item in row.slots.iter_mut().flat_map(std::mem::take) {
+                // SAFETY: what was in the wheel is alive.
+                unsafe { item.entry.as_ref() }.place.set(OUT);
+                out(item.entry);
+            }
+            row.occupied = 0;
+        }
+        self.len = 0;
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -272,6 +289,21 @@ mod tests {
         // SAFETY: it is in this one.
         assert!(unsafe { wheel.remove(&never) });
         assert_eq!((wheel.len(), wheel.next()), (0, None));
+    }
+
+    #[test]
+    fn clearing_takes_out_what_is_due_and_what_is_not() {
+        let entries: Vec<_> =
+            [0, 3, 64, 5000, 1 << 30, u64::MAX].iter().map(|at| Entry::new(*at)).collect();
+        let mut wheel = Wheel::new();
+        entries.iter().for_each(|entry| insert(&mut wheel, entry));
+        assert_eq!(advance(&mut wheel, 1), [0]);
+        let mut out = 0;
+        wheel.clear(|_| out += 1);
+        assert_eq!((out, wheel.len(), wheel.next()), (5, 0, None));
+        assert!(!entries.iter().any(Entry::is_in));
+        insert(&mut wheel, &entries[1]);
+        assert_eq!(advance(&mut wheel, 4), [3]);
     }
 
     /// Those that were due in a slot of a higher level, and for which there was no time, come before those of the same

@@ -1,0 +1,257 @@
+//! The timer of a future.
+//!
+//! It lies in the future, which is pinned, and is set in the wheel of one of the workers of its runtime when the future is
+//! polled first: of the one that polls it, or, on a foreign thread, of one by turns. There it stays, wherever the
+//! future goes meanwhile, until it fires, is reset, or is dropped; a poll gives it another waker. All of that is under the wheel's
+//! lock; so after it was taken out nobody touches it, and one whose future was forgotten is entered for ever, in memory that is
+//! never used for anything else. The wheel is there as long as anything may be entered: the future keeps what the workers
+//! share.
+//!
+//! **No call is lost.** A future is ready when the clock says so, whoever has looked at it last. Before that it leaves its
+//! waker in a timer that is set. Who fires or closes the wheel takes the waker out together with the timer, and calls it when the
+//! lock is free; so a poll finds the timer set, and its waker counts, or finds it out, and sets it anew.
+//!
+//! **The end of the runtime** closes the wheels, when no task is left: whoever has a timer there is called, and a poll finds the
+//! wheel closed, under its lock, and gives up.
+
+use super::{Action, Tick, Timer, Timers};
+use crate::retire::outcome::{drop_payload, quietly};
+use crate::scheduler::complete::wake_in_nobodys_name;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::Worker;
+use crate::shim::atomic::Ordering;
+use crate::shim::time::{Instant, now};
+use crate::shim::{Arc, Cell};
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::ptr;
+use std::task::{Context, Poll, Waker};
+
+/// Nobody looks at the clock any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ended;
+
+/// See the module's documentation.
+pub(crate) struct Alarm {
+    timer: Timer,
+    shared: Arc<Shared>,
+    /// None: it never comes.
+    at: std::cell::Cell<Option<Instant>>,
+    /// In whose wheel the timer was set, if it was; it may have fired since.
+    wheel: std::cell::Cell<Option<usize>>,
+    /// It was ready, or is not asked for any more.
+    over: std::cell::Cell<bool>,
+    _pinned: PhantomPinned,
+}
+
+// SAFETY: the timer is touched under the lock of the wheel that it is in, and a waker may be sent.
+unsafe impl Send for Alarm {}
+// SAFETY: what a shared reference reads is changed through a pinned mutable one alone.
+unsafe impl Sync for Alarm {}
+
+impl Alarm {
+    pub(crate) fn new(shared: Arc<Shared>, at: Option<Instant>) -> Alarm {
+        Alarm {
+            timer: Timer::new(Tick::NEVER, Action::Call(Cell::new(None))),
+            shared,
+            at: std::cell::Cell::new(at),
+            wheel: std::cell::Cell::new(None),
+            over: std::cell::Cell::new(false),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// When it comes, if ever.
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.at.get()
+    }
+
+    /// Whether the time has come.
+    pub(crate) fn is_due(&self) -> bool {
+        self.at.get().is_some_and(|at| at <= now())
+    }
+
+    /// Gives it another time, as if it were new.
+    pub(crate) fn reset(self: Pin<&mut Self>, at: Option<Instant>) {
+        self.take_out();
+        self.at.set(at);
+        self.over.set(false);
+    }
+
+    /// It is not asked for any more.
+    pub(crate) fn end(self: Pin<&mut Self>) {
+        self.take_out();
+        self.over.set(true);
+    }
+
+    /// # Panics
+    /// After its end.
+    pub(crate) fn assert_asked_for(&self) {
+        assert!(!self.over.get(), "cygnet: a future was polled after its end");
+    }
+
+    /// Ready when the time has come.
+    ///
+    /// # Panics
+    /// After its end.
+    pub(crate) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        self.assert_asked_for();
+        let result = if self.is_due() {
+            Ok(())
+        } else {
+            // A foreign function, as that which drops one: without the lock.
+            let waker = cx.waker().clone();
+            match self.as_ref().set(waker) {
+                Ok(()) => return Poll::Pending,
+                Err(ended) => Err(ended),
+            }
+        };
+        self.end();
+        Poll::Ready(result)
+    }
+
+    /// Sees to it that the waker is called when the time has come.
+    fn set(self: Pin<&Self>, mut waker: Waker) -> Result<(), Ended> {
+        let this = self.get_ref();
+        if let Some(index) = this.wheel.get() {
+            match this.shared.remote(index).timers.renew(&this.timer, waker) {
+                Ok(before) => {
+                    drop_quietly(before);
+                    return Ok(());
+                }
+                Err(ours) => waker = ours,
+            }
+        }
+        this.timer.entry.set_at(this.at.get().map_or(Tick::NEVER, Tick::not_before).0);
+        // SAFETY: pinned with the whole.
+        let timer = unsafe { self.map_unchecked(|this| &this.timer) };
+        // SAFETY: it is in no wheel, and its drop takes it out.
+        match unsafe { this.shared.set_alarm(timer, waker) } {
+            Ok(index) => {
+                this.wheel.set(Some(index));
+                Ok(())
+            }
+            Err(waker) => {
+                drop_quietly(Some(waker));
+                Err(Ended)
+            }
+        }
+    }
+
+    /// Takes the timer out of the wheel, if it is in one.
+    fn take_out(&self) {
+        if let Some(index) = self.wheel.take() {
+            drop_quietly(self.shared.remote(index).timers.take_back(&self.timer));
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.take_out();
+    }
+}
+
+/// A panic of its destructor goes no further: what is ready would be lost on its way.
+fn drop_quietly(waker: Option<Waker>) {
+    if let Some(payload) = quietly(|| drop(waker)) {
+        drop_payload(payload);
+    }
+}
+
+impl Timer {
+    /// Exchanges the waker of a future. Under the lock, or for one that is in no wheel.
+    pub(super) fn exchange(&self, waker: Option<Waker>) -> Option<Waker> {
+        match &self.action {
+            Action::Call(before) => before.replace(waker),
+            _ => unreachable!("of a future"),
+        }
+    }
+}
+
+impl Timers {
+    /// Sets the timer of a future, which is in no wheel: whether it is due before all others. Gives the waker back if the
+    /// wheel is closed.
+    ///
+    /// # Safety
+    /// As for `set`; it is taken back before it goes.
+    pub(super) unsafe fn admit(&self, timer: Pin<&Timer>, waker: Waker) -> Result<bool, Waker> {
+        let mut wheel = self.wheel();
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(waker);
+        }
+        let before = timer.exchange(Some(waker));
+        debug_assert!(before.is_none(), "one that is out has no waker");
+        // SAFETY: passed on.
+        Ok(unsafe { self.enter(&mut wheel, timer) })
+    }
+
+    /// Gives the timer of a future another waker: that from before. Gives it back if the timer is out.
+    pub(super) fn renew(&self, timer: &Timer, waker: Waker) -> Result<Option<Waker>, Waker> {
+        let _wheel = self.wheel();
+        if timer.entry.is_in() { Ok(timer.exchange(Some(waker))) } else { Err(waker) }
+    }
+
+    /// Takes the timer of a future out, if it is in: its waker.
+    pub(super) fn take_back(&self, timer: &Timer) -> Option<Waker> {
+        let mut wheel = self.wheel();
+        // SAFETY: it was set here, or is out.
+        if unsafe { wheel.remove(&timer.entry) } { timer.exchange(None) } else { None }
+    }
+
+    /// Takes out the timers that are left, and lets none in any more. Those of tasks are gone. Whom to call.
+    pub(super) fn close(&self) -> Vec<Waker> {
+        let mut wheel = self.wheel();
+        self.closed.store(true, Ordering::Relaxed);
+        let mut wakers = Vec::new();
+        wheel.clear(|entry| {
+            // SAFETY: entries are their timers, which are there as long as we have the lock.
+            let timer = unsafe { entry.cast::<Timer>().as_ref() };
+            wakers.extend(timer.exchange(None));
+        });
+        self.next.store(super::NEVER, Ordering::Relaxed);
+        wakers
+    }
+}
+
+impl Shared {
+    /// Sets the timer of a future on the worker that calls, or from outside on one by turns: which it is. Gives the waker back
+    /// if the runtime has ended.
+    ///
+    /// # Safety
+    /// As for [`Timers::admit`].
+    unsafe fn set_alarm(&self, timer: Pin<&Timer>, waker: Waker) -> Result<usize, Waker> {
+        let here = Worker::current().filter(|worker| ptr::eq(worker.shared.get(), self));
+        let index = match here {
+            Some(worker) => worker.remote.index,
+            None => self.next_wheel.fetch_add(1, Ordering::Relaxed) % self.workers(),
+        };
+        // SAFETY: passed on.
+        if unsafe { self.remote(index).timers.admit(timer, waker) }? {
+            let due = Tick(timer.entry.at());
+            match here {
+                Some(_) => self.watch.ensure(&self.idle, self, due),
+                None => self.see_to(index, due),
+            }
+        }
+        Ok(index)
+    }
+
+    /// Sees to it that somebody looks at the timers of a worker when one is `due` that was set from outside.
+    fn see_to(&self, index: usize, due: Tick) {
+        // A fence comes first.
+        let roused = self.idle.notify_worker(self, index);
+        let timers = &self.remote(index).timers;
+        // Who rests plans anew; else it may be busy.
+        if !(roused && timers.rests.load(Ordering::Relaxed)) {
+            self.watch.ensure(&self.idle, self, due);
+        }
+    }
+
+    /// No task is left, and nobody looks at the clock any more.
+    pub(crate) fn close_timers(&self) {
+        for remote in self.remotes() {
+            wake_in_nobodys_name(remote.timers.close());
+        }
+    }
+}

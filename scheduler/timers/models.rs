@@ -1,0 +1,275 @@
+//! Models of the timers of futures: set, exchanged and taken back while others fire and close; and set from outside on workers
+//! that lie down and get up. Run by ci/loom.sh. There is no clock: where a model fires, the time has come.
+
+use super::{Action, Tick, Timer, Timers, Watch};
+use crate::retire::models::Processor;
+use crate::scheduler::complete::wake_in_nobodys_name;
+use crate::scheduler::idle::{Rest, Sleepers};
+use crate::scheduler::models::Dormitory;
+use crate::shim::Cell;
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::check::{FENCES, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+/// When the timer of a model is due, and the time that has come.
+const DUE: Tick = Tick(5);
+
+/// A future whose timer is in a wheel, and what calls it.
+struct Waiting {
+    timer: Timer,
+    timers: Timers,
+    processor: Processor,
+    calls: AtomicUsize,
+}
+
+struct Calls(Stage<Waiting>);
+
+// SAFETY: what it leads to is shared by design, or of the test's own thread, which all threads of a model run on.
+unsafe impl Send for Calls {}
+// SAFETY: as above.
+unsafe impl Sync for Calls {}
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        self.0.calls.fetch_add(1, Ordering::Relaxed);
+        self.0.processor.resume();
+    }
+}
+
+impl Waiting {
+    fn new() -> Stage<Waiting> {
+        let waiting = Stage::new(Waiting {
+            timer: Timer::new(DUE, Action::Call(Cell::new(None))),
+            timers: Timers::new(),
+            processor: Processor::new(),
+            calls: AtomicUsize::new(0),
+        });
+        waiting.processor.introduce();
+        waiting
+    }
+
+    fn waker(this: Stage<Waiting>) -> Waker {
+        Waker::from(Arc::new(Calls(this)))
+    }
+
+    /// The first poll; false if the wheel is closed.
+    fn set(this: Stage<Waiting>) -> bool {
+        // SAFETY: a stage does not move.
+        let timer = unsafe { Pin::new_unchecked(&this.timer) };
+        // SAFETY: it is out, and is taken back before the stage ends.
+        unsafe { this.timers.admit(timer, Waiting::waker(this)) }.is_ok()
+    }
+
+    /// What the end of the future's memory does: nobody else touches the timer from here on.
+    fn forget_timer(&self) {
+        assert!(!self.timer.entry.is_in(), "the wheel points to a future that has gone");
+        drop(self.timer.exchange(None));
+    }
+
+    fn end(this: Stage<Waiting>) {
+        assert_eq!(this.timers.len(), 0, "a timer is left");
+        // SAFETY: the threads have ended.
+        unsafe { this.end() };
+    }
+}
+
+/// A future is polled again, and dropped, while its timer fires.
+fn a_drop_races_the_firing(takes_back: bool) {
+    let waiting = Waiting::new();
+    assert!(Waiting::set(waiting));
+    let fires = spawn(move || waiting.timers.fire(DUE));
+    let (mut wakers, mut exchanged) = (1, 0);
+    match waiting.timers.renew(&waiting.timer, Waiting::waker(waiting)) {
+        Ok(before) => {
+            assert!(before.is_some(), "a timer that is set has lost its waker");
+            exchanged = 1;
+            wakers = 2;
+        }
+        Err(_) => {}
+    }
+    let back = if takes_back { waiting.timers.take_back(&waiting.timer) } else { None };
+    waiting.forget_timer();
+    fires.join().unwrap();
+    let calls = waiting.calls.load(Ordering::Relaxed);
+    let back = usize::from(back.is_some());
+    assert_eq!(calls + back + exchanged, wakers, "each is called once, or comes back");
+    Waiting::end(waiting);
+}
+
+#[test]
+fn loom_a_future_s_timer_fires_or_is_taken_back() {
+    explore(3, || a_drop_races_the_firing(true));
+}
+
+#[test]
+#[should_panic(expected = "points to a future that has gone")]
+fn loom_negative_a_future_that_goes_without_taking_its_timer_back() {
+    explore(3, || a_drop_races_the_firing(false));
+}
+
+/// A future is polled until it is told of the end, while that comes.
+fn a_poll_races_the_end(closes: bool) {
+    let waiting = Waiting::new();
+    let ends = spawn(move || {
+        if closes {
+            wake_in_nobodys_name(waiting.timers.close());
+        } else {
+            // Calls those who are there, and does not say that it was for the last time.
+            waiting.timers.fire(DUE);
+        }
+    });
+    while Waiting::set(waiting) {
+        waiting.processor.suspend();
+    }
+    waiting.forget_timer();
+    ends.join().unwrap();
+    Waiting::end(waiting);
+}
+
+#[test]
+fn loom_a_future_is_told_of_the_end() {
+    explore(3, || a_poll_races_the_end(true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_an_end_that_does_not_close() {
+    explore(3, || a_poll_races_the_end(false));
+}
+
+/// A future that is set by a foreign thread on worker 0, and workers that rest.
+struct House<const N: usize> {
+    waiting: Stage<Waiting>,
+    dormitory: Dormitory<N>,
+    watch: Watch,
+}
+
+impl<const N: usize> House<N> {
+    fn new() -> Stage<House<N>> {
+        Stage::new(House {
+            waiting: Waiting::new(),
+            dormitory: Dormitory::new(),
+            watch: Watch::new(),
+        })
+    }
+
+    fn fired(&self) -> bool {
+        self.waiting.calls.load(Ordering::Relaxed) > 0
+    }
+
+    /// As `Shared::set_alarm` from outside.
+    fn set(&self) {
+        assert!(Waiting::set(self.waiting));
+        let roused = self.dormitory.idle.notify_worker(&self.dormitory, 0);
+        if !(roused && self.waiting.timers.rests.load(Ordering::Relaxed)) {
+            self.watch.ensure(&self.dormitory.idle, &self.dormitory, DUE);
+        }
+    }
+
+    fn end(this: Stage<House<N>>) {
+        this.waiting.forget_timer();
+        Waiting::end(this.waiting);
+        // SAFETY: the threads have ended.
+        unsafe { this.end() };
+    }
+}
+
+/// Worker 0 lies down, as `Searcher::rest` does, and looks at its own wheel once more, or not.
+fn set_while_its_worker_lies_down(looks: bool) {
+    let house = House::<1>::new();
+    let sets = spawn(move || house.set());
+    let (timers, dormitory) = (&house.waiting.timers, &house.dormitory);
+    dormitory.sleeper(0).introduce();
+    loop {
+        timers.fire(DUE);
+        if house.fired() {
+            break;
+        }
+        let up_at = timers.settle();
+        if up_at < Tick::NEVER {
+            continue; // it rests until then
+        }
+        timers.rests.store(true, Ordering::Relaxed);
+        let look = || looks && timers.next() < up_at;
+        dormitory.idle.rest(dormitory, 0, Rest::Sleep, look);
+        timers.end_rest();
+    }
+    sets.join().unwrap();
+    House::end(house);
+}
+
+#[test]
+fn loom_a_worker_does_not_sleep_through_a_timer_that_is_set_from_outside() {
+    explore(3, || set_while_its_worker_lies_down(true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_worker_that_lies_down_without_a_look_at_its_own_timers() {
+    explore(3, || set_while_its_worker_lies_down(false));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_lying_down_without_a_fence() {
+    plant("scheduler/idle.rs", FENCES);
+    explore(3, || set_while_its_worker_lies_down(true));
+}
+
+/// Worker 0 gets up, and goes on to something that never ends; worker 1 lies down meanwhile, and sees to its timers.
+fn set_while_its_worker_gets_up(end_rest: fn(&Timers)) {
+    let house = House::<2>::new();
+    let timers = &house.waiting.timers;
+    timers.rests.store(true, Ordering::Relaxed);
+    let sets = spawn(move || house.set());
+    let gets_up = spawn(move || {
+        let timers = &house.waiting.timers;
+        end_rest(timers);
+        // As `Worker::leave_main`.
+        if timers.want_looks() {
+            house.watch.ensure(&house.dormitory.idle, &house.dormitory, timers.next());
+        }
+    });
+    let unattended =
+        || if timers.rests.load(Ordering::Relaxed) { Tick::NEVER } else { timers.next() };
+    house.dormitory.sleeper(1).introduce();
+    loop {
+        // As `Worker::fire_overdue`.
+        if unattended() < Tick::NEVER {
+            timers.fire(DUE);
+        }
+        if house.fired() {
+            break;
+        }
+        // As `Worker::plan_rest`.
+        let up_at = unattended();
+        if up_at < Tick::NEVER && house.watch.begin(1, up_at) {
+            continue; // it rests until then
+        }
+        let look = || unattended() < up_at && unattended() < house.watch.until();
+        house.dormitory.idle.rest(&house.dormitory, 1, Rest::Sleep, look);
+        // As `Searcher::settle_count`, of one who was woken to search.
+        if house.dormitory.idle.anyone_searching() {
+            house.dormitory.idle.stop_searching();
+        }
+    }
+    sets.join().unwrap();
+    gets_up.join().unwrap();
+    House::end(house);
+}
+
+#[test]
+fn loom_a_timer_that_is_set_from_outside_is_seen_to_by_one_that_rests() {
+    explore(2, || set_while_its_worker_gets_up(Timers::end_rest));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_getting_up_without_a_fence() {
+    explore(2, || {
+        set_while_its_worker_gets_up(|timers| timers.rests.store(false, Ordering::Relaxed));
+    });
+}
