@@ -38,7 +38,7 @@
 //! | start tasks | [`spawn()`], [`scope()`], [`spawn_now`], [`spawn_unscoped`], [`spawn_local`], [`spawn_migratable`], [`task()`] for a name or a stack size |
 //! | compute on all workers | [`join()`]; parallel loops: [`par`] |
 //! | wait | [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`interval()`], [`yield_now`], [`yield_to`], [`checkpoint`] |
-//! | wait for each other, as tasks, threads or futures | [`sync`]: [`Mutex`](sync::Mutex), [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore), [`Event`](sync::Event), [`Barrier`](sync::Barrier), channels: [`bounded`](sync::bounded), [`unbounded`](sync::unbounded) |
+//! | wait for each other, as tasks, threads or futures | [`sync`]: [`Mutex`](sync::Mutex), [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore), [`Event`](sync::Event), [`Barrier`](sync::Barrier), channels: [`bounded`](sync::bounded), [`unbounded`](sync::unbounded), [`oneshot`](sync::oneshot()), [`broadcast`](sync::broadcast()), [`watch`](sync::watch()) |
 //! | call async code | [`wait()`]; a [`Task`] is a future for the way back |
 //! | tell futures the time | [`sleep_async`], [`timeout_async`], on any executor by a [`Handle`] |
 //! | call what blocks | [`blocking()`], [`spawn_blocking`]; [`Builder::max_blocking_threads`], [`BlockingMetrics`] |

@@ -212,6 +212,18 @@ table! {
     "sync::SendError<T>", sync::SendError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "sync::TrySendError<T>", sync::TrySendError<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "sync::TryRecvError", sync::TryRecvError: yes yes yes yes yes;
+    "sync::OneshotSender<T>", sync::OneshotSender<T>: Send Send yes yes yes;
+    "sync::OneshotReceiver<T>", sync::OneshotReceiver<T>: Send Send yes yes yes;
+    "sync::OneshotRecv<'a, T>", sync::OneshotRecv<'static, T>: Send Send no no no;
+    "sync::OneshotClosed<'a, T>", sync::OneshotClosed<'static, T>: Send Send no no no;
+    "sync::BroadcastSender<T>", sync::BroadcastSender<T>: both both yes yes yes;
+    "sync::BroadcastReceiver<T>", sync::BroadcastReceiver<T>: both both yes RefUnwindSafe RefUnwindSafe;
+    "sync::BroadcastRecv<'a, T>", sync::BroadcastRecv<'static, T>: both both no no no;
+    "sync::BroadcastRecvError", sync::BroadcastRecvError: yes yes yes yes yes;
+    "sync::BroadcastTryRecvError", sync::BroadcastTryRecvError: yes yes yes yes yes;
+    "sync::WatchSender<T>", sync::WatchSender<T>: both both yes yes yes;
+    "sync::WatchReceiver<T>", sync::WatchReceiver<T>: both both yes yes yes;
+    "sync::WatchChanged<'a, T>", sync::WatchChanged<'static, T>: both both no no no;
     "sync::OnceCell<T>", sync::OnceCell<T>: Send both Unpin UnwindSafe no;
     "sync::Lazy<T>", sync::Lazy<T>: Send both Unpin UnwindSafe no;
     "sync::WaitError", sync::WaitError: yes yes yes yes yes;
@@ -345,6 +357,16 @@ assert_impl_all!(sync::Receiver<Cell<u8>>: Clone, Debug);
 assert_impl_all!(sync::SendError<Cell<u8>>: Error);
 assert_impl_all!(sync::TrySendError<Cell<u8>>: Error);
 assert_impl_all!(sync::TryRecvError: Error, Copy, Eq);
+assert_impl_all!(sync::OneshotSender<Cell<u8>>: Debug);
+assert_impl_all!(sync::OneshotReceiver<Cell<u8>>: Debug);
+assert_not_impl_any!(sync::OneshotSender<u8>: Clone);
+assert_not_impl_any!(sync::OneshotReceiver<u8>: Clone);
+assert_impl_all!(sync::BroadcastSender<Cell<u8>>: Clone, Debug);
+assert_impl_all!(sync::BroadcastReceiver<Cell<u8>>: Clone, Debug);
+assert_impl_all!(sync::BroadcastRecvError: Clone, Eq, Error, From<sync::WaitError>);
+assert_impl_all!(sync::BroadcastTryRecvError: Copy, Eq, Error);
+assert_impl_all!(sync::WatchSender<Cell<u8>>: Clone, Debug);
+assert_impl_all!(sync::WatchReceiver<Cell<u8>>: Clone, Debug);
 assert_impl_all!(sync::WaitError: Clone, Eq, Error, From<Cancelled>);
 
 /// These compile, or not: nothing is run.

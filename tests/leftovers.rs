@@ -5,7 +5,10 @@ mod common;
 
 use common::rerun::{alone, alone_and_leaking};
 use common::{eventually, runtime, scaled_in_debug, within};
-use cygnet::sync::{AsyncMutexGuard, Barrier, Condvar, Event, Mutex, RwLock, Semaphore, bounded};
+use cygnet::sync::{
+    AsyncMutexGuard, Barrier, Condvar, Event, Mutex, RwLock, Semaphore, bounded, broadcast,
+    oneshot, watch,
+};
 use cygnet::{
     Cancelled, JoinError, Metrics, Runtime, TaskActor, TaskGroup, all_fail_fast, any,
     cancel_handle, ignore_cancellation, interval, lease, on_cancel, park, promise, scope, shield,
@@ -77,7 +80,7 @@ fn held(mutex: &Mutex<()>) -> AsyncMutexGuard<'_, ()> {
 }
 
 /// All kinds of waits, each of which can be cut short.
-const WAITS: [(&str, fn()); 18] = [
+const WAITS: [(&str, fn()); 21] = [
     ("park", lose),
     ("sleep", || assert!(sleep(LONG).is_err())),
     ("join of a task", || drop(spawn(lose).join())),
@@ -151,6 +154,29 @@ const WAITS: [(&str, fn()); 18] = [
             assert!(to.send(String::from("waits")).is_err());
             assert!(to.send_timeout(String::from("waits"), LONG).is_err());
         }
+    }),
+    ("a oneshot", || {
+        let (to, mut from) = oneshot::<String>();
+        assert!(from.recv().is_err() && from.recv_timeout(LONG).is_err());
+        assert!(to.closed().is_err() && to.closed_timeout(LONG).is_err());
+        assert!(wait(from.recv_async()).is_err() && wait(to.closed_async()).is_err());
+        to.send(String::from("too late")).unwrap();
+    }),
+    ("a broadcast", || {
+        let (to, mut from) = broadcast(2);
+        assert!(from.recv().is_err() && from.recv_timeout(LONG).is_err());
+        assert!(wait(from.recv_async()).is_err());
+        let _other = from.clone();
+        (0..3).for_each(|_| assert_eq!(to.send(String::from("too late")), Ok(2)));
+        assert!(from.recv().is_err());
+    }),
+    ("a watch", || {
+        let (to, mut from) = watch(String::new());
+        assert!(from.changed().is_err() && from.changed_timeout(LONG).is_err());
+        assert!(from.wait_for(|_| false).is_err());
+        assert!(wait(from.changed_async()).is_err());
+        to.send(String::from("too late"));
+        assert!(from.changed().is_err());
     }),
     ("a future", || {
         assert!(wait(std::future::pending::<()>()).is_err());
@@ -327,6 +353,39 @@ fn a_wait_of_a_primitive_allocates_nothing() {
             let more = made();
             assert!(more < SLACK, "{more} allocations");
         });
+    });
+}
+
+/// A oneshot is one allocation, and a broadcast and a watch have one for each value, with room for those that lie there.
+#[test]
+fn channels_allocate_no_more_than_they_say() {
+    alone("channels_allocate_no_more_than_they_say", || {
+        let rounds = 10_000;
+        let made = |round: &mut dyn FnMut()| {
+            let before = (MADE.load(Ordering::Relaxed), live());
+            (0..rounds).for_each(|_| round());
+            assert!(live() - before.1 < SLACK, "{} are left", live() - before.1);
+            MADE.load(Ordering::Relaxed) - before.0
+        };
+        let oneshots = made(&mut || {
+            let (to, mut from) = oneshot();
+            to.send(1).unwrap();
+            from.recv().unwrap();
+        });
+        assert!(oneshots - rounds < SLACK, "{oneshots} in {rounds} rounds");
+        let (to, mut from) = broadcast(8);
+        let mut other = from.clone();
+        let broadcasts = made(&mut || {
+            to.send(1).unwrap();
+            assert_eq!((from.recv(), other.recv()), (Ok(1), Ok(1)));
+        });
+        assert!(broadcasts - rounds < SLACK, "{broadcasts} in {rounds} rounds");
+        let (to, mut from) = watch(0);
+        let watches = made(&mut || {
+            to.send(1);
+            from.changed().unwrap();
+        });
+        assert!(watches - rounds < SLACK, "{watches} in {rounds} rounds");
     });
 }
 

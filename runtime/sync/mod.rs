@@ -22,9 +22,13 @@
 //! | [`Event`] | is set or not; many wait for it |
 //! | [`Barrier`] | so many wait for each other |
 //! | [`bounded`], [`unbounded`] | channels: values that go from many to many |
+//! | [`oneshot()`] | one value that goes from one to one |
+//! | [`broadcast()`] | values that go from many to each of many |
+//! | [`watch()`] | the last value, and the wait for the next one |
 //! | [`OnceCell`], [`Lazy`] | made once, by whoever comes first |
 
 mod barrier;
+mod broadcast;
 mod channel;
 mod condvar;
 mod errors;
@@ -34,13 +38,19 @@ mod holder;
 mod models;
 mod mutex;
 mod once;
+mod oneshot;
 mod raw_mutex;
 mod raw_rwlock;
 mod raw_semaphore;
 mod rwlock;
 mod semaphore;
+mod watch;
 
 pub use barrier::{Barrier, BarrierPassed, BarrierWait};
+pub use broadcast::{
+    BroadcastReceiver, BroadcastRecv, BroadcastRecvError, BroadcastSender, BroadcastTryRecvError,
+    broadcast,
+};
 pub use channel::{
     Receiver, RecvFuture, SendError, SendFuture, Sender, TryRecvError, TrySendError, bounded,
     unbounded,
@@ -50,11 +60,13 @@ pub use errors::WaitError;
 pub use event::{Event, EventWait};
 pub use mutex::{AsyncMutexGuard, Mutex, MutexGuard, MutexLock};
 pub use once::{Lazy, OnceCell};
+pub use oneshot::{OneshotClosed, OneshotReceiver, OneshotRecv, OneshotSender, oneshot};
 pub use rwlock::{
     AsyncRwLockReadGuard, AsyncRwLockWriteGuard, RwLock, RwLockRead, RwLockReadGuard, RwLockWrite,
     RwLockWriteGuard,
 };
 pub use semaphore::{Permit, Semaphore, SemaphoreAcquire};
+pub use watch::{WatchChanged, WatchReceiver, WatchSender, watch};
 
 use crate::shim::time::{Duration, Instant, now};
 

@@ -33,17 +33,18 @@ impl Turns {
 
     /// Ends the turn, and wakes all who are there with this answer. Those whose turn has ended before have the answer
     /// `reached`, from whomever.
-    pub(crate) fn end<'a, W: Waitable<State = Turns>>(
+    pub(crate) fn end<'a, W: Waitable<State: AsMut<Turns>>>(
         source: &'a W,
-        mut turns: MutexGuard<'a, Turns>,
+        mut state: MutexGuard<'a, W::State>,
         answer: u32,
         reached: u32,
     ) {
-        let turn = turns.turn;
-        turns.turn += 1;
+        let turn = state.as_mut().turn;
+        state.as_mut().turn += 1;
         loop {
             let mut wakes = Wakes::default();
             let mut left = BATCH;
+            let turns = state.as_mut();
             while left > 0
                 && let Some(came) = turns.waiters.first().map(|node| node.token.get())
                 && came <= turn
@@ -53,12 +54,18 @@ impl Turns {
                 wakes.add(wake);
                 left -= 1;
             }
-            drop(turns);
+            drop(state);
             wakes.deliver();
             if left > 0 {
                 return;
             }
-            turns = source.state();
+            state = source.state();
         }
+    }
+}
+
+impl AsMut<Turns> for Turns {
+    fn as_mut(&mut self) -> &mut Turns {
+        self
     }
 }

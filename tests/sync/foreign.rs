@@ -3,7 +3,9 @@
 use crate::common::{payload_of, runtime, within};
 use crate::{LONG, block_on, until_waiting, waiting};
 use cygnet::scope;
-use cygnet::sync::{AsyncMutexGuard, Barrier, Condvar, Event, Mutex, WaitError, bounded};
+use cygnet::sync::{
+    AsyncMutexGuard, Barrier, Condvar, Event, Mutex, WaitError, bounded, broadcast, oneshot, watch,
+};
 use std::cell::Cell;
 use std::fmt::Write;
 use std::pin::{Pin, pin};
@@ -189,6 +191,77 @@ fn a_notification_goes_to_none_of_those_who_are_being_notified() {
     assert!(!BOTH.1.notify_one());
 }
 
+#[test]
+fn wakers_may_use_the_channel_that_calls_them() {
+    within(|| {
+        let (to, mut from) = watch(0);
+        let mut waits = Box::pin(from.changed_async());
+        let waker = calls({
+            let to = to.clone();
+            move || {
+                assert_eq!((to.get(), to.receivers()), (1, 1));
+                to.send(2);
+            }
+        });
+        assert!(poll_with(&mut waits, &waker).is_pending());
+        to.send(1);
+        assert_eq!(poll(&mut waits), Poll::Ready(Ok(Arc::new(2))));
+
+        let (to, mut from) = broadcast(1);
+        let mut other = to.subscribe();
+        let mut waits = Box::pin(from.recv_async());
+        let waker = calls({
+            let to = to.clone();
+            move || {
+                assert_eq!(to.send(2), Ok(2));
+                drop(to);
+            }
+        });
+        assert!(poll_with(&mut waits, &waker).is_pending());
+        assert_eq!(to.send(1), Ok(2));
+        assert!(matches!(poll(&mut waits), Poll::Ready(Err(_))), "the other one has driven it out");
+        assert_eq!((other.try_recv().is_err(), other.try_recv()), (true, Ok(2)));
+
+        let (to, mut from) = oneshot();
+        let to = Arc::new(to);
+        let mut waits = Box::pin(to.closed_async());
+        let waker = calls({
+            let to = Arc::clone(&to);
+            move || assert!(to.is_closed() && waiting(&*to) == 0)
+        });
+        assert!(poll_with(&mut waits, &waker).is_pending());
+        from.close();
+        assert!(poll(&mut waits).is_ready());
+        drop(waits);
+        assert_eq!(Arc::into_inner(to).unwrap().send(1), Err(1));
+    });
+}
+
+/// More of them than are called at a time, and a panic in the middle.
+#[test]
+fn a_waker_that_panics_keeps_nobody_from_being_called() {
+    within(|| {
+        let (to, from) = watch(0);
+        let mut all: Vec<_> = (0..2 * BATCH).map(|_| from.clone()).collect();
+        let mut waits: Vec<_> = all.iter_mut().map(|from| Box::pin(from.changed_async())).collect();
+        let called = Arc::new(AtomicBool::new(false));
+        for (i, wait) in waits.iter_mut().enumerate() {
+            let called = Arc::clone(&called);
+            let waker = calls(move || match i {
+                3 => panic!("in a waker"),
+                _ if i == 2 * BATCH - 1 => called.store(true, Ordering::Relaxed),
+                _ => {}
+            });
+            assert!(poll_with(wait, &waker).is_pending());
+        }
+        to.send(1);
+        assert!(called.load(Ordering::Relaxed));
+        for wait in &mut waits {
+            assert_eq!(poll(wait), Poll::Ready(Ok(Arc::new(1))));
+        }
+    });
+}
+
 thread_local!(static PANICS: Cell<bool> = const { Cell::new(false) });
 
 /// A waker that panics when it is dropped, if told so.
@@ -228,6 +301,10 @@ fn a_waker_that_panics_when_it_is_dropped_loses_nothing() {
             with_panics(&mut || assert!(poll_with(&mut last, &waker).is_ready()));
             assert!(other.join().unwrap());
         });
+        let (to, mut from) = broadcast(1);
+        to.send(1).unwrap();
+        let mut receives = Box::pin(from.recv_async());
+        with_panics(&mut || assert_eq!(poll_with(&mut receives, &waker), Poll::Ready(Ok(1))));
         // That of an earlier poll.
         let event = Event::new();
         let mut waits = pin!(event.wait_async());

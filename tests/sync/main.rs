@@ -1,5 +1,6 @@
 //! What tasks, threads and futures wait for together: the order, cancellation, time, and that nothing is lost.
 
+mod broadcast;
 mod channel;
 #[path = "../common/mod.rs"]
 mod common;
@@ -8,9 +9,12 @@ mod event;
 mod foreign;
 mod meeting;
 mod mutex;
+mod oneshot;
+mod races;
 mod rwlock;
 mod semaphore;
 mod storm;
+mod watch;
 
 use common::eventually;
 use std::fmt::Debug;

@@ -1,0 +1,316 @@
+//! The ring of a broadcast, and who waits for the next value.
+//!
+//! # Numbers and claims
+//!
+//! Values are counted from 0 on. The ring holds those from `head` up to the last one, `capacity` at most; a receiver has a
+//! **position**, the number of the value that it receives next.
+//!
+//! ```text
+//!            head                       tail (the next number)
+//!             |  3  |  4  |  5  |  6  |
+//!  claims:       1     2     2     3
+//!                ^     ^           ^
+//!                one   another     a third: positions
+//! ```
+//!
+//! A value is claimed by each receiver whose position is not beyond it, and the slot counts these. With its last claim it
+//! leaves the ring, so nothing lies there that nobody will receive; and since who claims a value claims all later ones
+//! too, it is always the first one that leaves. When the ring is full a new value drives the first one out: a receiver whose position
+//! lies before `head` is told how many it has missed, and goes on with the first one.
+//!
+//! A receiver that goes gives up its claims, and one that is cloned doubles them, in portions, between which the lock
+//! is free. Neither disturbs the order: what leaves is passed from the front, and who is cloned holds its own claims
+//! meanwhile. A value that is sent in between counts the receivers as they are from the first portion on.
+//!
+//! # Foreign code
+//!
+//! A value lies in an [`Arc`]; it is cloned and dropped without the lock. A receiver takes the reference out of the ring, and keeps
+//! it until its copy is made: if `clone` panics the next call tries again, with the same value. Who takes the
+//! last reference needs no copy.
+//!
+//! # A grant is no more than a call
+//!
+//! A new value, and the end of the last sender, call all who wait, in [`Turns`]. Who was called looks again: its position has not
+//! changed meanwhile, and there is a value, or has been one, or none will come. So a cancelled wait has nothing to give back.
+
+use super::errors::BroadcastTryRecvError;
+use crate::retire::outcome::{Payload, drop_payload, quietly};
+use crate::scheduler::waiters::{Turns, WaitList, WaitNode, Waitable, Wakes};
+use crate::shim::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+
+/// The only answer: look again.
+const LOOK: u32 = 0;
+
+/// So many claims are changed before others may have the lock.
+const PORTION: u64 = if cfg!(loom) { 1 } else { 64 };
+
+struct Slot<T> {
+    value: Arc<T>,
+    claims: usize,
+}
+
+pub(crate) struct State<T> {
+    ring: VecDeque<Slot<T>>,
+    /// The number of the first value in the ring.
+    head: u64,
+    senders: usize,
+    receivers: usize,
+    turns: Turns,
+}
+
+impl<T> AsMut<Turns> for State<T> {
+    fn as_mut(&mut self) -> &mut Turns {
+        &mut self.turns
+    }
+}
+
+impl<T> State<T> {
+    /// The number of the next value.
+    fn tail(&self) -> u64 {
+        self.head + self.ring.len() as u64
+    }
+
+    fn slot(&mut self, number: u64) -> Option<&mut Slot<T>> {
+        self.ring.get_mut((number - self.head) as usize)
+    }
+
+    fn drop_first(&mut self) -> Option<Arc<T>> {
+        let first = self.ring.pop_front()?;
+        self.head += 1;
+        // After a burst; so seldom that it costs nothing on the whole.
+        if self.ring.capacity() > 64 && self.ring.len() < self.ring.capacity() / 8 {
+            self.ring.shrink_to(self.ring.capacity() / 2);
+        }
+        Some(first.value)
+    }
+}
+
+pub(super) struct Shared<T> {
+    /// Of the ring; it grows up to that as it is needed.
+    capacity: usize,
+    state: Mutex<State<T>>,
+}
+
+impl<T> Shared<T> {
+    pub(super) fn new(capacity: usize) -> Shared<T> {
+        let state =
+            State { ring: VecDeque::new(), head: 0, senders: 1, receivers: 1, turns: Turns::new() };
+        Shared { capacity, state: Mutex::new(state) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call_all(&self, state: MutexGuard<'_, State<T>>) {
+        Turns::end(&Following { shared: self, position: None }, state, LOOK, LOOK);
+    }
+
+    /// Sends a value to all receivers; how many there are. If there is none it is given back.
+    pub(super) fn send(&self, value: Arc<T>) -> Result<usize, Arc<T>> {
+        let mut state = self.lock();
+        let receivers = state.receivers;
+        if receivers == 0 {
+            return Err(value);
+        }
+        let is_full = state.ring.len() == self.capacity;
+        let driven_out = if is_full { state.drop_first() } else { None };
+        state.ring.push_back(Slot { value, claims: receivers });
+        self.call_all(state);
+        drop(driven_out);
+        Ok(receivers)
+    }
+
+    /// Takes the value at a position, which moves on.
+    fn take(&self, position: &mut u64) -> Result<Arc<T>, BroadcastTryRecvError> {
+        let mut state = self.lock();
+        if *position < state.head {
+            let missed = state.head - *position;
+            *position = state.head;
+            return Err(BroadcastTryRecvError::Lagged(missed));
+        }
+        let is_closed = state.senders == 0;
+        let Some(slot) = state.slot(*position) else {
+            return Err(match is_closed {
+                true => BroadcastTryRecvError::Closed,
+                false => BroadcastTryRecvError::Empty,
+            });
+        };
+        *position += 1;
+        slot.claims -= 1;
+        if slot.claims > 0 {
+            return Ok(Arc::clone(&slot.value));
+        }
+        Ok(state.drop_first().expect("the first one is the one without claims"))
+    }
+
+    /// How many values there are for a position.
+    fn len_from(&self, position: u64) -> usize {
+        let state = self.lock();
+        (state.tail() - position.max(state.head)) as usize
+    }
+
+    #[cfg(all(test, loom))]
+    pub(super) fn len(&self) -> usize {
+        self.lock().ring.len()
+    }
+
+    pub(super) fn add_sender(&self) {
+        self.lock().senders += 1;
+    }
+
+    /// One sender less; the last one ends all waits.
+    pub(super) fn drop_sender(&self) {
+        let mut state = self.lock();
+        state.senders -= 1;
+        if state.senders == 0 {
+            self.call_all(state);
+        }
+    }
+
+    /// One receiver more, that gets what is sent from now on.
+    pub(super) fn add_receiver(&self) -> Place<T> {
+        let mut state = self.lock();
+        state.receivers += 1;
+        Place { position: state.tail(), held: None }
+    }
+
+    /// One receiver more, at the place of another one, which stays where it is meanwhile.
+    pub(super) fn add_receiver_at(&self, place: &Place<T>) -> Place<T> {
+        let mut state = self.lock();
+        state.receivers += 1;
+        let (mut next, end) = (place.position, state.tail());
+        loop {
+            next = next.max(state.head);
+            for _ in 0..PORTION.min(end.saturating_sub(next)) {
+                state.slot(next).expect("it is claimed").claims += 1;
+                next += 1;
+            }
+            drop(state);
+            if next >= end {
+                return Place { position: place.position, held: place.held.clone() };
+            }
+            state = self.lock();
+        }
+    }
+
+    /// One receiver less. What nobody else claims is dropped; the first panic of that, if any.
+    pub(super) fn drop_receiver(&self, place: &mut Place<T>) -> Option<Payload> {
+        let mut first = place.held.take().and_then(|held| quietly(|| drop(held)));
+        let mut state = self.lock();
+        state.receivers -= 1;
+        let (mut next, end) = (place.position, state.tail());
+        loop {
+            let mut unclaimed = [const { None }; PORTION as usize];
+            next = next.max(state.head);
+            for place in unclaimed.iter_mut().take(end.saturating_sub(next) as usize) {
+                let slot = state.slot(next).expect("it is claimed");
+                slot.claims -= 1;
+                if slot.claims == 0 {
+                    *place = state.drop_first();
+                }
+                next += 1;
+            }
+            drop(state);
+            for payload in unclaimed.into_iter().flatten().filter_map(|it| quietly(|| drop(it))) {
+                match first {
+                    None => first = Some(payload),
+                    Some(_) => drop_payload(payload),
+                }
+            }
+            if next >= end {
+                return first;
+            }
+            state = self.lock();
+        }
+    }
+
+    pub(super) fn receivers(&self) -> usize {
+        self.lock().receivers
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().senders == 0
+    }
+
+    /// Where receivers wait.
+    pub(super) fn places(&self) -> Vec<String> {
+        self.lock().turns.waiters.places()
+    }
+}
+
+/// What a receiver has of its own.
+pub(super) struct Place<T> {
+    position: u64,
+    /// A value that it has taken, and not yet given to its caller.
+    held: Option<Arc<T>>,
+}
+
+impl<T> Place<T> {
+    pub(super) fn first() -> Place<T> {
+        Place { position: 0, held: None }
+    }
+
+    pub(super) fn len(&self, shared: &Shared<T>) -> usize {
+        shared.len_from(self.position) + usize::from(self.held.is_some())
+    }
+}
+
+impl<T: Clone> Place<T> {
+    /// Receives the next value.
+    pub(super) fn next(&mut self, shared: &Shared<T>) -> Result<T, BroadcastTryRecvError> {
+        let value = match self.held.take() {
+            Some(value) => value,
+            None => shared.take(&mut self.position)?,
+        };
+        Arc::try_unwrap(value).or_else(|value| {
+            let copy = self.held.insert(value).as_ref().clone();
+            // All others may have let go of it meanwhile. A panic of its destructor goes no further: the copy would be
+            // lost on its way.
+            if let Some(payload) = quietly(|| self.held = None) {
+                drop_payload(payload);
+            }
+            Ok(copy)
+        })
+    }
+}
+
+/// A broadcast, to be waited for by the receiver with that place.
+pub(super) struct Following<'a, T> {
+    shared: &'a Shared<T>,
+    /// The position, unless a value has been taken already.
+    position: Option<u64>,
+}
+
+impl<'a, T> Following<'a, T> {
+    pub(super) fn new(shared: &'a Shared<T>, place: &Place<T>) -> Following<'a, T> {
+        Following { shared, position: place.held.is_none().then_some(place.position) }
+    }
+}
+
+impl<T> Waitable for Following<'_, T> {
+    type State = State<T>;
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.shared.lock()
+    }
+
+    fn waiters(state: &mut State<T>) -> &mut WaitList {
+        &mut state.turns.waiters
+    }
+
+    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        state.turns.mark(node);
+        let waits = self.position.is_some_and(|position| position >= state.tail());
+        (!waits || state.senders == 0).then_some(LOOK)
+    }
+
+    /// Nothing was taken.
+    fn give_back(&self, _: &WaitNode) {}
+}
