@@ -44,14 +44,14 @@
 //!   ([`Worker::must_plan_anew`]). Of this pair one sees the other.
 //! * It does not, and is on its way to rest: it sees the timer, as above, or plans later still.
 //! * It does not, and is busy, or gets up to be so. The thread goes on as a worker does who sets a timer: it reads until
-//!   when somebody watches, and wakes one who sleeps if that is too late. Who watches must see then that the worker does not rest. One who
-//!   gets up says so (`rests`); *fences*; and reads `next` and `clock` before it goes on to anything. If its fence comes
-//!   first in the one total order, whoever is woken by the thread, or lies down after the thread has looked, sees that it does not
-//!   rest; else it sees the timer, and that somebody watches it is its own affair, as above.
+//!   when somebody watches, and wakes one who sleeps if that is too late. Who watches must see then that the worker does
+//!   not rest. One who gets up says so (`rests`); *fences*; and reads `next` and `clock` before it goes on to anything. If
+//!   its fence comes first in the one total order, whoever is woken by the thread, or lies down after the thread has
+//!   looked, sees that it does not rest; else it sees the timer, and that somebody watches it is its own affair, as above.
 //!
 //! A worker that looks for the work of descendants only, is held, or finds no stack rests for some milliseconds at a time
-//! ([`Worker::time_to_next`]), counts among those who are awake, and is woken likewise; in the moment in which it lies down it may miss a timer
-//! for as long.
+//! ([`Worker::time_to_next`]), counts among those who are awake, and is woken likewise; in the moment in which it lies down
+//! it may miss a timer for as long.
 
 mod alarm;
 mod deadline;
