@@ -39,6 +39,7 @@
 //! | compute on all workers | [`join()`]; parallel loops: [`par`] |
 //! | wait | [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`yield_now`], [`yield_to`], [`checkpoint`] |
 //! | wait for each other, as tasks, threads or futures | [`sync`]: [`Mutex`](sync::Mutex), [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore), [`Event`](sync::Event), [`Barrier`](sync::Barrier), channels: [`bounded`](sync::bounded), [`unbounded`](sync::unbounded) |
+//! | wait for the first of several | [`select!`], over any futures, from ordinary code |
 //! | call async code | [`wait()`]; a [`Task`] is a future for the way back |
 //! | call what blocks | [`blocking()`], [`spawn_blocking`] |
 //! | carry values along | [`TaskLocal`] |

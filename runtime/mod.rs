@@ -1,5 +1,8 @@
 //! What a user touches.
 
+#[doc(hidden)]
+#[path = "select.rs"]
+pub mod __select;
 mod actor;
 mod blocking;
 mod builder;

@@ -8,8 +8,8 @@ use common::{eventually, runtime, scaled_in_debug, within};
 use cygnet::sync::{AsyncMutexGuard, Barrier, Condvar, Event, Mutex, RwLock, Semaphore, bounded};
 use cygnet::{
     Cancelled, JoinError, Metrics, Runtime, TaskActor, TaskGroup, all_fail_fast, any,
-    cancel_handle, ignore_cancellation, lease, on_cancel, park, promise, scope, shield, sleep,
-    spawn, timeout, wait, yield_now,
+    cancel_handle, ignore_cancellation, lease, on_cancel, park, promise, scope, select, shield,
+    sleep, spawn, timeout, wait, yield_now,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
@@ -77,7 +77,7 @@ fn held(mutex: &Mutex<()>) -> AsyncMutexGuard<'_, ()> {
 }
 
 /// All kinds of waits, each of which can be cut short.
-const WAITS: [(&str, fn()); 17] = [
+const WAITS: [(&str, fn()); 18] = [
     ("park", lose),
     ("sleep", || assert!(sleep(LONG).is_err())),
     ("join of a task", || drop(spawn(lose).join())),
@@ -157,6 +157,24 @@ const WAITS: [(&str, fn()); 17] = [
         let event = Event::new();
         assert!(wait(event.wait_async()).is_err());
     }),
+    ("a select", || {
+        let (to, from) = bounded(0);
+        let (event, semaphore) = (Event::new(), Semaphore::new(0));
+        let waits = || {
+            select! {
+                _ = from.recv_async() => (),
+                _ = event.wait_async() => (),
+                _ = semaphore.acquire_async(1) => (),
+                _ = async { std::future::pending::<()>().await } => (),
+            }
+        };
+        assert!(waits().is_err());
+        let sends = select! {
+            _ = to.send_async(String::from("waits")) => (),
+            _ = event.wait_async() => (),
+        };
+        assert!(sends.is_err());
+    }),
     ("a hook and a lease", || {
         let (lease, handle) = (lease(), cancel_handle());
         let hook = on_cancel(|_: Cancelled| ());
@@ -200,6 +218,20 @@ fn a_future_that_is_dropped() {
     let mut context = Context::from_waker(Waker::noop());
     assert!(std::pin::Pin::new(&mut task).poll(&mut context).is_pending());
     drop(task);
+}
+
+/// Of futures that wait all but one lose.
+fn branches_that_lose() {
+    let (to, from) = bounded(0);
+    let event = Event::new();
+    let winner = spawn(|| yield_now().is_ok());
+    let won = select! {
+        _ = to.send_async(String::from("loses")) => false,
+        _ = event.wait_async() => false,
+        joined = winner => joined.unwrap(),
+    };
+    assert_eq!(won, Ok(true));
+    assert!(from.try_recv().is_err());
 }
 
 /// Nothing runs, and nothing is set.
@@ -284,6 +316,7 @@ fn a_wait_that_has_lost_leaves_nothing_behind() {
         leaves_nothing("any", any_with_losers);
         leaves_nothing("all_fail_fast", all_with_a_failure);
         leaves_nothing("a future", a_future_that_is_dropped);
+        leaves_nothing("the branches of a select", branches_that_lose);
     });
 }
 
