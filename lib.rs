@@ -41,6 +41,7 @@
 //! | wait for each other, as tasks, threads or futures | [`sync`]: [`Mutex`](sync::Mutex), [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore), [`Event`](sync::Event), [`Barrier`](sync::Barrier), channels: [`bounded`](sync::bounded), [`unbounded`](sync::unbounded) |
 //! | wait for the first of several | [`select!`], over any futures, from ordinary code |
 //! | call async code | [`wait()`]; a [`Task`] is a future for the way back |
+//! | have a channel as a stream and a sink (feature `futures`) | `Receiver::into_stream`, `Sender::into_sink` |
 //! | call what blocks | [`blocking()`], [`spawn_blocking`] |
 //! | carry values along | [`TaskLocal`] |
 //! | switch by hand, without workers | [`coroutine::Coroutine`] |

@@ -5,6 +5,8 @@ mod futures;
 #[cfg(all(test, loom))]
 mod models;
 mod state;
+#[cfg(feature = "futures")]
+pub(super) mod streams;
 
 pub use errors::{SendError, TryRecvError, TrySendError};
 pub use futures::{RecvFuture, SendFuture};

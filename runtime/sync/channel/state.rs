@@ -131,7 +131,7 @@ impl<T> Shared<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -173,6 +173,14 @@ impl<T> Shared<T> {
             state.put(value.take().expect("it is put once"), wakes);
             Tried::Done(())
         })
+    }
+
+    /// Takes the permit of a sender back.
+    pub(super) fn give_back_place(&self) {
+        self.with(|state, wakes| {
+            state.reserved -= 1;
+            state.reserve(0, wakes);
+        });
     }
 
     /// Takes a value out, if there is one that is not promised, and nobody waits for one.
@@ -266,10 +274,7 @@ impl<T> Waitable for Sending<'_, T> {
 
     fn give_back(&self, node: &WaitNode) {
         if node.answer() == PERMIT {
-            self.0.with(|state, wakes| {
-                state.reserved -= 1;
-                state.reserve(0, wakes);
-            });
+            self.0.give_back_place();
         }
     }
 }
