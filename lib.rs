@@ -45,7 +45,7 @@
 //! | call what blocks | [`blocking()`], [`spawn_blocking`] |
 //! | carry values along | [`TaskLocal`] |
 //! | switch by hand, without workers | [`coroutine::Coroutine`] |
-//! | cancel | [`Task::cancel`], [`CancelHandle`]; [`timeout`], [`deadline`], [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`] |
+//! | cancel | [`Task::cancel`], [`CancelHandle`], which can be [waited for](CancelHandle::cancelled_async); [`timeout`], [`deadline`], [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`] |
 //! | look | [`Metrics`], [`current_id`] |
 //!
 //! # The thread rule

@@ -3,10 +3,11 @@
 
 use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
 use cygnet::{
-    ActorBody, ActorEnded, BuildError, Builder, CallError, CancelHandle, Cancelled, Handle,
-    HookGuard, JoinError, Late, LocalTask, Metrics, NoStack, PanicReport, Promise, Reason, Runtime,
-    Scope, ScopeLease, ScopedTask, SpawnError, Task, TaskActor, TaskBuilder, TaskError, TaskGroup,
-    TaskId, TaskLocal, Unparker, UnresponsiveTask, Wait, WorkerMetrics, YieldTo, par, sync,
+    ActorBody, ActorEnded, BuildError, Builder, CallError, CancelHandle, Cancelled,
+    CancelledFuture, Handle, HookGuard, JoinError, Late, LocalTask, Metrics, NoStack, PanicReport,
+    Promise, Reason, Runtime, Scope, ScopeLease, ScopedTask, SpawnError, Task, TaskActor,
+    TaskBuilder, TaskError, TaskGroup, TaskId, TaskLocal, Unparker, UnresponsiveTask, Wait,
+    WorkerMetrics, YieldTo, par, sync,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -143,6 +144,7 @@ table! {
     "Reason", Reason: yes yes yes yes yes;
     "Late<R>", Late<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "CancelHandle", CancelHandle: yes yes yes yes yes;
+    "CancelledFuture", CancelledFuture: yes yes yes yes yes;
     "HookGuard", HookGuard: yes yes yes yes yes;
     "Promise<T>", Promise<T>: Send Send yes yes yes;
     "ScopeLease", ScopeLease: yes yes yes yes yes;

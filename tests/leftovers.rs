@@ -77,7 +77,7 @@ fn held(mutex: &Mutex<()>) -> AsyncMutexGuard<'_, ()> {
 }
 
 /// All kinds of waits, each of which can be cut short.
-const WAITS: [(&str, fn()); 18] = [
+const WAITS: [(&str, fn()); 19] = [
     ("park", lose),
     ("sleep", || assert!(sleep(LONG).is_err())),
     ("join of a task", || drop(spawn(lose).join())),
@@ -174,6 +174,16 @@ const WAITS: [(&str, fn()); 18] = [
             _ = event.wait_async() => (),
         };
         assert!(sends.is_err());
+    }),
+    ("a future of a cancel", || {
+        let other = spawn(lose);
+        let [first, second] = [(); 2].map(|()| other.cancel_handle().cancelled_async());
+        assert!(wait(first).is_err());
+        let mut second = std::pin::pin!(second);
+        let mut context = Context::from_waker(Waker::noop());
+        // The other one is cancelled too, as a child, or when its handle is dropped.
+        let _ = second.as_mut().poll(&mut context);
+        drop(other);
     }),
     ("a hook and a lease", || {
         let (lease, handle) = (lease(), cancel_handle());
