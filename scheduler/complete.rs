@@ -96,12 +96,19 @@ pub(crate) fn unlink(task: &Record) {
 #[cold]
 #[inline(never)]
 pub(crate) fn unlink_node(node: &Node) {
-    if let Some(extras) = node.extras()
+    let told = node.extras().filter(|extras| extras.branch().has_borne());
+    if let Some(extras) = told {
+        hook::unhook_all(node, extras);
+    }
+    branch::unlink(node);
+    // Somebody may have begun to watch it from outside. A walk that has seen that, and is on its way to the hook, has come past
+    // the lock before us; it may find the hook as long as what it has come from is there, and no longer.
+    if told.is_none()
+        && let Some(extras) = node.extras()
         && extras.branch().has_borne()
     {
         hook::unhook_all(node, extras);
     }
-    branch::unlink(node);
 }
 
 /// Uncounts a child of `parent` that ended at home.

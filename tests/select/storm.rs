@@ -128,7 +128,11 @@ fn what_was_sent_was_received_and_nobody_is_left() {
             storm.senders.iter().for_each(Sender::close);
             rest.into_iter().for_each(|task| drop(task.join()));
             [from_a, from_b].into_iter().for_each(|thread| thread.join().unwrap());
-            assert_eq!(storm.sent.load(Ordering::Relaxed), storm.received.load(Ordering::Relaxed));
+            // A receiver that is cancelled with a value promised to it leaves that where it is; the others may have been
+            // told by then that the channel is closed.
+            let left: u64 = storm.receivers.iter().flat_map(Receiver::try_iter).sum();
+            let received = storm.received.load(Ordering::Relaxed);
+            assert_eq!(storm.sent.load(Ordering::Relaxed), received + left);
             for (sender, receiver) in storm.senders.iter().zip(&storm.receivers) {
                 assert_eq!((waiting(sender), receiver.len()), (0, 0), "{sender:?}");
             }
