@@ -39,12 +39,14 @@
 //! | compute on all workers | [`join()`]; parallel loops: [`par`] |
 //! | wait | [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`interval()`], [`yield_now`], [`yield_to`], [`checkpoint`] |
 //! | wait for each other, as tasks, threads or futures | [`sync`]: [`Mutex`](sync::Mutex), [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore), [`Event`](sync::Event), [`Barrier`](sync::Barrier), channels: [`bounded`](sync::bounded), [`unbounded`](sync::unbounded), [`oneshot`](sync::oneshot()), [`broadcast`](sync::broadcast()), [`watch`](sync::watch()) |
+//! | wait for the first of several | [`select!`], over any futures, from ordinary code |
 //! | call async code | [`wait()`]; a [`Task`] is a future for the way back |
 //! | tell futures the time | [`sleep_async`], [`timeout_async`], on any executor by a [`Handle`] |
+//! | have a channel as a stream and a sink (feature `futures`) | `Receiver::into_stream`, `Sender::into_sink` |
 //! | call what blocks | [`blocking()`], [`spawn_blocking`]; [`Builder::max_blocking_threads`], [`BlockingMetrics`] |
 //! | carry values along | [`TaskLocal`] |
 //! | switch by hand, without workers | [`coroutine::Coroutine`] |
-//! | cancel | [`Task::cancel`], [`CancelHandle`]; [`timeout`], [`deadline`], [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`] |
+//! | cancel | [`Task::cancel`], [`CancelHandle`], which can be [waited for](CancelHandle::cancelled_async); [`timeout`], [`deadline`], [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`] |
 //! | look | [`Metrics`], [`current_id`] |
 //!
 //! # The thread rule

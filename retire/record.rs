@@ -8,6 +8,11 @@
 //! end (the *run* reference, which moves from queue to worker), its handle, every `Unparker`, and every
 //! stale entry of a public queue or a local one.
 //!
+//! **Who watches a task from outside** for its end ([`Record::watch`]) makes one more reference, in the name of the task: WATCHED.
+//! Whoever releases the run reference says so in the same update (ENDED), and so finds WATCHED there, tells the watchers and
+//! releases it, or is found by whoever comes too late. It takes no step that a task would not take anyway: one with another
+//! reference to it is released by an update in any case.
+//!
 //! # Who may touch what
 //!
 //! | field | written by | read by |
@@ -194,6 +199,20 @@ unsafe fn end_extras(extras: NonNull<Extras>) {
     }
 }
 
+/// The run reference is gone.
+const ENDED: u32 = 1 << 31;
+/// The reference of those who watch the task.
+pub(crate) const WATCHED: u32 = 1 << 30;
+
+/// What is left when the run reference has been released.
+pub(crate) enum RunEnd {
+    /// Nothing: the caller frees the record.
+    Last,
+    Kept,
+    /// Those who watch it, to be told; and then their reference, [`WATCHED`], to be released.
+    Watched,
+}
+
 /// All that a new record is given.
 pub(crate) struct Birth {
     pub(crate) parent: *const Node,
@@ -325,9 +344,9 @@ impl Record {
     }
 
     pub(crate) fn add_reference(&self) {
-        let before = self.references.fetch_add(1, Ordering::Relaxed);
+        let before = self.references.fetch_add(1, Ordering::Relaxed) & !ENDED;
         debug_assert!(before >= 1, "a reference was made out of nothing");
-        if before > u32::MAX / 2 {
+        if before & !WATCHED > WATCHED / 2 {
             // As std's Arc: there is no sound way to go on.
             std::process::abort();
         }
@@ -337,7 +356,7 @@ impl Record {
     #[inline]
     pub(crate) fn is_last(&self, n: u32) -> bool {
         // Acquire: what others did to the record before they let go of it happens before.
-        self.references.load(Ordering::Acquire) == n
+        self.references.load(Ordering::Acquire) & !ENDED == n
     }
 
     /// Gives up `n` references; true if these were the last, and the caller frees the record.
@@ -347,7 +366,7 @@ impl Record {
         if self.is_last(n) {
             return true;
         }
-        let before = self.references.fetch_sub(n, Ordering::Release);
+        let before = self.references.fetch_sub(n, Ordering::Release) & !ENDED;
         debug_assert!(before >= n, "a reference was released twice");
         if before == n {
             // On the very word, not by a fence: what the others did to the record happens before.
@@ -356,6 +375,39 @@ impl Record {
         } else {
             false
         }
+    }
+
+    /// Gives up `n` references, of which one is the run reference, when the task has ended.
+    #[inline]
+    pub(crate) fn release_run(&self, n: u32) -> RunEnd {
+        // As in `release`.
+        if self.is_last(n) {
+            return RunEnd::Last;
+        }
+        let before = self.references.fetch_add(ENDED.wrapping_sub(n), Ordering::Release);
+        debug_assert!(before & ENDED == 0, "a task has ended twice");
+        if before != n && before & WATCHED == 0 {
+            return RunEnd::Kept;
+        }
+        // As in `release`; and what those who watch it have made.
+        let _ = self.references.load(Ordering::Acquire);
+        if before == n { RunEnd::Last } else { RunEnd::Watched }
+    }
+
+    /// Has the end of the task told to those who are in the list of its branch; false if it has ended. For one who has a
+    /// reference.
+    pub(crate) fn watch(&self) -> bool {
+        let watch = |word: u32| (word & (ENDED | WATCHED) == 0).then_some(word | WATCHED);
+        match self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, watch) {
+            Ok(_) => true,
+            Err(word) => word & ENDED == 0,
+        }
+    }
+
+    /// Whether others than the task itself and its handle have a reference, as far as can be seen.
+    pub(crate) fn is_known(&self) -> bool {
+        let own = if self.join.is_detached() { 1 } else { 2 };
+        self.references.load(Ordering::Relaxed) & !ENDED > own
     }
 
     /// Calls the closure and stores the outcome. Never unwinds.

@@ -6,10 +6,12 @@ use crate::retire::chain::Pin;
 use crate::retire::extras::Extras;
 use crate::retire::record::Record;
 use crate::retire::tree::Node;
+use crate::runtime::cancelled::CancelledFuture;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::scheduler::cancel::{begin_ignoring, cancel, cancel_branch, link, stop_ignoring};
 use crate::scheduler::complete::release;
+use crate::scheduler::hook::{Body, Watching, watch_scope, watch_task};
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
@@ -73,6 +75,8 @@ impl CancelHandle {
         // SAFETY: those of a node that has not ended.
         let branch = unsafe { (*extras).branch() };
         branch.add_handle_of(node);
+        // It may be watched by the handle.
+        branch.bear();
         CancelHandle {
             target: Target::Scope(NonNull::new(extras.cast_mut().cast()).expect("a reference")),
         }
@@ -88,6 +92,51 @@ impl CancelHandle {
             return;
         }
         self.pass_on(Cause::new(reason.into(), Some(Location::caller())));
+    }
+
+    /// A future for the moment when it is cancelled, or has ended without: for any executor, and for
+    /// [`select!`](crate::select).
+    ///
+    /// Ready with the reason if it is cancelled, by this handle or otherwise; with `None` if it has ended without. While it
+    /// [ignores](ignore_cancellation) that, it is not cancelled. That an ancestor was cancelled comes to a task that has never waited when it
+    /// asks or waits, or would start; to one that does none of that, never. Dropped, the future leaves nothing behind; it need not be
+    /// pinned by hand, and keeps as much of the task as a handle does.
+    ///
+    /// The reason of a cancel that comes from above, at the very moment at which the future is polled first, may be given as
+    /// [`Reason::HandleDropped`].
+    ///
+    /// Does not suspend. The first poll costs three allocations and a lock.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let task = rt.spawn(cygnet::park);
+    /// let (handle, watched) = (task.cancel_handle(), task.cancel_handle().cancelled_async());
+    /// handle.cancel("enough");
+    /// let cancelled = cygnet::wait(watched)?; // here on a plain thread
+    /// assert_eq!(cancelled.unwrap().reason().to_string(), "enough");
+    /// let _ = task.join();
+    ///
+    /// let task = rt.spawn(|| 1);
+    /// let watched = task.cancel_handle().cancelled_async();
+    /// assert_eq!(task.join().unwrap(), 1);
+    /// assert!(cygnet::wait(watched)?.is_none());
+    /// # Ok::<(), cygnet::Cancelled>(())
+    /// ```
+    pub fn cancelled_async(&self) -> CancelledFuture {
+        CancelledFuture::new(self.clone())
+    }
+
+    /// Has this told what becomes of it.
+    ///
+    /// # Safety
+    /// The handle is kept for longer than what is returned.
+    pub(super) unsafe fn watch(&self, body: Box<dyn Body>) -> Watching {
+        match self.target {
+            // SAFETY: we hold a reference.
+            Target::Task(record) => watch_task(unsafe { record.as_ref() }, body),
+            // SAFETY: we hold a handle; the branch was said to bear when it was made.
+            Target::Scope(branch) => unsafe { watch_scope(branch, body) },
+        }
     }
 
     /// The same with a cause that somebody else has had.

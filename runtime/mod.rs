@@ -1,9 +1,13 @@
 //! What a user touches.
 
+#[doc(hidden)]
+#[path = "select.rs"]
+pub mod __select;
 mod actor;
 mod blocking;
 mod builder;
 mod cancel;
+mod cancelled;
 pub mod coroutine;
 mod errors;
 mod foreign;
@@ -32,6 +36,7 @@ pub use actor::{ActorBody, ActorEnded, CallError, TaskActor};
 pub use blocking::{blocking, spawn_blocking};
 pub use builder::{Builder, PanicReport, Runtime};
 pub use cancel::{CancelHandle, cancel_handle, ignore_cancellation};
+pub use cancelled::CancelledFuture;
 pub use errors::{BuildError, Cancelled, JoinError, NoStack, SpawnError};
 pub use fork::{join, join_with};
 pub use future::wait;

@@ -79,11 +79,26 @@ fn is_cancelled_above(node: &Node) -> bool {
         at = unsafe { &*at.parent };
         match at.verdict() {
             Verdict::AskParent => {}
-            verdict => return verdict == Verdict::Cancelled,
+            Verdict::Cancelled => {
+                tell_watchers(node);
+                return true;
+            }
+            Verdict::NotCancelled => return false,
         }
     }
     link(at);
-    at.verdict() == Verdict::Cancelled
+    let cancelled = at.verdict() == Verdict::Cancelled;
+    if cancelled {
+        tell_watchers(node);
+    }
+    cancelled
+}
+
+/// Has those who watch a node from outside told that it is cancelled, which has been seen above it. For one who runs in it.
+pub(crate) fn tell_watchers(node: &Node) {
+    if node.extras().is_some_and(|extras| extras.branch().has_borne()) {
+        link(node);
+    }
 }
 
 /// Why `node`, which has not ended and is cancelled, is so.
@@ -122,11 +137,55 @@ fn cause_at(origin: &Node) -> Arc<Cause> {
 pub(crate) fn link(node: &Node) {
     // SAFETY: the caller's.
     unsafe {
-        branch::link(node, |root, node| {
-            // SAFETY: a node of kind Root is the start of its root, which the runtime keeps.
-            let root = &*ptr::from_ref(root).cast::<Root>();
-            root.branch_for(node)
-        });
+        branch::link(
+            node,
+            |root, node| {
+                // SAFETY: a node of kind Root is the start of its root, which the runtime keeps.
+                let root = &*ptr::from_ref(root).cast::<Root>();
+                root.branch_for(node)
+            },
+            marked_by_link,
+        );
+    }
+}
+
+/// Does for a node what a walk would have done, had it found it: of those above it none has ended.
+fn marked_by_link(node: &Node) {
+    let origin = origin_of(node);
+    // SAFETY: not before the node.
+    unsafe { write_cause_down(node, origin) };
+    let Some(extras) = node.extras_in_total_order() else { return };
+    if !extras.branch().bears() {
+        return;
+    }
+    let woken = Woken::default();
+    // SAFETY: marked just now.
+    unsafe {
+        branch::walk(
+            [extras.branch()],
+            origin,
+            |reached| woken.take(reached, origin),
+            || woken.queue(),
+        );
+    }
+    woken.finish();
+}
+
+/// So that those can be told who see the node after its end, and that of its ancestors.
+///
+/// # Safety
+/// The origin has not ended.
+unsafe fn write_cause_down(node: &Node, origin: *const Node) {
+    if node.kind != NodeKind::Task {
+        return; // who ends a scope does so
+    }
+    // SAFETY: a node of kind Task is the start of its record.
+    let task = unsafe { &*ptr::from_ref(node).cast::<Record>() };
+    if task.is_known()
+        && let Some(extras) = node.extras()
+    {
+        // SAFETY: passed on.
+        let _ = extras.cause.set(cause_at(unsafe { &*origin }));
     }
 }
 
@@ -358,7 +417,11 @@ impl Woken {
     /// Keeps what a walk has come to. `origin` has not ended, as what was reached has not.
     fn take(&self, reached: Reached<'_>, origin: *const Node) {
         match reached {
-            Reached::Node(node) => self.cut(node),
+            Reached::Node(node) => {
+                // SAFETY: said above.
+                unsafe { write_cause_down(node, origin) };
+                self.cut(node);
+            }
             Reached::Hook(place) => {
                 // SAFETY: said above.
                 let cause = cause_at(unsafe { &*origin });

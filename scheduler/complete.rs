@@ -11,7 +11,7 @@ use crate::retire::branch;
 use crate::retire::join::{Finished, Waiter};
 use crate::retire::outcome::{Payload, drop_payload, quietly};
 use crate::retire::queue::RetireQueue;
-use crate::retire::record::{JoinedAtHome, Phase, Record};
+use crate::retire::record::{JoinedAtHome, Phase, Record, RunEnd, WATCHED};
 use crate::retire::record_pool;
 use crate::retire::thread_waiter::ThreadWaiter;
 use crate::retire::tree::{Node, NodeKind, Release};
@@ -96,12 +96,19 @@ pub(crate) fn unlink(task: &Record) {
 #[cold]
 #[inline(never)]
 pub(crate) fn unlink_node(node: &Node) {
-    if let Some(extras) = node.extras()
+    let told = node.extras().filter(|extras| extras.branch().has_borne());
+    if let Some(extras) = told {
+        hook::unhook_all(node, extras);
+    }
+    branch::unlink(node);
+    // Somebody may have begun to watch it from outside. A walk that has seen that, and is on its way to the hook, has come past
+    // the lock before us; it may find the hook as long as what it has come from is there, and no longer.
+    if told.is_none()
+        && let Some(extras) = node.extras()
         && extras.branch().has_borne()
     {
         hook::unhook_all(node, extras);
     }
-    branch::unlink(node);
 }
 
 /// Uncounts a child of `parent` that ended at home.
@@ -244,17 +251,35 @@ pub(crate) unsafe fn dispose_by_handle(record: NonNull<Record>, in_scope: bool) 
 #[inline]
 pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u32) {
     // SAFETY: alive by the reference.
-    if unsafe { record.as_ref() }.release(n) {
+    let left = unsafe { record.as_ref() }.release_run(n);
+    if let RunEnd::Last = left {
         // SAFETY: no reference is left; the outcome was taken or dropped by the last handle.
         let operations = unsafe { Record::end(record) };
         // SAFETY: the memory of an ended record.
         unsafe {
             worker.records.put_classed(record.cast(), operations.class, || operations.layout);
         }
-    } else {
-        // SAFETY: the queue is this worker's own.
-        unsafe { worker.retired().as_ref().take_custody() };
+        return;
     }
+    // SAFETY: the queue is this worker's own.
+    unsafe { worker.retired().as_ref().take_custody() };
+    if let RunEnd::Watched = left {
+        // SAFETY: that reference is ours.
+        unsafe { tell_watchers(record) };
+    }
+}
+
+/// Tells those who watch a task, which has ended, and releases their reference.
+///
+/// # Safety
+/// It is the caller's.
+#[cold]
+#[inline(never)]
+unsafe fn tell_watchers(record: NonNull<Record>) {
+    // SAFETY: alive by that reference.
+    hook::unhook_watchers(unsafe { record.as_ref() });
+    // SAFETY: passed on; the outcome was taken or dropped, or is the handle's, which has a reference.
+    unsafe { release(record, WATCHED) };
 }
 
 /// Ends a record without extras all of whose references are the caller's, on a worker.

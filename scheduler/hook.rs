@@ -19,11 +19,25 @@
 //! References are held by the list, which hands its own to whoever takes the hook out, by walks, and by the guard. The guard has a
 //! handle to the branch besides, so it finds the lock also after the node's end. A guard that finds the hook running
 //! waits for its end, unless it is that hook that drops it. No lock is held while a hook runs.
+//!
+//! # Watching from outside
+//!
+//! A hook is hung by one who runs in the node, or holds it open. Who has no more than a handle [watches](Watching): the node may end
+//! at any moment, and with it those above it. Of a *scope* the handle finds the node under the lock of the list, or learns that it
+//! has ended; when the handle was made, the scope was told to look into its list at its end. A *task* is in no list of
+//! its parent's before it has waited, and most never are, so nobody looks into theirs. But a handle to a task is a
+//! reference to its record, and one that is not alone there releases its run reference by an update: there the watchers
+//! have left a mark ([`Record::watch`]), and are told. A cancel of the task itself finds the hooks in its list in any case; one from
+//! above comes to a task that is linked, or when it asks, begins to wait, or has its turn to start.
+//!
+//! Why a task was cancelled that may have ended can only be told by what is written down in its extras: those whom a walk comes
+//! to, and who are known to others than their handle, have it written there.
 
 use crate::retire::branch::{Branch, Hang, Place};
-use crate::retire::cause::Cause;
+use crate::retire::cause::{Cause, Reason};
 use crate::retire::extras::Extras;
 use crate::retire::outcome::{drop_payload, quietly};
+use crate::retire::record::Record;
 use crate::retire::tree::{Node, Verdict};
 use crate::scheduler::cancel::{cause_of, link};
 use crate::scheduler::no_suspend::no_suspend;
@@ -166,13 +180,11 @@ pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
 /// # Safety
 /// It is linked, and has not ended, or its branch [expects hooks](Branch::expect_hooks).
 pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
-    let state = Mutex::new(State::Armed(body, None));
-    let hook = Arc::new(Hook { place: Place::new(), state, over: Condvar::new() });
+    let (hook, place) = new(body);
     // As a pointer to the whole of the extras.
     let extras: *const Extras = node.extras().expect("a linked node has extras");
     // SAFETY: those of a node that has not ended.
     let branch = unsafe { (*extras).branch() };
-    let place = NonNull::new(Arc::into_raw(Arc::clone(&hook)).cast_mut().cast()).expect("an arc");
     // SAFETY: the list's reference is given to it; the rest is passed on.
     let cause = match unsafe { branch.hang(node, place, cause_of) } {
         Hang::Hung => {
@@ -183,11 +195,100 @@ pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
         // SAFETY: as above.
         Hang::Over => unsafe { (*extras).cause.get().cloned() }.unwrap_or_else(Cause::unknown),
     };
-    hook.fire(cause);
-    hook.run();
-    // SAFETY: it was not put into the list, whose reference this is.
-    drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
+    // SAFETY: it was not put into the list.
+    unsafe { run_at_once(&hook, place, Some(cause)) };
     Hung { hook, branch: None, kept: false }
+}
+
+/// Hangs a hook on a task that may run, wait to be started, or have ended, wherever that is. For one who has a
+/// reference to it, and keeps that for longer than what is returned.
+pub(crate) fn watch_task(task: &Record, body: Box<dyn Body>) -> Watching {
+    let extras: *const Extras = task.node.extras_or_new();
+    // SAFETY: as long as the record is there.
+    let branch = unsafe { &*extras }.branch();
+    let (hook, place) = new(body);
+    let hang = if task.watch() {
+        // SAFETY: the list's reference is given to it. Who ends the task has not released it yet, and comes to the list
+        // when he does.
+        unsafe { branch.hang(&task.node, place, |_| cause_seen(task)) }
+    } else {
+        Hang::Over
+    };
+    let cause = match hang {
+        Hang::Hung => return Watching::new(hook, extras),
+        Hang::Cancelled(cause) => Some(cause),
+        Hang::Over => (task.node.verdict() == Verdict::Cancelled).then(|| cause_seen(task)),
+    };
+    // SAFETY: it was not put into the list.
+    unsafe { run_at_once(&hook, place, cause) };
+    Watching { hook, branch: None }
+}
+
+/// Hangs a hook on a scope that may have ended.
+///
+/// # Safety
+/// The caller has a handle to the branch, which [bears](Branch::bear), and keeps it for longer than what is returned.
+pub(crate) unsafe fn watch_scope(branch: NonNull<Branch>, body: Box<dyn Body>) -> Watching {
+    // A branch is the start of its extras.
+    let extras: *const Extras = branch.as_ptr().cast_const().cast();
+    let (hook, place) = new(body);
+    // SAFETY: kept by the handle; the list's reference is given to it; the rest is passed on.
+    let cause = match unsafe { branch.as_ref().hang_by_handle(place, cause_of) } {
+        Hang::Hung => return Watching::new(hook, extras),
+        Hang::Cancelled(cause) => Some(cause),
+        // SAFETY: kept by the handle. Who has ended it has said there why it was cancelled.
+        Hang::Over => unsafe { (*extras).cause.get().cloned() },
+    };
+    // SAFETY: it was not put into the list.
+    unsafe { run_at_once(&hook, place, cause) };
+    Watching { hook, branch: None }
+}
+
+/// A hook, and its place with the reference of a list.
+fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<Place>) {
+    let state = Mutex::new(State::Armed(body, None));
+    let hook = Arc::new(Hook { place: Place::new(), state, over: Condvar::new() });
+    let place = NonNull::new(Arc::into_raw(Arc::clone(&hook)).cast_mut().cast()).expect("an arc");
+    (hook, place)
+}
+
+/// Runs a hook at once: its node is cancelled, or has ended.
+///
+/// # Safety
+/// The place is that of the hook, with the reference of a list that it is not in.
+unsafe fn run_at_once(hook: &Hook, place: NonNull<Place>, cause: Option<std::sync::Arc<Cause>>) {
+    if let Some(cause) = cause {
+        hook.fire(cause);
+    }
+    hook.run();
+    // SAFETY: the caller's.
+    drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
+}
+
+/// Why a task was cancelled, which may have ended, and whose ancestors may be gone: what has been written down for it.
+fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
+    let cause = task.extras().and_then(|extras| extras.cause.get());
+    match cause {
+        Some(cause) => std::sync::Arc::clone(cause),
+        // By its handle; or from above, at this very moment, and it is not written down yet.
+        None => Cause::new(Reason::HandleDropped, Some(task.spawned_at)),
+    }
+}
+
+/// Runs the hooks of those who watch a task, which has ended.
+pub(crate) fn unhook_watchers(task: &Record) {
+    let extras = task.extras().expect("who watches it has made them");
+    let tell = |place: NonNull<Place>| {
+        if task.node.verdict() == Verdict::Cancelled {
+            // SAFETY: kept by the list's reference, which is ours.
+            unsafe { place.cast::<Hook>().as_ref() }.fire(cause_seen(task));
+        }
+    };
+    for place in extras.branch().unhook_all(tell) {
+        // SAFETY: taken out just now, with the list's reference.
+        let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
+        hook.run();
+    }
 }
 
 /// Runs the hooks that still hang on a node whose last child has ended. For whoever ends it, before it is unlinked.
@@ -245,6 +346,39 @@ impl Drop for Hung {
         }
         self.hook.run();
         self.hook.wait();
+        // SAFETY: ours.
+        unsafe { Branch::release_handle(branch) };
+    }
+}
+
+/// The guard of a hook on something that may end at any time, with all that is above it. Dropped, it takes the hook out of the
+/// list, without a call of it; nor does it wait for one that is under way.
+pub(crate) struct Watching {
+    hook: Arc<Hook>,
+    /// A handle; none if it never hung.
+    branch: Option<NonNull<Branch>>,
+}
+
+// SAFETY: hooks and branches are shared by design.
+unsafe impl Send for Watching {}
+// SAFETY: as above; nothing is done by a shared reference.
+unsafe impl Sync for Watching {}
+
+impl Watching {
+    fn new(hook: Arc<Hook>, extras: *const Extras) -> Watching {
+        Watching { hook, branch: NonNull::new(extras.cast_mut().cast()) }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let Some(branch) = self.branch else { return };
+        let place = NonNull::new(Arc::as_ptr(&self.hook).cast_mut().cast()).expect("an arc");
+        // SAFETY: kept by the handle; it was hung there.
+        if unsafe { branch.as_ref().unhook(place, |_| ()) }.is_some() {
+            // SAFETY: the list's reference.
+            drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
+        }
         // SAFETY: ours.
         unsafe { Branch::release_handle(branch) };
     }

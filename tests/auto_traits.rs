@@ -4,11 +4,11 @@
 use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
 use cygnet::{
     ActorBody, ActorEnded, BlockingMetrics, BuildError, Builder, CallError, CancelHandle,
-    Cancelled, Handle, HookGuard, Interval, IntervalTick, JoinError, Late, LocalTask, Metrics,
-    MissedTicks, NoStack, PanicReport, Promise, Reason, Runtime, RuntimeEnded, Scope, ScopeLease,
-    ScopedTask, Sleep, SpawnError, Task, TaskActor, TaskBuilder, TaskError, TaskGroup, TaskId,
-    TaskLocal, Timeout, TimeoutError, Unparker, UnresponsiveTask, Wait, WorkerMetrics, YieldTo,
-    par, sync,
+    Cancelled, CancelledFuture, Handle, HookGuard, Interval, IntervalTick, JoinError, Late,
+    LocalTask, Metrics, MissedTicks, NoStack, PanicReport, Promise, Reason, Runtime, RuntimeEnded,
+    Scope, ScopeLease, ScopedTask, Sleep, SpawnError, Task, TaskActor, TaskBuilder, TaskError,
+    TaskGroup, TaskId, TaskLocal, Timeout, TimeoutError, Unparker, UnresponsiveTask, Wait,
+    WorkerMetrics, YieldTo, par, sync,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -152,6 +152,7 @@ table! {
     "IntervalTick<'a>", IntervalTick<'static>: yes yes no no no;
     "MissedTicks", MissedTicks: yes yes yes yes yes;
     "CancelHandle", CancelHandle: yes yes yes yes yes;
+    "CancelledFuture", CancelledFuture: yes yes yes yes yes;
     "HookGuard", HookGuard: yes yes yes yes yes;
     "Promise<T>", Promise<T>: Send Send yes yes yes;
     "ScopeLease", ScopeLease: yes yes yes yes yes;

@@ -11,8 +11,8 @@ use cygnet::sync::{
 };
 use cygnet::{
     Cancelled, JoinError, Metrics, Runtime, TaskActor, TaskGroup, all_fail_fast, any,
-    cancel_handle, ignore_cancellation, interval, lease, on_cancel, park, promise, scope, shield,
-    sleep, sleep_async, spawn, timeout, timeout_async, wait, yield_now,
+    cancel_handle, ignore_cancellation, interval, lease, on_cancel, park, promise, scope, select,
+    shield, sleep, sleep_async, spawn, timeout, timeout_async, wait, yield_now,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
@@ -80,7 +80,7 @@ fn held(mutex: &Mutex<()>) -> AsyncMutexGuard<'_, ()> {
 }
 
 /// All kinds of waits, each of which can be cut short.
-const WAITS: [(&str, fn()); 21] = [
+const WAITS: [(&str, fn()); 23] = [
     ("park", lose),
     ("sleep", || assert!(sleep(LONG).is_err())),
     ("join of a task", || drop(spawn(lose).join())),
@@ -190,6 +190,34 @@ const WAITS: [(&str, fn()); 21] = [
         ticks.reset();
         assert!(ticks.tick().is_err() && wait(ticks.tick_async()).is_err());
     }),
+    ("a select", || {
+        let (to, from) = bounded(0);
+        let (event, semaphore) = (Event::new(), Semaphore::new(0));
+        let waits = || {
+            select! {
+                _ = from.recv_async() => (),
+                _ = event.wait_async() => (),
+                _ = semaphore.acquire_async(1) => (),
+                _ = async { std::future::pending::<()>().await } => (),
+            }
+        };
+        assert!(waits().is_err());
+        let sends = select! {
+            _ = to.send_async(String::from("waits")) => (),
+            _ = event.wait_async() => (),
+        };
+        assert!(sends.is_err());
+    }),
+    ("a future of a cancel", || {
+        let other = spawn(lose);
+        let [first, second] = [(); 2].map(|()| other.cancel_handle().cancelled_async());
+        assert!(wait(first).is_err());
+        let mut second = std::pin::pin!(second);
+        let mut context = Context::from_waker(Waker::noop());
+        // The other one is cancelled too, as a child, or when its handle is dropped.
+        let _ = second.as_mut().poll(&mut context);
+        drop(other);
+    }),
     ("a hook and a lease", || {
         let (lease, handle) = (lease(), cancel_handle());
         let hook = on_cancel(|_: Cancelled| ());
@@ -233,6 +261,20 @@ fn a_future_that_is_dropped() {
     let mut context = Context::from_waker(Waker::noop());
     assert!(std::pin::Pin::new(&mut task).poll(&mut context).is_pending());
     drop(task);
+}
+
+/// Of futures that wait all but one lose.
+fn branches_that_lose() {
+    let (to, from) = bounded(0);
+    let event = Event::new();
+    let winner = spawn(|| yield_now().is_ok());
+    let won = select! {
+        _ = to.send_async(String::from("loses")) => false,
+        _ = event.wait_async() => false,
+        joined = winner => joined.unwrap(),
+    };
+    assert_eq!(won, Ok(true));
+    assert!(from.try_recv().is_err());
 }
 
 /// Nothing runs, and nothing is set.
@@ -317,6 +359,7 @@ fn a_wait_that_has_lost_leaves_nothing_behind() {
         leaves_nothing("any", any_with_losers);
         leaves_nothing("all_fail_fast", all_with_a_failure);
         leaves_nothing("a future", a_future_that_is_dropped);
+        leaves_nothing("the branches of a select", branches_that_lose);
     });
 }
 

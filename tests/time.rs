@@ -46,8 +46,7 @@ fn a_sleep_is_not_shorter_than_it_should_be() {
 
 #[test]
 fn sleepers_wake_in_the_order_of_their_times_while_their_worker_does_something_else() {
-    let all_sleep =
-        |rt: &Runtime| rt.metrics().workers.iter().map(|w| w.timers).sum::<u64>() == 5;
+    let all_sleep = |rt: &Runtime| rt.metrics().workers.iter().map(|w| w.timers).sum::<u64>() == 5;
     with_each(|rt| {
         with_enough_time(|gap| {
             rt.block_on(|| {

@@ -1,7 +1,8 @@
 //! The hooks in the list of a node: see the module above.
 
-use super::{Branch, Place};
+use super::{Branch, List, Place};
 use crate::retire::tree::Node;
+use crate::shim::MutexGuard;
 use crate::shim::atomic::Ordering;
 use std::ptr::{self, NonNull};
 
@@ -42,14 +43,41 @@ impl Branch {
         hook: NonNull<Place>,
         told: impl FnOnce(&Node) -> C,
     ) -> Hang<C> {
-        let mut list = self.lock();
+        // SAFETY: passed on.
+        unsafe { self.hang_in(self.lock(), node, hook, told) }
+    }
+
+    /// The same on whatever node the branch belongs to, for one who has a handle.
+    ///
+    /// # Safety
+    /// The hook is in no list, and is kept until it has been taken out. The branch [bears](Branch::bear).
+    pub(crate) unsafe fn hang_by_handle<C>(
+        &self,
+        hook: NonNull<Place>,
+        told: impl FnOnce(&Node) -> C,
+    ) -> Hang<C> {
+        let list = self.lock();
+        // SAFETY: cleared under this lock before the node ends.
+        match unsafe { list.node.as_ref() } {
+            // SAFETY: passed on; who ends the node has seen that the branch bears, and takes the lock before.
+            Some(node) => unsafe { self.hang_in(list, node, hook, told) },
+            None => Hang::Over,
+        }
+    }
+
+    /// # Safety
+    /// As for `hang`.
+    unsafe fn hang_in<C>(
+        &self,
+        mut list: MutexGuard<'_, List>,
+        node: &Node,
+        hook: NonNull<Place>,
+        told: impl FnOnce(&Node) -> C,
+    ) -> Hang<C> {
         if list.over {
             return Hang::Over;
         }
-        if !self.bears.load(Ordering::Relaxed) {
-            // An update, in the total order.
-            self.bears.swap(true, Ordering::SeqCst);
-        }
+        self.bear();
         if node.word().is_cancelled_in_total_order() {
             return Hang::Cancelled(told(node));
         }
@@ -61,6 +89,15 @@ impl Branch {
         list.node = node;
         list.handles += 1;
         Hang::Hung
+    }
+
+    /// Says that something may hang in the list. For one who is about to hang it there, or who runs in the node: whoever
+    /// ends that will see it.
+    pub(crate) fn bear(&self) {
+        if !self.bears.load(Ordering::Relaxed) {
+            // An update, in the total order.
+            self.bears.swap(true, Ordering::SeqCst);
+        }
     }
 
     /// Whoever ends the node is to call `unhook_all`, whatever hangs there. Before anybody else knows the node.
@@ -110,7 +147,7 @@ impl Branch {
         Unhooked(taken)
     }
 
-    /// Whether something may hang in the list. For whoever ends the node.
+    /// Whether something may hang in the list. For whoever ends the node, or runs in it.
     #[inline]
     pub(crate) fn has_borne(&self) -> bool {
         self.bears.load(Ordering::Relaxed)

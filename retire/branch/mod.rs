@@ -17,7 +17,7 @@
 //!
 //! * **Link** ([`link`]), under the lock of the parent: enter the child; then, if the parent is cancelled in
 //!   effect, mark the child; then say that it is linked. What it marks has nobody linked below it and does not
-//!   wait.
+//!   wait; hooks may hang there that came from outside, and are told.
 //! * **Cancel**: mark the node (one atomic operation: one caller is the first, or knows that the node
 //!   ignores cancellation at present, and then that task does the rest when it stops). The first [walks](walk):
 //!   takes the lock, marks each child in the list, tells of it, and goes on to those children that have some.
@@ -278,12 +278,17 @@ impl List {
 /// Links a node, and its ancestors before it. Takes time in proportion to those that are not linked yet.
 ///
 /// `of_root` says which list of a root a node is entered in; always the same, as its lock is what two meet at
-/// who would link the node.
+/// who would link the node. `marked` is called, without a lock, with those that were found to be cancelled by what is above
+/// them.
 ///
 /// # Safety
 /// The node has not ended, and does not before this returns: the caller runs in it, or in one below it.
 #[cold]
-pub(crate) unsafe fn link<'a>(node: &'a Node, of_root: impl Fn(&'a Node, &Node) -> &'a Branch) {
+pub(crate) unsafe fn link<'a>(
+    node: &'a Node,
+    of_root: impl Fn(&'a Node, &Node) -> &'a Branch,
+    mut marked: impl FnMut(&Node),
+) {
     // Those that are not linked, but for the lowest: mostly none.
     let mut path: Vec<&Node> = Vec::new();
     // SAFETY: one that is not linked is no root, so it has a parent, which does not end before its child.
@@ -302,16 +307,19 @@ pub(crate) unsafe fn link<'a>(node: &'a Node, of_root: impl Fn(&'a Node, &Node) 
             NodeKind::Root => of_root(parent, node),
             _ => parent.extras_or_new().branch(),
         };
-        link_to(node, parent, theirs);
+        if link_to(node, parent, theirs) {
+            marked(node);
+        }
     }
 }
 
-fn link_to(node: &Node, parent: &Node, theirs: &Branch) {
+/// True if the node was found to be cancelled by that.
+fn link_to(node: &Node, parent: &Node, theirs: &Branch) -> bool {
     let mine = node.extras_or_new().branch();
     let whole = node.extras_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
     let mut list = theirs.lock();
     if node.is_linked() {
-        return; // another was faster
+        return false; // another was faster
     }
     if !theirs.bears.load(Ordering::Relaxed) {
         // An update, in the total order.
@@ -327,11 +335,13 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch) {
     let first = list.first;
     // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole.
     unsafe { list.insert(whole.cast_const().cast(), first) };
+    let mut marked = false;
     if parent.word().is_cancelled_in_total_order() {
         mine.set_origin(origin_of(parent));
-        node.word().cancel();
+        marked = node.word().cancel() == Cancel::First;
     }
     node.set_linked(true);
+    marked
 }
 
 /// The node whose cancel has reached `node`, which is cancelled: itself, or an ancestor.

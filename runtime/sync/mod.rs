@@ -68,6 +68,13 @@ pub use rwlock::{
 pub use semaphore::{Permit, Semaphore, SemaphoreAcquire};
 pub use watch::{WatchChanged, WatchReceiver, WatchSender, watch};
 
+/// With the feature `futures`: the ends of a channel as a `Stream` and a `Sink`, the traits of the futures crates. See
+/// [`Receiver::into_stream`] and [`Sender::into_sink`].
+#[cfg(feature = "futures")]
+pub mod streams {
+    pub use super::channel::streams::{RecvStream, SendSink, SinkError};
+}
+
 use crate::shim::time::{Duration, Instant, now};
 
 /// When so much time is over; none if that never comes.

@@ -2,10 +2,10 @@
 
 use crate::retire::cause::Cause;
 use crate::retire::models::{end, record_below};
-use crate::retire::record::Record;
-use crate::scheduler::cancel::cancel_all;
+use crate::retire::record::{Phase, Record, RunEnd, WATCHED};
+use crate::scheduler::cancel::{cancel, cancel_all};
 use crate::scheduler::complete::unlink_node;
-use crate::scheduler::hook::{Body, Hung, hang};
+use crate::scheduler::hook::{Body, Hung, Watching, hang, unhook_watchers, watch_task};
 use crate::scheduler::root::Root;
 use crate::shim::atomic::live_atomics;
 use crate::shim::check::{Baton, Stage, explore};
@@ -170,4 +170,69 @@ fn loom_what_the_end_of_a_cancelled_task_has_taken_out_is_told_of_the_cancel() {
         }
         assert_eq!(live_atomics(), before, "something is left over");
     });
+}
+
+/// Somebody with no more than a reference watches a task, while it ends, and is perhaps cancelled: told once, whether it comes
+/// before the end or after it.
+fn a_watcher_is_told(cancelled: bool, dropped: bool) {
+    let before = live_atomics();
+    let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
+    let task: NonNull<Record> = record_below(|| (), &raw const root.node);
+    // SAFETY: we have references.
+    let record = unsafe { task.as_ref() };
+    record.add_reference();
+    record.begin();
+    let release = |n: u32| {
+        // SAFETY: these references are the caller's.
+        if unsafe { task.as_ref() }.release(n) {
+            // SAFETY: no reference is left.
+            unsafe { end(task) };
+        }
+    };
+    let theirs = Sent(task);
+    let watcher = spawn(move || {
+        let theirs: Sent<NonNull<Record>> = theirs;
+        // SAFETY: the reference is given up by whoever drops the guard.
+        let watching = watch_task(unsafe { theirs.0.as_ref() }, Box::new(Hook(calls)));
+        Sent((!dropped).then_some(watching))
+    });
+    if cancelled {
+        cancel(record, Some(Cause::shut_down()));
+    }
+    record.set_phase(Phase::Finished);
+    match record.release_run(1) {
+        RunEnd::Last => unreachable!("there is a handle"),
+        RunEnd::Kept => {}
+        RunEnd::Watched => {
+            unhook_watchers(record);
+            release(WATCHED);
+        }
+    }
+    let watching: Sent<Option<Watching>> = watcher.join().unwrap();
+    let told = calls.call.read();
+    assert!(told == 1 || dropped && told == 0, "told {told} times");
+    drop(watching.0);
+    release(1);
+    release(1);
+    // SAFETY: the threads have ended.
+    unsafe {
+        calls.end();
+        root.end();
+    }
+    assert_eq!(live_atomics(), before, "something is left over");
+}
+
+#[test]
+fn loom_who_watches_a_task_that_ends_is_told_once() {
+    explore(3, || a_watcher_is_told(false, false));
+}
+
+#[test]
+fn loom_who_watches_a_task_that_is_cancelled_is_told_once() {
+    explore(3, || a_watcher_is_told(true, false));
+}
+
+#[test]
+fn loom_who_stops_watching_leaves_nothing() {
+    explore(3, || a_watcher_is_told(true, true));
 }

@@ -35,6 +35,22 @@ impl<W: Waitable> Entering<W> {
         Entering { source, node: WaitNode::new(token, place), progress: Progress::New }
     }
 
+    /// What is waited for.
+    #[cfg(feature = "futures")]
+    pub(crate) fn source(&self) -> &W {
+        &self.source
+    }
+
+    /// Makes one that has given its answer new, to ask once more.
+    #[cfg(feature = "futures")]
+    pub(crate) fn renew(self: Pin<&mut Self>) {
+        // SAFETY: nothing is moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        debug_assert!(this.progress == Progress::Over, "it still waits");
+        // The node is in no list, and known to nobody: it was granted, or has never been entered.
+        this.progress = Progress::New;
+    }
+
     /// Ready with the answer.
     ///
     /// # Panics

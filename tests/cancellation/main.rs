@@ -11,6 +11,7 @@ mod random;
 mod tree;
 mod unresponsive;
 mod unwinding;
+mod watching;
 
 use common::eventually;
 use cygnet::{Cancelled, Runtime, park};

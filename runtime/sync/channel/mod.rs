@@ -7,6 +7,8 @@ mod models;
 mod queue;
 mod ring;
 mod shared;
+#[cfg(feature = "futures")]
+pub(super) mod streams;
 
 pub use errors::{SendError, TryRecvError, TrySendError};
 pub use futures::{RecvFuture, SendFuture};

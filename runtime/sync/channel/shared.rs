@@ -69,7 +69,7 @@ impl<T> Shared<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,6 +107,14 @@ impl<T> Shared<T> {
             self.promise(ring);
         }
         tried
+    }
+
+    /// Takes the permit of a sender back.
+    pub(super) fn give_back_place(&self) {
+        self.with(|queue, ends, wakes| match &self.ring {
+            Some(ring) => ring.unreserve(ends, wakes),
+            None => queue.unreserve(ends, wakes),
+        });
     }
 
     /// Takes a value out, if there is one that is not promised, and nobody waits for one.
@@ -224,10 +232,7 @@ impl<T> Waitable for Sending<'_, T> {
 
     fn give_back(&self, node: &WaitNode) {
         if node.answer() == PERMIT {
-            self.0.with(|queue, ends, wakes| match &self.0.ring {
-                Some(ring) => ring.unreserve(ends, wakes),
-                None => queue.unreserve(ends, wakes),
-            });
+            self.0.give_back_place();
         }
     }
 }

@@ -1,0 +1,117 @@
+//! The cancellation of a task, or a scope, as a future.
+
+use crate::retire::cause::Cause;
+use crate::runtime::cancel::CancelHandle;
+use crate::runtime::errors::Cancelled;
+use crate::scheduler::complete::wake_future;
+use crate::scheduler::hook::{Body, Watching};
+use crate::shim::{Mutex, MutexGuard};
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// The future of [`CancelHandle::cancelled_async`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct CancelledFuture {
+    /// Since the first poll. Goes before the handle.
+    watching: Option<(Arc<Told>, Watching)>,
+    /// None when it is over.
+    handle: Option<CancelHandle>,
+}
+
+impl UnwindSafe for CancelledFuture {}
+impl RefUnwindSafe for CancelledFuture {}
+
+/// What the hook and the future share. Wakers are foreign code: cloned, called and dropped without the lock.
+struct Told(Mutex<State>);
+
+enum State {
+    Waits(Option<Waker>),
+    /// It is cancelled, or has ended without.
+    Over(Option<Arc<Cause>>),
+}
+
+impl Told {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever waits is to be woken when this returns.
+    fn tell(&self, cause: Option<Arc<Cause>>) {
+        let mut state = self.lock();
+        let before = std::mem::replace(&mut *state, State::Over(cause));
+        drop(state);
+        if let State::Waits(Some(waker)) = before {
+            wake_future(waker);
+        }
+    }
+}
+
+/// The hook.
+struct Tell(Arc<Told>);
+
+impl Body for Tell {
+    fn on_cancel(self: Box<Self>, cause: Arc<Cause>) {
+        self.0.tell(Some(cause));
+    }
+
+    fn on_cleanup(self: Box<Self>) {
+        self.0.tell(None);
+    }
+}
+
+impl CancelledFuture {
+    pub(super) fn new(handle: CancelHandle) -> CancelledFuture {
+        CancelledFuture { watching: None, handle: Some(handle) }
+    }
+}
+
+impl Future for CancelledFuture {
+    type Output = Option<Cancelled>;
+
+    /// # Panics
+    /// If polled after it was ready.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Cancelled>> {
+        let this = &mut *self;
+        let handle = this.handle.as_ref().expect("cygnet: a future was polled after its end");
+        let waker = cx.waker().clone();
+        let (told, _) = this.watching.get_or_insert_with(|| {
+            let told = Arc::new(Told(Mutex::new(State::Waits(None))));
+            let tell = Box::new(Tell(Arc::clone(&told)));
+            // SAFETY: the handle goes after it, in every way that the future may go.
+            (told, unsafe { handle.watch(tell) })
+        });
+        let mut state = told.lock();
+        let (before, over) = match &mut *state {
+            State::Waits(before) => (before.replace(waker), None),
+            State::Over(cause) => (Some(waker), Some(cause.clone())),
+        };
+        drop(state);
+        drop(before);
+        let Some(cause) = over else { return Poll::Pending };
+        this.watching = None;
+        this.handle = None;
+        Poll::Ready(cause.map(Cancelled::new))
+    }
+}
+
+impl Drop for CancelledFuture {
+    fn drop(&mut self) {
+        // It is to be woken no more; also not by a hook that is on its way.
+        let Some((told, watching)) = self.watching.take() else { return };
+        drop(watching);
+        let waker = match &mut *told.lock() {
+            State::Waits(waker) => waker.take(),
+            State::Over(_) => None,
+        };
+        drop(waker);
+    }
+}
+
+impl fmt::Debug for CancelledFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelledFuture").field("over", &self.handle.is_none()).finish()
+    }
+}

@@ -1,0 +1,307 @@
+//! The ends of a channel as a `Stream` and a `Sink`.
+//!
+//! Each owns its end and asks for one permit after the other with the node that it is made with, so an item costs no
+//! allocation, and nothing borrows from a neighbour. What lies in the channel, or has a place there, is governed by permits as
+//! everywhere (`shared`): a stream holds no value between two polls, and a sink one at most, where a channel without
+//! room has lost the receiver that it was for.
+
+use super::shared::{CLOSED, Receiving, Sending, State, Tried};
+use super::{Receiver, Sender};
+use crate::scheduler::waiters::{Entering, WaitList, WaitNode, Waitable, Wakes};
+use crate::shim::MutexGuard;
+use futures_core::Stream;
+use futures_sink::Sink;
+use std::error::Error;
+use std::fmt;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+impl<T> Waitable for Receiver<T> {
+    type State = State<T>;
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.shared.lock()
+    }
+
+    fn waiters(state: &mut State<T>) -> &mut WaitList {
+        Receiving::waiters(state)
+    }
+
+    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
+        Receiving(&self.shared).try_enter(state, node, wakes)
+    }
+
+    fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
+        Receiving(&self.shared).left(state, wakes);
+    }
+
+    fn give_back(&self, node: &WaitNode) {
+        Receiving(&self.shared).give_back(node);
+    }
+}
+
+impl<T> Waitable for Sender<T> {
+    type State = State<T>;
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.shared.lock()
+    }
+
+    fn waiters(state: &mut State<T>) -> &mut WaitList {
+        Sending::waiters(state)
+    }
+
+    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
+        Sending(&self.shared).try_enter(state, node, wakes)
+    }
+
+    fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
+        Sending(&self.shared).left(state, wakes);
+    }
+
+    fn give_back(&self, node: &WaitNode) {
+        Sending(&self.shared).give_back(node);
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The receiver as a `Stream`, for any executor. It ends when the channel is closed and everything has been received;
+    /// dropped at any time it has received nothing that it has not given out. Clone the receiver to keep one.
+    ///
+    /// With the feature `futures`. Does not suspend, and does not allocate.
+    ///
+    /// ```
+    /// use futures_core::Stream;
+    /// use std::future::poll_fn;
+    /// use std::pin::pin;
+    ///
+    /// let (sender, receiver) = cygnet::sync::unbounded();
+    /// (0..3).for_each(|i| sender.send(i).unwrap());
+    /// drop(sender);
+    /// let mut stream = pin!(receiver.into_stream());
+    /// let mut received = Vec::new();
+    /// while let Some(i) = cygnet::wait(poll_fn(|cx| stream.as_mut().poll_next(cx)))? {
+    ///     received.push(i);
+    /// }
+    /// assert_eq!(received, [0, 1, 2]);
+    /// # Ok::<(), cygnet::Cancelled>(())
+    /// ```
+    #[track_caller]
+    pub fn into_stream(self) -> RecvStream<T> {
+        RecvStream { entering: Entering::new(self, 0, Location::caller()) }
+    }
+}
+
+impl<T> Sender<T> {
+    /// The sender as a `Sink`, for any executor. Closing it (`poll_close`) drops this sender; the channel is closed with
+    /// the last one. Clone the sender to keep one.
+    ///
+    /// `start_send` puts the value into the channel: it need not be flushed to be received, unless the channel is one
+    /// without room and the receiver that it was for has left; then the sink keeps it until another one comes, or it is
+    /// dropped with it. A sink that was found ready holds a place for its next value, until it is dropped.
+    ///
+    /// With the feature `futures`. Does not suspend, and does not allocate.
+    ///
+    /// ```
+    /// use futures_sink::Sink;
+    /// use std::future::poll_fn;
+    /// use std::pin::pin;
+    ///
+    /// let (sender, receiver) = cygnet::sync::bounded(1);
+    /// let mut sink = pin!(sender.into_sink());
+    /// cygnet::wait(poll_fn(|cx| sink.as_mut().poll_ready(cx)))?.unwrap();
+    /// sink.as_mut().start_send("sent").unwrap();
+    /// cygnet::wait(poll_fn(|cx| sink.as_mut().poll_close(cx)))?.unwrap();
+    /// assert_eq!(receiver.iter().collect::<Vec<_>>(), ["sent"]);
+    /// # Ok::<(), cygnet::Cancelled>(())
+    /// ```
+    #[track_caller]
+    pub fn into_sink(self) -> SendSink<T> {
+        let place = Location::caller();
+        SendSink { value: None, permit: false, entering: Some(Entering::new(self, 0, place)) }
+    }
+}
+
+/// The stream of [`Receiver::into_stream`].
+#[must_use = "streams do nothing unless they are polled"]
+pub struct RecvStream<T> {
+    entering: Entering<Receiver<T>>,
+}
+
+impl<T> Stream for RecvStream<T> {
+    type Item = T;
+
+    /// May be polled after its end, and stays there.
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        // SAFETY: pinned with the whole.
+        let mut entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
+        let answer = ready!(entering.as_mut().poll(cx));
+        entering.as_mut().renew();
+        Poll::Ready((answer != CLOSED).then(|| entering.source().shared.take_by_permit()))
+    }
+}
+
+impl<T> fmt::Debug for RecvStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvStream").field("receiver", self.entering.source()).finish()
+    }
+}
+
+/// The sink of [`Sender::into_sink`].
+#[must_use = "sinks do nothing unless they are polled"]
+pub struct SendSink<T> {
+    /// Accepted, and in no channel yet.
+    value: Option<T>,
+    /// There is a place for a value.
+    permit: bool,
+    /// None once it is closed.
+    entering: Option<Entering<Sender<T>>>,
+}
+
+type Asking<'a, T> = Pin<&'a mut Option<Entering<Sender<T>>>>;
+
+impl<T> SendSink<T> {
+    /// Its fields, of which the last is pinned.
+    fn parts(self: Pin<&mut Self>) -> (&mut Option<T>, &mut bool, Asking<'_, T>) {
+        // SAFETY: none is moved but those that are not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: pinned with the whole.
+        let entering = unsafe { Pin::new_unchecked(&mut this.entering) };
+        (&mut this.value, &mut this.permit, entering)
+    }
+
+    /// Waits for a place; false if the channel is closed.
+    fn poll_place(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        let (_, permit, mut entering) = self.parts();
+        let Some(mut entering) = entering.as_mut().as_pin_mut() else { return Poll::Ready(false) };
+        if !*permit {
+            let answer = ready!(entering.as_mut().poll(cx));
+            entering.renew();
+            *permit = answer != CLOSED;
+        }
+        Poll::Ready(*permit)
+    }
+
+    /// Puts the value that it has into the place that it has; false if the channel is closed.
+    fn put(self: Pin<&mut Self>) -> bool {
+        let (value, permit, entering) = self.parts();
+        let Some(entering) = entering.as_ref().get_ref() else { return false };
+        *permit = false;
+        !matches!(entering.source().shared.put_by_permit(value), Tried::Closed)
+    }
+
+    fn refused(self: Pin<&mut Self>) -> SinkError<T> {
+        SinkError { value: self.parts().0.take() }
+    }
+}
+
+impl<T> Sink<T> for SendSink<T> {
+    type Error = SinkError<T>;
+
+    /// # Errors
+    /// If the channel, or the sink, is closed.
+    fn poll_ready(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), SinkError<T>>> {
+        ready!(self.as_mut().poll_flush(cx))?;
+        match ready!(self.as_mut().poll_place(cx)) {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Ready(Err(self.refused())),
+        }
+    }
+
+    /// # Errors
+    /// With the value, if the channel is closed.
+    ///
+    /// # Panics
+    /// If the sink has not been found ready since the last one.
+    fn start_send(mut self: Pin<&mut Self>, item: T) -> Result<(), SinkError<T>> {
+        assert!(self.permit, "cygnet: a sink was given a value when it was not ready");
+        *self.as_mut().parts().0 = Some(item);
+        if self.as_mut().put() { Ok(()) } else { Err(self.refused()) }
+    }
+
+    /// # Errors
+    /// With a value that is still there, if the channel is closed.
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), SinkError<T>>> {
+        while self.value.is_some() {
+            if !ready!(self.as_mut().poll_place(cx)) || !self.as_mut().put() {
+                return Poll::Ready(Err(self.refused()));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// # Errors
+    /// As of `poll_flush`; it is closed all the same.
+    fn poll_close(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), SinkError<T>>> {
+        let flushed = ready!(self.as_mut().poll_flush(cx));
+        self.as_mut().give_back();
+        self.parts().2.set(None);
+        Poll::Ready(flushed)
+    }
+}
+
+impl<T> SendSink<T> {
+    /// Gives a place back for which there is no value.
+    fn give_back(self: Pin<&mut Self>) {
+        let (_, permit, entering) = self.parts();
+        if std::mem::take(permit)
+            && let Some(entering) = entering.as_ref().get_ref()
+        {
+            entering.source().shared.give_back_place();
+        }
+    }
+}
+
+impl<T> Drop for SendSink<T> {
+    fn drop(&mut self) {
+        // SAFETY: it is not moved any more.
+        unsafe { Pin::new_unchecked(self) }.give_back();
+    }
+}
+
+impl<T> fmt::Debug for SendSink<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sender = self.entering.as_ref().map(Entering::source);
+        f.debug_struct("SendSink")
+            .field("sender", &sender)
+            .field("holds_value", &self.value.is_some())
+            .finish()
+    }
+}
+
+/// The channel, or the sink, is closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SinkError<T> {
+    value: Option<T>,
+}
+
+impl<T> SinkError<T> {
+    /// The value that was not sent, if there was one.
+    pub fn into_inner(self) -> Option<T> {
+        self.value
+    }
+}
+
+impl<T> fmt::Debug for SinkError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkError").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for SinkError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nothing can be sent: the channel is closed")
+    }
+}
+
+impl<T> Error for SinkError<T> {}

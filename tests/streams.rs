@@ -1,0 +1,290 @@
+//! With the feature `futures`: the ends of a channel as a stream and a sink.
+
+mod common;
+
+use common::{Drops, eventually, panic_of, runtime, scaled_in_debug, with_each, within};
+use cygnet::sync::streams::{RecvStream, SendSink, SinkError};
+use cygnet::sync::{Sender, bounded, unbounded};
+use cygnet::{select, wait};
+use futures_core::Stream;
+use futures_sink::Sink;
+use static_assertions::{assert_impl_all, assert_not_impl_any};
+use std::cell::Cell;
+use std::error::Error;
+use std::fmt::Debug;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+// What docs/auto-traits.md says of them.
+assert_impl_all!(RecvStream<Cell<u8>>: Send, Sync, Debug, Stream<Item = Cell<u8>>);
+assert_not_impl_any!(RecvStream<u8>: Unpin, std::panic::UnwindSafe);
+assert_not_impl_any!(RecvStream<Rc<u8>>: Send, Sync);
+assert_impl_all!(SendSink<u8>: Send, Sync, Debug, Sink<u8>);
+assert_not_impl_any!(SendSink<u8>: Unpin, std::panic::UnwindSafe);
+assert_impl_all!(SendSink<Cell<u8>>: Send);
+assert_not_impl_any!(SendSink<Cell<u8>>: Sync);
+assert_not_impl_any!(SendSink<Rc<u8>>: Send, Sync);
+assert_impl_all!(SinkError<Rc<u8>>: Error, Clone, Eq, Unpin);
+assert_not_impl_any!(SinkError<Rc<u8>>: Send, Sync);
+
+fn waiting(end: &impl Debug) -> usize {
+    format!("{end:?}").matches(".rs:").count()
+}
+
+async fn next<T>(stream: &mut Pin<&mut RecvStream<T>>) -> Option<T> {
+    poll_fn(|cx| stream.as_mut().poll_next(cx)).await
+}
+
+/// As `SinkExt::send` of the futures crate.
+async fn send<T>(sink: &mut Pin<&mut SendSink<T>>, item: T) -> Result<(), SinkError<T>> {
+    poll_fn(|cx| sink.as_mut().poll_ready(cx)).await?;
+    sink.as_mut().start_send(item)?;
+    poll_fn(|cx| sink.as_mut().poll_flush(cx)).await
+}
+
+async fn close<T>(sink: &mut Pin<&mut SendSink<T>>) -> Result<(), SinkError<T>> {
+    poll_fn(|cx| sink.as_mut().poll_close(cx)).await
+}
+
+fn ready<T>(poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+    match poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn all_values_come_in_order_until_all_senders_are_gone() {
+    with_each(|rt| {
+        for capacity in [0, 1, usize::MAX] {
+            let (sender, receiver) = bounded(capacity);
+            let sends = rt.spawn(move || {
+                wait(async {
+                    let mut sink = pin!(sender.into_sink());
+                    for i in 0..100 {
+                        send(&mut sink, i).await.unwrap();
+                    }
+                })
+            });
+            let received = rt.block_on(|| {
+                wait(async {
+                    let (mut stream, mut all) = (pin!(receiver.into_stream()), Vec::new());
+                    while let Some(i) = next(&mut stream).await {
+                        all.push(i);
+                    }
+                    // And stays there.
+                    assert_eq!(next(&mut stream).await, None);
+                    assert_eq!(waiting(&stream), 0);
+                    all
+                })
+            });
+            assert_eq!(received, Ok((0..100).collect()));
+            sends.join().unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_stream_that_is_dropped_has_taken_nothing() {
+    let (sender, receiver) = bounded(1);
+    let kept = receiver.clone();
+    let mut stream = Box::pin(receiver.into_stream());
+    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
+    assert_eq!(waiting(&sender), 1);
+    // It has been promised to the stream by now.
+    sender.send(1).unwrap();
+    assert!(kept.try_recv().is_err());
+    drop(stream);
+    assert_eq!((kept.try_recv(), waiting(&sender)), (Ok(1), 0));
+    // In the middle of several.
+    let mut stream = Box::pin(kept.clone().into_stream());
+    for i in 0..3 {
+        sender.send(i).unwrap();
+        assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), Some(Some(i)));
+    }
+    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
+    drop(stream);
+    sender.send(3).unwrap();
+    assert_eq!(kept.recv(), Ok(3));
+    // With the last receiver, in whatever it is, the channel is closed.
+    drop(kept.into_stream());
+    assert!(sender.is_closed());
+}
+
+#[test]
+fn a_sink_that_is_ready_has_a_place_and_gives_it_back() {
+    let (sender, receiver) = bounded(1);
+    let mut sink = Box::pin(sender.clone().into_sink());
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    // Once more changes nothing.
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    assert!(sender.try_send(1).is_err());
+    drop(sink);
+    sender.try_send(1).unwrap();
+    // Full: it waits, and leaves.
+    let mut sink = Box::pin(sender.clone().into_sink());
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), None);
+    assert_eq!(waiting(&sender), 1);
+    let refused = panic_of(|| sink.as_mut().start_send(2));
+    assert!(refused.contains("not ready"), "{refused}");
+    drop(sink);
+    assert_eq!((waiting(&sender), receiver.recv()), (0, Ok(1)));
+    // What `start_send` has taken is there, without a flush; closing gives back a place that was not used.
+    let mut sink = Box::pin(sender.clone().into_sink());
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    sink.as_mut().start_send(3).unwrap();
+    assert_eq!(receiver.try_recv(), Ok(3));
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    assert_eq!(ready(|cx| sink.as_mut().poll_close(cx)), Some(Ok(())));
+    assert_eq!(ready(|cx| sink.as_mut().poll_close(cx)), Some(Ok(())));
+    assert!(ready(|cx| sink.as_mut().poll_ready(cx)).unwrap().is_err());
+    sender.try_send(4).unwrap();
+    drop(sender);
+    assert!(receiver.is_closed(), "a closed sink is no sender any more");
+    drop(sink);
+}
+
+#[test]
+fn what_cannot_be_sent_comes_back() {
+    let drops = Drops::new();
+    let (sender, receiver) = bounded(1);
+    let mut sink = Box::pin(sender.into_sink());
+    assert!(ready(|cx| sink.as_mut().poll_ready(cx)).unwrap().is_ok());
+    receiver.close();
+    let refused = sink.as_mut().start_send(drops.guard()).unwrap_err();
+    assert!(refused.to_string().contains("closed"));
+    drop(refused.into_inner().expect("the value"));
+    let refused = ready(|cx| sink.as_mut().poll_ready(cx)).unwrap().unwrap_err();
+    assert!(refused.into_inner().is_none());
+    assert_eq!(drops.left(), 0);
+}
+
+/// Without room the place goes with the receiver that it was for.
+#[test]
+fn without_room_a_value_waits_in_the_sink_for_the_next_receiver() {
+    let (sender, receiver) = bounded(0);
+    let mut sink = Box::pin(sender.into_sink());
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), None);
+    let mut stream = Box::pin(receiver.clone().into_stream());
+    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    drop(stream);
+    sink.as_mut().start_send(1).unwrap();
+    assert_eq!(ready(|cx| sink.as_mut().poll_flush(cx)), None);
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), None);
+    let mut stream = Box::pin(receiver.into_stream());
+    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
+    assert_eq!(ready(|cx| sink.as_mut().poll_flush(cx)), Some(Ok(())));
+    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), Some(Some(1)));
+    // And one that the sink still has, when nobody can receive any more, comes back.
+    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    drop(stream);
+    let refused = sink.as_mut().start_send(2).unwrap_err();
+    assert_eq!(refused.into_inner(), Some(2));
+}
+
+#[test]
+fn as_a_branch_of_a_select() {
+    with_each(|rt| {
+        let (to_a, a) = unbounded();
+        let (to_b, b) = bounded(0);
+        let sends = |to: Sender<u64>| move || (1..=50).for_each(|i| to.send(i).unwrap());
+        let tasks = [rt.spawn(sends(to_a)), rt.spawn(sends(to_b))];
+        let sum = rt.block_on(|| {
+            let (mut a, mut b) = (pin!(a.into_stream()), pin!(b.into_stream()));
+            let (mut sum, mut open) = (0, [true, true]);
+            let mut take = |value: Option<u64>| {
+                sum += value.unwrap_or(0);
+                value.is_some()
+            };
+            loop {
+                select! {
+                    value = next(&mut a), if open[0] => open[0] = take(value),
+                    value = next(&mut b), if open[1] => open[1] = take(value),
+                    else => break,
+                }
+                .unwrap();
+            }
+            sum
+        });
+        assert_eq!(sum, 2 * 50 * 51 / 2);
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+    });
+}
+
+/// Streams and sinks of many, on tasks and threads; some are dropped at every stage.
+#[test]
+fn nothing_is_lost_in_a_storm() {
+    for workers in [1, 2, 3, 8] {
+        for capacity in [0, 1, 7] {
+            within(|| {
+                let rt = runtime(workers);
+                let (sender, receiver) = bounded(capacity);
+                let times = scaled_in_debug(500) as u64;
+                let sends = |seed: u64| {
+                    let sender = sender.clone();
+                    move || {
+                        let mut random = common::Random(seed * 7919 + 1);
+                        let mut sink = Box::pin(sender.clone().into_sink());
+                        for i in 0..times {
+                            if random.below(4) == 0 {
+                                // Perhaps with a place, and always without a value.
+                                let _ = ready(|cx| sink.as_mut().poll_ready(cx));
+                                sink = Box::pin(sender.clone().into_sink());
+                            }
+                            wait(send(&mut sink.as_mut(), i)).unwrap().unwrap();
+                        }
+                        wait(close(&mut sink.as_mut())).unwrap().unwrap();
+                        times * (times - 1) / 2
+                    }
+                };
+                let receives = |seed: u64| {
+                    let receiver = receiver.clone();
+                    move || {
+                        let mut random = common::Random(seed * 6151 + 1);
+                        let mut stream = Box::pin(receiver.clone().into_stream());
+                        let mut sum = 0;
+                        loop {
+                            if random.below(4) == 0 {
+                                let early = ready(|cx| stream.as_mut().poll_next(cx));
+                                sum += early.flatten().unwrap_or(0);
+                                stream = Box::pin(receiver.clone().into_stream());
+                            }
+                            match wait(next(&mut stream.as_mut())).unwrap() {
+                                Some(value) => sum += value,
+                                None => return sum,
+                            }
+                        }
+                    }
+                };
+                let mut sending: Vec<_> = (0..4).map(|i| rt.spawn(sends(i))).collect();
+                let mut receiving: Vec<_> = (0..4).map(|i| rt.spawn(receives(i))).collect();
+                let threads = [sends(10), sends(11)].map(std::thread::spawn);
+                let takes = [receives(12), receives(13)].map(std::thread::spawn);
+                let mut sent: u64 = sending.drain(..).map(|task| task.join().unwrap()).sum();
+                sent += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
+                sender.close();
+                let mut got: u64 = receiving.drain(..).map(|task| task.join().unwrap()).sum();
+                got += takes.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
+                assert_eq!((sent, waiting(&receiver), receiver.len()), (got, 0, 0));
+            });
+        }
+    }
+}
+
+#[test]
+fn a_task_that_is_cancelled_leaves_the_list() {
+    with_each(|rt| {
+        let (sender, receiver) = bounded::<u8>(0);
+        let theirs = receiver.clone();
+        let task = rt.spawn(move || wait(next(&mut pin!(theirs.into_stream()))));
+        eventually("it waits", || waiting(&receiver) == 1);
+        task.cancel("enough");
+        assert!(task.join().unwrap().is_err());
+        assert_eq!(waiting(&receiver), 0);
+        assert!(sender.try_send(1).is_err());
+    });
+}
