@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::floor::{Floor, Floors};
 use super::harness::{Cost, Delays, Plan, repeat, sample};
 use super::work::Work;
-use super::{balance, memory, ops, tree};
+use super::{balance, memory, ops, tree, waits};
 use crate::clock::cpu_time;
 
 /// The values of a case by their keys: nanoseconds for an operation, bytes for a task.
@@ -151,6 +151,17 @@ pub const CASES: &[Case] = &[
     timed("sleepers-1000000", |p| Ok(sleepers(p))),
     timed("cancelled-tree", |p| Ok(cancelled_tree(p, tree::cancelled_tree))),
     timed("cancelled-tree-handles", |p| Ok(cancelled_tree(p, tree::cancelled_tree_with_handles))),
+    timed("mutex", |p| inside(p, 1, waits::locks)),
+    timed("mutex-std", |p| inside(p, 1, waits::locks_of_std)),
+    timed("mutex-64-1", |p| inside(p, 1, waits::contended_locks)),
+    timed("mutex-64-2", |p| inside(p, 2, waits::contended_locks)),
+    timed("channel-1-1", |p| inside(p, 1, |n| waits::passed_values(n, 1))),
+    timed("channel-1-2", |p| inside(p, 2, |n| waits::passed_values(n, 1))),
+    timed("channel-4-1", |p| inside(p, 1, |n| waits::passed_values(n, 4))),
+    timed("channel-4-2", |p| inside(p, 2, |n| waits::passed_values(n, 4))),
+    timed("oneshot", |p| inside(p, 1, waits::oneshots)),
+    timed("select", |p| inside(p, 1, waits::selects)),
+    Case { floor: Floor::Handoff, ..timed("blocking", |p| inside(p, 1, waits::blocking_calls)) },
     sized("memory-parked-100000", |p| memory::parked(p.size(100_000, 10_000))),
     sized("memory-parked-1000000", |p| memory::parked(p.size(1_000_000, 20_000))),
     sized("memory-deep-100000", |p| memory::deep(p.size(100_000, 10_000))),

@@ -2,6 +2,7 @@
 //!
 //! * [`ops`]: the calls themselves, in loops; the criterion benches run the same.
 //! * [`tree`]: cancellation and time, likewise.
+//! * [`waits`]: locks, channels and calls that block, likewise.
 //! * [`balance`], [`work`]: tasks that wait and then compute for a known time.
 //! * [`floor`]: what the machine charges for the least that such calls can consist of.
 //! * [`harness`]: warm-up, repetition, medians, within one process.
@@ -27,6 +28,7 @@ pub mod rows;
 pub mod stats;
 pub mod tree;
 pub mod verdict;
+pub mod waits;
 pub mod work;
 
 use std::process::ExitCode;

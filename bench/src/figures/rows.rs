@@ -181,6 +181,17 @@ pub const ROWS: &[Row] = &[
     time("cancel of 100,000 groups, a node", "cancelled-tree", TIME, Rmw, STATED),
     time("the same, each asked afterwards", "cancelled-tree", "asked", Rmw, STATED),
     time("cancel of 100,000 groups with handles, a node", "cancelled-tree-handles", TIME, Rmw, STATED),
+    time("mutex of one's own, locked and unlocked", "mutex", TIME, Rmw, STATED),
+    ratio("mutex of one's own to std's", "mutex", "mutex-std", Target::ratio(1.0)),
+    time("mutex of 64 tasks, 1 worker", "mutex-64-1", TIME, Rmw, STATED),
+    time("mutex of 64 tasks, 2 workers", "mutex-64-2", TIME, Rmw, STATED),
+    time("channel, a value, 1 sender, 1 worker", "channel-1-1", TIME, Rmw, STATED),
+    time("channel, a value, 1 sender, 2 workers", "channel-1-2", TIME, Rmw, STATED),
+    time("channel, a value, 4 senders, 1 worker", "channel-4-1", TIME, Rmw, STATED),
+    time("channel, a value, 4 senders, 2 workers", "channel-4-2", TIME, Rmw, STATED),
+    time("oneshot, made and used", "oneshot", TIME, Rmw, STATED),
+    time("send, and select of two channels", "select", TIME, Rmw, STATED),
+    time("blocking call", "blocking", TIME, Handoff, STATED),
 ];
 
 /// The pages of a stack that was 32 KiB deep, and their page-table entries.
@@ -251,6 +262,7 @@ mod tests {
             ("timeout around nothing", Target::time(150.0)),
             ("timer set and taken back, 1,000,000 pending", Target::time(100.0)),
             ("sleeper of 1,000,000, CPU, fresh stacks", Target::time(3.5e3)),
+            ("mutex of one's own to std's", Target::ratio(1.0)),
         ];
         let with_target = ROWS.iter().filter(|row| row.target != STATED);
         let with_target: Vec<_> = with_target.map(|row| (row.name, row.target)).collect();

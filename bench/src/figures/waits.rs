@@ -1,0 +1,135 @@
+//! What tasks wait for together: locks, channels, the first of several, calls that block. As in [`ops`](super::ops), each
+//! performs its operation `n` times inside a task, and returns how long that took.
+
+use std::hint::black_box;
+use std::sync;
+use std::time::{Duration, Instant};
+
+use cygnet::sync::{Event, Mutex, bounded, oneshot, unbounded};
+
+use super::ops::Gate;
+
+/// Tasks that lock one mutex.
+const CONTENDERS: u64 = 64;
+/// Values that a channel has room for.
+const ROOM: usize = 1024;
+/// What is true of everything here.
+const UNDISTURBED: &str = "nobody cancels or closes it";
+
+/// A mutex that nobody else uses, locked and unlocked.
+pub fn locks(n: u64) -> Duration {
+    let mutex = Mutex::new(0);
+    let began = Instant::now();
+    for _ in 0..n {
+        *black_box(&mutex).lock().expect(UNDISTURBED) += 1;
+    }
+    began.elapsed()
+}
+
+/// The same of std's.
+pub fn locks_of_std(n: u64) -> Duration {
+    let mutex = sync::Mutex::new(0);
+    let began = Instant::now();
+    for _ in 0..n {
+        *black_box(&mutex).lock().expect(UNDISTURBED) += 1;
+    }
+    began.elapsed()
+}
+
+/// A mutex that many tasks lock one after the other, by turns.
+pub fn contended_locks(n: u64) -> Duration {
+    let (mutex, start) = (Mutex::new(0), Event::new());
+    let here = Gate::new(CONTENDERS as usize);
+    cygnet::scope(|s| {
+        for i in 0..CONTENDERS {
+            let (mutex, start, here) = (&mutex, &start, &here);
+            s.spawn(move || {
+                here.pass();
+                start.wait().expect(UNDISTURBED);
+                for _ in 0..n / CONTENDERS + u64::from(i < n % CONTENDERS) {
+                    *mutex.lock().expect(UNDISTURBED) += 1;
+                }
+            });
+        }
+        here.wait();
+        let began = Instant::now();
+        start.set();
+        began
+    })
+    .elapsed()
+}
+
+/// Values that pass from so many tasks to this one through a bounded channel.
+pub fn passed_values(n: u64, senders: u64) -> Duration {
+    let (to, from) = bounded(ROOM);
+    let began = Instant::now();
+    cygnet::scope(|s| {
+        for i in 0..senders {
+            let to = to.clone();
+            s.spawn(move || {
+                let count = n / senders + u64::from(i < n % senders);
+                (0..count).for_each(|i| to.send(i).expect(UNDISTURBED));
+            });
+        }
+        drop(to);
+        assert_eq!(from.iter().map(black_box).count() as u64, n, "values that were received");
+    });
+    began.elapsed()
+}
+
+/// A channel for one value: made, used, and gone.
+pub fn oneshots(n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        let (to, mut from) = oneshot();
+        to.send(i).expect(UNDISTURBED);
+        black_box(from.recv().expect(UNDISTURBED));
+    }
+    began.elapsed()
+}
+
+/// The first of two channels, of which one has something.
+pub fn selects(n: u64) -> Duration {
+    let ((to, from), (_quiet, nothing)) = (unbounded(), unbounded::<u64>());
+    let began = Instant::now();
+    for i in 0..n {
+        to.send(i).expect(UNDISTURBED);
+        let value = cygnet::select! {
+            value = from.recv_async() => value,
+            value = nothing.recv_async() => value,
+        };
+        let _ = black_box(value.expect(UNDISTURBED));
+    }
+    began.elapsed()
+}
+
+/// A call on a thread that is there for what blocks.
+pub fn blocking_calls(n: u64) -> Duration {
+    let began = Instant::now();
+    for i in 0..n {
+        black_box(cygnet::blocking(|| black_box(i)));
+    }
+    began.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::ops::runtime;
+
+    #[test]
+    fn each_operation_comes_to_its_end() {
+        for workers in [1, 2] {
+            runtime(workers).block_on(|| {
+                let operations =
+                    [locks, locks_of_std, contended_locks, oneshots, selects, blocking_calls];
+                for operation in operations {
+                    assert!(operation(100) > Duration::ZERO);
+                }
+                for senders in [1, 4] {
+                    assert!(passed_values(2_001, senders) > Duration::ZERO);
+                }
+            });
+        }
+    }
+}
