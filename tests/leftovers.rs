@@ -16,7 +16,7 @@ use cygnet::{
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
-use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -429,6 +429,56 @@ fn channels_allocate_no_more_than_they_say() {
             from.changed().unwrap();
         });
         assert!(watches - rounds < SLACK, "{watches} in {rounds} rounds");
+    });
+}
+
+/// A task that waits for one of the primitives, and a cancel that ends it; so often that the least that is left each time
+/// would be seen.
+#[test]
+fn a_million_cancelled_waits_leave_nothing() {
+    const EACH: usize = 1_000;
+    const PRIMITIVES: usize = 5;
+    alone("a_million_cancelled_waits_leave_nothing", || {
+        let times = scaled_in_debug(1_000_000).div_ceil(EACH * PRIMITIVES);
+        let (mutex, event, semaphore) = (Mutex::new(()), Event::new(), Semaphore::new(0));
+        let ((_to, empty), (full, _from)) = (bounded::<u8>(4), bounded(1));
+        full.try_send(1).unwrap();
+        let _held = held(&mutex);
+        let waits: [&(dyn Fn() -> bool + Sync); PRIMITIVES] = [
+            &|| mutex.lock().is_err(),
+            &|| event.wait().is_err(),
+            &|| semaphore.acquire().is_err(),
+            &|| empty.recv().is_err(),
+            &|| full.send(2).is_err(),
+        ];
+        let round = |wait: &(dyn Fn() -> bool + Sync)| {
+            let begun = AtomicUsize::new(0);
+            let begin_and_wait = || {
+                begun.fetch_add(1, Ordering::Relaxed);
+                assert!(wait());
+            };
+            scope(|s| {
+                (0..EACH).for_each(|_| drop(s.spawn(begin_and_wait)));
+                // The only worker: each one waits when the next one begins, or this one goes on.
+                while begun.load(Ordering::Relaxed) < EACH {
+                    yield_now().unwrap();
+                }
+                s.cancel_handle().cancel("in vain");
+            });
+        };
+        within(|| {
+            let rt = runtime(1);
+            let left = rt.block_on(|| {
+                // Memory that is kept for the next ones.
+                waits.map(round);
+                let before = live();
+                (0..times).for_each(|_| drop(waits.map(round)));
+                live() - before
+            });
+            assert!(left < SLACK, "{left} allocations");
+            let waited = common::parks(&rt);
+            assert!(waited >= (times * EACH * PRIMITIVES) as u64, "{waited} waits");
+        });
     });
 }
 

@@ -337,89 +337,97 @@ fn threads_block_and_both_ends_say_what_they_are() {
 }
 
 /// Senders and receivers of all kinds, with limits and cancels: what was sent, and nothing else, is received once.
+/// Eight that send `each` so many values, and six that receive, as tasks, threads and futures, with random limits for a
+/// half of the waits; some are cancelled. What was sent was received, once.
+fn storm(workers: usize, capacity: usize, each: usize) {
+    let rt = runtime(workers);
+    let (to, from) = bounded::<usize>(capacity);
+    let sums = Arc::new([const { AtomicUsize::new(0) }; 4]);
+    let sender = |seed: usize| {
+        let (to, sums) = (to.clone(), Arc::clone(&sums));
+        move || {
+            let mut random = Random(seed as u64 * 7919 + 1);
+            for i in 0..each {
+                let value = seed * each + i + 1;
+                let sent = match random.below(3) {
+                    0 => to.send_timeout(value, Duration::from_micros(random.below(90))),
+                    1 => block_on(to.send_async(value)),
+                    _ => to.send(value),
+                };
+                match sent {
+                    Ok(()) => {
+                        sums[0].fetch_add(value, Ordering::Relaxed);
+                        sums[1].fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(refused) => assert_eq!(refused.into_inner(), value),
+                }
+            }
+        }
+    };
+    let receiver = |seed: usize| {
+        let (from, sums) = (from.clone(), Arc::clone(&sums));
+        move || {
+            let mut random = Random(seed as u64 * 104_729 + 1);
+            loop {
+                let got = match random.below(3) {
+                    0 => from.recv_timeout(Duration::from_micros(random.below(90))),
+                    1 if cygnet::current_id().is_none() => block_on(from.recv_async()),
+                    _ => from.recv(),
+                };
+                match got {
+                    Ok(value) => {
+                        sums[2].fetch_add(value, Ordering::Relaxed);
+                        sums[3].fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(WaitError::TimedOut) => {}
+                    Err(_) => return,
+                }
+            }
+        }
+    };
+    // A thread of a worker must not be blocked by the executor of a test.
+    let blocking: Vec<_> = (0..2).map(|i| std::thread::spawn(sender(i))).collect();
+    let tasks: Vec<_> = (2..8)
+        .map(|i| {
+            let (to, sums) = (to.clone(), Arc::clone(&sums));
+            rt.spawn(move || {
+                for k in 0..each {
+                    let value = i * each + k + 1;
+                    if to.send(value).is_ok() {
+                        sums[0].fetch_add(value, Ordering::Relaxed);
+                        sums[1].fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            })
+        })
+        .collect();
+    let receiving: Vec<_> = (0..4).map(|i| rt.spawn(receiver(i))).collect();
+    let threads: Vec<_> = (4..6).map(|i| std::thread::spawn(receiver(i))).collect();
+    tasks[1].cancel("a part of the storm");
+    receiving[2].cancel("a part of the storm");
+    blocking.into_iter().for_each(|thread| thread.join().unwrap());
+    tasks.into_iter().for_each(|task| drop(task.join()));
+    to.close();
+    receiving.into_iter().for_each(|task| drop(task.join()));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let sums: Vec<_> = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).collect();
+    assert_eq!(sums[..2], sums[2..], "room for {capacity}, {workers} workers");
+    assert_eq!((waiting(&to), to.len()), (0, 0));
+}
+
 #[test]
 fn a_storm_loses_nothing_and_doubles_nothing() {
     for workers in [1, 2, 3, 8, 64] {
         for capacity in [0, 1, 3, 64, usize::MAX] {
-            within(|| {
-                let rt = runtime(workers);
-                let (to, from) = bounded::<usize>(capacity);
-                let sums = Arc::new([const { AtomicUsize::new(0) }; 4]);
-                let each = scaled_in_debug(400);
-                let sender = |seed: usize| {
-                    let (to, sums) = (to.clone(), Arc::clone(&sums));
-                    move || {
-                        let mut random = Random(seed as u64 * 7919 + 1);
-                        for i in 0..each {
-                            let value = seed * each + i + 1;
-                            let sent = match random.below(3) {
-                                0 => {
-                                    to.send_timeout(value, Duration::from_micros(random.below(90)))
-                                }
-                                1 => block_on(to.send_async(value)),
-                                _ => to.send(value),
-                            };
-                            match sent {
-                                Ok(()) => {
-                                    sums[0].fetch_add(value, Ordering::Relaxed);
-                                    sums[1].fetch_add(1, Ordering::Relaxed);
-                                }
-                                Err(refused) => assert_eq!(refused.into_inner(), value),
-                            }
-                        }
-                    }
-                };
-                let receiver = |seed: usize| {
-                    let (from, sums) = (from.clone(), Arc::clone(&sums));
-                    move || {
-                        let mut random = Random(seed as u64 * 104_729 + 1);
-                        loop {
-                            let got = match random.below(3) {
-                                0 => from.recv_timeout(Duration::from_micros(random.below(90))),
-                                1 if cygnet::current_id().is_none() => block_on(from.recv_async()),
-                                _ => from.recv(),
-                            };
-                            match got {
-                                Ok(value) => {
-                                    sums[2].fetch_add(value, Ordering::Relaxed);
-                                    sums[3].fetch_add(1, Ordering::Relaxed);
-                                }
-                                Err(WaitError::TimedOut) => {}
-                                Err(_) => return,
-                            }
-                        }
-                    }
-                };
-                // A thread of a worker must not be blocked by the executor of a test.
-                let blocking: Vec<_> = (0..2).map(|i| std::thread::spawn(sender(i))).collect();
-                let tasks: Vec<_> = (2..8)
-                    .map(|i| {
-                        let (to, sums) = (to.clone(), Arc::clone(&sums));
-                        rt.spawn(move || {
-                            for k in 0..each {
-                                let value = i * each + k + 1;
-                                if to.send(value).is_ok() {
-                                    sums[0].fetch_add(value, Ordering::Relaxed);
-                                    sums[1].fetch_add(1, Ordering::Relaxed);
-                                }
-                            }
-                        })
-                    })
-                    .collect();
-                let receiving: Vec<_> = (0..4).map(|i| rt.spawn(receiver(i))).collect();
-                let threads: Vec<_> = (4..6).map(|i| std::thread::spawn(receiver(i))).collect();
-                tasks[1].cancel("a part of the storm");
-                receiving[2].cancel("a part of the storm");
-                blocking.into_iter().for_each(|thread| thread.join().unwrap());
-                tasks.into_iter().for_each(|task| drop(task.join()));
-                to.close();
-                receiving.into_iter().for_each(|task| drop(task.join()));
-                threads.into_iter().for_each(|thread| thread.join().unwrap());
-                let sums: Vec<_> = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).collect();
-                assert_eq!(sums[..2], sums[2..], "room for {capacity}, {workers} workers");
-                assert_eq!((waiting(&to), to.len()), (0, 0));
-            });
+            within(|| storm(workers, capacity, scaled_in_debug(400)));
         }
+    }
+}
+
+#[test]
+fn a_storm_of_a_million_values_loses_nothing() {
+    for capacity in [64, 1024] {
+        within(|| storm(2, capacity, scaled_in_debug(1_000_000) / 16));
     }
 }
 
