@@ -408,6 +408,11 @@ impl Woken {
         }
     }
 
+    /// Whether the last of it runs hooks.
+    pub(crate) fn has_hooks(&self) -> bool {
+        !self.hooks.borrow().is_empty()
+    }
+
     /// The last of it, when all that is to be marked is: a hook may do anything, and take its time.
     pub(crate) fn finish(self) {
         self.queue();

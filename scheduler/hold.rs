@@ -69,7 +69,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     loop {
         let starving = shared.pressure.load(Ordering::Relaxed);
         let given_away = shared.given_away.load(Ordering::Acquire);
-        worker.fire_overdue();
+        worker.fire_overdue(|| ());
         worker.collect();
         if !me.wait.is_parked() {
             // The waker has queued us, or is about to.

@@ -187,7 +187,7 @@ impl Worker {
 
     /// Wakes somebody for the task of which a searcher that left has told nobody, if something else has come
     /// first: a task of its own that was woken since, or too many that it has already.
-    fn tell_of_next(&self) {
+    pub(crate) fn tell_of_next(&self) {
         if !self.takes_next.replace(false) {
             return;
         }

@@ -106,7 +106,7 @@ impl Searcher {
 
     /// Finds work for `worker`, which has none, or sleeps until there may be some.
     pub(crate) fn search_or_sleep(&mut self, worker: &Worker) {
-        worker.fire_overdue();
+        worker.fire_overdue(|| ());
         if worker.restrictions.any() {
             self.settle_count(worker);
             if !worker.shared().pressure.load(Ordering::Relaxed) {
@@ -431,7 +431,8 @@ impl Searcher {
         });
         self.counted |= roused == Roused::ToSearch;
         worker.end_rest();
-        worker.fire_overdue();
+        // Woken to search or not: foreign code may be called, and nobody is woken as long as one who runs that counts.
+        worker.fire_overdue(|| self.settle_count(worker));
         if let Rest::Nap(time) = rest {
             // One more look; short loot makes the next nap longer.
             self.nap = Duration::ZERO;

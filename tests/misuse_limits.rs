@@ -29,7 +29,10 @@ fn limit_address_space(more: usize) {
     let pages: usize = statm.split(' ').next().unwrap().parse().unwrap();
     // SAFETY: a query without pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    let bytes = (pages * page + more) as libc::rlim_t;
+    set_address_space((pages * page + more) as libc::rlim_t);
+}
+
+fn set_address_space(bytes: libc::rlim_t) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the pointer is to a live description.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
@@ -218,6 +221,43 @@ fn blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started
             assert_eq!(sum(others), 28);
             let blocking = rt.metrics().blocking;
             assert_eq!((blocking.done, blocking.in_place, blocking.threads), (9, 0, 1));
+        });
+    });
+}
+
+#[test]
+fn blocking_calls_that_were_refused_a_thread_get_one_when_there_are_threads_again() {
+    if limits_mean_nothing() {
+        return;
+    }
+    let name = "blocking_calls_that_were_refused_a_thread_get_one_when_there_are_threads_again";
+    alone(name, || {
+        one_arena();
+        within(|| {
+            let rt = Runtime::builder().workers(2).build().unwrap();
+            let (open, gate) = std::sync::mpsc::channel::<()>();
+            let first = rt.spawn(|| cygnet::blocking(move || gate.recv().unwrap()));
+            // The stacks that the calls take are there from now on.
+            let meeting: &_ = Box::leak(Box::new(cygnet::sync::Barrier::new(4)));
+            let warm: Vec<_> = (0..4).map(|_| rt.spawn(|| drop(meeting.wait()))).collect();
+            warm.into_iter().for_each(|task| task.join().unwrap());
+            let together: &_ = Box::leak(Box::new(std::sync::Barrier::new(4)));
+            let call = || rt.spawn(|| cygnet::blocking(|| together.wait().is_leader()));
+            common::eventually("the first call has a thread", || {
+                let blocking = rt.metrics().blocking;
+                (blocking.threads, blocking.idle) == (1, 0)
+            });
+            limit_address_space(1 << 20);
+            let refused: Vec<_> = (0..3).map(|_| call()).collect();
+            common::eventually("they wait", || rt.metrics().blocking.queued == 3);
+            set_address_space(libc::RLIM_INFINITY);
+            // They need each other, and this one.
+            let leads = usize::from(call().join().unwrap());
+            let leaders = refused.into_iter().filter_map(|call| call.join().unwrap().then_some(()));
+            assert_eq!(leaders.count() + leads, 1);
+            open.send(()).unwrap();
+            first.join().unwrap();
+            assert_eq!(rt.metrics().blocking.threads, 5);
         });
     });
 }

@@ -26,6 +26,9 @@
 //! all idle ones are awake. A thread goes to sleep, or leaves, only when the queue is empty. A time that is up does not matter
 //! to one that finds a job; and one that leaves has been counted out, under the lock, before the next job counts the idle ones.
 //!
+//! A thread that takes a job out and leaves more of them than there are idle threads starts another one. So those that were
+//! refused a thread get one each, one after the other, as soon as the system has given one again.
+//!
 //! And if none is idle, each thread is in a job, and looks into the queue after it. So a job waits for ever only if all
 //! threads are in jobs that never end, which may be so because they wait for that job: this is the caller's to avoid,
 //! and is in the documentation of `blocking`.
@@ -142,11 +145,11 @@ impl BlockingPool {
     /// # Safety
     /// The job, and what it borrows, stays until its end is done, or it is taken back.
     pub(crate) unsafe fn submit(&self, job: &Job<'_>) -> Option<Ticket> {
-        let pool = &*self.0;
+        let pool = &self.0;
         let mut state = pool.lock();
         debug_assert!(!state.closed, "a task has outlived its runtime");
         let spare = state.idle > state.queue.len();
-        if !spare && !self.start_thread(&mut state) && state.threads.is_empty() {
+        if !spare && !pool.start_thread(&mut state) && state.threads.is_empty() {
             drop(state);
             job.run();
             let mut state = pool.lock();
@@ -207,16 +210,22 @@ impl BlockingPool {
             let _ = thread.join();
         }
     }
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// Starts a thread, unless there are as many as may be; false if there is none more.
     // Under the lock: what is counted is there.
-    fn start_thread(&self, state: &mut State) -> bool {
-        let config = &self.0.config;
+    fn start_thread(self: &Arc<Pool>, state: &mut State) -> bool {
+        let config = &self.config;
         if state.threads.len() >= config.max_threads {
             return false;
         }
         let number = state.started;
-        let pool = Arc::clone(&self.0);
+        let pool = Arc::clone(self);
         let started = std::thread::Builder::new()
             .name(format!("{}-blocking", config.thread_name))
             .spawn(move || pool.serve(number));
@@ -226,16 +235,10 @@ impl BlockingPool {
         state.idle += 1;
         true
     }
-}
-
-impl Pool {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 
     /// The body of a pool thread.
-    fn serve(&self, number: u64) {
-        let pool = ptr::from_ref(self);
+    fn serve(self: &Arc<Pool>, number: u64) {
+        let pool = Arc::as_ptr(self);
         SERVED.set(Served { pool, node: ptr::null() });
         if let Some(cores) = &self.config.cores {
             cores.allow();
@@ -256,12 +259,16 @@ impl Pool {
     }
 
     /// A job for an idle thread; none if it is to end.
-    fn next_job(&self, number: u64) -> Option<Sent> {
+    fn next_job(self: &Arc<Pool>, number: u64) -> Option<Sent> {
         let mut state = self.lock();
         let mut late = false;
         loop {
             if let Some((_, job)) = state.queue.pop_first() {
                 state.idle -= 1;
+                if state.idle < state.queue.len() {
+                    // One was refused, and may be had now.
+                    self.start_thread(&mut state);
+                }
                 return Some(job);
             }
             if late || state.closed {

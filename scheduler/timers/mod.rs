@@ -35,7 +35,8 @@
 //! is entered among those who sleep; *fences* (`Idle::rest`); reads the `next` of those who are awake, and plans
 //! anew if one of them is earlier than what is watched. One who has watched and goes on to something else says so;
 //! *fences*; reads them too, and wakes another one. Of each pair one sees the other. As long as somebody searches nobody
-//! is woken: a searcher is relied on like one who watches.
+//! is woken: a searcher is relied on like one who watches. Foreign code (a hook, a waker) may take its time: who calls it goes
+//! on to something else, and is no searcher any more.
 //!
 //! **Nor is one that a foreign thread sets**, on a worker that knows nothing of it. The thread lowers `next` and raises
 //! `clock`; *fences*; and reads whether that worker sleeps.
@@ -269,6 +270,11 @@ impl Timers {
             if done {
                 break;
             }
+        }
+        if let Some(worker) = Worker::current()
+            && (woken.has_hooks() || !wakers.is_empty())
+        {
+            worker.leave_clock_to_others();
         }
         woken.finish();
         wake_in_nobodys_name(wakers);

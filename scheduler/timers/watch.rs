@@ -5,6 +5,7 @@ use crate::scheduler::idle::{Idle, Rest, Sleepers};
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 use crate::shim::time::Duration;
+use std::ptr;
 
 /// Which worker watches the timers of those that are awake, and until when it rests at the most: a tick, with the
 /// worker's index in the lower bits; [`NOBODY`] if there is none.
@@ -76,13 +77,26 @@ impl Worker {
         self.unattended().map(Timers::next).min().unwrap_or(Tick(NEVER))
     }
 
-    /// Fires what is overdue here, and on workers that may be busy.
-    pub(crate) fn fire_overdue(&self) {
-        let mut present = None;
-        for timers in [&self.remote.timers].into_iter().chain(self.unattended()) {
-            if timers.next() < Tick(NEVER) {
-                timers.fire(*present.get_or_insert_with(Tick::now));
-            }
+    /// Fires what is overdue here, and on workers that may be busy. After `prepare`, if there is anything.
+    pub(crate) fn fire_overdue(&self, prepare: impl FnOnce()) {
+        let next = self.remote.timers.next().min(self.first_unattended());
+        if next == Tick::NEVER {
+            return;
+        }
+        let now = Tick::now();
+        if next <= now {
+            prepare();
+            let all = [&self.remote.timers].into_iter().chain(self.unattended());
+            all.for_each(|timers| timers.fire(now));
+        }
+    }
+
+    /// Foreign code is to be called here, which may take its time: nothing is left to this worker. One that is in a coroutine
+    /// has been busy before.
+    pub(super) fn leave_clock_to_others(&self) {
+        if ptr::eq(self.current.get(), self.main.get()) {
+            self.tell_of_next();
+            self.hand_watch_over();
         }
     }
 

@@ -2,11 +2,13 @@
 //! to by one that rests.
 
 use crate::common::{eventually, give_way_until, scaled, with, with_each};
-use crate::{LONG, block_on, poll};
+use crate::{LONG, SHORT, block_on, poll};
+use cygnet::{on_cancel, sleep_async, timeout};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Waker;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 /// From a plain thread on every wheel, one after the other.
@@ -68,5 +70,132 @@ fn workers_that_always_have_something_to_do_look_at_the_clock() {
         }
         over.store(true, Ordering::Release);
         tasks.into_iter().for_each(|task| task.join().unwrap());
+    });
+}
+
+/// So long foreign code waits for what others are to do meanwhile, and never gets if the clock is left to it.
+const MEANWHILE: Duration = Duration::from_secs(2);
+
+/// A waker that calls a closure.
+struct Calling<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for Calling<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+fn calling(f: impl Fn() + Send + Sync + 'static) -> Waker {
+    Waker::from(Arc::new(Calling(f)))
+}
+
+/// Foreign code that takes its time: it waits for others.
+#[derive(Clone)]
+struct Slow {
+    others: Arc<Mutex<Receiver<()>>>,
+    begun: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
+    told: Arc<AtomicBool>,
+}
+
+impl Slow {
+    fn new(others: Receiver<()>) -> Slow {
+        let flag = || Arc::new(AtomicBool::new(false));
+        let others = Arc::new(Mutex::new(others));
+        Slow { others, begun: flag(), over: flag(), told: flag() }
+    }
+
+    fn call(&self) {
+        self.begun.store(true, Ordering::Release);
+        let told = self.others.lock().unwrap().recv_timeout(MEANWHILE);
+        self.told.store(told.is_ok(), Ordering::Release);
+        self.over.store(true, Ordering::Release);
+    }
+
+    fn was_told(&self) -> bool {
+        self.told.load(Ordering::Acquire)
+    }
+}
+
+/// In a task: keeps its worker, and does not ask.
+fn compute_until(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_watches_leaves_that_to_another_before_it_calls_what_may_take_its_time() {
+    with(&[3, 8], |rt| {
+        let (tell, others) = channel();
+        let slow = Slow::new(others);
+        let slow_waker = calling({
+            let slow = slow.clone();
+            move || slow.call()
+        });
+        let quick = calling(move || tell.send(()).unwrap());
+        rt.block_on(|| {
+            let (mut early, mut late) = (pin!(sleep_async(SHORT)), pin!(sleep_async(3 * SHORT)));
+            assert!(poll(early.as_mut(), &slow_waker).is_pending());
+            compute_until(&slow.begun);
+            assert!(poll(late.as_mut(), &quick).is_pending());
+            compute_until(&slow.over);
+        });
+        assert!(slow.was_told(), "nobody has looked at the clock meanwhile");
+    });
+}
+
+/// Of those that were set before, too; and a hook is as foreign as a waker.
+#[test]
+fn who_watches_leaves_that_to_another_before_it_calls_a_hook() {
+    with(&[3, 8], |rt| {
+        let (tell, others) = channel();
+        let slow = Slow::new(others);
+        let quick = calling(move || tell.send(()).unwrap());
+        rt.block_on(|| {
+            let mut late = pin!(sleep_async(3 * SHORT));
+            assert!(poll(late.as_mut(), &quick).is_pending());
+            let limited = timeout(SHORT, || {
+                let slow = slow.clone();
+                let over = Arc::clone(&slow.over);
+                let _hook = on_cancel(move |_| slow.call());
+                compute_until(&over);
+            });
+            assert!(limited.is_err());
+        });
+        assert!(slow.was_told(), "nobody has looked at the clock meanwhile");
+    });
+}
+
+/// As long as somebody is counted among those who search no other worker is woken for work.
+#[test]
+fn who_was_woken_to_search_does_not_count_while_it_calls_what_may_take_its_time() {
+    with(&[3, 8], |rt| {
+        for round in 0..scaled(40) as u64 {
+            let (tell, others) = channel();
+            let slow = Slow::new(others);
+            let waker = calling({
+                let slow = slow.clone();
+                move || slow.call()
+            });
+            // Until the others sleep.
+            std::thread::sleep(Duration::from_millis(1));
+            let busy = rt.spawn({
+                let slow = slow.clone();
+                move || {
+                    let mut sleep = pin!(sleep_async(Duration::from_micros(round * 5)));
+                    if poll(sleep.as_mut(), &waker).is_ready() {
+                        return false;
+                    }
+                    compute_until(&slow.over);
+                    true
+                }
+            });
+            eventually("it is called", || slow.begun.load(Ordering::Acquire) || busy.is_finished());
+            let work = rt.spawn(move || tell.send(()).is_ok());
+            let waits = busy.join().unwrap();
+            work.join().unwrap();
+            assert!(!waits || slow.was_told(), "nobody was woken for work meanwhile");
+        }
     });
 }
