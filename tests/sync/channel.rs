@@ -1,7 +1,7 @@
 //! Channels: order, room, closing, and that no value is lost or seen twice.
 
 use crate::common::{
-    Drops, Random, runtime, scaled_in_debug, with, with_each, with_each_and_many, within,
+    Drops, Random, runtime, scaled, scaled_in_debug, with, with_each, with_each_and_many, within,
 };
 use crate::{LONG, block_on, until_waiting, waiting};
 use cygnet::sync::{
@@ -9,8 +9,8 @@ use cygnet::sync::{
 };
 use cygnet::{Runtime, Task, cancel_handle, scope, spawn, yield_now};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -334,6 +334,34 @@ fn threads_block_and_both_ends_say_what_they_are() {
     assert_eq!(from.recv_timeout(LONG), Err(WaitError::Closed));
     assert_eq!(from.try_iter().count(), 0);
     assert_eq!(unbounded::<u8>().1.capacity(), None);
+}
+
+/// Who asks for more at the same moment, and need not wait for it, is in nobody's way.
+#[test]
+fn what_is_there_for_all_is_had_by_who_tries_while_others_enter() {
+    within(|| {
+        let each = scaled(1_000);
+        let (to, from) = bounded(2 * each);
+        let both = Barrier::new(2);
+        for _ in 0..scaled(100) {
+            std::thread::scope(|s| {
+                let other = s.spawn(|| {
+                    both.wait();
+                    (0..each).for_each(|i| block_on(to.send_async(i)).unwrap());
+                    both.wait();
+                    (0..each).for_each(|_| assert!(block_on(from.recv_async()).is_ok()));
+                });
+                both.wait();
+                let full = (0..each).filter(|&i| to.try_send(i).is_err()).count();
+                (0..full).for_each(|i| to.send(i).unwrap());
+                both.wait();
+                let empty = (0..each).filter(|_| from.try_recv().is_err()).count();
+                (0..empty).for_each(|_| assert!(from.recv().is_ok()));
+                other.join().unwrap();
+                assert_eq!((full, empty), (0, 0), "of {each}");
+            });
+        }
+    });
 }
 
 /// Senders and receivers of all kinds, with limits and cancels: what was sent, and nothing else, is received once.

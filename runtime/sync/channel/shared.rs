@@ -45,6 +45,8 @@ pub(super) enum Tried<V> {
     Done(V),
     /// It would have to wait.
     Later,
+    /// Others are about to have theirs, and there may be something left.
+    Behind,
     Closed,
 }
 
@@ -97,6 +99,20 @@ impl<T> Shared<T> {
         tried
     }
 
+    /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
+    pub(super) fn put_now(&self, value: &mut Option<T>) -> Tried<()> {
+        match (self.try_put(value), &self.ring) {
+            (Tried::Behind, Some(ring)) => {
+                match self.with(|_, ends, wakes| ring.reserve_now(ends, wakes)) {
+                    Some(PERMIT) => self.put_by_permit(value),
+                    Some(_) => Tried::Closed,
+                    None => Tried::Later,
+                }
+            }
+            (tried, _) => tried,
+        }
+    }
+
     /// The same with a permit, which is used up.
     pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
@@ -120,6 +136,20 @@ impl<T> Shared<T> {
             self.reserve(ring);
         }
         tried
+    }
+
+    /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
+    pub(super) fn take_now(&self) -> Tried<T> {
+        match (self.try_take(), &self.ring) {
+            (Tried::Behind, Some(ring)) => {
+                match self.with(|_, ends, wakes| ring.promise_now(ends, wakes)) {
+                    Some(PERMIT) => Tried::Done(self.take_by_permit()),
+                    Some(_) => Tried::Closed,
+                    None => Tried::Later,
+                }
+            }
+            (tried, _) => tried,
+        }
     }
 
     /// The same with a permit, which is used up.
