@@ -1,7 +1,8 @@
 //! Channels: order, room, closing, and that no value is lost or seen twice.
 
 use crate::common::{
-    Drops, Random, runtime, scaled, scaled_in_debug, with, with_each, with_each_and_many, within,
+    Drops, Random, panic_of, runtime, scaled, scaled_in_debug, with, with_each, with_each_and_many,
+    within,
 };
 use crate::{LONG, block_on, until_waiting, waiting};
 use cygnet::sync::{
@@ -237,6 +238,36 @@ fn a_destructor_may_use_the_channel_that_it_lies_in() {
         drop(from);
         assert!(to.is_empty());
     });
+}
+
+#[test]
+fn a_panic_of_a_destructor_loses_nothing_else() {
+    struct Sore<'a>(&'a AtomicUsize);
+    impl Drop for Sore<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("in the destructor");
+        }
+    }
+    for capacity in [3, usize::MAX] {
+        let dropped = AtomicUsize::new(0);
+        let filled = || {
+            let (to, from) = bounded(capacity);
+            (0..3).for_each(|_| assert!(to.send(Sore(&dropped)).is_ok()));
+            (to, from)
+        };
+        // All of them are dropped, and the first panic goes on.
+        let (to, from) = filled();
+        assert_eq!(panic_of(|| drop(from)), "in the destructor");
+        assert_eq!((dropped.load(Ordering::Relaxed), to.len(), to.is_closed()), (3, 0, true));
+        // In the middle of another panic it does not end the process.
+        let (_to, from) = filled();
+        let unwound = panic_of(|| {
+            let _from = from;
+            panic!("unwinds");
+        });
+        assert_eq!((unwound.as_str(), dropped.load(Ordering::Relaxed)), ("unwinds", 6));
+    }
 }
 
 #[test]

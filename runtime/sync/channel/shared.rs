@@ -19,6 +19,7 @@
 
 use super::queue::Queue;
 use super::ring::Ring;
+use crate::retire::outcome::{drop_all, resume_in_destructor};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
@@ -194,7 +195,9 @@ impl<T> Shared<T> {
             Some(ring) => ring.drain(),
             None => self.with(|queue, _, _| queue.drain()),
         };
-        drop(values);
+        if let Some(payload) = drop_all(values) {
+            resume_in_destructor(payload);
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
