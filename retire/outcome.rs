@@ -3,8 +3,9 @@
 use crate::retire::cause::Cause;
 use crate::retire::stack::StackExhausted;
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::thread::panicking;
 
 /// What a panic carried.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
@@ -49,6 +50,26 @@ pub(crate) fn no_stack(reason: &StackExhausted) -> String {
 /// Runs `f`, keeping its panic.
 pub(crate) fn quietly(f: impl FnOnce()) -> Option<Payload> {
     catch_unwind(AssertUnwindSafe(f)).err()
+}
+
+/// Drops all of them, whatever panics; the first panic, if any.
+pub(crate) fn drop_all<V>(values: impl IntoIterator<Item = V>) -> Option<Payload> {
+    let mut first = None;
+    for payload in values.into_iter().filter_map(|value| quietly(|| drop(value))) {
+        match first {
+            None => first = Some(payload),
+            Some(_) => drop_payload(payload),
+        }
+    }
+    first
+}
+
+/// Goes on with a panic in a destructor, unless that runs because of another one: a second panic would end the process.
+pub(crate) fn resume_in_destructor(payload: Payload) {
+    if panicking() {
+        return drop_payload(payload);
+    }
+    resume_unwind(payload);
 }
 
 /// Drops the payload of a panic, whose own destructor may panic, with a payload whose ...; the

@@ -1,7 +1,8 @@
 //! Channels: order, room, closing, and that no value is lost or seen twice.
 
 use crate::common::{
-    Drops, Random, runtime, scaled_in_debug, with, with_each, with_each_and_many, within,
+    Drops, Random, panic_of, runtime, scaled, scaled_in_debug, with, with_each, with_each_and_many,
+    within,
 };
 use crate::{LONG, block_on, until_waiting, waiting};
 use cygnet::sync::{
@@ -9,8 +10,8 @@ use cygnet::sync::{
 };
 use cygnet::{Runtime, Task, cancel_handle, scope, spawn, yield_now};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -240,6 +241,36 @@ fn a_destructor_may_use_the_channel_that_it_lies_in() {
 }
 
 #[test]
+fn a_panic_of_a_destructor_loses_nothing_else() {
+    struct Sore<'a>(&'a AtomicUsize);
+    impl Drop for Sore<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("in the destructor");
+        }
+    }
+    for capacity in [3, usize::MAX] {
+        let dropped = AtomicUsize::new(0);
+        let filled = || {
+            let (to, from) = bounded(capacity);
+            (0..3).for_each(|_| assert!(to.send(Sore(&dropped)).is_ok()));
+            (to, from)
+        };
+        // All of them are dropped, and the first panic goes on.
+        let (to, from) = filled();
+        assert_eq!(panic_of(|| drop(from)), "in the destructor");
+        assert_eq!((dropped.load(Ordering::Relaxed), to.len(), to.is_closed()), (3, 0, true));
+        // In the middle of another panic it does not end the process.
+        let (_to, from) = filled();
+        let unwound = panic_of(|| {
+            let _from = from;
+            panic!("unwinds");
+        });
+        assert_eq!((unwound.as_str(), dropped.load(Ordering::Relaxed)), ("unwinds", 6));
+    }
+}
+
+#[test]
 fn without_room_they_meet() {
     with_each(|rt| {
         let (to, from) = bounded(0);
@@ -334,6 +365,34 @@ fn threads_block_and_both_ends_say_what_they_are() {
     assert_eq!(from.recv_timeout(LONG), Err(WaitError::Closed));
     assert_eq!(from.try_iter().count(), 0);
     assert_eq!(unbounded::<u8>().1.capacity(), None);
+}
+
+/// Who asks for more at the same moment, and need not wait for it, is in nobody's way.
+#[test]
+fn what_is_there_for_all_is_had_by_who_tries_while_others_enter() {
+    within(|| {
+        let each = scaled(1_000);
+        let (to, from) = bounded(2 * each);
+        let both = Barrier::new(2);
+        for _ in 0..scaled(100) {
+            std::thread::scope(|s| {
+                let other = s.spawn(|| {
+                    both.wait();
+                    (0..each).for_each(|i| block_on(to.send_async(i)).unwrap());
+                    both.wait();
+                    (0..each).for_each(|_| assert!(block_on(from.recv_async()).is_ok()));
+                });
+                both.wait();
+                let full = (0..each).filter(|&i| to.try_send(i).is_err()).count();
+                (0..full).for_each(|i| to.send(i).unwrap());
+                both.wait();
+                let empty = (0..each).filter(|_| from.try_recv().is_err()).count();
+                (0..empty).for_each(|_| assert!(from.recv().is_ok()));
+                other.join().unwrap();
+                assert_eq!((full, empty), (0, 0), "of {each}");
+            });
+        }
+    });
 }
 
 /// Senders and receivers of all kinds, with limits and cancels: what was sent, and nothing else, is received once.

@@ -337,6 +337,15 @@ fn a_destructor_of_a_value_may_panic_and_use_other_ends() {
         to.send(Panics(Some(told))).unwrap();
         assert_eq!(panic_of(|| drop(from)), "in the destructor");
         assert_eq!(tells.try_recv(), Ok(1));
+        // In the middle of another panic it does not end the process.
+        let (told, mut tells) = oneshot();
+        let (to, from) = oneshot();
+        to.send(Panics(Some(told))).unwrap();
+        let unwound = panic_of(|| {
+            let _from = from;
+            panic!("unwinds");
+        });
+        assert_eq!((unwound.as_str(), tells.try_recv()), ("unwinds", Ok(1)));
     });
 }
 

@@ -9,16 +9,15 @@ pub use errors::{BroadcastRecvError, BroadcastTryRecvError};
 
 use super::after;
 use super::errors::WaitError;
-use crate::retire::outcome::drop_payload;
+use crate::retire::outcome::resume_in_destructor;
 use crate::runtime::suspend::is_cancelled;
 use crate::scheduler::waiters::{Entering, enter};
 use state::{Following, Place, Shared};
 use std::fmt;
-use std::panic::{Location, resume_unwind};
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::thread::panicking;
 use std::time::{Duration, Instant};
 
 /// A channel whose values go to each receiver: each gets a copy of each value that is sent after it was made.
@@ -226,11 +225,8 @@ impl<T> Drop for BroadcastSender<T> {
 
 impl<T> Drop for BroadcastReceiver<T> {
     fn drop(&mut self) {
-        match self.shared.drop_receiver(&mut self.place) {
-            // A second panic would end the process.
-            Some(payload) if panicking() => drop_payload(payload),
-            Some(payload) => resume_unwind(payload),
-            None => {}
+        if let Some(payload) = self.shared.drop_receiver(&mut self.place) {
+            resume_in_destructor(payload);
         }
     }
 }

@@ -34,7 +34,7 @@
 //! changed meanwhile, and there is a value, or has been one, or none will come. So a cancelled wait has nothing to give back.
 
 use super::errors::BroadcastTryRecvError;
-use crate::retire::outcome::{Payload, drop_payload, quietly};
+use crate::retire::outcome::{Payload, drop_all, drop_payload, quietly};
 use crate::scheduler::waiters::{Turns, WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -214,7 +214,7 @@ impl<T> Shared<T> {
                 next += 1;
             }
             drop(state);
-            for payload in unclaimed.into_iter().flatten().filter_map(|it| quietly(|| drop(it))) {
+            if let Some(payload) = drop_all(unclaimed.into_iter().flatten()) {
                 match first {
                     None => first = Some(payload),
                     Some(_) => drop_payload(payload),

@@ -47,7 +47,9 @@ impl<T> Future for SendFuture<'_, T> {
                     let value = this.value.take().expect("it was not put");
                     return Poll::Ready(Err(SendError::new(value, WaitError::Closed)));
                 }
-                Tried::Later => entering.set(Entering::new(Sending(this.shared), 0, this.place)),
+                Tried::Later | Tried::Behind => {
+                    entering.set(Entering::new(Sending(this.shared), 0, this.place));
+                }
             }
         }
     }

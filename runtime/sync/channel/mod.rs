@@ -136,7 +136,7 @@ impl<T> Sender<T> {
                 Ok(_) => match self.shared.put_by_permit(&mut value) {
                     Tried::Done(()) => return Ok(()),
                     Tried::Closed => break WaitError::Closed,
-                    Tried::Later => {}
+                    Tried::Later | Tried::Behind => {}
                 },
                 Err(short) => break WaitError::of(short),
             }
@@ -152,11 +152,11 @@ impl<T> Sender<T> {
     /// With the value, if there is no room or the channel is closed.
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let mut value = Some(value);
-        let tried = self.shared.try_put(&mut value);
+        let tried = self.shared.put_now(&mut value);
         let left = move || value.expect("it was not put");
         match tried {
             Tried::Done(()) => Ok(()),
-            Tried::Later => Err(TrySendError::Full(left())),
+            Tried::Later | Tried::Behind => Err(TrySendError::Full(left())),
             Tried::Closed => Err(TrySendError::Closed(left())),
         }
     }
@@ -227,9 +227,9 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If there is none.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        match self.shared.try_take() {
+        match self.shared.take_now() {
             Tried::Done(value) => Ok(value),
-            Tried::Later => Err(TryRecvError::Empty),
+            Tried::Later | Tried::Behind => Err(TryRecvError::Empty),
             Tried::Closed => Err(TryRecvError::Closed),
         }
     }

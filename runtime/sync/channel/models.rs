@@ -1,6 +1,6 @@
 //! Models of channels; run by ci/loom.sh. See `sync::models` for what a task is there.
 
-use super::shared::{CLOSED, Receiving, Sending, Shared, Tried};
+use super::shared::{CLOSED, PERMIT, Receiving, Sending, Shared, Tried};
 use crate::runtime::sync::models::{Task, enter, enter_and};
 use crate::shim::check::{Baton, FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
@@ -19,10 +19,12 @@ fn receive_or_give_back(
     match channel.try_take() {
         Tried::Done(value) => Some(value),
         Tried::Closed => None,
-        Tried::Later => match enter_and(task, &Receiving(&*channel), 0, gives_back, None) {
-            None | Some(CLOSED) => None,
-            Some(_) => Some(channel.take_by_permit()),
-        },
+        Tried::Later | Tried::Behind => {
+            match enter_and(task, &Receiving(&*channel), 0, gives_back, None) {
+                None | Some(CLOSED) => None,
+                Some(_) => Some(channel.take_by_permit()),
+            }
+        }
     }
 }
 
@@ -35,7 +37,7 @@ fn send(task: Stage<Task>, channel: Stage<Shared<usize>>, value: usize) -> bool 
         match tried {
             Tried::Done(()) => return true,
             Tried::Closed => return false,
-            Tried::Later => {}
+            Tried::Later | Tried::Behind => {}
         }
         match enter(task, &Sending(&*channel), 0) {
             None | Some(CLOSED) => return false,
@@ -145,6 +147,40 @@ fn loom_negative_a_ring_without_order() {
 fn loom_negative_a_ring_without_the_total_order() {
     plant("runtime/sync/channel/ring.rs", FENCES);
     explore(2, passers_by);
+}
+
+/// One asks for a value, or a place, and has it at once: there is one for each, and nobody is in the way of who only tries.
+fn one_enters_and_another_tries(sends: bool) {
+    let channel = Stage::new(Shared::new(2));
+    if !sends {
+        (0..2).for_each(|i| assert!(matches!(channel.try_put(&mut Some(i)), Tried::Done(()))));
+    }
+    let task = Task::new();
+    let enters = spawn(move || {
+        task.introduce();
+        if sends {
+            assert_eq!(enter(task, &Sending(&*channel), 0), Some(PERMIT));
+            assert!(matches!(channel.put_by_permit(&mut Some(2)), Tried::Done(())));
+        } else {
+            assert_eq!(enter(task, &Receiving(&*channel), 0), Some(PERMIT));
+            channel.take_by_permit();
+        }
+    });
+    let tried = match sends {
+        true => matches!(channel.put_now(&mut Some(3)), Tried::Done(())),
+        false => matches!(channel.take_now(), Tried::Done(_)),
+    };
+    enters.join().unwrap();
+    assert!(tried, "there is one for each");
+    assert_eq!(channel.len(), if sends { 2 } else { 0 });
+    Task::end(task);
+    end(channel);
+}
+
+#[test]
+fn loom_who_enters_is_in_nobodys_way() {
+    explore(2, || one_enters_and_another_tries(true));
+    explore(2, || one_enters_and_another_tries(false));
 }
 
 /// Without room: the sender has sent if and only if the receiver has received, whatever cuts whom.

@@ -10,7 +10,7 @@
 //!
 //! * the **position** of the next value that is put, or taken, modulo 2^46;
 //! * how many **permits** are out at this end: places that are reserved, values that are promised;
-//! * **WAITED**: somebody is in the list of this end. Who comes meanwhile does not pass;
+//! * **WAITED**: somebody is in the list of this end, or about to enter it. Who comes meanwhile does not pass;
 //! * **CLOSED**, in `tail` alone: nothing is put any more.
 //!
 //! The distance of the positions is the number of values there. At any time it is no more than the capacity less the reserved
@@ -31,6 +31,13 @@
 //! last time. Who moves a position looks afterwards whether somebody waits at the other end, and if so grants under the
 //! lock. The two updates and the two loads are all in the one total order, so one of the two sees the other. The stamp comes
 //! after the position, so who is granted a value may find it still on its way, and waits for the stamp.
+//!
+//! # Who does not wait
+//!
+//! WAITED is also set while one enters who will be served at once, or is about to be. There may be more than for that one, so
+//! who only tries, and sees a place or a value that nobody has a permit for, asks for a permit itself, under the lock.
+//!
+//! # The end
 //!
 //! Closing sets CLOSED, and then takes the lock: who has entered before is told of the end by that, who enters later sees it.
 
@@ -207,10 +214,11 @@ impl<T> Ring<T> {
             if tail & CLOSED != 0 {
                 return Tried::Closed;
             }
-            if tail & WAITED != 0 || !self.has_room(tail) {
+            let has_room = self.has_room(tail);
+            if tail & WAITED != 0 || !has_room {
                 let now = self.tail.word.load(Ordering::Relaxed);
                 if now == tail {
-                    return Tried::Later;
+                    return if has_room { Tried::Behind } else { Tried::Later };
                 }
                 tail = now;
                 continue;
@@ -259,7 +267,12 @@ impl<T> Ring<T> {
                 let now = self.head.load(Ordering::Relaxed);
                 if now == head {
                     let over = tail & CLOSED != 0 && distance(head, tail) == 0;
-                    return if over { Tried::Closed } else { Tried::Later };
+                    let behind = head & WAITED != 0 && distance(head, tail) > permits(head);
+                    return match (over, behind) {
+                        (true, _) => Tried::Closed,
+                        (false, true) => Tried::Behind,
+                        (false, false) => Tried::Later,
+                    };
                 }
                 head = now;
                 continue;
@@ -294,8 +307,24 @@ impl<T> Ring<T> {
         load_in_total_order(&self.receivers_wait)
     }
 
+    /// A place for one that does not wait, after those who do; or the end. Under the lock, as all below.
+    pub(super) fn reserve_now(&self, ends: &mut Ends, wakes: &mut Wakes) -> Option<u32> {
+        self.reserve(ends, wakes);
+        let answer = self.enter_sender(ends);
+        self.sender_left(ends);
+        answer
+    }
+
+    /// A value for one that does not wait, after those who do; or the end.
+    pub(super) fn promise_now(&self, ends: &mut Ends, wakes: &mut Wakes) -> Option<u32> {
+        self.promise(ends, wakes);
+        let answer = self.enter_receiver(ends);
+        self.receiver_left(ends);
+        answer
+    }
+
     /// Takes what a sender asks for, if it may have it at once. Afterwards it is in the list, or [`Ring::sender_left`] is
-    /// called. Under the lock, as all below.
+    /// called.
     pub(super) fn enter_sender(&self, ends: &mut Ends) -> Option<u32> {
         let first = ends.senders.is_empty();
         if first {

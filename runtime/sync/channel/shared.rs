@@ -19,6 +19,7 @@
 
 use super::queue::Queue;
 use super::ring::Ring;
+use crate::retire::outcome::{drop_all, resume_in_destructor};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
@@ -45,6 +46,8 @@ pub(super) enum Tried<V> {
     Done(V),
     /// It would have to wait.
     Later,
+    /// Others are about to have theirs, and there may be something left.
+    Behind,
     Closed,
 }
 
@@ -97,6 +100,20 @@ impl<T> Shared<T> {
         tried
     }
 
+    /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
+    pub(super) fn put_now(&self, value: &mut Option<T>) -> Tried<()> {
+        match (self.try_put(value), &self.ring) {
+            (Tried::Behind, Some(ring)) => {
+                match self.with(|_, ends, wakes| ring.reserve_now(ends, wakes)) {
+                    Some(PERMIT) => self.put_by_permit(value),
+                    Some(_) => Tried::Closed,
+                    None => Tried::Later,
+                }
+            }
+            (tried, _) => tried,
+        }
+    }
+
     /// The same with a permit, which is used up.
     pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
@@ -128,6 +145,20 @@ impl<T> Shared<T> {
             self.reserve(ring);
         }
         tried
+    }
+
+    /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
+    pub(super) fn take_now(&self) -> Tried<T> {
+        match (self.try_take(), &self.ring) {
+            (Tried::Behind, Some(ring)) => {
+                match self.with(|_, ends, wakes| ring.promise_now(ends, wakes)) {
+                    Some(PERMIT) => Tried::Done(self.take_by_permit()),
+                    Some(_) => Tried::Closed,
+                    None => Tried::Later,
+                }
+            }
+            (tried, _) => tried,
+        }
     }
 
     /// The same with a permit, which is used up.
@@ -172,7 +203,9 @@ impl<T> Shared<T> {
             Some(ring) => ring.drain(),
             None => self.with(|queue, _, _| queue.drain()),
         };
-        drop(values);
+        if let Some(payload) = drop_all(values) {
+            resume_in_destructor(payload);
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -7,6 +7,7 @@ mod state;
 use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
+use crate::retire::outcome::{drop_all, resume_in_destructor};
 use crate::runtime::suspend::is_cancelled;
 use crate::scheduler::waiters::{Entering, enter};
 use state::{Closing, Receiving, Shared};
@@ -213,7 +214,9 @@ impl<T> Drop for OneshotReceiver<T> {
     fn drop(&mut self) {
         self.shared.close();
         // Nobody else will. It is dropped without the lock, after who waits has been woken.
-        drop(self.shared.take());
+        if let Some(payload) = drop_all(self.shared.take()) {
+            resume_in_destructor(payload);
+        }
     }
 }
 
