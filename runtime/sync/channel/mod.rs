@@ -26,8 +26,13 @@ use std::time::{Duration, Instant};
 
 /// A channel with room for so many values: who sends waits while it is full.
 ///
+/// Values come out in the order in which they were put in. Those who wait, at either end, have their turn in the order of
+/// coming; with its turn a task or thread is sure of a value, or of a place, and takes or puts one when it runs: others
+/// may have done so between.
+///
 /// Without room (0) who sends waits for one who receives, and their meeting stands: from then on both have done it. There
-/// [`try_recv`](Receiver::try_recv) finds only what such a meeting has left.
+/// [`try_recv`](Receiver::try_recv) finds only what such a meeting has left. A sender whose receiver gives up before they have
+/// met waits again, behind the others.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -234,7 +239,9 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// As [`recv`](Receiver::recv), as a future for any executor. Dropped before it is ready, it has received nothing.
+    /// As [`recv`](Receiver::recv), as a future for any executor. Dropped before it is ready, it has received nothing. One that
+    /// is forgotten (`mem::forget`) keeps the turn that it may have had: a value that nobody takes, and that hides the
+    /// end of a closed channel from the other receivers.
     #[track_caller]
     pub fn recv_async(&self) -> RecvFuture<'_, T> {
         RecvFuture::new(&self.shared)

@@ -44,6 +44,7 @@
 use super::shared::{CLOSED as TOLD_CLOSED, Ends, PERMIT, Tried};
 use crate::scheduler::waiters::Wakes;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::time::Duration;
 use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
@@ -59,6 +60,9 @@ const LARGEST: usize = (1 << PERMITS) - 1;
 const BYTES: usize = 1 << 20;
 /// Turns of waiting for a stamp before others may have the processor.
 const POLITE: u32 = 64;
+/// Turns before the thread sleeps between two looks, and for how long.
+const PATIENT: u32 = 1_000;
+const NAP: Duration = Duration::from_micros(50);
 
 fn permits(word: u64) -> i64 {
     (word / ONE_PERMIT % (1 << PERMITS)).cast_signed()
@@ -82,12 +86,13 @@ impl<T> Slot<T> {
     fn await_stamp(&self, stamp: u64) {
         let mut turns = 0;
         while self.stamp.load(Ordering::Acquire) != stamp {
-            if turns < POLITE {
-                spin_loop();
-                turns += 1;
-            } else {
-                thread::yield_now();
+            match turns {
+                0..POLITE => spin_loop(),
+                POLITE..PATIENT => thread::yield_now(),
+                // Who has lost its processor may have lost it to this thread, whose priority is higher.
+                _ => thread::sleep(NAP),
             }
+            turns = turns.saturating_add(1);
         }
     }
 }
@@ -200,7 +205,7 @@ impl<T> Ring<T> {
     /// Whether there is a value for one more that has no permit.
     fn has_value(&self, head: u64) -> bool {
         let first = &self.slot(head).stamp;
-        if permits(head) == 0 && first.load(Ordering::Relaxed) == filled(head) {
+        if permits(head) == 0 && first.load(Ordering::Acquire) == filled(head) {
             return true;
         }
         distance(head, load_in_total_order(&self.tail.word)) > permits(head)
@@ -448,7 +453,7 @@ impl<T> Ring<T> {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.tail.word.load(Ordering::Acquire) & CLOSED != 0
+        load_in_total_order(&self.tail.word) & CLOSED != 0
     }
 
     /// Whether nothing will ever be received any more.
@@ -462,7 +467,7 @@ impl<T> Ring<T> {
         let head = load_in_total_order(&*self.head);
         let len = distance(head, load_in_total_order(&self.tail.word));
         // Meanwhile some may have been taken, and others put.
-        len.min(self.capacity).unsigned_abs() as usize
+        len.clamp(0, self.capacity).unsigned_abs() as usize
     }
 
     /// What lies there. After the last receiver has gone, whose permits may have been forgotten.

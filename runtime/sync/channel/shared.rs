@@ -5,7 +5,8 @@
 //! Who waits is granted a **permit**, not a value: a receiver one of the values that lie there, which is *promised* then, a
 //! sender one of the free places, which is *reserved*. It takes or puts its value when it runs. So one
 //! that is cancelled in between has nothing that could be lost: its permit goes to the next. Nobody takes what is spoken for,
-//! and nobody comes past those who wait, so the order at each end is that of coming.
+//! and nobody comes past those who wait, so permits are granted in the order of coming. What is done with them is done in the
+//! order in which their owners run: who has one is sure of a value, or a place, and not of which.
 //!
 //! # The end
 //!
