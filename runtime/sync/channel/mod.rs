@@ -17,7 +17,9 @@ use super::after;
 use super::errors::WaitError;
 use crate::runtime::suspend::is_cancelled;
 use crate::scheduler::waiters::enter;
+use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
+use crossbeam_utils::Backoff;
 use shared::{CLOSED, Receiving, Sending, Shared, Tried};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -135,6 +137,9 @@ impl<T> Sender<T> {
         mut value: Option<T>,
         until: Option<Instant>,
     ) -> Result<(), SendError<T>> {
+        if soon(|| matches!(self.shared.try_put(&mut value), Tried::Done(()))) {
+            return Ok(());
+        }
         let why = loop {
             match enter(&Sending(&self.shared), 0, until) {
                 Ok(CLOSED) => break WaitError::Closed,
@@ -218,6 +223,16 @@ impl<T> Receiver<T> {
     #[inline(never)]
     #[track_caller]
     fn wait_and_receive(&self, until: Option<Instant>) -> Result<T, WaitError> {
+        let mut taken = None;
+        let take = || {
+            if let Tried::Done(value) = self.shared.try_take() {
+                taken = Some(value);
+            }
+            taken.is_some()
+        };
+        if soon(take) {
+            return Ok(taken.expect("it was taken"));
+        }
         match enter(&Receiving(&self.shared), 0, until) {
             Ok(CLOSED) => Err(WaitError::Closed),
             Ok(_) => Ok(self.shared.take_by_permit()),
@@ -257,6 +272,21 @@ impl<T> Receiver<T> {
     pub fn try_iter(&self) -> impl Iterator<Item = T> + '_ {
         std::iter::from_fn(|| self.try_recv().ok())
     }
+}
+
+/// Whether it is so soon, for a plain thread: to put it to sleep and to wake it costs more than to look a few times.
+fn soon(mut so: impl FnMut() -> bool) -> bool {
+    if Worker::current().is_some() {
+        return false;
+    }
+    let backoff = Backoff::new();
+    while !backoff.is_completed() {
+        backoff.snooze();
+        if so() {
+            return true;
+        }
+    }
+    false
 }
 
 macro_rules! end {
