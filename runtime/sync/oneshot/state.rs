@@ -46,18 +46,12 @@ pub(super) struct Shared<T> {
     state: Mutex<State<T>>,
 }
 
-fn call_all(list: &mut WaitList, wakes: &mut Wakes) {
-    while let Some(wake) = list.grant_first(LOOK) {
-        wakes.add(wake);
-    }
-}
-
 impl<T> State<T> {
     /// Leaves OPEN, if it is.
     fn end(&mut self, wakes: &mut Wakes) {
         if matches!(self.course, Course::Open) {
             self.course = Course::Over;
-            call_all(&mut self.receivers, wakes);
+            self.receivers.grant_all(LOOK, wakes);
         }
     }
 }
@@ -91,7 +85,7 @@ impl<T> Shared<T> {
             }
             debug_assert!(matches!(state.course, Course::Open), "it is sent once");
             state.course = Course::Sent(value);
-            call_all(&mut state.receivers, wakes);
+            state.receivers.grant_all(LOOK, wakes);
             Ok(())
         })
     }
@@ -119,7 +113,7 @@ impl<T> Shared<T> {
             // Release: what was done before is seen by a sender that finds it so.
             self.unwanted.store(true, Ordering::Release);
             state.end(wakes);
-            call_all(&mut state.senders, wakes);
+            state.senders.grant_all(LOOK, wakes);
         });
     }
 
