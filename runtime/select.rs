@@ -133,11 +133,12 @@ pub fn nothing_to_wait_for() -> ! {
 ///         let mut sum = 0;
 ///         loop {
 ///             cygnet::select! {
-///                 biased; // what is there comes first
 ///                 value = receiver.recv_async() => sum += value.unwrap(),
 ///                 _ = enough.wait_async() => break,
 ///             }?;
 ///         }
+///         // What was sent before that, and has not been received yet.
+///         sum += receiver.try_iter().sum::<u32>();
 ///         Ok::<u32, cygnet::Cancelled>(sum)
 ///     })
 /// });
@@ -151,7 +152,9 @@ pub fn nothing_to_wait_for() -> ! {
 /// expression is a block of its own, as an arm of an `if`: what it borrows must live outside.)
 ///
 /// **The order**: which of the futures is polled first is drawn at random each time, and the others come after it as they are written, so
-/// that none is starved by others that are always ready. With `biased` they are polled in the order written.
+/// that none is starved by others that are always ready. With `biased` they are polled in the order written. That is no look at
+/// all of them in one moment: when a branch is found ready, one before it may have become so since it was polled. So `biased`
+/// does not say of a branch that has lost that nothing was there for it.
 ///
 /// **The handler** is run in place when the wait is over: it may use `?`, `break` and `return`, and may itself wait.
 /// Before it runs all futures are dropped, in no poll. The futures of this library are *total*: one that is dropped before it was
