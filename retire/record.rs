@@ -404,10 +404,9 @@ impl Record {
         }
     }
 
-    /// Whether others than the task itself and its handle have a reference, as far as can be seen.
+    /// Whether others than the task itself have a reference, its handle among them, as far as can be seen.
     pub(crate) fn is_known(&self) -> bool {
-        let own = if self.join.is_detached() { 1 } else { 2 };
-        self.references.load(Ordering::Relaxed) & !ENDED > own
+        self.references.load(Ordering::Relaxed) & !ENDED > 1
     }
 
     /// Calls the closure and stores the outcome. Never unwinds.

@@ -9,7 +9,9 @@ use crate::retire::tree::Node;
 use crate::runtime::cancelled::CancelledFuture;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
-use crate::scheduler::cancel::{begin_ignoring, cancel, cancel_branch, link, stop_ignoring};
+use crate::scheduler::cancel::{
+    begin_ignoring, cancel, cancel_branch, link, make_known, stop_ignoring,
+};
 use crate::scheduler::complete::release;
 use crate::scheduler::hook::{Body, Watching, watch_scope, watch_task};
 use std::fmt;
@@ -102,8 +104,8 @@ impl CancelHandle {
     /// asks or waits, or would start; to one that does none of that, never. Dropped, the future leaves nothing behind; it need not be
     /// pinned by hand, and keeps as much of the task as a handle does.
     ///
-    /// The reason of a cancel that comes from above, at the very moment at which the future is polled first, may be given as
-    /// [`Reason::HandleDropped`].
+    /// The waker is called by whoever cancels it, or by the task itself when it learns of a cancel from above: in any of its calls that
+    /// ask for that, as [`checkpoint`](crate::checkpoint). It is not to wait for a lock that these may be made with.
     ///
     /// Does not suspend. The first poll costs three allocations and a lock.
     ///
@@ -216,12 +218,8 @@ impl fmt::Debug for CancelHandle {
 pub fn cancel_handle() -> CancelHandle {
     let (_, task) = here("cancel_handle");
     // SAFETY: the running task.
-    let node = unsafe { &task.as_ref().node };
-    if !node.is_linked() {
-        // So that whatever comes from above is seen in its word.
-        link(node);
-    }
-    CancelHandle::of_task(task)
+    make_known(unsafe { task.as_ref() });
+    CancelHandle { target: Target::Task(task) }
 }
 
 /// Runs `f`, and lets no cancellation from outside interrupt it or what it spawns.

@@ -94,10 +94,18 @@ fn is_cancelled_above(node: &Node) -> bool {
     cancelled
 }
 
-/// Has those who watch a node from outside told that it is cancelled, which has been seen above it. For one who runs in it.
+/// Has those told who watch from outside that a node is cancelled, or one above it, which has been seen above them. For one who runs
+/// in the node.
+#[cold]
 pub(crate) fn tell_watchers(node: &Node) {
-    if node.extras().is_some_and(|extras| extras.branch().has_borne()) {
-        link(node);
+    let mut at = node;
+    // What is linked, or marked, has been told.
+    while at.verdict() == Verdict::AskParent {
+        if at.extras().is_some_and(|extras| extras.branch().has_borne()) {
+            return link(node);
+        }
+        // SAFETY: as above.
+        at = unsafe { &*at.parent };
     }
 }
 
@@ -144,6 +152,8 @@ pub(crate) fn link(node: &Node) {
                 let root = &*ptr::from_ref(root).cast::<Root>();
                 root.branch_for(node)
             },
+            // SAFETY: the origin does not end before the node.
+            |node| write_cause_down(node, origin_of(node)),
             marked_by_link,
         );
     }
@@ -151,14 +161,11 @@ pub(crate) fn link(node: &Node) {
 
 /// Does for a node what a walk would have done, had it found it: of those above it none has ended.
 fn marked_by_link(node: &Node) {
-    let origin = origin_of(node);
-    // SAFETY: not before the node.
-    unsafe { write_cause_down(node, origin) };
     let Some(extras) = node.extras_in_total_order() else { return };
     if !extras.branch().bears() {
         return;
     }
-    let woken = Woken::default();
+    let (woken, origin) = (Woken::default(), origin_of(node));
     // SAFETY: marked just now.
     unsafe {
         branch::walk(
@@ -171,7 +178,8 @@ fn marked_by_link(node: &Node) {
     woken.finish();
 }
 
-/// So that those can be told who see the node after its end, and that of its ancestors.
+/// So that those can be told who see the node after its end, and that of its ancestors: others than the task itself, if there are any
+/// now; those to whom it makes itself known later find the mark, and write it down then ([`make_known`]).
 ///
 /// # Safety
 /// The origin has not ended.
@@ -186,6 +194,22 @@ unsafe fn write_cause_down(node: &Node, origin: *const Node) {
     {
         // SAFETY: passed on.
         let _ = extras.cause.set(cause_at(unsafe { &*origin }));
+    }
+}
+
+/// A reference to the running task, for others.
+pub(crate) fn make_known(task: &Record) {
+    let node = &task.node;
+    if !node.is_linked() {
+        // So that whatever comes from above is seen in its word.
+        link(node);
+    }
+    // A walk either sees the reference, or has left its mark.
+    branch::between_walks(node, || task.add_reference());
+    let origin = origin_of(node);
+    if node.word().is_marked() && !ptr::eq(origin, node) {
+        // SAFETY: not before the node.
+        unsafe { write_cause_down(node, origin) };
     }
 }
 
@@ -422,11 +446,9 @@ impl Woken {
     /// Keeps what a walk has come to. `origin` has not ended, as what was reached has not.
     fn take(&self, reached: Reached<'_>, origin: *const Node) {
         match reached {
-            Reached::Node(node) => {
-                // SAFETY: said above.
-                unsafe { write_cause_down(node, origin) };
-                self.cut(node);
-            }
+            // SAFETY: said above.
+            Reached::Soon(node) => unsafe { write_cause_down(node, origin) },
+            Reached::Node(node) => self.cut(node),
             Reached::Hook(place) => {
                 // SAFETY: said above.
                 let cause = cause_at(unsafe { &*origin });

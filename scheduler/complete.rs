@@ -92,19 +92,15 @@ pub(crate) fn unlink(task: &Record) {
     }
 }
 
-/// Runs what hangs on a node that ends, after its last child, and takes it out of the lists of the tree.
+/// Takes a node that ends, after its last child, out of the lists of the tree, and runs what hangs on it.
 #[cold]
 #[inline(never)]
 pub(crate) fn unlink_node(node: &Node) {
-    let told = node.extras().filter(|extras| extras.branch().has_borne());
-    if let Some(extras) = told {
-        hook::unhook_all(node, extras);
-    }
+    // First: no walk comes to it any more, and whether it is cancelled is decided, but by itself.
     branch::unlink(node);
-    // Somebody may have begun to watch it from outside. A walk that has seen that, and is on its way to the hook, has come past
-    // the lock before us; it may find the hook as long as what it has come from is there, and no longer.
-    if told.is_none()
-        && let Some(extras) = node.extras()
+    // Somebody may have begun to watch it from outside, and a walk may have seen that and be on its way to the hook: then that
+    // has happened before, and is seen here. The walk may find the hook as long as what it has come from is there, and no longer.
+    if let Some(extras) = node.extras()
         && extras.branch().has_borne()
     {
         hook::unhook_all(node, extras);

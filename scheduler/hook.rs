@@ -30,8 +30,9 @@
 //! have left a mark ([`Record::watch`]), and are told. A cancel of the task itself finds the hooks in its list in any case; one from
 //! above comes to a task that is linked, or when it asks, begins to wait, or has its turn to start.
 //!
-//! Why a task was cancelled that may have ended can only be told by what is written down in its extras: those whom a walk comes
-//! to, and who are known to others than their handle, have it written there.
+//! Why a task was cancelled that may have ended can only be told by what is written down in its extras. A walk writes it there, before
+//! it marks the node, if others than the task have a reference; and a task that makes itself known to others looks for a mark when
+//! it has done so, in an order that the lock of its parent's list decides (`make_known`).
 
 use crate::retire::branch::{Branch, Hang, Place};
 use crate::retire::cause::{Cause, Reason};
@@ -270,7 +271,7 @@ fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
     let cause = task.extras().and_then(|extras| extras.cause.get());
     match cause {
         Some(cause) => std::sync::Arc::clone(cause),
-        // By its handle; or from above, at this very moment, and it is not written down yet.
+        // By its handle.
         None => Cause::new(Reason::HandleDropped, Some(task.spawned_at)),
     }
 }
@@ -291,7 +292,7 @@ pub(crate) fn unhook_watchers(task: &Record) {
     }
 }
 
-/// Runs the hooks that still hang on a node whose last child has ended. For whoever ends it, before it is unlinked.
+/// Runs the hooks that still hang on a node whose last child has ended. For whoever ends it, when it is unlinked.
 #[cold]
 #[inline(never)]
 pub(crate) fn unhook_all(node: &Node, extras: &Extras) {

@@ -18,6 +18,8 @@
 //! * **Link** ([`link`]), under the lock of the parent: enter the child; then, if the parent is cancelled in
 //!   effect, mark the child; then say that it is linked. What it marks has nobody linked below it and does not
 //!   wait; hooks may hang there that came from outside, and are told.
+//! * **Before a mark** that comes from above the caller is told ([`Reached::Soon`]), under the lock of the parent: why the
+//!   node is cancelled is written down where it is needed, so that who sees the mark finds the reason.
 //! * **Cancel**: mark the node (one atomic operation: one caller is the first, or knows that the node
 //!   ignores cancellation at present, and then that task does the rest when it stops). The first [walks](walk):
 //!   takes the lock, marks each child in the list, tells of it, and goes on to those children that have some.
@@ -166,6 +168,13 @@ impl Branch {
         self.lock().first.is_null()
     }
 
+    /// Whether a walk is on its way to what is in the list.
+    #[cfg(all(test, loom))]
+    pub(crate) fn is_awaited(&self) -> bool {
+        let list = self.lock();
+        self.walked.get() && !list.first.is_null()
+    }
+
     /// Frees the memory of the extras around this branch, or leaves that to the walk that is on its way here.
     ///
     /// # Safety
@@ -278,8 +287,8 @@ impl List {
 /// Links a node, and its ancestors before it. Takes time in proportion to those that are not linked yet.
 ///
 /// `of_root` says which list of a root a node is entered in; always the same, as its lock is what two meet at
-/// who would link the node. `marked` is called, without a lock, with those that were found to be cancelled by what is above
-/// them.
+/// who would link the node. Of those that are found to be cancelled by what is above them, `soon` is told under the lock, before
+/// they are marked, and `marked` without one afterwards.
 ///
 /// # Safety
 /// The node has not ended, and does not before this returns: the caller runs in it, or in one below it.
@@ -287,6 +296,7 @@ impl List {
 pub(crate) unsafe fn link<'a>(
     node: &'a Node,
     of_root: impl Fn(&'a Node, &Node) -> &'a Branch,
+    soon: impl Fn(&Node),
     mut marked: impl FnMut(&Node),
 ) {
     // Those that are not linked, but for the lowest: mostly none.
@@ -307,14 +317,14 @@ pub(crate) unsafe fn link<'a>(
             NodeKind::Root => of_root(parent, node),
             _ => parent.extras_or_new().branch(),
         };
-        if link_to(node, parent, theirs) {
+        if link_to(node, parent, theirs, &soon) {
             marked(node);
         }
     }
 }
 
 /// True if the node was found to be cancelled by that.
-fn link_to(node: &Node, parent: &Node, theirs: &Branch) -> bool {
+fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -> bool {
     let mine = node.extras_or_new().branch();
     let whole = node.extras_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
     let mut list = theirs.lock();
@@ -338,6 +348,9 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch) -> bool {
     let mut marked = false;
     if parent.word().is_cancelled_in_total_order() {
         mine.set_origin(origin_of(parent));
+        if !node.word().is_marked() {
+            soon(node);
+        }
         marked = node.word().cancel() == Cancel::First;
     }
     node.set_linked(true);
@@ -348,6 +361,15 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch) -> bool {
 pub(crate) fn origin_of(node: &Node) -> *const Node {
     let origin = node.extras().map(|extras| extras.branch().origin.load(Ordering::Relaxed));
     origin.filter(|origin| !origin.is_null()).map_or(ptr::from_ref(node), |origin| origin)
+}
+
+/// Calls `f` while no walk marks a node, which is linked, and in which the caller runs.
+pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
+    let extras = node.extras().expect("a linked node has extras");
+    // SAFETY: the parent has not ended.
+    let theirs = unsafe { &*extras.branch().parent.load(Ordering::Relaxed) };
+    let _list = theirs.lock();
+    f()
 }
 
 /// Takes a linked node out of its parent's list. For whoever ends it, after its last child and before its
@@ -365,6 +387,8 @@ pub(crate) fn unlink(node: &Node) {
 
 /// What a walk has come to.
 pub(crate) enum Reached<'a> {
+    /// A node that is about to be marked.
+    Soon(&'a Node),
     /// A node that is newly cancelled in effect.
     Node(&'a Node),
     /// A hook, which stays in its list: whoever ends the node may be faster than the caller.
@@ -439,6 +463,9 @@ unsafe fn visit(
         // SAFETY: as above.
         let node = unsafe { &*place.node.get() };
         child.set_origin(origin);
+        if !node.word().is_marked() {
+            reached(Reached::Soon(node));
+        }
         if node.word().cancel() == Cancel::First {
             reached(Reached::Node(node));
             if child.bears() {

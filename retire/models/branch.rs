@@ -1,7 +1,7 @@
 //! The lists of the tree: links, ends, looks and the walk of a cancel.
 
 use super::{end, record_below};
-use crate::retire::branch::{Branch, link, origin_of, unlink, walk};
+use crate::retire::branch::{Branch, Reached, link, origin_of, unlink, walk};
 use crate::retire::record::Record;
 use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use crate::shim::atomic::live_atomics;
@@ -36,28 +36,32 @@ impl Top {
 
     fn link_in(&self, task: NonNull<Record>, list: usize) {
         // SAFETY: no task of a model ends before it is said to.
-        unsafe { link(&task.as_ref().node, |_, _| &*ptr::from_ref(&self.lists[list]), |_| ()) };
+        unsafe {
+            link(&task.as_ref().node, |_, _| &*ptr::from_ref(&self.lists[list]), |_| (), |_| ())
+        };
     }
 
     fn cancel(&self) {
         if self.node.word().cancel() == Cancel::First {
             // SAFETY: marked just now; the lists are there until the end.
-            unsafe { walk(&self.lists, &self.node, |_| self.count(), || ()) };
+            unsafe { walk(&self.lists, &self.node, |reached| self.count(reached), || ()) };
         }
     }
 
     /// As `scheduler::cancel::deliver`.
     fn deliver(&self, task: NonNull<Record>) {
-        self.count();
         // SAFETY: it has not ended.
         let node = unsafe { &task.as_ref().node };
+        self.count(Reached::Node(node));
         let list = node.extras_in_total_order().map(|extras| extras.branch());
         // SAFETY: the caller's.
-        unsafe { walk(list, origin_of(node), |_| self.count(), || ()) };
+        unsafe { walk(list, origin_of(node), |reached| self.count(reached), || ()) };
     }
 
-    fn count(&self) {
-        self.reached.set(self.reached.get() + 1);
+    fn count(&self, reached: Reached<'_>) {
+        if let Reached::Node(_) = reached {
+            self.reached.set(self.reached.get() + 1);
+        }
     }
 
     fn end(this: Stage<Top>) {

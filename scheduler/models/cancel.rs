@@ -134,7 +134,7 @@ fn end_and_cancel(walk: bool) {
     // SAFETY: it has not ended.
     let node = unsafe { &task.as_ref().node };
     // SAFETY: as above.
-    unsafe { link(node, |_, node| root.branch_for(node), |_| ()) };
+    unsafe { link(node, |_, node| root.branch_for(node), |_| (), |_| ()) };
     let extras: *const Extras = node.extras().unwrap();
     // SAFETY: as above.
     unsafe { (*extras).branch() }.add_handle_of(node);
@@ -143,7 +143,9 @@ fn end_and_cancel(walk: bool) {
     let child = walk.then(|| record_below(|| (), node));
     if let Some(child) = child {
         // SAFETY: it has not ended; its parent is linked.
-        unsafe { link(&child.as_ref().node, |_, _| unreachable!("not below a root"), |_| ()) };
+        unsafe {
+            link(&child.as_ref().node, |_, _| unreachable!("not below a root"), |_| (), |_| ())
+        };
     }
     let canceller = spawn(move || handle.cancel_and_drop());
     let walker = walk.then(|| spawn(move || cancel_all(&root)));

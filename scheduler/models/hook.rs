@@ -1,14 +1,16 @@
 //! A hook, its guard, the end of its node, and a cancel.
 
+use crate::retire::branch;
 use crate::retire::cause::Cause;
 use crate::retire::models::{end, record_below};
 use crate::retire::record::{Phase, Record, RunEnd, WATCHED};
-use crate::scheduler::cancel::{cancel, cancel_all};
+use crate::retire::tree::Node;
+use crate::scheduler::cancel::{cancel, cancel_all, link, make_known};
 use crate::scheduler::complete::unlink_node;
-use crate::scheduler::hook::{Body, Hung, Watching, hang, unhook_watchers, watch_task};
+use crate::scheduler::hook::{Body, Hung, Watching, hang, unhook_all, unhook_watchers, watch_task};
 use crate::scheduler::root::Root;
 use crate::shim::atomic::live_atomics;
-use crate::shim::check::{Baton, Stage, explore};
+use crate::shim::check::{Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -235,4 +237,111 @@ fn loom_who_watches_a_task_that_is_cancelled_is_told_once() {
 #[test]
 fn loom_who_stops_watching_leaves_nothing() {
     explore(3, || a_watcher_is_told(true, true));
+}
+
+#[test]
+#[should_panic]
+fn loom_negative_a_watch_of_a_task_without_order() {
+    plant("retire/record.rs", ORDERS);
+    explore(3, || a_watcher_is_told(false, false));
+}
+
+/// Somebody begins to watch a task that is linked, and ends, while a cancel comes from above. When it has been unlinked its
+/// parent may end, though the task is still to be released: no walk may be on its way to a hook any more, which would ask
+/// the parent for the reason.
+fn a_walk_meets_a_watcher(unlink: fn(&Node)) {
+    let before = live_atomics();
+    let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
+    let task: NonNull<Record> = record_below(|| (), &raw const root.node);
+    // SAFETY: we have references.
+    let record = unsafe { task.as_ref() };
+    record.add_reference();
+    record.begin();
+    link(&record.node);
+    let theirs = Sent(task);
+    let watcher = spawn(move || {
+        let theirs: Sent<NonNull<Record>> = theirs;
+        // SAFETY: we have a reference, which is given up when the guard is gone.
+        Sent(watch_task(unsafe { theirs.0.as_ref() }, Box::new(Hook(calls))))
+    });
+    let canceller = spawn(move || cancel_all(&root));
+    unlink(&record.node);
+    let extras = record.node.extras().expect("it is linked");
+    assert!(
+        !extras.branch().is_awaited(),
+        "a walk is on its way to a hook of a task that has gone"
+    );
+    canceller.join().unwrap();
+    record.set_phase(Phase::Finished);
+    let watched = matches!(record.release_run(1), RunEnd::Watched);
+    if watched {
+        unhook_watchers(record);
+    }
+    let watching: Sent<Watching> = watcher.join().unwrap();
+    assert_eq!(calls.call.read(), 1, "times that it was told");
+    drop(watching.0);
+    // SAFETY: the references that are left; the threads have ended.
+    unsafe {
+        assert!(record.release(if watched { WATCHED + 2 } else { 2 }));
+        end(task);
+        calls.end();
+        root.end();
+    }
+    assert_eq!(live_atomics(), before, "something is left over");
+}
+
+#[test]
+fn loom_no_walk_is_on_its_way_to_a_watcher_of_a_task_that_has_gone() {
+    explore(3, || a_walk_meets_a_watcher(unlink_node));
+}
+
+/// Looks for hooks first, and then no more.
+#[test]
+#[should_panic(expected = "on its way to a hook")]
+fn loom_negative_a_task_that_looks_for_watchers_before_it_goes() {
+    explore(3, || {
+        a_walk_meets_a_watcher(|node| {
+            let extras = node.extras().expect("it is linked");
+            if extras.branch().has_borne() {
+                unhook_all(node, extras);
+            }
+            branch::unlink(node);
+        });
+    });
+}
+
+/// A task that nobody else knows makes a reference for others, while a cancel comes from above: the reason is written down.
+fn one_makes_itself_known(make_known: fn(&Record)) {
+    let before = live_atomics();
+    let root = Stage::new(Root::new(1));
+    let task: NonNull<Record> = record_below(|| (), &raw const root.node);
+    // SAFETY: we have references.
+    let record = unsafe { task.as_ref() };
+    assert!(!record.release(1), "the handle's is not the last");
+    record.begin();
+    link(&record.node);
+    let canceller = spawn(move || cancel_all(&root));
+    make_known(record);
+    canceller.join().unwrap();
+    let extras = record.node.extras().expect("it is linked");
+    assert!(extras.cause.get().is_some(), "the reason is lost");
+    unlink_node(&record.node);
+    // SAFETY: the references that are left; the thread has ended.
+    unsafe {
+        assert!(record.release(2));
+        end(task);
+        root.end();
+    }
+    assert_eq!(live_atomics(), before, "something is left over");
+}
+
+#[test]
+fn loom_the_reason_is_written_down_for_who_makes_itself_known() {
+    explore(3, || one_makes_itself_known(make_known));
+}
+
+#[test]
+#[should_panic(expected = "the reason is lost")]
+fn loom_negative_one_that_makes_itself_known_and_does_not_look_for_a_mark() {
+    explore(3, || one_makes_itself_known(Record::add_reference));
 }

@@ -3,8 +3,8 @@
 use crate::common::{Drops, Random, eventually, runtime, scaled_in_debug, with_each, within};
 use cygnet::sync::Event;
 use cygnet::{
-    CancelHandle, CancelledFuture, Reason, cancel_handle, checkpoint, ignore_cancellation, park,
-    scope, select, spawn, wait, yield_now,
+    CancelHandle, CancelledFuture, Reason, ScopedTask, cancel_handle, checkpoint,
+    ignore_cancellation, park, scope, select, spawn, wait, yield_now,
 };
 use std::pin::Pin;
 use std::sync::Arc;
@@ -231,6 +231,90 @@ fn a_cancel_from_above_is_told_when_it_comes() {
                 begun(task.cancel_handle().cancelled_async())
             });
             assert_eq!(never(), explicit("from above"));
+        });
+    });
+}
+
+/// It is in no list, and so are the scopes inside it in which it asks.
+#[test]
+fn a_cancel_from_above_is_told_when_it_is_learnt_of_in_an_inner_scope() {
+    fn ask_inside(depth: usize) -> bool {
+        if depth == 0 { checkpoint().is_err() } else { scope(|_| ask_inside(depth - 1)) }
+    }
+    with_each(|rt| {
+        for depth in [1, 2, 7, 8, 9, 20] {
+            rt.block_on(|| {
+                let (give, handles) = channel::<CancelHandle>();
+                scope(|s| {
+                    let above = s.cancel_handle();
+                    let task = s.spawn(move || {
+                        let mut watched = handles.recv().unwrap().cancelled_async();
+                        assert!(poll(&mut watched).is_pending());
+                        above.cancel("from above");
+                        assert!(ask_inside(depth));
+                        assert_eq!(why_here(&mut watched), explicit("from above"), "{depth}");
+                    });
+                    give.send(task.cancel_handle()).unwrap();
+                });
+            });
+        }
+    });
+}
+
+/// A scope of others is cancelled by it while a task in it waits, and `then` is run with that task's handle.
+fn cancelled_from_above<R>(
+    end: impl FnOnce() + Send,
+    then: impl FnOnce(ScopedTask<'_, ()>) -> R,
+) -> R {
+    let begins = Event::new();
+    scope(|s| {
+        let task = s.spawn(|| {
+            begins.set();
+            let _ = park();
+            end();
+        });
+        begins.wait().unwrap();
+        s.cancel("from above");
+        then(task)
+    })
+}
+
+/// Of whom nobody had a handle but its own when the cancel came: that of its spawner, or none.
+#[test]
+fn who_asks_for_the_first_time_after_a_cancel_from_above_is_told_the_reason() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (kept, early) = cancelled_from_above(
+                || (),
+                |task| (task.cancel_handle(), begun(task.cancel_handle().cancelled_async())),
+            );
+            assert_eq!(early(), explicit("from above"));
+            assert_eq!(why(kept.cancelled_async()), explicit("from above"));
+            // It makes the handle itself.
+            let (give, taken) = channel();
+            let own = move || give.send(cancel_handle()).unwrap();
+            cancelled_from_above(own, |task| drop(task));
+            assert_eq!(why(taken.recv().unwrap().cancelled_async()), explicit("from above"));
+        });
+    });
+}
+
+/// What comes from above while it is ignored, too.
+#[test]
+fn who_asks_after_it_was_ignored_is_told_the_reason() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (give, taken) = channel();
+            scope(|s| {
+                let above = s.cancel_handle();
+                s.spawn(move || {
+                    let handle = cancel_handle();
+                    ignore_cancellation(|| above.cancel("from above")).unwrap();
+                    assert_eq!(why_here(&mut handle.cancelled_async()), explicit("from above"));
+                    give.send(handle).unwrap();
+                });
+            });
+            assert_eq!(why(taken.recv().unwrap().cancelled_async()), explicit("from above"));
         });
     });
 }
