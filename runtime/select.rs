@@ -300,7 +300,7 @@ macro_rules! select {
     (@run $chosen:ident {{$pattern:pat} $future:tt $condition:tt} {$handler:expr} $($rest:tt)*) => {
         match $chosen {
             $crate::__select::Chosen::First(output) => {
-                let $pattern = output;
+                let ($pattern) = output;
                 $handler
             }
             $crate::__select::Chosen::Rest(rest) => $crate::select!(@run rest $($rest)*),

@@ -153,6 +153,8 @@ fn what_cannot_be_sent_comes_back() {
     let mut sink = Box::pin(sender.into_sink());
     assert!(ready(|cx| sink.as_mut().poll_ready(cx)).unwrap().is_ok());
     receiver.close();
+    // It has a place.
+    assert!(ready(|cx| sink.as_mut().poll_ready(cx)).unwrap().is_ok());
     let refused = sink.as_mut().start_send(drops.guard()).unwrap_err();
     assert!(refused.to_string().contains("closed"));
     drop(refused.into_inner().expect("the value"));

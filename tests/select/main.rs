@@ -307,6 +307,7 @@ fn all_its_forms() {
     assert_eq!(select! { biased; _ = event.wait_async() => 1, else => 2 }, Ok(1));
     assert_eq!(select! { (x, [y, _]) = ready((1, [2, 3])) => x + y }, Ok(3));
     assert_eq!(select! { mut x = ready(1) => { x += 1; x } }, Ok(2));
+    assert_eq!(select! { Ok(x) | Err(x) = ready(Ok::<_, i32>(4)) => x }, Ok(4));
     assert_eq!(select! { _ = ready(()), if b.is_none() => 1, else => 2, }, Ok(2));
     // What is disabled is not evaluated.
     let none: Option<std::future::Ready<u8>> = std::hint::black_box(None);

@@ -69,6 +69,9 @@ impl<T> Receiver<T> {
     /// The receiver as a `Stream`, for any executor. It ends when the channel is closed and everything has been received;
     /// dropped at any time it has received nothing that it has not given out. Clone the receiver to keep one.
     ///
+    /// One that was polled in vain waits in the line of the receivers until it is polled again or dropped, also if nobody
+    /// looks at it meanwhile: a value that is promised to it is there for no other one.
+    ///
     /// With the feature `futures`. Does not suspend, and does not allocate.
     ///
     /// ```
@@ -200,7 +203,7 @@ impl<T> Sink<T> for SendSink<T> {
     type Error = SinkError<T>;
 
     /// # Errors
-    /// If the channel, or the sink, is closed.
+    /// If the channel, or the sink, is closed. A sink that has a place is ready all the same: then `start_send` says so.
     fn poll_ready(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
