@@ -25,6 +25,7 @@ mod promise;
 mod scope;
 mod scoped_task;
 mod several;
+pub mod shutdown;
 mod spawn;
 mod suspend;
 pub mod sync;

@@ -8,7 +8,7 @@ use cygnet::{
     LocalTask, Metrics, MissedTicks, NoStack, PanicReport, Promise, Reason, Runtime, RuntimeEnded,
     Scope, ScopeLease, ScopedTask, Sleep, SpawnError, Task, TaskActor, TaskBuilder, TaskError,
     TaskGroup, TaskId, TaskLocal, Timeout, TimeoutError, Unparker, UnresponsiveTask, Wait,
-    WorkerMetrics, YieldTo, par, sync,
+    WorkerMetrics, YieldTo, par, shutdown, sync,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -228,6 +228,15 @@ table! {
     "sync::OnceCell<T>", sync::OnceCell<T>: Send both Unpin UnwindSafe no;
     "sync::Lazy<T>", sync::Lazy<T>: Send both Unpin UnwindSafe no;
     "sync::WaitError", sync::WaitError: yes yes yes yes yes;
+    "shutdown::Swansong", shutdown::Swansong: yes yes yes yes yes;
+    "shutdown::Guard", shutdown::Guard: yes yes yes yes yes;
+    "shutdown::Guarded<T>", shutdown::Guarded<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "shutdown::Interrupt<T>", shutdown::Interrupt<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "shutdown::ShutdownCompletion", shutdown::ShutdownCompletion: yes yes yes yes yes;
+    "shutdown::ShuttingDown", shutdown::ShuttingDown: yes yes yes yes yes;
+    "shutdown::ShutdownState", shutdown::ShutdownState: yes yes yes yes yes;
+    "shutdown::GuardReport", shutdown::GuardReport: yes yes yes yes yes;
+    "shutdown::GuardReportEntry", shutdown::GuardReportEntry: yes yes yes yes yes;
 }
 
 /// As the document writes a cell of the row `name`.

@@ -254,6 +254,15 @@ impl<T> Receiver<T> {
         }
     }
 
+    /// A value, if there is one that nobody waits for.
+    #[inline]
+    pub(in crate::runtime) fn take_free(&self) -> Option<T> {
+        match self.shared.try_take() {
+            Tried::Done(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// As [`recv`](Receiver::recv), as a future for any executor. Dropped before it is ready, it has received nothing. One that
     /// is forgotten (`mem::forget`) keeps the turn that it may have had: a value that nobody takes, and that hides the
     /// end of a closed channel from the other receivers.

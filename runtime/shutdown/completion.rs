@@ -1,0 +1,214 @@
+//! What one can wait for: the stop, and the completion.
+
+use super::guard::Guard;
+use super::node::Node;
+use super::stop::{ForEnd, ForStop};
+use crate::scheduler::waiters::{Entering, Manner, Waitable, enter_and};
+use crate::shim::TrackedArc as Arc;
+use std::fmt;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// A wait that has begun, for something that is so once and for all.
+type Begun<W> = Pin<Box<Entering<W>>>;
+
+/// Polls a wait, which begins with the first poll that comes here.
+fn poll<W: Waitable>(
+    begun: &mut Option<Begun<W>>,
+    source: impl FnOnce() -> W,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    let new = || Box::pin(Entering::new(source(), 0, Location::caller()));
+    let polled = begun.get_or_insert_with(new).as_mut().poll(cx);
+    if polled.is_ready() {
+        *begun = None;
+    }
+    polled.map(|_| ())
+}
+
+/// Blocks the calling thread, or parks the calling task, until it is so.
+#[track_caller]
+fn block<W: Waitable>(source: &W) {
+    match enter_and(source, 0, Manner::Structured, None) {
+        Ok(_) => {}
+        Err(_) => unreachable!("a structured wait is not cut short"),
+    }
+}
+
+/// The future of the end of a shutdown: ready when the [`Swansong`](super::Swansong) is stopped, and neither it nor any below it has a
+/// [`Guard`]. Then it stays ready, also if guards are made later.
+///
+/// It does not stop anything by itself, and keeps the `Swansong` from its end as long as it is there.
+pub struct ShutdownCompletion {
+    node: Arc<Node>,
+    begun: Option<Begun<ForEnd<Arc<Node>>>>,
+    over: bool,
+}
+
+impl ShutdownCompletion {
+    pub(super) fn new(node: &Arc<Node>) -> ShutdownCompletion {
+        node.add_holder();
+        ShutdownCompletion { node: Arc::clone(node), begun: None, over: false }
+    }
+
+    /// Waits for it: a task parks, a plain thread blocks. In async code, await it instead.
+    ///
+    /// A task that is cancelled goes on waiting; [`wait(completion)`](crate::wait()) is the wait that is cut short.
+    ///
+    /// # Panics
+    /// On a worker's thread between tasks, if it would have to wait.
+    #[track_caller]
+    pub fn block(self) {
+        if !self.over && !self.node.word.look().is_complete() {
+            block(&ForEnd(&*self.node));
+        }
+    }
+}
+
+impl Future for ShutdownCompletion {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if !this.over {
+            this.over = this.node.word.look().is_complete()
+                || poll(&mut this.begun, || ForEnd(Arc::clone(&this.node)), cx).is_ready();
+        }
+        if this.over { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for ShutdownCompletion {
+    fn drop(&mut self) {
+        self.begun = None;
+        Node::release_holder(&self.node);
+    }
+}
+
+/// The future of the stop of a [`Swansong`](super::Swansong): ready as soon as that is stopped, whatever guards there are. It keeps the
+/// `Swansong` from its end as long as it is there.
+#[must_use = "it says nothing unless it is waited for"]
+pub struct ShuttingDown {
+    node: Arc<Node>,
+    begun: Option<Begun<ForStop<Arc<Node>>>>,
+}
+
+impl ShuttingDown {
+    pub(super) fn new(node: &Arc<Node>) -> ShuttingDown {
+        node.add_holder();
+        ShuttingDown { node: Arc::clone(node), begun: None }
+    }
+
+    /// Waits for it: a task parks, a plain thread blocks. In async code, await it instead.
+    ///
+    /// A task that is cancelled goes on waiting; [`wait(shutting_down)`](crate::wait()) is the wait that is cut short.
+    ///
+    /// # Panics
+    /// On a worker's thread between tasks, if it would have to wait.
+    #[track_caller]
+    pub fn block(self) {
+        if !self.node.is_stopped() {
+            block(&ForStop(&*self.node));
+        }
+    }
+}
+
+impl Future for ShuttingDown {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if this.node.is_stopped() {
+            return Poll::Ready(());
+        }
+        poll(&mut this.begun, || ForStop(Arc::clone(&this.node)), cx)
+    }
+}
+
+impl Drop for ShuttingDown {
+    fn drop(&mut self) {
+        self.begun = None;
+        Node::release_holder(&self.node);
+    }
+}
+
+macro_rules! common {
+    ($name:ident, $what:literal) => {
+        impl UnwindSafe for $name {}
+        impl RefUnwindSafe for $name {}
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct($what)
+                    .field("stopped", &self.node.is_stopped())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+common!(ShutdownCompletion, "ShutdownCompletion");
+common!(ShuttingDown, "ShuttingDown");
+common!(StopListener, "StopListener");
+
+/// What an interrupt has of its `Swansong`: it looks whether that is stopped, and is woken when it is. It does not keep it from its end, which
+/// is as good as a stop.
+pub(crate) struct StopListener {
+    node: Arc<Node>,
+    begun: Option<Begun<ForStop<Arc<Node>>>>,
+    /// A clone of the waker that is kept in the list: who polls with it again takes no lock.
+    waker: Option<Waker>,
+}
+
+impl StopListener {
+    pub(super) fn new(node: &Arc<Node>) -> StopListener {
+        StopListener { node: Arc::clone(node), begun: None, waker: None }
+    }
+
+    /// A second one for the same, which is woken by itself.
+    #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
+    pub(crate) fn another(&self) -> StopListener {
+        StopListener::new(&self.node)
+    }
+
+    /// One load.
+    #[inline(always)]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.node.is_stopped()
+    }
+
+    /// Ready if it is stopped; else the waker is called when it will be.
+    pub(crate) fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let known = self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if self.is_stopped() {
+            return Poll::Ready(());
+        }
+        if known {
+            return Poll::Pending;
+        }
+        self.register(cx)
+    }
+
+    #[cold]
+    fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // Not if the clone panics, nor if the poll does.
+        self.waker = None;
+        let waker = cx.waker().clone();
+        let polled = poll(&mut self.begun, || ForStop(Arc::clone(&self.node)), cx);
+        if polled.is_pending() {
+            self.waker = Some(waker);
+        }
+        polled
+    }
+
+    /// A guard of the same `Swansong`; none if that has ended.
+    #[track_caller]
+    pub(crate) fn guard(&self) -> Option<Guard> {
+        Guard::try_new(&self.node, Location::caller())
+    }
+
+    pub(crate) fn is_same(&self, other: &StopListener) -> bool {
+        Arc::ptr_eq(&self.node, &other.node)
+    }
+}

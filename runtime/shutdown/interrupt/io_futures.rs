@@ -1,0 +1,85 @@
+use super::{Interrupt, poll_until_stop};
+use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite, IoSlice, IoSliceMut, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// With the feature `futures-io`. After the stop there is nothing to read, and a read that waits is woken.
+///
+/// ```
+/// use cygnet::shutdown::Swansong;
+/// use futures_io::AsyncRead;
+/// use std::future::poll_fn;
+/// use std::pin::Pin;
+///
+/// let swansong = Swansong::new();
+/// let mut reader = swansong.interrupt(&b"some bytes"[..]);
+/// let mut buf = [0; 4];
+/// let mut read = || cygnet::wait(poll_fn(|cx| Pin::new(&mut reader).poll_read(cx, &mut buf)));
+/// assert_eq!(read()??, 4);
+/// swansong.shut_down();
+/// assert_eq!(read()??, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<T: AsyncRead> AsyncRead for Interrupt<T> {
+    #[inline]
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<Result<usize>> {
+        let (value, stop) = self.parts();
+        let read = poll_until_stop(stop, cx, |cx| value.poll_read(cx, buf));
+        read.map(|read| read.unwrap_or(Ok(0)))
+    }
+
+    #[inline]
+    fn poll_read_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<Result<usize>> {
+        let (value, stop) = self.parts();
+        let read = poll_until_stop(stop, cx, |cx| value.poll_read_vectored(cx, bufs));
+        read.map(|read| read.unwrap_or(Ok(0)))
+    }
+}
+
+/// With the feature `futures-io`. As of [`AsyncRead`]; what lies in the buffer is not seen either, after the stop.
+impl<T: AsyncBufRead> AsyncBufRead for Interrupt<T> {
+    #[inline]
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
+        let (value, stop) = self.parts();
+        let filled = poll_until_stop(stop, cx, |cx| value.poll_fill_buf(cx));
+        filled.map(|filled| filled.unwrap_or(Ok(&[])))
+    }
+
+    fn consume(self: Pin<&mut Self>, amount: usize) {
+        self.parts().0.consume(amount);
+    }
+}
+
+/// With the feature `futures-io`. After the stop nothing is written, and a write that waits is woken. To flush and to close
+/// is passed on also then.
+impl<T: AsyncWrite> AsyncWrite for Interrupt<T> {
+    #[inline]
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+        self.poll_write_until_stop(cx, |value, cx| value.poll_write(cx, buf))
+    }
+
+    #[inline]
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        self.poll_write_until_stop(cx, |value, cx| value.poll_write_vectored(cx, bufs))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.parts().0.poll_flush(cx)
+    }
+
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.parts().0.poll_close(cx)
+    }
+}

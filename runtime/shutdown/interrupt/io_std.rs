@@ -1,0 +1,74 @@
+use super::Interrupt;
+use std::io::{BufRead, IoSlice, IoSliceMut, Read, Result, Seek, SeekFrom, Write};
+
+/// After the stop there is nothing to read. A read that blocks is not woken: it looks before each.
+///
+/// ```
+/// use std::io::Read;
+///
+/// let swansong = cygnet::shutdown::Swansong::new();
+/// let mut reader = swansong.interrupt(&b"some bytes"[..]);
+/// let mut some = [0; 4];
+/// reader.read_exact(&mut some)?;
+/// swansong.shut_down();
+/// assert_eq!((&some, reader.read(&mut [0; 10])?), (b"some", 0));
+/// assert_eq!(reader.into_inner(), b" bytes");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+impl<T: Read> Read for Interrupt<T> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        if self.stop.is_stopped() { Ok(0) } else { self.value.read(buf) }
+    }
+
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        if self.stop.is_stopped() { Ok(0) } else { self.value.read_vectored(bufs) }
+    }
+}
+
+/// As of [`Read`]; what lies in the buffer is not seen either, after the stop.
+impl<T: BufRead> BufRead for Interrupt<T> {
+    fn fill_buf(&mut self) -> Result<&[u8]> {
+        if self.stop.is_stopped() { Ok(&[]) } else { self.value.fill_buf() }
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.value.consume(amount);
+    }
+}
+
+/// After the stop nothing is written; what has been is flushed also then. A write that blocks is not woken: it looks
+/// before each.
+///
+/// ```
+/// use std::io::{ErrorKind, Write};
+///
+/// let swansong = cygnet::shutdown::Swansong::new();
+/// let mut writer = swansong.interrupt(Vec::new());
+/// writer.write_all(b"in time")?;
+/// swansong.shut_down();
+/// assert_eq!(writer.write(b"late")?, 0);
+/// assert_eq!(writer.write_all(b"late").unwrap_err().kind(), ErrorKind::WriteZero);
+/// writer.flush()?;
+/// assert_eq!(writer.into_inner(), b"in time");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+impl<T: Write> Write for Interrupt<T> {
+    fn write(&mut self, buf: &[u8]) -> Result<usize> {
+        if self.stop.is_stopped() { Ok(0) } else { self.value.write(buf) }
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+        if self.stop.is_stopped() { Ok(0) } else { self.value.write_vectored(bufs) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.value.flush()
+    }
+}
+
+/// Passed on, before the stop and after it: a position has no end to come to.
+impl<T: Seek> Seek for Interrupt<T> {
+    fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        self.value.seek(to)
+    }
+}

@@ -1,0 +1,364 @@
+//! Models of the tree of guards; run by ci/loom.sh.
+//!
+//! Guards of a root are counted by hand, as all threads of a model have one number. Children count in their words alone.
+
+use super::completion::{ShutdownCompletion, StopListener};
+use super::guard::Guard;
+use super::node::{Node, count_guards};
+use super::slots::{Slots, ThreadNumber};
+use super::stop::stop;
+use super::word::{Arrival, CHILD, GUARD};
+use crate::shim::TrackedArc as Arc;
+use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
+use crate::shim::check::{Baton, ORDERS, ORDERS_AND_FENCES, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering as Plain};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A handle, as `Swansong`.
+struct Handle(Arc<Node>);
+
+impl Handle {
+    fn root() -> Handle {
+        Handle(Node::root(false))
+    }
+
+    fn child(&self) -> Handle {
+        Handle(Node::child(&self.0))
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::new(&self.0, Location::caller())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.0.word.look().is_complete()
+    }
+
+    fn other(&self) -> Handle {
+        self.0.add_handle();
+        Handle(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // An execution that the checker ends early is left as it is.
+        if !std::thread::panicking() {
+            Node::release_handle(&self.0);
+        }
+    }
+}
+
+/// Explores, and sees that nothing is left.
+fn explore_to_the_end(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    explore(preemptions, move || {
+        let before = live_atomics();
+        model();
+        assert_eq!(live_atomics(), before, "something is left over");
+    });
+}
+
+/// The first guard of a grandchild comes while the root is stopped, and another in between.
+fn first_guard_and_stop(guard: fn(&Handle) -> Guard) {
+    let root = Handle::root();
+    let child = root.child();
+    let below = child.child();
+    let watcher = root.other();
+    let worker = spawn(move || {
+        let guard = guard(&below);
+        // As long as it is there all above count it.
+        assert!(!watcher.is_complete(), "complete, and a guard is there");
+        assert!(!child.is_complete(), "complete, and a guard is there");
+        drop(guard);
+    });
+    stop(&root.0);
+    worker.join().unwrap();
+    assert!(root.is_complete(), "it does not become complete");
+    assert_eq!(count_guards(&root.0), 0);
+}
+
+#[test]
+fn loom_a_first_guard_below_is_counted_above_before_it_is_there() {
+    explore_to_the_end(2, || first_guard_and_stop(Handle::guard));
+}
+
+/// Says that it has arrived when it is counted one level up, and no further.
+#[test]
+#[should_panic(expected = "complete, and a guard is there")]
+fn loom_negative_a_guard_that_is_there_before_it_is_counted_above() {
+    explore(3, || {
+        first_guard_and_stop(|handle| {
+            let word = &handle.0.word;
+            if word.arrive(GUARD) == Arrival::Alone && word.set_arrived() {
+                // SAFETY: the pointer of an `Arc` that is kept: for what is in it.
+                unsafe { Arc::increment_strong_count(Arc::as_ptr(&handle.0)) };
+                let parent = handle.0.parent.as_ref().unwrap();
+                if parent.word.arrive(CHILD) == Arrival::Alone && parent.word.set_arrived() {
+                    // SAFETY: as above.
+                    unsafe { Arc::increment_strong_count(Arc::as_ptr(parent)) };
+                }
+            }
+            // SAFETY: it is counted.
+            unsafe { Guard::from_counted(Arc::as_ptr(&handle.0), Location::caller()) }
+        });
+    });
+}
+
+/// Two make the first guard at once, in two nodes below one.
+#[test]
+fn loom_two_first_guards_arrive_once() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let child = root.child();
+        let (one, two) = (child.child(), child.child());
+        stop(&root.0);
+        let other = spawn(move || {
+            let guard = two.guard();
+            drop(guard);
+        });
+        let guard = one.guard();
+        assert!(!root.is_complete(), "complete, and a guard is there");
+        other.join().unwrap();
+        assert!(!root.is_complete(), "complete, and a guard is there");
+        drop(guard);
+        assert!(root.is_complete(), "it does not become complete");
+    });
+}
+
+/// The two last guards go while the root is stopped: the end is told once to who waits for it.
+fn last_guards_and_stop() {
+    let root = Handle::root();
+    let child = root.child();
+    let guards = [child.guard(), child.guard()];
+    let mut completion = Completion::new(&root);
+    let threads = guards.map(|guard| spawn(move || drop(guard)));
+    stop(&root.0);
+    completion.poll();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(completion.is_told(), "nobody has told of the end");
+}
+
+#[test]
+fn loom_the_last_guard_that_goes_tells_of_the_end() {
+    explore_to_the_end(3, last_guards_and_stop);
+}
+
+/// A completion that is polled, and what it has been told.
+struct Completion {
+    completion: ShutdownCompletion,
+    calls: std::sync::Arc<Calls>,
+    ready: bool,
+}
+
+#[derive(Default)]
+struct Calls(AtomicUsize);
+
+impl Wake for Calls {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.fetch_add(1, Plain::Relaxed);
+    }
+}
+
+impl Completion {
+    fn new(handle: &Handle) -> Completion {
+        Completion {
+            completion: ShutdownCompletion::new(&handle.0),
+            calls: std::sync::Arc::default(),
+            ready: false,
+        }
+    }
+
+    fn poll(&mut self) {
+        let waker = Waker::from(std::sync::Arc::clone(&self.calls));
+        let polled = Pin::new(&mut self.completion).poll(&mut Context::from_waker(&waker));
+        self.ready |= polled == Poll::Ready(());
+    }
+
+    /// Ready at once, or woken and ready then.
+    fn is_told(&mut self) -> bool {
+        if !self.ready && self.calls.0.load(Plain::Relaxed) > 0 {
+            self.poll();
+        }
+        self.ready
+    }
+}
+
+/// What was done under the last guard happens before what comes after the completion.
+fn work_and_completion() {
+    let root = Handle::root();
+    let child = root.child();
+    let work = Stage::new(Baton::new());
+    let guard = child.guard();
+    let worker = spawn(move || {
+        work.write();
+        drop(guard);
+    });
+    stop(&root.0);
+    if root.is_complete() {
+        assert_eq!(work.read(), 1);
+    }
+    worker.join().unwrap();
+    // SAFETY: the thread has ended.
+    unsafe { work.end() };
+}
+
+#[test]
+fn loom_what_was_done_under_a_guard_is_seen_after_the_completion() {
+    explore(3, work_and_completion);
+}
+
+#[test]
+#[should_panic]
+fn loom_negative_a_word_without_order() {
+    plant("runtime/shutdown/word.rs", ORDERS);
+    explore(3, work_and_completion);
+}
+
+#[test]
+fn loom_a_child_that_comes_with_the_stop_is_stopped() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let sibling = root.child();
+        let parent = root.other();
+        let maker = spawn(move || {
+            let child = parent.child();
+            let below = child.child();
+            (child, below)
+        });
+        stop(&root.0);
+        assert!(sibling.0.is_stopped(), "a child has not been stopped");
+        let (child, below) = maker.join().unwrap();
+        assert!(child.0.is_stopped(), "a child has not been stopped");
+        assert!(below.0.is_stopped(), "a child of a child has not been stopped");
+    });
+}
+
+/// The last handle goes while an interrupt asks for a guard.
+#[test]
+fn loom_a_guard_that_comes_with_the_end_of_the_last_handle_is_counted_or_refused() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let child = root.child();
+        let interrupt = StopListener::new(&child.0);
+        let asks = spawn(move || {
+            let guard = interrupt.guard();
+            (interrupt, guard)
+        });
+        drop(child);
+        let (interrupt, guard) = asks.join().unwrap();
+        assert_eq!(count_guards(&root.0), u64::from(guard.is_some()));
+        assert_ne!(interrupt.is_stopped(), guard.is_some(), "it runs, or it has ended");
+        stop(&root.0);
+        assert_ne!(root.is_complete(), guard.is_some());
+        drop(guard);
+        assert!(root.is_complete(), "it does not become complete");
+    });
+}
+
+/// The last handles of a node and of its child go at once, while a guard of the child goes.
+#[test]
+fn loom_a_chain_is_collected_by_whoever_is_last() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let child = root.child();
+        let below = child.child();
+        let guard = below.guard();
+        let one = spawn(move || drop(child));
+        let two = spawn(move || drop(guard));
+        drop(below);
+        one.join().unwrap();
+        two.join().unwrap();
+        assert!(root.0.lock().first.is_null(), "one is left in the list");
+    });
+}
+
+/// Children go while their parent is stopped.
+#[test]
+fn loom_children_may_go_while_they_are_stopped() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let children = [root.child(), root.child(), root.child()];
+        let guard = children[1].guard();
+        let goes = spawn(move || {
+            drop(guard);
+            drop(children);
+        });
+        stop(&root.0);
+        goes.join().unwrap();
+        assert!(root.is_complete(), "it does not become complete");
+    });
+}
+
+/// An owner and a stranger count in slots that are frozen.
+fn count_and_freeze() {
+    let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
+    let (owner, stranger) = (ThreadNumber::of_model(2), ThreadNumber::of_model(4));
+    // Both are led to the same slot.
+    assert!(slots.add(owner, 1, &stopped));
+    let counts = |number| move || u64::from(slots.add(number, 1, &stopped));
+    let threads = [spawn(counts(owner)), spawn(counts(stranger))];
+    stopped.store(true, Ordering::SeqCst);
+    let sum = slots.freeze();
+    let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert_eq!(sum, 1 + counted, "a guard is lost, or counted twice");
+    // SAFETY: the threads have ended.
+    unsafe {
+        slots.end();
+        stopped.end();
+    }
+}
+
+#[test]
+fn loom_each_guard_is_counted_in_the_slots_or_in_the_word() {
+    explore_to_the_end(3, count_and_freeze);
+}
+
+#[test]
+#[should_panic(expected = "a guard is lost")]
+fn loom_negative_slots_without_order() {
+    plant("runtime/shutdown/slots.rs", ORDERS_AND_FENCES);
+    explore(3, count_and_freeze);
+}
+
+/// Somebody comes to own a slot while it is frozen.
+#[test]
+fn loom_who_comes_to_own_a_slot_sees_the_stop_or_is_seen() {
+    explore_to_the_end(3, || {
+        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
+        let counts = spawn(move || u64::from(slots.add(ThreadNumber::of_model(2), 1, &stopped)));
+        stopped.store(true, Ordering::SeqCst);
+        let sum = slots.freeze();
+        assert_eq!(sum, counts.join().unwrap(), "a guard is lost, or counted twice");
+        // SAFETY: the thread has ended.
+        unsafe {
+            slots.end();
+            stopped.end();
+        }
+    });
+}
+
+/// Guards of a root, made on one thread and dropped on another while it is stopped.
+#[test]
+fn loom_a_root_is_complete_when_its_guards_are_gone() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let (here, there) = (ThreadNumber::of_model(1), ThreadNumber::of_model(2));
+        // SAFETY: the handle keeps it, or what is counted does.
+        let leave = |node: usize, number| unsafe { Node::leave(node as *const Node, number) };
+        let node = Arc::as_ptr(&root.0);
+        // SAFETY: the handle keeps it.
+        assert!(unsafe { Node::enter(node, here) } && unsafe { Node::enter(node, here) });
+        let address = node.expose_provenance();
+        let other = spawn(move || leave(address, there));
+        stop(&root.0);
+        assert!(!root.is_complete(), "complete, and a guard is there");
+        leave(address, here);
+        other.join().unwrap();
+        assert!(root.is_complete(), "it does not become complete");
+    });
+}
