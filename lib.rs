@@ -43,6 +43,7 @@
 //! | call async code | [`wait()`]; a [`Task`] is a future for the way back |
 //! | tell futures the time | [`sleep_async`], [`timeout_async`], on any executor by a [`Handle`] |
 //! | have a channel as a stream and a sink (feature `futures`) | `Receiver::into_stream`, `Sender::into_sink` |
+//! | end a wait, a loop, a connection with a stop, or hold up its completion | [`shutdown`]: [`Interrupt`](shutdown::Interrupt), [`Guarded`](shutdown::Guarded); streams with the feature `futures`, asynchronous reads and writes with `futures-io` and `tokio` |
 //! | call what blocks | [`blocking()`], [`spawn_blocking`]; [`Builder::max_blocking_threads`], [`BlockingMetrics`] |
 //! | carry values along | [`TaskLocal`] |
 //! | switch by hand, without workers | [`coroutine::Coroutine`] |
