@@ -1,6 +1,6 @@
 //! Channels of the library, whose receivers a stop wakes.
 
-use crate::common::{Random, eventually, runtime, scaled_in_debug, with_each, within};
+use crate::common::{Random, eventually, panic_of, runtime, scaled_in_debug, with_each, within};
 use crate::{Called, stop};
 use cygnet::shutdown::Swansong;
 use cygnet::sync::{Receiver, Sender, TryRecvError, WaitError, bounded, oneshot, unbounded};
@@ -318,4 +318,22 @@ fn storm(rt: &cygnet::Runtime, capacity: usize, seed: u64) {
     let received = of_threads[1] + of_tasks[3..].iter().sum::<u64>();
     let left: u64 = receiver.try_iter().sum();
     assert_eq!((sent, waiting(&receiver)), (received + left, 0));
+}
+
+#[test]
+fn where_nothing_may_wait_it_is_as_any_receive() {
+    with_each(|rt| {
+        let swansong = Swansong::new();
+        let (sender, receiver) = unbounded();
+        rt.block_on(|| {
+            let mut receiver = swansong.interrupt(&receiver);
+            sender.send(1).unwrap();
+            assert_eq!(cygnet::no_suspend(|| receiver.recv()), Ok(Some(1)));
+            let refused = panic_of(|| cygnet::no_suspend(|| receiver.recv()));
+            assert!(refused.contains("no_suspend"), "{refused}");
+            assert_eq!(waiting(&sender), 0);
+            stop(&swansong);
+            assert_eq!(cygnet::no_suspend(|| receiver.recv()), Ok(None));
+        });
+    });
 }

@@ -71,3 +71,12 @@ fn methods_of_other_values_are_theirs() {
     assert_eq!(swansong.interrupt(receiver).recv(), Ok(1));
     assert_eq!(swansong.interrupt(vec![1]).iter().count(), 1);
 }
+
+#[test]
+fn a_receive_may_go_where_its_values_may() {
+    fn may_be_sent<T: Send>(_: &T) {}
+    let swansong = cygnet::shutdown::Swansong::new();
+    let (_sender, receiver) = cygnet::sync::unbounded::<Cell<u8>>();
+    may_be_sent(&swansong.interrupt(&receiver).recv_async());
+    may_be_sent(&swansong.interrupt(&receiver).iter());
+}
