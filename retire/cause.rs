@@ -21,6 +21,8 @@ pub enum Reason {
     HandleDropped,
     /// The runtime ends.
     RuntimeShutDown,
+    /// It is shut down, and its time to finish is over.
+    GraceOver,
     /// The thread is unwinding, and nothing may suspend. The task need not be cancelled.
     Unwinding,
 }
@@ -33,6 +35,7 @@ impl fmt::Display for Reason {
             Reason::SiblingFailed => f.write_str("a sibling has failed, or has won"),
             Reason::HandleDropped => f.write_str("its handle was dropped"),
             Reason::RuntimeShutDown => f.write_str("the runtime ends"),
+            Reason::GraceOver => f.write_str("it is shut down, and its time to finish is over"),
             Reason::Unwinding => f.write_str("the thread is unwinding"),
         }
     }

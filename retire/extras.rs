@@ -10,10 +10,13 @@ use crate::shim::atomic::AtomicU32;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The innermost binding of task-locals, if there is one.
 pub(crate) type Locals = Option<Arc<dyn Any + Send + Sync>>;
+
+/// What the layer above hangs on a node; it is dropped when that ends.
+pub(crate) type Attached = Option<Arc<dyn Any + Send + Sync>>;
 
 /// See the module's documentation.
 #[repr(C)]
@@ -25,6 +28,8 @@ pub(crate) struct Extras {
     pub(crate) locals: UnsafeCell<Locals>,
     /// Why the node was cancelled, if it was so itself, and for a reason that cannot be told from the rest.
     pub(crate) cause: OnceLock<Arc<Cause>>,
+    /// Never locked while something else is, nor while foreign code runs.
+    pub(crate) attached: Mutex<Attached>,
     /// How many calls of the task were refused as it was cancelled. Written by whoever runs it.
     pub(crate) refusals: AtomicU32,
 }
@@ -41,6 +46,7 @@ impl Extras {
             name,
             locals: UnsafeCell::new(locals),
             cause: OnceLock::new(),
+            attached: Mutex::new(None),
             refusals: AtomicU32::new(0),
         }
     }
@@ -65,8 +71,11 @@ impl Extras {
         };
         // SAFETY: alive; those who have handles leave this alone.
         let own = (name, unsafe { (*extras.as_ref().locals.get()).take() });
+        // SAFETY: alive.
+        let attached = unsafe { extras.as_ref() }.attached.lock();
+        let attached = attached.unwrap_or_else(PoisonError::into_inner).take();
         // SAFETY: passed on. As a pointer to the whole.
         unsafe { Branch::end(extras.cast()) };
-        drop(own);
+        drop((own, attached));
     }
 }

@@ -12,17 +12,12 @@ use crate::runtime::task::{Task, TaskId};
 use crate::scheduler::blocking::{Cores, PoolConfig};
 use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
-use crate::scheduler::worker::Worker;
-use crate::shim::spin_until;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// How long a drop spins for the end of a thread before it sleeps: they end one after the other, at once.
-const SPIN: Duration = Duration::from_micros(50);
 
 /// Whose guard an address belongs to. Runs in a signal handler on the faulting thread.
 fn describe(address: usize) -> Option<Description> {
@@ -309,7 +304,8 @@ impl Builder {
             cores: if self.pin_workers { Cores::of_this_thread() } else { None },
         };
         let shared = Shared::new(config, blocking);
-        let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers), reporter };
+        let mut runtime =
+            Runtime { shared, threads: Vec::with_capacity(workers), reporter, ended: false };
         for index in 0..workers {
             let shared = Arc::clone(&runtime.shared);
             let config = ThreadConfig {
@@ -378,9 +374,11 @@ fn pin((): ()) {}
 /// would wait for itself: that panics (while unwinding, prints the sentence instead), and the runtime
 /// goes on and is leaked. A runtime that is forgotten goes on too.
 pub struct Runtime {
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-    reporter: Option<Reporter>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) threads: Vec<JoinHandle<()>>,
+    pub(super) reporter: Option<Reporter>,
+    /// Nothing is left to be done by a drop.
+    pub(super) ended: bool,
 }
 
 // Between any two steps that could panic it is in order.
@@ -510,50 +508,6 @@ impl Runtime {
 
     fn handle_ref(&self) -> Handle {
         self.handle()
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        let runs = |worker: &Worker| std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared));
-        if Worker::current().is_some_and(runs) || self.shared.blocking.is_served_here() {
-            self.refuse();
-            return;
-        }
-        self.shared.close();
-        let mut seconds = 10;
-        while !self.shared.root.wait(Duration::from_secs(seconds)) {
-            seconds = 60;
-            say(&format!(
-                "cygnet: a runtime is being dropped and waits for its tasks: {}",
-                Metrics::read(&self.shared).unfinished()
-            ));
-        }
-        self.shared.stop();
-        for thread in self.threads.drain(..) {
-            spin_until(SPIN, || thread.is_finished());
-            // A worker's thread does not unwind: its hooks' panics are caught.
-            let _ = thread.join();
-        }
-        self.shared.blocking.close();
-        self.reporter.take();
-    }
-}
-
-impl Runtime {
-    /// A task that drops its own runtime would wait for itself.
-    fn refuse(&mut self) {
-        let sentence = "cygnet: a runtime was dropped by one of its own tasks, which would wait for \
-                        itself for ever; drop it outside, or keep a Handle there instead";
-        // The threads go on; nothing of theirs may be freed.
-        self.threads.drain(..).for_each(drop);
-        std::mem::forget(self.reporter.take());
-        std::mem::forget(Arc::clone(&self.shared));
-        if std::thread::panicking() {
-            say(sentence);
-        } else {
-            panic!("{sentence}");
-        }
     }
 }
 

@@ -9,6 +9,7 @@ mod builder;
 mod cancel;
 mod cancelled;
 pub mod coroutine;
+mod end;
 mod errors;
 mod foreign;
 mod fork;

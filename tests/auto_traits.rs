@@ -237,6 +237,7 @@ table! {
     "shutdown::ShutdownState", shutdown::ShutdownState: yes yes yes yes yes;
     "shutdown::GuardReport", shutdown::GuardReport: yes yes yes yes yes;
     "shutdown::GuardReportEntry", shutdown::GuardReportEntry: yes yes yes yes yes;
+    "shutdown::ShutdownReport", shutdown::ShutdownReport: yes yes yes yes yes;
 }
 
 /// As the document writes a cell of the row `name`.
@@ -312,6 +313,10 @@ fn no_public_type_is_missing() {
     }
     assert_eq!(of_par, names("par"));
     assert_eq!(types_of(include_str!("../runtime/sync/mod.rs")), names("sync"));
+    // `Swansong` and its state are written in that file itself.
+    let mut of_shutdown = types_of(include_str!("../runtime/shutdown/mod.rs"));
+    of_shutdown.extend(["Swansong", "ShutdownState"]);
+    assert_eq!(of_shutdown, names("shutdown"));
 }
 
 // The other traits of the public types.

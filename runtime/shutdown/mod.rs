@@ -41,19 +41,27 @@ mod completion;
 mod guard;
 mod guarded;
 mod interrupt;
+mod joined;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
 mod report;
+mod runtime;
 mod slots;
 mod stop;
+mod within;
 mod word;
 
 pub use completion::{ShutdownCompletion, ShuttingDown};
 pub use guard::Guard;
 pub use guarded::Guarded;
 pub use interrupt::Interrupt;
+pub use joined::current;
 pub use report::{GuardReport, GuardReportEntry};
+pub use within::ShutdownReport;
+
+pub(crate) use joined::{of_runtime, stop_runtime};
+pub(crate) use within::Shutdown;
 
 pub(crate) use completion::StopListener;
 
@@ -141,13 +149,15 @@ impl Swansong {
         ShutdownCompletion::new(&self.node)
     }
 
-    /// Waits until somebody else has shut it down, and all guards are gone. See [`ShutdownCompletion::block`].
+    /// Waits until it has been shut down, and all guards are gone. See [`ShutdownCompletion::block`]. As by its
+    /// [future](#impl-IntoFuture-for-Swansong) the handle goes first: that of a root with no other is stopped by this, and not waited for in vain.
     ///
     /// # Panics
     /// As there.
     #[track_caller]
     pub fn block_on_shutdown_completion(self) {
-        ShutdownCompletion::new(&self.node).block();
+        let completion = self.into_future();
+        completion.block();
     }
 
     /// How far it is. One load.
@@ -219,8 +229,9 @@ impl Swansong {
         usize::try_from(count_guards(&self.node)).unwrap_or(usize::MAX)
     }
 
-    /// Which guards there are, by the places where they were made: for a shutdown that takes too long. Only of a root that was made by
-    /// [`with_guard_report`](Swansong::with_guard_report), and of what is below it; from others just their number.
+    /// Which guards there are, by the places where they were made: for a shutdown that takes too long. Of a root that was made by
+    /// [`with_guard_report`](Swansong::with_guard_report), and of what is below it; from others their number, and the tasks that
+    /// were started by [`spawn_guarded`](Swansong::spawn_guarded), which are known in any case.
     ///
     /// ```
     /// use cygnet::shutdown::Swansong;
@@ -233,7 +244,7 @@ impl Swansong {
     /// ```
     #[must_use]
     pub fn guard_report(&self) -> GuardReport {
-        GuardReport::new(&self.node, || self.guard_count())
+        GuardReport::new(&self.node)
     }
 
     /// A new `Swansong` below this one: see [the tree](self#the-tree). Stopped if this is.

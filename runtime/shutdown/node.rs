@@ -47,10 +47,12 @@
 //! then drops a guard comes later in the words above too. What was done before a guard was dropped happens before the completion:
 //! each update on the way up releases and acquires.
 
+use super::joined::Work;
+use super::report::Registry;
 use super::slots::{Slots, ThreadNumber};
 use super::stop::{notify_complete, notify_stopped, stop};
 use super::word::{Arrival, CHILD, GUARD, Look, Step, Word};
-use crate::runtime::shutdown::report::Registry;
+use crate::retire::cause::Cause;
 use crate::scheduler::waiters::WaitList;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use crate::shim::{Cell, Mutex, MutexGuard, TrackedArc as Arc, into_inner};
@@ -91,6 +93,10 @@ pub(super) struct State {
     pub(super) folded: bool,
     /// Of one that keeps the places of its guards.
     pub(super) registry: Option<Box<Registry>>,
+    /// Of one that was made for a scope or a task.
+    pub(super) work: Option<Box<Work>>,
+    /// Its time to finish is over: so is that of what comes later.
+    pub(super) over: Option<std::sync::Arc<Cause>>,
 }
 
 // SAFETY: the cells have an owner or a lock each, as said above, and the pointers lead to nodes, which are shared.
@@ -116,6 +122,10 @@ impl Node {
         let child =
             Node::new(Some(Arc::clone(parent)), None, parent.reports, Word::of_child(false));
         let mut state = parent.lock();
+        if state.over.is_some() {
+            // Nobody knows it yet: this lock is free.
+            child.lock().over.clone_from(&state.over);
+        }
         state.insert(Arc::as_ptr(&child));
         // Who has stopped the parent before comes to the list later, or this sees it.
         let stopped = parent.word.look().is_stopped();
@@ -147,6 +157,8 @@ impl Node {
                 for_end: WaitList::new(),
                 folded: false,
                 registry: None,
+                work: None,
+                over: None,
             }),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
@@ -438,11 +450,11 @@ pub(super) fn count_guards(node: &Arc<Node>) -> u64 {
 }
 
 /// Calls `f` for a node and all below it, each under its lock.
-pub(super) fn visit(node: &Arc<Node>, mut f: impl FnMut(&Node, &State)) {
+pub(super) fn visit(node: &Arc<Node>, mut f: impl FnMut(&Node, &mut State)) {
     let mut todo = vec![Arc::clone(node)];
     while let Some(node) = todo.pop() {
-        let state = node.lock();
-        f(&node, &state);
+        let mut state = node.lock();
+        f(&node, &mut state);
         let mut at = state.first;
         // SAFETY: who is in the list is alive.
         while let Some(child) = unsafe { at.as_ref() } {

@@ -10,10 +10,10 @@ use std::panic::Location;
 
 /// What is kept of a guard, in its node, under the lock.
 #[derive(Clone, Copy)]
-struct Origin {
-    place: &'static Location<'static>,
-    made: Instant,
-    task: Option<TaskId>,
+pub(super) struct Origin {
+    pub(super) place: &'static Location<'static>,
+    pub(super) made: Instant,
+    pub(super) task: Option<TaskId>,
 }
 
 /// The guards of a node that keeps their places, by a number that each of them has.
@@ -58,28 +58,39 @@ pub struct GuardReportEntry {
 }
 
 impl GuardReport {
-    /// Of a node, which has so many guards with all below it if it does not keep their places.
-    pub(super) fn new(node: &Arc<Node>, count: impl FnOnce() -> usize) -> GuardReport {
-        if !node.reports {
-            return GuardReport { entries: Vec::new(), unknown: count() };
-        }
-        let now = now();
+    pub(super) fn empty() -> GuardReport {
+        GuardReport { entries: Vec::new(), unknown: 0 }
+    }
+
+    /// Of a node and all below it.
+    pub(super) fn new(node: &Arc<Node>) -> GuardReport {
+        let (now, mut unknown) = (now(), 0);
         let mut places: BTreeMap<&'static Location<'static>, GuardReportEntry> = BTreeMap::new();
-        visit(node, |_, state| {
-            for origin in state.registry.iter().flat_map(|registry| registry.guards.values()) {
-                let (place, task) = (origin.place, origin.task);
-                let age = now.saturating_duration_since(origin.made);
-                let new = GuardReportEntry { place, count: 0, oldest: age, task };
-                let entry = places.entry(place).or_insert(new);
-                entry.count += 1;
-                if age > entry.oldest {
-                    *entry = GuardReportEntry { count: entry.count, ..new };
+        let mut add = |origin: &Origin, count: usize| {
+            let (place, task) = (origin.place, origin.task);
+            let oldest = now.saturating_duration_since(origin.made);
+            let new = GuardReportEntry { place, count: 0, oldest, task };
+            let entry = places.entry(place).or_insert(new);
+            let count = entry.count + count;
+            if oldest > entry.oldest {
+                *entry = new;
+            }
+            entry.count = count;
+        };
+        visit(node, |node, state| {
+            let count = usize::try_from(node.own_guards(state)).unwrap_or(usize::MAX);
+            let of_task = state.work.as_ref().and_then(|work| work.origin.as_ref());
+            match (of_task, &state.registry) {
+                (Some(origin), _) if count > 0 => add(origin, count),
+                (None, Some(registry)) => {
+                    registry.guards.values().for_each(|origin| add(origin, 1));
                 }
+                _ => unknown += count,
             }
         });
         let mut entries: Vec<_> = places.into_values().collect();
         entries.sort_by(|a, b| b.oldest.cmp(&a.oldest).then_with(|| a.place.cmp(b.place)));
-        GuardReport { entries, unknown: 0 }
+        GuardReport { entries, unknown }
     }
 
     /// How many guards there were.
@@ -94,8 +105,8 @@ impl GuardReport {
         self.guard_count() == 0
     }
 
-    /// One for each place, the oldest first. None, whatever the number of guards, unless the root was made by
-    /// [`Swansong::with_guard_report`](super::Swansong::with_guard_report).
+    /// One for each place, the oldest first. Tasks that were started by [`spawn_guarded`](super::Swansong::spawn_guarded) are
+    /// always there, other guards if the root was made by [`Swansong::with_guard_report`](super::Swansong::with_guard_report).
     #[must_use]
     pub fn entries(&self) -> &[GuardReportEntry] {
         &self.entries
@@ -159,12 +170,14 @@ impl fmt::Display for GuardReport {
             1 => f.write_str("1 guard is left")?,
             _ => write!(f, "{count} guards are left")?,
         }
-        if self.unknown > 0 {
-            return f.write_str(
-                " (a root made by Swansong::with_guard_report knows where they were made)",
-            );
+        self.entries.iter().try_for_each(|entry| write!(f, "\n{entry}"))?;
+        match self.unknown {
+            0 => Ok(()),
+            some => write!(
+                f,
+                "\n{some} from unknown places (a root by Swansong::with_guard_report knows them)"
+            ),
         }
-        self.entries.iter().try_for_each(|entry| write!(f, "\n{entry}"))
     }
 }
 

@@ -78,6 +78,6 @@ pub mod streams {
 use crate::shim::time::{Duration, Instant, now};
 
 /// When so much time is over; none if that never comes.
-fn after(time: Duration) -> Option<Instant> {
+pub(super) fn after(time: Duration) -> Option<Instant> {
     now().checked_add(time)
 }

@@ -50,6 +50,15 @@ impl<T> Guarded<T> {
         Guarded { value, guard }
     }
 
+    /// Calls it, and drops the guard when that is over, also by a panic.
+    pub(super) fn call<R>(self) -> R
+    where
+        T: FnOnce() -> R,
+    {
+        let Guarded { value, guard: _guard } = self;
+        value()
+    }
+
     /// The value without the guard, which is dropped.
     ///
     /// ```

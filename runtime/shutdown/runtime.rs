@@ -1,0 +1,95 @@
+//! The shutdown of a runtime.
+
+use super::joined::GuardedWork;
+use super::{Shutdown, ShutdownReport, Swansong, of_runtime};
+use crate::runtime::builder::Runtime;
+use crate::runtime::handle::Handle;
+use crate::runtime::task::Task;
+use crate::shim::time::Duration;
+use std::panic::Location;
+
+impl Handle {
+    /// The runtime's [`Swansong`], which is the root of those of its scopes: see [`Runtime::swansong`].
+    pub fn swansong(&self) -> Swansong {
+        of_runtime(self.shared())
+    }
+}
+
+impl Runtime {
+    /// The runtime's [`Swansong`]: stopped by [`shutdown`](Runtime::shutdown), and when the runtime is dropped. Those of
+    /// [scopes](crate::Scope::swansong) are below it.
+    ///
+    /// Does not suspend. The first use costs some allocations.
+    pub fn swansong(&self) -> Swansong {
+        of_runtime(self.shared())
+    }
+
+    /// As [`spawn`](Runtime::spawn), with a guard of the runtime's [`swansong`](Runtime::swansong): see [`Swansong::spawn_guarded`].
+    ///
+    /// # Panics
+    /// Never.
+    #[track_caller]
+    pub fn spawn_guarded<F, T>(&self, f: F) -> Task<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let work = GuardedWork::new(&self.swansong());
+        let guarded = work.guarded(f);
+        let task = self.spawn(move || guarded.call());
+        work.belongs_to(task.id(), task.cancel_handle());
+        task
+    }
+
+    /// Ends the runtime gracefully: stops its [`swansong`](Runtime::swansong), waits until all its guards are gone, for so long at most, and
+    /// then drops the runtime, which cancels all tasks that are left and waits for their end without limit. The report says
+    /// which guards were late.
+    ///
+    /// Tasks without a guard are no work that must be finished: they are cancelled when the last guard is gone, or the time is over. The
+    /// calling thread, or task of another runtime, is blocked, or parks, as long as it waits for guards; the end is waited for
+    /// by the thread.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let swansong = rt.swansong();
+    /// let request = rt.spawn_guarded(|| 6 * 7);
+    /// rt.spawn(move || while cygnet::wait(swansong.shutting_down()).is_err() {}).detach();
+    /// let report = rt.shutdown(Duration::from_secs(5));
+    /// assert!(report.is_in_time());
+    /// assert_eq!(request.join().unwrap(), 42);
+    /// ```
+    ///
+    /// # Panics
+    /// If called by one of its own tasks, or inside [`no_suspend`](crate::no_suspend).
+    #[track_caller]
+    pub fn shutdown(self, grace: Duration) -> ShutdownReport {
+        self.shut_down_and_end(grace, None, Location::caller())
+    }
+
+    /// The same, and gives up when so much time has passed after the cancel: what is left then goes on, and its threads and
+    /// stacks are leaked. [`ShutdownReport::is_given_up`] says so.
+    ///
+    /// # Panics
+    /// As `shutdown`.
+    #[track_caller]
+    pub fn shutdown_at_most(self, grace: Duration, patience: Duration) -> ShutdownReport {
+        self.shut_down_and_end(grace, Some(patience), Location::caller())
+    }
+
+    #[track_caller]
+    fn shut_down_and_end(
+        mut self,
+        grace: Duration,
+        patience: Option<Duration>,
+        place: &'static Location<'static>,
+    ) -> ShutdownReport {
+        // The sentence of a drop that its own task does.
+        self.may_end();
+        let mut shutdown = Shutdown::begin(self.swansong(), grace);
+        shutdown.cancel(place);
+        let ended = self.end(patience);
+        shutdown.report(!ended)
+    }
+}
