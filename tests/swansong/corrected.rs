@@ -61,6 +61,37 @@ fn corrected_no_state_is_complete_while_a_guard_lives_below() {
     });
 }
 
+/// The longer the way up, the longer it takes; and whoever comes second asks at once.
+#[test]
+fn corrected_nor_on_a_long_way_up_after_the_stop() {
+    let rounds = scaled_in_debug(20_000);
+    within(|| {
+        for depth in [1, 3, 100] {
+            let (line, start) = (line(depth), Start::of(2));
+            let (root, lowest) = (&line[0], &line[depth]);
+            let middle = line[depth.div_ceil(2)].child();
+            root.shut_down();
+            std::thread::scope(|s| {
+                for n in 0..2 {
+                    let (start, middle) = (&start, &middle);
+                    s.spawn(move || {
+                        start.wait();
+                        for round in 0..rounds {
+                            // Both at the same place, or at places that meet on the way.
+                            let at = if n * round % 3 == 1 { middle } else { lowest };
+                            let guard = at.guard();
+                            let state = root.state();
+                            assert_eq!(state, ShuttingDown);
+                            drop(guard);
+                        }
+                    });
+                }
+            });
+            assert!(line.iter().all(|it| it.state() == Complete && it.guard_count() == 0));
+        }
+    });
+}
+
 /// As above, with several branches, so that nodes in between become empty and not at once.
 #[test]
 fn corrected_nor_if_guards_of_several_branches_come_and_go() {
@@ -71,10 +102,9 @@ fn corrected_nor_if_guards_of_several_branches_come_and_go() {
             let children = [above[2].child(), above[2].child()];
             let start = Start::of(4);
             std::thread::scope(|s| {
-                for n in 0..3 {
-                    let child = if n == 2 { &above[1] } else { &children[n] };
-                    let sets = if n == 2 { &above[..2] } else { &above[..] };
-                    let start = &start;
+                let [left, right] = &children;
+                for (child, sets) in [(left, 3), (right, 3), (&above[1], 2)] {
+                    let (sets, start) = (&above[..sets], &start);
                     s.spawn(move || {
                         start.wait();
                         for _ in 0..4 {

@@ -100,7 +100,8 @@ fn a_tree_is_dropped_by_several_threads_at_once() {
             }
             let mut completion = Watched::new(completion_of(&nodes[0]));
             assert!(completion.poll().is_none());
-            let mut waits: Vec<_> = nodes.iter().map(|it| Watched::new(it.interrupt(pending::<()>()))).collect();
+            let mut waits: Vec<_> =
+                nodes.iter().map(|it| Watched::new(it.interrupt(pending::<()>()))).collect();
             assert!(waits.iter_mut().all(|it| it.poll().is_none()));
             let mut shares = [const { Vec::new() }; 3];
             for swansong in nodes {

@@ -149,7 +149,8 @@ fn the_smallest_executor_will_do() {
 #[test]
 fn tasks_of_tokio_are_interrupted_and_waited_for() {
     within(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
         runtime.block_on(async {
             let server = Swansong::new();
             let (ask, asked) = unbounded::<cygnet::sync::OneshotSender<u32>>();
@@ -175,7 +176,11 @@ fn tasks_of_tokio_are_interrupted_and_waited_for() {
             for n in 1..=10 {
                 let (answer, mut answered) = oneshot();
                 ask.send(answer).unwrap();
-                if n < 10 { answers.push(answered) } else { assert_eq!(answered.recv_async().await, Ok(10)) }
+                if n < 10 {
+                    answers.push(answered)
+                } else {
+                    assert_eq!(answered.recv_async().await, Ok(10))
+                }
             }
             server.shut_down().await;
             assert_eq!((server.state(), server.guard_count()), (Complete, 0));
@@ -191,7 +196,8 @@ fn tasks_of_tokio_are_interrupted_and_waited_for() {
 #[test]
 fn a_completion_takes_part_in_a_select_of_tokio_s() {
     within(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
         runtime.block_on(async {
             let root = Swansong::new();
             let guard = root.guard();

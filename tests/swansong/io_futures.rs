@@ -20,7 +20,11 @@ fn looped(room: usize) -> Loop {
 }
 
 impl AsyncRead for Loop {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, to: &mut [u8]) -> Poll<Result<usize>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        to: &mut [u8],
+    ) -> Poll<Result<usize>> {
         if self.bytes.is_empty() {
             return Poll::Pending;
         }
@@ -42,7 +46,11 @@ impl AsyncBufRead for Loop {
 }
 
 impl AsyncWrite for Loop {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<Result<usize>> {
         let n = from.len().min(self.room);
         if n == 0 {
             return Poll::Pending;
@@ -119,7 +127,8 @@ fn s3_2_an_interrupted_futures_io_stream_reads_its_end_and_writes_nothing_after_
 #[test]
 fn corrected_futures_io_calls_that_wait_are_woken_by_the_stop() {
     of_each_kind(|swansong| {
-        let (mut reader, mut writer) = (swansong.interrupt(looped(0)), swansong.interrupt(looped(0)));
+        let (mut reader, mut writer) =
+            (swansong.interrupt(looped(0)), swansong.interrupt(looped(0)));
         let (mut reader, mut writer) = (Pin::new(&mut reader), Pin::new(&mut writer));
         let (reads, waker) = Wakes::waker();
         let mut read = Context::from_waker(&waker);

@@ -3,10 +3,15 @@
 use crate::common::within;
 use crate::{Wakes, of_each_kind};
 use cygnet::shutdown::ShutdownState::Complete;
+use std::future::poll_fn;
 use std::io::ErrorKind;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf, duplex};
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf, duplex,
+};
 
 /// Runs a future on a runtime of tokio's, within the watchdog's time.
 fn on_tokio<F: Future<Output: Send>>(future: impl FnOnce() -> F + Send) -> F::Output {
@@ -21,7 +26,8 @@ fn s3_2_a_guarded_tokio_stream_passes_through() {
     on_tokio(|| async {
         let swansong = cygnet::shutdown::Swansong::new();
         let (here, there) = duplex(16);
-        let (mut here, mut there) = (swansong.guarded(BufReader::new(here)), swansong.guarded(there));
+        let (mut here, mut there) =
+            (swansong.guarded(BufReader::new(here)), swansong.guarded(there));
         swansong.shut_down();
         there.write_all(b"one\ntwo\n").await.unwrap();
         there.flush().await.unwrap();
@@ -94,27 +100,33 @@ fn corrected_tokio_calls_that_wait_are_woken_by_the_stop() {
 #[test]
 fn an_idle_tokio_connection_ends_at_the_stop() {
     within(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
         runtime.block_on(async {
             let server = cygnet::shutdown::Swansong::new();
             let (mut connections, mut clients) = (Vec::new(), Vec::new());
+            let idle = Arc::new(AtomicUsize::new(0));
             for _ in 0..10 {
                 let (here, there) = duplex(16);
                 let mut here = server.child().interrupt(here).guarded();
+                let idle = idle.clone();
                 clients.push(there);
                 connections.push(tokio::spawn(async move {
                     let mut asked = Vec::new();
-                    here.read_to_end(&mut asked).await.unwrap();
+                    let mut reads = pin!(here.read_to_end(&mut asked));
+                    let counted = poll_fn(|cx| {
+                        let polled = reads.as_mut().poll(cx);
+                        idle.fetch_add(usize::from(polled.is_pending()), Ordering::Release);
+                        polled
+                    });
+                    counted.await.unwrap();
                     asked
                 }));
             }
+            while idle.load(Ordering::Acquire) < 10 {
+                tokio::task::yield_now().await;
+            }
             clients[3].write_all(b"half of a reque").await.unwrap();
-            while server.guard_count() < 10 {
-                tokio::task::yield_now().await;
-            }
-            for _ in 0..100 {
-                tokio::task::yield_now().await;
-            }
             server.shut_down().await;
             assert_eq!(server.state(), Complete);
             for connection in connections {

@@ -1,18 +1,18 @@
 //! Trees as wide, and as deep, as memory allows: nothing recurses, and nothing looks at all of it for the sake of one.
 
-use crate::common::{scaled_in_debug, within};
+use crate::common::{SANITIZED, scaled_in_debug, within};
 use crate::{Watched, block_on, completion_of, is_stopped};
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::Swansong;
 use std::future::pending;
 
-/// On a thread with so little stack that a few hundred calls in each other would not fit.
+/// On a thread with so little stack that a thousand calls in each other would not fit.
 fn with_a_small_stack(show: impl FnOnce() + Send) {
+    // Under a sanitizer the same functions take several times as much.
+    let size = if SANITIZED { 256 << 10 } else { 64 << 10 };
     within(|| {
         std::thread::scope(|s| {
-            let thread = std::thread::Builder::new().stack_size(64 << 10);
-            // A panic is passed on.
-            thread.spawn_scoped(s, show).unwrap();
+            std::thread::Builder::new().stack_size(size).spawn_scoped(s, show).unwrap();
         });
     });
 }
@@ -183,7 +183,8 @@ fn a_million_interrupts_of_one_are_all_woken() {
     let number = scaled_in_debug(1_000_000);
     within(|| {
         let root = Swansong::new();
-        let mut waits: Vec<_> = (0..number).map(|_| Box::pin(root.interrupt(pending::<()>()))).collect();
+        let mut waits: Vec<_> =
+            (0..number).map(|_| Box::pin(root.interrupt(pending::<()>()))).collect();
         let (wakes, waker) = crate::Wakes::waker();
         let mut cx = std::task::Context::from_waker(&waker);
         assert!(waits.iter_mut().all(|it| it.as_mut().poll(&mut cx).is_pending()));

@@ -91,7 +91,8 @@ fn s3_4_a_guard_keeps_the_state_of_a_whole_line_alive() {
         })
         .collect();
     let guard = line[9].guard();
-    let mut waits: Vec<_> = line.iter().map(|it| Watched::new(it.interrupt(pending::<()>()))).collect();
+    let mut waits: Vec<_> =
+        line.iter().map(|it| Watched::new(it.interrupt(pending::<()>()))).collect();
     drop(line);
     // None of them is gone: their interrupts go on.
     assert!(waits.iter_mut().all(|it| it.poll().is_none()));

@@ -19,6 +19,7 @@ mod operations;
 mod ours;
 mod racing;
 mod random;
+mod reentrant;
 mod sets;
 mod states;
 mod tasks;
@@ -150,7 +151,7 @@ fn the_document_names_all_of_them_and_no_other() {
     }
     let sources = sources![
         "collecting.rs" "corrected.rs" "dropping.rs" "everywhere.rs" "io_futures.rs" "io_std.rs" "io_tokio.rs"
-        "large.rs" "lifetime.rs" "operations.rs" "ours.rs" "racing.rs" "random.rs" "sets.rs" "states.rs" "tasks.rs"
+        "large.rs" "lifetime.rs" "operations.rs" "ours.rs" "racing.rs" "random.rs" "reentrant.rs" "sets.rs" "states.rs" "tasks.rs"
         "tree.rs" "wrappers.rs"
     ];
     let mut tests = std::collections::BTreeSet::new();

@@ -226,7 +226,8 @@ impl World {
         let node = &mut self.nodes[n];
         node.completions = node.completions.drain(..).map(Waiting::move_on).collect();
         node.signals = node.signals.drain(..).map(Waiting::move_on).collect();
-        node.interrupts = node.interrupts.drain(..).map(|(it, guards)| (it.move_on(), guards)).collect();
+        node.interrupts =
+            node.interrupts.drain(..).map(|(it, guards)| (it.move_on(), guards)).collect();
         node.look(told[n], true);
     }
 

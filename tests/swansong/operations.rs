@@ -126,7 +126,11 @@ fn s3_2_what_shut_down_gives_is_a_future_and_a_blocking_wait() {
                 for blocks in [true, false, true, false] {
                     let (completion, ended) = (swansong.shut_down(), &ended);
                     s.spawn(move || {
-                        if blocks { completion.block() } else { block_on(completion) }
+                        if blocks {
+                            completion.block()
+                        } else {
+                            block_on(completion)
+                        }
                         assert!(ended.load(Ordering::Relaxed), "the drop of the guard was before");
                     });
                 }

@@ -4,7 +4,6 @@ use crate::common::{scaled_in_debug, within};
 use crate::{Start, Watched, block_on, now, of_each_kind};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 // All of it: where another crate stands in for this one, what it lacks comes along.
-#[allow(clippy::wildcard_imports)]
 use cygnet::shutdown::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -115,5 +114,7 @@ fn a_report_counts_the_guards_and_says_where_they_were_made_if_it_is_asked_to() 
     assert_eq!(child.guard_report().entries().len(), 1);
     drop((first, clone, twice));
     let after = recorded.guard_report();
-    assert!(after.is_empty() && (&after).into_iter().count() == 0 && after.into_iter().count() == 0);
+    assert!(
+        after.is_empty() && (&after).into_iter().count() == 0 && after.into_iter().count() == 0
+    );
 }

@@ -161,7 +161,8 @@ fn the_last_handle_goes_while_guards_are_cloned_and_none_is_lost() {
         let root = Swansong::new();
         let above = if round % 2 == 0 { None } else { Some(root.clone()) };
         let last = if above.is_some() { root.child() } else { root };
-        let (guard, mut completion) = (last.guard(), completion_of(above.as_ref().unwrap_or(&last)));
+        let (guard, mut completion) =
+            (last.guard(), completion_of(above.as_ref().unwrap_or(&last)));
         let start = Start::of(2);
         let guards = std::thread::scope(|s| {
             let guards = s.spawn(|| {
@@ -262,7 +263,8 @@ fn an_interrupt_that_registers_while_it_stops_is_woken() {
 fn interrupts_that_are_dropped_while_it_stops_leave_nothing() {
     rounds(500, |_| {
         let (root, start) = (Swansong::new(), Start::of(2));
-        let mut waits: Vec<_> = (0..8).map(|_| Watched::new(root.interrupt(pending::<()>()))).collect();
+        let mut waits: Vec<_> =
+            (0..8).map(|_| Watched::new(root.interrupt(pending::<()>()))).collect();
         assert!(waits.iter_mut().all(|it| it.poll().is_none()));
         let wakes: Vec<_> = waits.iter().map(|it| it.wakes.clone()).collect();
         std::thread::scope(|s| {

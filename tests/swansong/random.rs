@@ -60,7 +60,8 @@ fn a_thousand_random_operations_do_what_the_plain_model_does() {
     let seeds = scaled_in_debug(50) as u64;
     within(|| {
         for seed in 1..=seeds {
-            let (mut world, mut random) = (World::default(), Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+            let (mut world, mut random) =
+                (World::default(), Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
             for _ in 0..1000 {
                 let named = world.named();
                 if named.iter().all(|&n| world.is_stopped(n)) {
@@ -71,7 +72,8 @@ fn a_thousand_random_operations_do_what_the_plain_model_does() {
             }
             // All goes in some order.
             let parts = [Part::Handle, Part::Guard, Part::Completion, Part::Signal];
-            while let Some(part) = parts.iter().copied().find(|&part| !world.with(part).is_empty()) {
+            while let Some(part) = parts.iter().copied().find(|&part| !world.with(part).is_empty())
+            {
                 let n = any_of(&mut random, &world.with(part)).unwrap();
                 world.drop_part(n, part, 0);
                 world.check();

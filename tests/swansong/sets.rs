@@ -72,7 +72,8 @@ fn s2_siblings_have_no_guard_in_common() {
 #[test]
 fn s2_a_swansong_is_no_work_only_a_guard_is() {
     let root = Swansong::new();
-    let all: Vec<_> = (0..10).flat_map(|_| [root.clone(), root.child(), root.child().child()]).collect();
+    let all: Vec<_> =
+        (0..10).flat_map(|_| [root.clone(), root.child(), root.child().child()]).collect();
     let waits = root.interrupt(pending::<()>());
     assert_eq!(root.guard_count(), 0);
     // Nothing has to be dropped for it.

@@ -5,7 +5,8 @@ use cygnet::shutdown::ShutdownState::{self, Complete, Running, ShuttingDown};
 
 #[test]
 fn s3_1_it_is_in_exactly_one_of_three_states() {
-    let asked = |state: ShutdownState| [state.is_running(), state.is_shutting_down(), state.is_complete()];
+    let asked =
+        |state: ShutdownState| [state.is_running(), state.is_shutting_down(), state.is_complete()];
     assert_eq!(asked(Running), [true, false, false]);
     assert_eq!(asked(ShuttingDown), [false, true, false]);
     assert_eq!(asked(Complete), [false, false, true]);

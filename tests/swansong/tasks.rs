@@ -140,40 +140,41 @@ fn guards_of_tasks_that_are_cancelled_or_panic_are_dropped() {
     });
 }
 
-/// Tasks of a runtime, of another one, and threads, in one tree.
+/// Makes guards below `at` until it is stopped, and some more after that.
+fn work(at: &Swansong, give_way: fn()) {
+    let (mut taken, count) = (0, scaled_in_debug(500));
+    while taken < count || !is_stopped(at) {
+        let guard = at.child().guard();
+        let clone = guard.clone();
+        drop(guard);
+        taken += 1;
+        if taken % 50 == 0 {
+            give_way();
+        }
+        drop(clone);
+    }
+}
+
 #[test]
 fn tasks_of_two_runtimes_and_threads_share_a_tree() {
     with_each(|rt| {
-        let other = common::runtime(2);
-        let (root, count) = (Swansong::new(), scaled_in_debug(500));
-        let work = |at: &Swansong| {
-            let mut taken = 0;
-            while taken < count || !is_stopped(at) {
-                let guard = at.child().guard();
-                let clone = guard.clone();
-                drop(guard);
-                taken += 1;
-                if taken % 50 == 0 && cygnet::checkpoint().is_ok() {
-                    std::thread::yield_now();
-                }
-                drop(clone);
-            }
+        let (root, other) = (Swansong::new(), common::runtime(2));
+        let in_tasks = |rt: &cygnet::Runtime| {
+            rt.block_on(|| {
+                scope(|tasks| {
+                    for _ in 0..3 {
+                        tasks.spawn(|| work(&root, || yield_now().unwrap()));
+                    }
+                });
+            });
         };
         std::thread::scope(|s| {
-            s.spawn(|| rt.block_on(|| scope(|tasks| (0..4).for_each(|_| drop(tasks.spawn(|| work(&root)))))));
-            s.spawn(|| other.block_on(|| spawn_two(&root, work)));
-            s.spawn(|| work(&root.child()));
+            s.spawn(|| in_tasks(rt));
+            s.spawn(|| in_tasks(&other));
+            s.spawn(|| work(&root.child(), std::thread::yield_now));
             s.spawn(|| root.shut_down().block());
         });
         assert_eq!((root.state(), root.guard_count()), (Complete, 0));
-    });
-}
-
-fn spawn_two(root: &Swansong, work: impl Fn(&Swansong) + Sync) {
-    scope(|tasks| {
-        for _ in 0..2 {
-            tasks.spawn(|| work(root));
-        }
     });
 }
 

@@ -263,12 +263,8 @@ fn s5_4_guard_count_is_of_all_real_guards_in_the_subtree_and_nothing_else() {
     let below = child.child();
     let strangers = (foreign.guard(), foreign.child().guard());
     // Neither handles, nor completions, nor interrupts, nor nodes that have been stopped count.
-    let no_guards = (
-        root.clone(),
-        completion_of(&below),
-        below.interrupt(()),
-        other.child().shut_down(),
-    );
+    let no_guards =
+        (root.clone(), completion_of(&below), below.interrupt(()), other.child().shut_down());
     let counts = || [&root, &child, &below, &other].map(Swansong::guard_count);
     assert_eq!(counts(), [0; 4]);
     let at_root = root.guard();
