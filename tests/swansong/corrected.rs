@@ -66,13 +66,13 @@ fn corrected_no_state_is_complete_while_a_guard_lives_below() {
 fn corrected_nor_on_a_long_way_up_after_the_stop() {
     let rounds = scaled_in_debug(20_000);
     within(|| {
-        for depth in [1, 3, 100] {
-            let (line, start) = (line(depth), Start::of(2));
+        for depth in [1, 3, 30, 300] {
+            let (line, start) = (line(depth), Start::of(3));
             let (root, lowest) = (&line[0], &line[depth]);
             let middle = line[depth.div_ceil(2)].child();
             root.shut_down();
             std::thread::scope(|s| {
-                for n in 0..2 {
+                for n in 0..3 {
                     let (start, middle) = (&start, &middle);
                     s.spawn(move || {
                         start.wait();

@@ -299,6 +299,7 @@ fn children_that_come_and_go_while_the_parent_stops_leave_it_complete() {
                         assert!(root.guard_count() >= 1 && root.state() != Complete);
                         drop(guard);
                         served.fetch_add(1, Ordering::Relaxed);
+                        yield_now();
                     }
                 });
             }
