@@ -48,6 +48,7 @@
 //! | switch by hand, without workers | [`coroutine::Coroutine`] |
 //! | cancel | [`Task::cancel`], [`CancelHandle`], which can be [waited for](CancelHandle::cancelled_async); [`timeout`], [`deadline`], [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`] |
 //! | stop softly, and finish what is in progress | [`shutdown`]: [`Swansong`](shutdown::Swansong), [`Guard`](shutdown::Guard), [`Interrupt`](shutdown::Interrupt); with features also around streams and what reads and writes |
+//! | end in good order, within a time | [`Runtime::shutdown`], [`Swansong::shut_down_within`](shutdown::Swansong::shut_down_within); `spawn_guarded` |
 //! | look | [`Metrics`], [`current_id`] |
 //!
 //! # The thread rule

@@ -3,6 +3,7 @@
 use super::joined::GuardedWork;
 use super::{Shutdown, ShutdownReport, Swansong, of_runtime};
 use crate::runtime::builder::Runtime;
+use crate::runtime::errors::SpawnError;
 use crate::runtime::handle::Handle;
 use crate::runtime::task::Task;
 use crate::shim::time::Duration;
@@ -12,6 +13,26 @@ impl Handle {
     /// The runtime's [`Swansong`], which is the root of those of its scopes: see [`Runtime::swansong`].
     pub fn swansong(&self) -> Swansong {
         of_runtime(self.shared())
+    }
+
+    /// As [`spawn`](Handle::spawn), with a guard of the runtime's [`swansong`](Handle::swansong): see [`Swansong::spawn_guarded`].
+    ///
+    /// # Errors
+    /// [`SpawnError`] with `f`, and its guard, if the runtime has ended or is ending.
+    #[track_caller]
+    pub fn spawn_guarded<F, T>(
+        &self,
+        f: F,
+    ) -> Result<Task<T>, SpawnError<impl FnOnce() -> T + Send + 'static + use<F, T>>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let work = GuardedWork::new(&self.swansong());
+        let guarded = work.guarded(f);
+        let task = self.spawn(move || guarded.call())?;
+        work.belongs_to(task.id(), task.cancel_handle());
+        Ok(task)
     }
 }
 
@@ -34,20 +55,18 @@ impl Runtime {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let work = GuardedWork::new(&self.swansong());
-        let guarded = work.guarded(f);
-        let task = self.spawn(move || guarded.call());
-        work.belongs_to(task.id(), task.cancel_handle());
-        task
+        match self.handle().spawn_guarded(f) {
+            Ok(task) => task,
+            Err(_) => unreachable!("a runtime ends when it is dropped"),
+        }
     }
 
     /// Ends the runtime gracefully: stops its [`swansong`](Runtime::swansong), waits until all its guards are gone, for so long at most, and
-    /// then drops the runtime, which cancels all tasks that are left and waits for their end without limit. The report says
-    /// which guards were late.
+    /// then ends the runtime as a drop does, which cancels all tasks that are left and waits for their end without limit. If guards were
+    /// late it waits for them too, also for those that somebody outside has. The report says which they were.
     ///
     /// Tasks without a guard are no work that must be finished: they are cancelled when the last guard is gone, or the time is over. The
-    /// calling thread, or task of another runtime, is blocked, or parks, as long as it waits for guards; the end is waited for
-    /// by the thread.
+    /// calling thread is blocked; a task of another runtime parks as long as it waits for guards, and blocks its thread for the end.
     ///
     /// ```
     /// use std::time::Duration;
@@ -90,6 +109,7 @@ impl Runtime {
         let mut shutdown = Shutdown::begin(self.swansong(), grace);
         shutdown.cancel(place);
         let ended = self.end(patience);
-        shutdown.report(!ended)
+        let complete = shutdown.wait(patience);
+        shutdown.report(!ended || !complete)
     }
 }

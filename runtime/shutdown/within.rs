@@ -71,7 +71,7 @@ impl ShutdownReport {
         self.given_up
     }
 
-    /// How many guards were left at the end. None, unless it was given up, or a runtime has ended while somebody outside has a guard of it.
+    /// How many guards were left at the end. None, unless it was given up, or some have come later.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left
@@ -134,7 +134,7 @@ impl Shutdown {
 
     /// Waits until all is complete: for so long, if a time is given. Whether it has become so.
     #[track_caller]
-    fn wait(&self, patience: Option<Duration>) -> bool {
+    pub(crate) fn wait(&self, patience: Option<Duration>) -> bool {
         match patience {
             // A guard that comes after the completion is not waited for.
             _ if self.late.is_none() => true,
