@@ -5,6 +5,7 @@ use super::node::Node;
 use super::stop::{ForEnd, ForStop};
 use crate::scheduler::waiters::{Entering, Manner, Waitable, enter_and};
 use crate::shim::TrackedArc as Arc;
+use crate::shim::atomic::Ordering;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -198,6 +199,9 @@ impl StopListener {
         let polled = poll(&mut self.begun, || ForStop(Arc::clone(&self.node)), cx);
         if polled.is_pending() {
             self.waker = Some(waker);
+        } else {
+            // Whoever stops it says so in the word first, and may not have come to this yet: what has ended here has ended.
+            self.node.stopped.store(true, Ordering::SeqCst);
         }
         polled
     }
