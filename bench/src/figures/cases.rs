@@ -171,13 +171,16 @@ pub const CASES: &[Case] = &[
         let root: Swansong = stops::crowded();
         Ok(outside(p, |n| stops::guards_of(&root, n)))
     }),
-    timed("guard-two", |p| inside(p, 2, |n| stops::guards_on_two_workers(&Swansong::new(), n))),
+    timed("guard-two", |p| {
+        inside(p, 2, |n| stops::guards_on_two_workers(&Swansong::new(), n)).map(made_together)
+    }),
     timed("guard-two-outside", |p| {
-        Ok(values(repeat(p, |n| stops::guards_on_two_threads(&Swansong::new(), n))))
+        let operation = |n| stops::guards_on_two_threads(&Swansong::new(), n);
+        Ok(made_together(values(repeat(p, operation))))
     }),
     timed("guard-two-child", |p| {
         let line: Vec<Swansong> = stops::line();
-        inside(p, 2, |n| stops::guards_on_two_workers(&line[1], n))
+        inside(p, 2, |n| stops::guards_on_two_workers(&line[1], n)).map(made_together)
     }),
     timed("guard-deep", |p| inside(p, 1, stops::deep_guards::<Swansong>)),
     timed("guard-deep-alone", |p| inside(p, 1, stops::deep_guards_alone::<Swansong>)),
@@ -352,6 +355,12 @@ fn sleepers(plan: &Plan) -> Values {
 /// The cost of an operation on a thread that is no worker.
 fn outside(plan: &Plan, operation: impl FnMut(u64) -> Duration + Send) -> Values {
     values(stops::outside(|| repeat(plan, operation)))
+}
+
+/// One of the guards that two make of the same.
+fn made_together(mut values: Values) -> Values {
+    values.values_mut().for_each(|value| *value /= stops::TOGETHER as f64);
+    values
 }
 
 /// What an interrupt adds to a poll, in one process: the bare polls before and after, so that a clock that changes its pace

@@ -66,11 +66,13 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
     ("guard", |s| looped(s, guards::<Swansong>)),
     ("guard-outside", stops::guard::<Swansong>),
     ("guard-outside-late", stops::late_guard::<Swansong>),
-    ("guard-two", |s| looped(s, |n| guards_on_two_workers(&Swansong::new(), n))),
+    ("guard-two", |s| inside(s, |s, ()| {
+        stops::made_together(s, |n| guards_on_two_workers(&Swansong::new(), n))
+    })),
     ("guard-two-outside", stops::guards_of_two::<Swansong>),
     ("guard-two-child", |s| {
         let line: Vec<Swansong> = line();
-        looped(s, |n| guards_on_two_workers(&line[1], n))
+        inside(s, |s, ()| stops::made_together(s, |n| guards_on_two_workers(&line[1], n)))
     }),
     ("guard-deep", |s| looped(s, deep_guards::<Swansong>)),
     ("guard-deep-alone", |s| looped(s, deep_guards_alone::<Swansong>)),

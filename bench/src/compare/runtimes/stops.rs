@@ -3,10 +3,10 @@
 
 use super::{Run, Table};
 use crate::compare::cases;
-use crate::compare::measure::{Measured, Setting, repeated};
+use crate::compare::measure::{Measured, Setting, repeated, shared_out};
 use crate::figures::cases::CPU;
 use crate::figures::stops::{
-    Guards, Interrupts, Number, Tree, children, crowded, deep_guards, deep_guards_alone,
+    Guards, Interrupts, Number, TOGETHER, Tree, children, crowded, deep_guards, deep_guards_alone,
     guarded_children, guards, guards_of, guards_on_two_threads, interrupted_polls,
     interrupted_steps, line, outside, polls, steps, stop_of_a_root,
 };
@@ -26,7 +26,7 @@ pub const fn table<S: Guards + Tree + Interrupts>() -> Table {
             ("guard-two-outside", guards_of_two::<S>),
             ("guard-two-child", |s| {
                 let line: Vec<S> = line();
-                Ok(repeated(s, |n| guards_on_two_threads(&line[1], n)))
+                Ok(made_together(s, |n| guards_on_two_threads(&line[1], n)))
             }),
             ("guard-deep", |s| Ok(looped(s, deep_guards::<S>))),
             ("guard-deep-alone", |s| Ok(looped(s, deep_guards_alone::<S>))),
@@ -77,7 +77,12 @@ pub fn late_guard<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
 /// # Errors
 /// None, as above.
 pub fn guards_of_two<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
-    Ok(repeated(setting, |n| guards_on_two_threads(&S::default(), n)))
+    Ok(made_together(setting, |n| guards_on_two_threads(&S::default(), n)))
+}
+
+/// Guards that two make of the same: one of one of them.
+pub fn made_together(setting: &Setting, operation: impl FnMut(u64) -> Duration) -> Measured {
+    shared_out(setting, TOGETHER as usize, operation)
 }
 
 /// See the case `child`.
