@@ -85,7 +85,9 @@ pub const UNEVEN: Size = Size(10_000, 100);
 pub const CANCELLED_TREE: Size = Size(10_000, 100);
 /// See [`CANCELLED_TREE`].
 pub const CANCELLED_FOREST: Size = Size(100_000, 1_000);
-/// Siblings of a scope.
+/// Children of a root that is stopped.
+pub const CHILDREN: Size = Size(10_000, 100);
+/// Siblings of a scope, and of a child.
 pub const SIBLINGS: Size = Size(1_000, 10);
 /// How often each of [`CONTENDERS`] locks.
 pub const LOCKS: Size = Size(2_000, 50);
@@ -169,6 +171,22 @@ pub const CASES: &[Case] = &[
     Case { unit: Unit::Ratio, parts: SPREAD, ..timed("mutex-64-spread", "the same: the time of the slowest of them to that of the fastest", TWO) },
     timed("channel-1", "200,000 values from one task to another, room for 1,024: a value (threads: crossbeam-channel)", BOTH),
     timed("channel-4", "the same from four tasks", BOTH),
+    timed("guard", "a guard of a root is made and dropped, on a worker (swansong, tokio's TaskTracker: on a thread)", ONE),
+    timed("guard-outside", "the same on a thread that is no worker", ONE),
+    timed("guard-outside-late", "the same after 256 other threads have made one each and ended", ONE),
+    timed("guard-two", "two workers make and drop guards of one root at the same time: one of them (swansong, tokio: two threads)", TWO),
+    timed("guard-two-outside", "the same on two threads that are no workers", TWO),
+    timed("guard-two-child", "two workers, as above, guards of a child of a root", TWO),
+    timed("guard-deep", "a guard four levels below a root, while that has another one", ONE),
+    timed("guard-deep-alone", "the same while there is no other in the whole tree", ONE),
+    timed("interrupt-future", "a poll of an interrupted future that is ready each time (serial: of the future itself)", ONE),
+    #[cfg(feature = "futures")]
+    timed("interrupt-stream", "the same of a stream that has an item each time", ONE),
+    timed("interrupt-iterator", "the same of an iterator", ONE),
+    timed("child", "a child of a root is made and dropped (tokio: a child token)", ONE),
+    timed("child-siblings", "the same while 1,000 siblings live", ONE),
+    timed("child-guard", "a child is made, a guard of it made and dropped, and the child dropped", ONE),
+    timed("shut-down-10k", "a root with 10,000 children is stopped (tokio: a token is cancelled): the call", ONE),
     timed("join-empty", "a fork of two closures that do nothing", BOTH),
     timed("fib", "fib(35), a fork in each call, no cut-off", BOTH).resulting(9_227_465, 610),
     timed("queens", "12 queens, all ways; a fork for each candidate of a row but one", AND_MANY).resulting(14_200, 40),

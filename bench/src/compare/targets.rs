@@ -37,6 +37,7 @@ pub enum Beside {
 const CHILI: Beside = Beside::Best(&["chili"]);
 const RAYON: Beside = Beside::Best(&["rayon"]);
 const TOKIO: Beside = Beside::Best(&["tokio"]);
+const SWANSONG: Beside = Beside::Best(&["swansong"]);
 const FORKING: Beside = Beside::Best(&["chili", "rayon"]);
 const ITSELF: Beside = Beside::Best(&["cygnet"]);
 const THREADS: Beside = Beside::Best(&["threads"]);
@@ -128,6 +129,20 @@ pub const TARGETS: &[Target] = &[
     peer("channel-4", 1, TOKIO, 0.5),
     peer("channel-4", 2, TOKIO, 0.5),
     peer("channel-4", 2, THREADS, 1.0),
+    peer("guard", 1, SWANSONG, 0.3),
+    peer("guard-outside", 1, SWANSONG, 0.8),
+    peer("guard-outside-late", 1, SWANSONG, 0.8),
+    peer("guard-two", 2, SWANSONG, 0.6),
+    peer("guard-two-outside", 2, SWANSONG, 0.6),
+    peer("guard-two-child", 2, SWANSONG, 0.6),
+    peer("guard-deep", 1, SWANSONG, 0.5),
+    peer("guard-deep-alone", 1, SWANSONG, 0.5),
+    peer("child", 1, SWANSONG, 0.5),
+    peer("child-siblings", 1, SWANSONG, 0.5),
+    peer("child", 1, TOKIO, 0.6),
+    peer("child-siblings", 1, TOKIO, 0.6),
+    peer("shut-down-10k", 1, SWANSONG, 0.1),
+    peer("shut-down-10k", 1, TOKIO, 0.4),
     peer("wait-once", 1, TOKIO, 1.1),
     peer("wait-once", 2, TOKIO, 1.1),
     Target { key: CPU, ..peer("control-loop", 2, Beside::AnyPeer, 1.0) },

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context;
+use cygnet::shutdown::Swansong;
 use serde::{Deserialize, Serialize};
 
 use super::floor::{Floor, Floors};
 use super::harness::{Cost, Delays, Plan, repeat, sample};
 use super::work::Work;
-use super::{balance, memory, ops, tree, waits};
+use super::{balance, memory, ops, stops, tree, waits};
 use crate::clock::cpu_time;
 
 /// The values of a case by their keys: nanoseconds for an operation, bytes for a task.
@@ -19,6 +20,8 @@ pub type Values = BTreeMap<String, f64>;
 pub const TIME: &str = "time";
 /// Processor time of an operation, on all threads.
 pub const CPU: &str = "cpu";
+/// Median time of an interrupted poll beyond that of a bare one.
+pub const BEYOND: &str = "beyond";
 
 /// Tasks in a batch.
 const BATCH: usize = 100_000;
@@ -162,6 +165,42 @@ pub const CASES: &[Case] = &[
     timed("oneshot", |p| inside(p, 1, waits::oneshots)),
     timed("select", |p| inside(p, 1, waits::selects)),
     Case { floor: Floor::Handoff, ..timed("blocking", |p| inside(p, 1, waits::blocking_calls)) },
+    timed("guard", |p| inside(p, 1, stops::guards::<Swansong>)),
+    timed("guard-outside", |p| Ok(outside(p, stops::guards::<Swansong>))),
+    timed("guard-outside-late", |p| {
+        let root: Swansong = stops::crowded();
+        Ok(outside(p, |n| stops::guards_of(&root, n)))
+    }),
+    timed("guard-two", |p| {
+        inside(p, 2, |n| stops::guards_on_two_workers(&Swansong::new(), n)).map(made_together)
+    }),
+    timed("guard-two-outside", |p| {
+        let operation = |n| stops::guards_on_two_threads(&Swansong::new(), n);
+        Ok(made_together(values(repeat(p, operation))))
+    }),
+    timed("guard-two-child", |p| {
+        let line: Vec<Swansong> = stops::line();
+        inside(p, 2, |n| stops::guards_on_two_workers(&line[1], n)).map(made_together)
+    }),
+    timed("guard-deep", |p| inside(p, 1, stops::deep_guards::<Swansong>)),
+    timed("guard-deep-alone", |p| inside(p, 1, stops::deep_guards_alone::<Swansong>)),
+    timed("interrupt-future", |p| {
+        let bare = |n| stops::polls(stops::Number::some(), n);
+        Ok(interrupted(p, bare, stops::interrupted_polls::<Swansong>))
+    }),
+    #[cfg(feature = "futures")]
+    timed("interrupt-stream", |p| {
+        let bare = |n| stops::stream_polls(stops::Number::some(), n);
+        Ok(interrupted(p, bare, stops::interrupted_stream_polls::<Swansong>))
+    }),
+    timed("interrupt-iterator", |p| {
+        let bare = |n| stops::steps(stops::Number::some(), n);
+        Ok(interrupted(p, bare, stops::interrupted_steps::<Swansong>))
+    }),
+    timed("child", |p| inside(p, 1, |n| stops::children::<Swansong>(n, 0))),
+    timed("child-siblings", |p| inside(p, 1, |n| stops::children::<Swansong>(n, 1000))),
+    timed("child-guard", |p| inside(p, 1, stops::guarded_children::<Swansong>)),
+    timed("shut-down-10000", |p| Ok(stop_of_a_root(p))),
     sized("memory-parked-100000", |p| memory::parked(p.size(100_000, 10_000))),
     sized("memory-parked-1000000", |p| memory::parked(p.size(1_000_000, 20_000))),
     sized("memory-deep-100000", |p| memory::deep(p.size(100_000, 10_000))),
@@ -311,6 +350,42 @@ fn sleepers(plan: &Plan) -> Values {
     let (fresh, warm) =
         ops::runtime(1).block_on(|| (tree::cpu_of_sleepers(count), tree::cpu_of_sleepers(count)));
     Values::from([("fresh".to_owned(), fresh), (CPU.to_owned(), warm)])
+}
+
+/// The cost of an operation on a thread that is no worker.
+fn outside(plan: &Plan, operation: impl FnMut(u64) -> Duration + Send) -> Values {
+    values(stops::outside(|| repeat(plan, operation)))
+}
+
+/// One of the guards that two make of the same.
+fn made_together(mut values: Values) -> Values {
+    values.values_mut().for_each(|value| *value /= stops::TOGETHER as f64);
+    values
+}
+
+/// What an interrupt adds to a poll, in one process: the bare polls before and after, so that a clock that changes its pace
+/// changes both.
+fn interrupted(
+    plan: &Plan,
+    mut bare: impl FnMut(u64) -> Duration + Send,
+    interrupted: impl FnMut(u64) -> Duration + Send,
+) -> Values {
+    let (before, with, after) = ops::runtime(1).block_on(|| {
+        let before = repeat(plan, &mut bare);
+        let with = repeat(plan, interrupted);
+        (before, with, repeat(plan, &mut bare))
+    });
+    let mut values = values(with);
+    values.insert(BEYOND.to_owned(), with.wall - (before.wall + after.wall) / 2.0);
+    values
+}
+
+/// Of a root with 10,000 children, a child. Processor time would be that of the making, above all.
+fn stop_of_a_root(plan: &Plan) -> Values {
+    let count = plan.size(10_000, 1_000);
+    let stop = |n| (0..n).map(|_| stops::stop_of_a_root::<Swansong>(count)).sum();
+    let cost = ops::runtime(1).block_on(|| repeat(plan, stop));
+    Values::from([(TIME.to_owned(), cost.wall / count as f64)])
 }
 
 /// A node of a tree of 100,000.

@@ -3,6 +3,7 @@
 //! * [`ops`]: the calls themselves, in loops; the criterion benches run the same.
 //! * [`tree`]: cancellation and time, likewise.
 //! * [`waits`]: locks, channels and calls that block, likewise.
+//! * [`stops`]: guards, interrupts and children of a graceful shutdown, likewise.
 //! * [`balance`], [`work`]: tasks that wait and then compute for a known time.
 //! * [`floor`]: what the machine charges for the least that such calls can consist of.
 //! * [`harness`]: warm-up, repetition, medians, within one process.
@@ -26,6 +27,7 @@ pub mod report;
 pub mod rounds;
 pub mod rows;
 pub mod stats;
+pub mod stops;
 pub mod tree;
 pub mod verdict;
 pub mod waits;

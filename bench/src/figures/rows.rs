@@ -1,6 +1,6 @@
 //! The table of figures: what each row shows, beside which floor, and what it should reach.
 
-use super::cases::{CASES, CPU, Case, TIME, find};
+use super::cases::{BEYOND, CASES, CPU, Case, TIME, find};
 use super::floor::Floor;
 use super::verdict::Target;
 
@@ -114,6 +114,7 @@ const IN_PLACE: Target = Target::time(25.0).in_r(3.0);
 const OWN_STACK: Target = Target::time(55.0).in_r(6.0);
 const BATCH: Target = Target::time(30.0);
 const BALANCE: Target = Target::ratio(0.6);
+const INTERRUPT: Target = Target::time(1.5);
 
 /// All rows, in the order in which they are printed.
 #[rustfmt::skip]
@@ -192,6 +193,26 @@ pub const ROWS: &[Row] = &[
     time("oneshot, made and used", "oneshot", TIME, Rmw, STATED),
     time("send, and select of two channels", "select", TIME, Rmw, STATED),
     time("blocking call", "blocking", TIME, Handoff, STATED),
+    time("guard of a root, on a worker", "guard", TIME, Rmw, STATED),
+    time("guard of a root, on a foreign thread", "guard-outside", TIME, Rmw, STATED),
+    time("guard of a root, on a foreign thread after 256 others", "guard-outside-late", TIME, Rmw, STATED),
+    time("guard of a root, on two workers at once", "guard-two", TIME, Rmw, STATED),
+    time("guard of a root, on two foreign threads at once", "guard-two-outside", TIME, Rmw, STATED),
+    time("guard of a child, on two workers at once", "guard-two-child", TIME, Rmw, STATED),
+    time("guard four levels down, beside another", "guard-deep", TIME, Rmw, STATED),
+    time("guard four levels down, alone in the tree", "guard-deep-alone", TIME, Rmw, STATED),
+    time("interrupt, poll of a ready future", "interrupt-future", TIME, Load, STATED),
+    time("interrupt, poll of a ready future, beyond a bare one", "interrupt-future", BEYOND, Load, INTERRUPT),
+    #[cfg(feature = "futures")]
+    time("interrupt, poll of a stream", "interrupt-stream", TIME, Load, STATED),
+    #[cfg(feature = "futures")]
+    time("interrupt, poll of a stream, beyond a bare one", "interrupt-stream", BEYOND, Load, INTERRUPT),
+    time("interrupt, step of an iterator", "interrupt-iterator", TIME, Load, STATED),
+    time("interrupt, step of an iterator, beyond a bare one", "interrupt-iterator", BEYOND, Load, INTERRUPT),
+    time("swansong's child, made and dropped", "child", TIME, Rmw, STATED),
+    time("swansong's child among 1,000 siblings", "child-siblings", TIME, Rmw, STATED),
+    time("swansong's child with one guard", "child-guard", TIME, Rmw, STATED),
+    time("shut_down with 10,000 children, a child", "shut-down-10000", TIME, Rmw, STATED),
 ];
 
 /// The pages of a stack that was 32 KiB deep, and their page-table entries.
@@ -263,6 +284,10 @@ mod tests {
             ("timer set and taken back, 1,000,000 pending", Target::time(100.0)),
             ("sleeper of 1,000,000, CPU, fresh stacks", Target::time(3.5e3)),
             ("mutex of one's own to std's", Target::ratio(1.0)),
+            ("interrupt, poll of a ready future, beyond a bare one", Target::time(1.5)),
+            #[cfg(feature = "futures")]
+            ("interrupt, poll of a stream, beyond a bare one", Target::time(1.5)),
+            ("interrupt, step of an iterator, beyond a bare one", Target::time(1.5)),
         ];
         let with_target = ROWS.iter().filter(|row| row.target != STATED);
         let with_target: Vec<_> = with_target.map(|row| (row.name, row.target)).collect();

@@ -86,7 +86,7 @@ pub fn sorting<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured
 /// Entries of a runtime's table: the cases over [`Fork`], measured by `$inside`, which calls what it
 /// is given where `$fork` can fork; and more.
 macro_rules! with_forks {
-    ($fork:ty, $inside:path; $($more:expr),* $(,)?) => {{
+    ($fork:ty, $inside:path; $($more:tt)*) => {{
         use $crate::compare::kernels::forks;
         &[
             ("join-empty", |s| $inside(s, forks::nothing::<$fork>)),
@@ -98,7 +98,7 @@ macro_rules! with_forks {
             ("join-10us", |s| $inside(s, |s, scope| forks::pair::<$fork>(s, scope, 10))),
             ("join-100us", |s| $inside(s, |s, scope| forks::pair::<$fork>(s, scope, 100))),
             ("join-1ms", |s| $inside(s, |s, scope| forks::pair::<$fork>(s, scope, 1000))),
-            $($more),*
+            $($more)*
         ]
     }};
 }

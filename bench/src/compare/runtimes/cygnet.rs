@@ -4,9 +4,10 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use cygnet::shutdown::Swansong;
 use cygnet::{Unparker, par, sync};
 
-use super::Table;
+use super::{Table, stops};
 use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
 use crate::compare::kernels::Fork;
 use crate::compare::kernels::data::{item, numbers};
@@ -16,6 +17,10 @@ use crate::compare::measure::{
     cancelled_nodes, contended, control_loop, delays, passed, repeated, shared_out, spread, timed,
 };
 use crate::figures::ops::Gate;
+use crate::figures::stops::{
+    children, deep_guards, deep_guards_alone, guarded_children, guards, guards_on_two_workers,
+    interrupted_polls, interrupted_steps, line,
+};
 use crate::figures::work::Work;
 use crate::figures::{balance, memory, ops, tree};
 
@@ -58,6 +63,30 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
     ("mutex-64-spread", |s| inside(s, |s, ()| spread(s, lock_often))),
     ("channel-1", |s| inside(s, |s, ()| passed(s, |values| pass(values, 1)))),
     ("channel-4", |s| inside(s, |s, ()| passed(s, |values| pass(values, 4)))),
+    ("guard", |s| looped(s, guards::<Swansong>)),
+    ("guard-outside", stops::guard::<Swansong>),
+    ("guard-outside-late", stops::late_guard::<Swansong>),
+    ("guard-two", |s| inside(s, |s, ()| {
+        stops::made_together(s, |n| guards_on_two_workers(&Swansong::new(), n))
+    })),
+    ("guard-two-outside", stops::guards_of_two::<Swansong>),
+    ("guard-two-child", |s| {
+        let line: Vec<Swansong> = line();
+        inside(s, |s, ()| stops::made_together(s, |n| guards_on_two_workers(&line[1], n)))
+    }),
+    ("guard-deep", |s| looped(s, deep_guards::<Swansong>)),
+    ("guard-deep-alone", |s| looped(s, deep_guards_alone::<Swansong>)),
+    ("interrupt-future", |s| looped(s, interrupted_polls::<Swansong>)),
+    #[cfg(feature = "futures")]
+    ("interrupt-stream", |s| looped(s, crate::figures::stops::interrupted_stream_polls::<Swansong>)),
+    ("interrupt-iterator", |s| looped(s, interrupted_steps::<Swansong>)),
+    ("child", |s| looped(s, |n| children::<Swansong>(n, 0))),
+    ("child-siblings", |s| {
+        let siblings = s.size(cases::SIBLINGS);
+        looped(s, |n| children::<Swansong>(n, siblings))
+    }),
+    ("child-guard", |s| looped(s, guarded_children::<Swansong>)),
+    ("shut-down-10k", |s| inside(s, |s, ()| stops::stops::<Swansong>(s))),
     ("control-loop", |s| {
         let runtime = ops::runtime(s.workers);
         control_loop(s, |job: ControlJob| runtime.spawn(move || job.run()).detach())

@@ -5,6 +5,7 @@
 
 pub mod cygnet;
 mod serial;
+pub mod stops;
 mod threads;
 
 #[cfg(feature = "peers")]
@@ -17,6 +18,8 @@ mod may;
 pub mod rayon;
 #[cfg(feature = "peers")]
 mod smol;
+#[cfg(feature = "peers")]
+mod swansong;
 #[cfg(feature = "peers")]
 mod switches;
 #[cfg(feature = "peers")]
@@ -72,6 +75,8 @@ pub const RUNTIMES: &[Runtime] = &[
     Runtime { name: "async-executor", counts: Counts::All, table: smol::TABLE },
     #[cfg(feature = "peers")]
     Runtime { name: "may", counts: Counts::All, table: may::TABLE },
+    #[cfg(feature = "peers")]
+    Runtime { name: "swansong", counts: Counts::All, table: swansong::TABLE },
     Runtime { name: "threads", counts: Counts::Threads, table: threads::TABLE },
 ];
 

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::Table;
+use super::{Table, stops};
 use crate::compare::cases;
 use crate::compare::kernels::data::{item, numbers};
 use crate::compare::kernels::forks::{item_size, with_forks};
@@ -18,6 +18,10 @@ pub const TABLE: Table = with_forks!(Serial, plainly;
     ("items", items),
     ("ask", |s| Ok(repeated(s, tree::loads))),
     ("mutex", |s| Ok(repeated(s, locks))),
+    ("interrupt-future", stops::BARE_FUTURE),
+    #[cfg(feature = "futures")]
+    ("interrupt-stream", stops::BARE_STREAM),
+    ("interrupt-iterator", stops::BARE_ITERATOR),
     ("wait-once", computing),
     ("control-loop", |s| control_loop(s, ControlJob::run)),
 );

@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Barrier, Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::Table;
 use super::futures::{Executor, with_tasks};
+use super::{Table, stops};
 use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
 use crate::compare::measure::{
     ControlJob, Measured, Setting, Size, Stint, cancelled_nodes, contended, control_loop, passed,
     repeated, spread,
 };
+use crate::figures::stops::{Guards, Tree};
 
 /// What it runs: tasks. It has no forks.
 pub const TABLE: Table = with_tasks!(build;
@@ -49,6 +52,14 @@ pub const TABLE: Table = with_tasks!(build;
         let runtime = build(s)?;
         Ok(passed(s, |values| runtime.run(pass(values, 4))))
     }),
+    ("guard", stops::guard::<TaskTracker>),
+    ("guard-outside", stops::guard::<TaskTracker>),
+    ("guard-outside-late", stops::late_guard::<TaskTracker>),
+    ("guard-two", stops::guards_of_two::<TaskTracker>),
+    ("guard-two-outside", stops::guards_of_two::<TaskTracker>),
+    ("child", stops::child::<CancellationToken>),
+    ("child-siblings", stops::child_with_siblings::<CancellationToken>),
+    ("shut-down-10k", stops::shut_down::<CancellationToken>),
     ("control-loop", |s| {
         let Tokio(runtime) = build(s)?;
         control_loop(s, |job: ControlJob| drop(runtime.spawn(async { job.run() })))
@@ -100,6 +111,32 @@ fn child_tokens(n: u64, siblings: usize) -> Duration {
         black_box(parent.child_token());
     }
     began.elapsed()
+}
+
+/// What it waits for are tasks, or whatever else has a token.
+impl Guards for TaskTracker {
+    type Guard = TaskTrackerToken;
+
+    #[inline(always)]
+    fn guard(&self) -> TaskTrackerToken {
+        self.token()
+    }
+}
+
+impl Tree for CancellationToken {
+    #[inline(always)]
+    fn child(&self) -> CancellationToken {
+        self.child_token()
+    }
+
+    #[inline(always)]
+    fn stop(&self) {
+        self.cancel();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_cancelled()
+    }
 }
 
 /// So many tokens in a tree, as that of cygnet's groups.
