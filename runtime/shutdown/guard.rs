@@ -47,12 +47,19 @@ impl Guard {
     /// One that has been counted.
     #[inline(always)]
     fn counted(node: *const Node, place: &'static Location<'static>) -> Guard {
-        let mut guard = Guard { node, place, number: 0 };
+        let guard = Guard { node, place, number: 0 };
         if guard.node().reports {
-            let number = guard.node().lock().registry.get_or_insert_default().add(place);
-            guard.number = number;
+            return guard.with_place_kept();
         }
         guard
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_place_kept(mut self) -> Guard {
+        let number = self.node().lock().registry.get_or_insert_default().add(self.place);
+        self.number = number;
+        self
     }
 
     /// # Safety

@@ -27,6 +27,7 @@ use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::shim::thread;
 use std::cell::Cell;
+use std::hint::cold_path;
 
 /// So far a slot's `others` begins from zero, as it may go down.
 const BASE: u64 = 1 << 40;
@@ -151,6 +152,8 @@ impl Slot {
         let counts = !stopped.load(Ordering::Relaxed);
         if counts {
             self.own.store(self.own.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        } else {
+            cold_path();
         }
         // Release: for one who waits for it, the number is there, and what was done before a guard was dropped.
         self.busy.store(false, Ordering::Release);
