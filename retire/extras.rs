@@ -4,19 +4,17 @@
 //! They live as long as the node's record, or its frame, and a little longer if a walk is on its way to them:
 //! then whoever comes last frees them (see [`branch`](super::branch)).
 
+use crate::retire::attachment::Attachment;
 use crate::retire::branch::Branch;
 use crate::retire::cause::Cause;
 use crate::shim::atomic::AtomicU32;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// The innermost binding of task-locals, if there is one.
 pub(crate) type Locals = Option<Arc<dyn Any + Send + Sync>>;
-
-/// What the layer above hangs on a node; it is dropped when that ends.
-pub(crate) type Attached = Option<Arc<dyn Any + Send + Sync>>;
 
 /// See the module's documentation.
 #[repr(C)]
@@ -28,8 +26,8 @@ pub(crate) struct Extras {
     pub(crate) locals: UnsafeCell<Locals>,
     /// Why the node was cancelled, if it was so itself, and for a reason that cannot be told from the rest.
     pub(crate) cause: OnceLock<Arc<Cause>>,
-    /// Never locked while something else is, nor while foreign code runs.
-    pub(crate) attached: Mutex<Attached>,
+    /// For those who run in the node, or below it. Ends with the node, whoever keeps the rest.
+    pub(crate) attached: Attachment,
     /// How many calls of the task were refused as it was cancelled. Written by whoever runs it.
     pub(crate) refusals: AtomicU32,
 }
@@ -46,7 +44,7 @@ impl Extras {
             name,
             locals: UnsafeCell::new(locals),
             cause: OnceLock::new(),
-            attached: Mutex::new(None),
+            attached: Attachment::none(),
             refusals: AtomicU32::new(0),
         }
     }
@@ -71,9 +69,8 @@ impl Extras {
         };
         // SAFETY: alive; those who have handles leave this alone.
         let own = (name, unsafe { (*extras.as_ref().locals.get()).take() });
-        // SAFETY: alive.
-        let attached = unsafe { extras.as_ref() }.attached.lock();
-        let attached = attached.unwrap_or_else(PoisonError::into_inner).take();
+        // SAFETY: alive; and who has a handle leaves it alone.
+        let attached = unsafe { extras.as_ref().attached.end() };
         // SAFETY: passed on. As a pointer to the whole.
         unsafe { Branch::end(extras.cast()) };
         drop((own, attached));

@@ -5,6 +5,7 @@
 //! records come home.
 
 mod alt_stack;
+pub(crate) mod attachment;
 pub(crate) mod branch;
 pub(crate) mod cause;
 pub(crate) mod cell;

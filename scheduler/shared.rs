@@ -1,6 +1,6 @@
 //! What the workers of one runtime share.
 
-use crate::retire::extras::Attached;
+use crate::retire::attachment::Attachment;
 use crate::retire::memory::StackMemory;
 use crate::retire::outcome::{Payload, drop_payload, quietly};
 use crate::retire::record::Record;
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     /// On whose wheel the next timer of a future is set from outside.
     pub(crate) next_wheel: AtomicUsize,
     /// What the layer above hangs on the root.
-    pub(crate) attached: std::sync::Mutex<Attached>,
+    pub(crate) attached: Attachment,
     /// For the held worker that looks into the injector.
     pub(crate) held: Mutex<()>,
     seats: Vec<Seat>,
@@ -87,7 +87,7 @@ impl Shared {
             injected: AtomicU64::new(0),
             given_away: AtomicU64::new(0),
             next_wheel: AtomicUsize::new(0),
-            attached: std::sync::Mutex::new(None),
+            attached: Attachment::none(),
             held: Mutex::new(()),
             seats: Vec::new(),
             config,

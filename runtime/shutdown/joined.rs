@@ -8,7 +8,7 @@ use super::Swansong;
 use super::guarded::Guarded;
 use super::report::Origin;
 use crate::TaskId;
-use crate::retire::extras::Attached;
+use crate::retire::attachment::{Attached, Attachment};
 use crate::retire::tree::{Node, NodeKind};
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::here;
@@ -20,7 +20,7 @@ use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::time::now;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The work of a node that was made for a scope or a task.
 pub(super) struct Work {
@@ -69,32 +69,22 @@ fn around(node: &Node, worker: &Worker) -> Swansong {
     of_runtime(worker.shared())
 }
 
-fn attached(place: &Mutex<Attached>) -> Option<Swansong> {
-    let attached = place.lock().unwrap_or_else(PoisonError::into_inner);
-    attached.as_ref().map(|swansong| {
-        swansong.downcast_ref::<Swansong>().expect("nothing else is attached").clone()
-    })
+fn attached(place: &Attachment) -> Option<Swansong> {
+    place.get().map(handle)
 }
 
-/// Attaches one, unless another is there: that one.
-fn attach(place: &Mutex<Attached>, swansong: &Swansong) -> Option<Swansong> {
-    let new = Arc::new(swansong.clone());
-    let mut attached = place.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(there) = &*attached {
-        let there = there.downcast_ref::<Swansong>().expect("nothing else is attached").clone();
-        drop(attached);
-        return Some(there);
-    }
-    *attached = Some(new);
-    None
+/// Attaches one, unless another is there: the one that is there then.
+fn attach(place: &Attachment, swansong: Swansong) -> Swansong {
+    handle(place.get_or_attach(Arc::new(swansong)))
+}
+
+fn handle(attached: &Attached) -> Swansong {
+    attached.downcast_ref::<Swansong>().expect("nothing else is attached").clone()
 }
 
 /// That of a runtime, made at first use.
 pub(crate) fn of_runtime(shared: &Shared) -> Swansong {
-    attached(&shared.attached).unwrap_or_else(|| {
-        let new = Swansong::new();
-        attach(&shared.attached, &new).unwrap_or(new)
-    })
+    attached(&shared.attached).unwrap_or_else(|| attach(&shared.attached, Swansong::new()))
 }
 
 /// Stops that of a runtime, if it has one.
@@ -170,7 +160,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let cancel = self.cancel_handle();
         set_work(&swansong, cancel, None);
         let extras = self.node().extras().expect("a node with a handle has extras");
-        attach(&extras.attached, &swansong).unwrap_or(swansong)
+        attach(&extras.attached, swansong)
     }
 }
 
