@@ -282,6 +282,10 @@ impl Node {
         for it in self.completions.iter_mut().filter(|it| also_lazy || it.is_eager) {
             it.look(Some(is_complete));
         }
+        // One that waited at that moment has been told, and may be asked later, whatever has come since.
+        for it in self.completions.iter_mut().filter(|it| is_complete && it.waits_since.is_some()) {
+            it.has_resolved = true;
+        }
         // Of a node that may be gone or not, nothing is said but that it has been stopped.
         let goes_on = told.must_live.then_some(false);
         for it in self.signals.iter_mut().filter(|it| also_lazy || it.is_eager) {
