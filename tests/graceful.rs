@@ -7,6 +7,7 @@ use cygnet::shutdown::{self, Swansong};
 use cygnet::sync::{Event, unbounded};
 use cygnet::{Handle, JoinError, Reason, checkpoint, park, scope, spawn, wait, yield_now};
 use std::future::pending;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -305,12 +306,11 @@ fn a_runtime_finishes_guarded_work_and_cancels_the_rest() {
     for workers in [1, 2, 3, 8, MANY] {
         within(|| {
             let rt = runtime(workers);
-            let (done, cut) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            let (done, cut): (&'static AtomicUsize, &'static AtomicUsize) =
-                (Box::leak(Box::new(done)), Box::leak(Box::new(cut)));
+            let (done, cut) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
             rt.block_on(|| {
                 let swansong = Handle::current().swansong();
                 for i in 0..20 {
+                    let done = Arc::clone(&done);
                     swansong
                         .spawn_guarded(move || {
                             (0..i).try_for_each(|_| yield_now()).unwrap();
@@ -320,6 +320,7 @@ fn a_runtime_finishes_guarded_work_and_cancels_the_rest() {
                 }
             });
             for _ in 0..5 {
+                let cut = Arc::clone(&cut);
                 let idle = move || {
                     let reason = park().unwrap_err().reason().clone();
                     assert_eq!(reason, Reason::RuntimeShutDown);
