@@ -208,6 +208,12 @@ impl StopListener {
         Guard::try_new(&self.node, Location::caller())
     }
 
+    /// The guards that are counted in the node's word.
+    #[cfg(all(test, loom))]
+    pub(super) fn counted(&self) -> u64 {
+        self.node.word.look().guards().0
+    }
+
     pub(crate) fn is_same(&self, other: &StopListener) -> bool {
         Arc::ptr_eq(&self.node, &other.node)
     }

@@ -56,7 +56,8 @@ fn spread(node: &Arc<Node>, todo: &mut *const Node) {
         let mut state = node.lock();
         state.folded = true;
         let sum = slots.freeze();
-        if sum >= TOO_MANY {
+        // Below zero, if guards that were made in the word have been dropped in a slot.
+        if sum.cast_signed() >= TOO_MANY.cast_signed() {
             too_many();
         }
         let step = node.word.depart(HOLD.wrapping_sub(sum));
