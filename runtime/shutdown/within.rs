@@ -4,15 +4,21 @@ use super::joined::Work;
 use super::node::{Node, visit};
 use super::report::GuardReport;
 use super::stop::ForEnd;
-use super::{Swansong, stop};
+use super::{ShutdownCompletion, Swansong, stop};
 use crate::retire::cause::{Cause, Reason};
 use crate::runtime::cancel::CancelHandle;
+use crate::runtime::handle::Handle;
+use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::after;
-use crate::scheduler::waiters::{Manner, enter_and};
-use crate::shim::TrackedArc as Arc;
+use crate::scheduler::no_suspend::assert_may_wait;
+use crate::scheduler::waiters::{Manner, WaitList, WaitNode, Waitable, Wakes, enter_and};
 use crate::shim::time::{Duration, Instant, now};
+use crate::shim::{Mutex, MutexGuard, TrackedArc as Arc};
 use std::fmt;
 use std::panic::Location;
+use std::pin::{Pin, pin};
+use std::sync::PoisonError;
+use std::task::{Context, Wake, Waker};
 
 /// What a shutdown has come to: see [`Swansong::shut_down_within`] and [`Runtime::shutdown`](crate::Runtime::shutdown). Displayed it is a text
 /// for a log.
@@ -82,7 +88,13 @@ impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ShutdownReport { late, cancelled, took, after, left, .. } = self;
         if self.is_in_time() {
-            return write!(f, "all was finished in {took:.1?}");
+            return match self.given_up {
+                false => write!(f, "all was finished in {took:.1?}"),
+                true => write!(
+                    f,
+                    "all guards were gone in time; what is left without one was given up after {took:.1?}"
+                ),
+            };
         }
         write!(f, "when the time was over, after {:.1?}: {late}", took.saturating_sub(*after))?;
         write!(f, "\n{cancelled} scopes and tasks were cancelled")?;
@@ -142,7 +154,11 @@ impl Shutdown {
                 self.swansong.shut_down().block();
                 true
             }
-            Some(time) => is_complete_until(&self.swansong.node, after(time)),
+            Some(time) => {
+                let until = after(time);
+                is_complete_until(&self.swansong.node, until)
+                    || is_cancelled() && self.swansong.shut_down().finish(until)
+            }
         }
     }
 
@@ -168,6 +184,79 @@ impl Shutdown {
 fn is_complete_until(node: &Arc<Node>, until: Option<Instant>) -> bool {
     node.word.look().is_complete()
         || enter_and(&ForEnd(&**node), 0, Manner::Until(until), None).is_ok()
+}
+
+impl ShutdownCompletion {
+    /// Waits for it until then, in a task that is cancelled: maybe by the very shutdown that is to be waited for.
+    #[track_caller]
+    fn finish(mut self, until: Option<Instant>) -> bool {
+        // Where such a wait would hold the worker it is given up.
+        let Some(handle) = Handle::try_current().filter(|_| !std::thread::panicking()) else {
+            return false;
+        };
+        assert_may_wait();
+        let bell = std::sync::Arc::new(Bell { state: Mutex::default() });
+        let waker = Waker::from(std::sync::Arc::clone(&bell));
+        let mut cx = Context::from_waker(&waker);
+        let mut time = pin!(handle.sleep_to(until));
+        loop {
+            if Pin::new(&mut self).poll(&mut cx).is_ready() {
+                return true;
+            }
+            if time.as_mut().poll(&mut cx).is_ready() {
+                return false;
+            }
+            // Rung in any case, and so not to be cut short.
+            let rung = enter_and(&*bell, 0, Manner::Structured, None);
+            debug_assert!(rung.is_ok(), "a structured wait was cut short");
+        }
+    }
+}
+
+/// A waker that a task waits for, cancelled or not.
+struct Bell {
+    state: Mutex<BellState>,
+}
+
+#[derive(Default)]
+struct BellState {
+    is_rung: bool,
+    waiters: WaitList,
+}
+
+impl Wake for Bell {
+    fn wake(self: std::sync::Arc<Self>) {
+        let mut wakes = Wakes::default();
+        let mut state = self.state();
+        match state.waiters.grant_first(0) {
+            Some(wake) => wakes.add(wake),
+            None => state.is_rung = true,
+        }
+        drop(state);
+        wakes.deliver();
+    }
+}
+
+impl Waitable for Bell {
+    type State = BellState;
+
+    fn stands(&self) -> bool {
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, BellState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiters(state: &mut BellState) -> &mut WaitList {
+        &mut state.waiters
+    }
+
+    fn try_enter(&self, state: &mut BellState, _: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        std::mem::take(&mut state.is_rung).then_some(0)
+    }
+
+    fn give_back(&self, _: &WaitNode) {}
 }
 
 impl Swansong {

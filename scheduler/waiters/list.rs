@@ -139,6 +139,12 @@ pub(crate) struct WaitList {
 // SAFETY: what it leads to is touched under the lock that it lies behind.
 unsafe impl Send for WaitList {}
 
+impl Default for WaitList {
+    fn default() -> WaitList {
+        WaitList::new()
+    }
+}
+
 impl WaitList {
     pub(crate) const fn new() -> WaitList {
         WaitList { first: ptr::null(), last: ptr::null(), len: 0 }
