@@ -143,8 +143,12 @@ fn count() -> usize {
     if cfg!(loom) {
         return 2;
     }
-    let processors = std::thread::available_parallelism().map_or(4, usize::from);
-    (2 * processors).next_power_of_two().clamp(8, 128)
+    // Once: the answer is read from files, of the control groups.
+    static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let processors = std::thread::available_parallelism().map_or(4, usize::from);
+        (2 * processors).next_power_of_two().clamp(8, 128)
+    })
 }
 
 impl Slot {
