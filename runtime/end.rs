@@ -46,6 +46,8 @@ impl Runtime {
     pub(super) fn end(&mut self, patience: Option<Duration>) -> bool {
         stop_runtime(&self.shared);
         self.shared.close();
+        // One that was made in between.
+        stop_runtime(&self.shared);
         match patience {
             Some(time) if !self.shared.root.wait(time) => {
                 self.leak();

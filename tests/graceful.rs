@@ -2,10 +2,15 @@
 
 mod common;
 
-use common::{Drops, MANY, Random, eventually, runtime, scaled_in_debug, with_each, within};
+use common::{
+    Drops, MANY, Random, WORKERS, eventually, runtime, scaled_in_debug, with_each, within,
+};
 use cygnet::shutdown::{self, Swansong};
 use cygnet::sync::{Event, unbounded};
-use cygnet::{Handle, JoinError, Reason, checkpoint, park, scope, spawn, wait, yield_now};
+use cygnet::{
+    Handle, JoinError, Reason, checkpoint, ignore_cancellation, no_suspend, park, scope, spawn,
+    wait, yield_now,
+};
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -284,6 +289,69 @@ fn a_cancelled_task_that_shuts_down_does_not_wait_for_the_time() {
     });
 }
 
+/// From inside of the scope that it cancels.
+#[test]
+fn who_is_cancelled_by_his_own_shutdown_gives_up_no_sooner_than_he_said() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let swansong = Swansong::new();
+            let report = swansong.scope(|s| {
+                let stuck = s.spawn_guarded(park);
+                let report = swansong.shut_down_within_at_most(Duration::ZERO, LONG);
+                assert!(!matches!(stuck.join(), Ok(Ok(()))));
+                report
+            });
+            assert!(!report.is_given_up(), "{report}");
+            assert_eq!((report.left(), report.guards_in_time_over()), (0, 1));
+            // He waits for himself.
+            let report = Swansong::new().scope(|s| {
+                let (swansong, _guard) = (s.swansong(), s.swansong().guard());
+                swansong.shut_down_within_at_most(Duration::ZERO, Duration::from_millis(2))
+            });
+            assert!(report.is_given_up(), "{report}");
+            assert_eq!((report.left(), report.cancelled()), (1, 1));
+            assert!(report.took_after_time() >= Duration::from_millis(2));
+        });
+    });
+}
+
+/// Where a task must not be suspended.
+#[test]
+fn who_would_wait_inside_no_suspend_is_told_so() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (swansong, go) = (Swansong::new(), Event::new());
+            scope(|s| {
+                let (swansong, go) = (&swansong, &go);
+                s.spawn(|| {
+                    let _guard = swansong.guard();
+                    go.wait().unwrap();
+                });
+                common::give_way_until(|| swansong.guard_count() == 1);
+                let stopped = swansong.shutting_down();
+                let said = common::panic_of(|| no_suspend(|| stopped.block()));
+                assert!(said.contains("inside no_suspend"), "{said}");
+                let said = common::panic_of(|| no_suspend(|| swansong.shut_down().block()));
+                assert!(said.contains("inside no_suspend"), "{said}");
+                let said = common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)));
+                assert!(said.contains("inside no_suspend"), "{said}");
+                let in_a_hurry = s.spawn(move || {
+                    let said = scope(|s| {
+                        s.cancel("in a hurry");
+                        common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)))
+                    });
+                    assert!(said.contains("inside no_suspend"), "{said}");
+                });
+                in_a_hurry.join().unwrap();
+                go.set();
+                swansong.shut_down().block();
+                no_suspend(|| swansong.shut_down().block());
+                assert!(no_suspend(|| swansong.shut_down_within(LONG)).is_in_time());
+            });
+        });
+    });
+}
+
 #[test]
 fn two_that_shut_down_at_once_both_wait() {
     with_each(|rt| {
@@ -374,6 +442,52 @@ fn dropping_a_runtime_stops_its_swansong() {
     });
 }
 
+/// Nobody has asked for it before.
+#[test]
+fn the_swansong_of_a_runtime_that_ends_is_stopped_from_birth() {
+    for workers in WORKERS {
+        within(|| {
+            let rt = runtime(workers);
+            let handle = rt.handle();
+            let late = rt.spawn(|| {
+                assert_eq!(*park().unwrap_err().reason(), Reason::RuntimeShutDown);
+                ignore_cancellation(|| wait(shutdown::current().shutting_down()).is_ok())
+            });
+            let of_scope = rt.spawn(|| {
+                scope(|s| {
+                    assert!(park().is_err());
+                    s.swansong().state().is_complete()
+                })
+            });
+            eventually("they wait", || common::parks(&rt) >= 2);
+            drop(rt);
+            assert!(handle.swansong().state().is_complete());
+            drop((late.join(), of_scope.join().map(|stopped| assert!(stopped))));
+            let rt = runtime(workers);
+            let handle = rt.handle();
+            drop(rt);
+            assert!(handle.swansong().state().is_complete());
+        });
+    }
+}
+
+/// The first use beside the end, at some moment.
+#[test]
+fn the_swansong_of_a_runtime_is_stopped_by_its_end_whenever_it_was_made() {
+    within(|| {
+        for _ in 0..scaled_in_debug(300) {
+            let rt = runtime(1);
+            let handle = rt.handle();
+            std::thread::scope(|s| {
+                let made = s.spawn(move || handle.swansong());
+                drop(rt);
+                let swansong = made.join().unwrap();
+                assert!(swansong.state().is_complete());
+            });
+        }
+    });
+}
+
 #[test]
 fn one_of_its_own_tasks_may_not_shut_a_runtime_down() {
     common::rerun::alone_and_leaking("one_of_its_own_tasks_may_not_shut_a_runtime_down", || {
@@ -390,16 +504,41 @@ fn a_runtime_whose_task_takes_no_notice_is_given_up() {
         let rt = runtime(2);
         let swansong = rt.swansong();
         let guard = swansong.guard();
+        let (begins, begun) = std::sync::mpsc::channel();
         rt.spawn(move || {
             let _guard = guard;
+            begins.send(()).unwrap();
             loop {
                 std::thread::park();
             }
         })
         .detach();
+        begun.recv().unwrap();
         let report = rt.shutdown_at_most(Duration::from_millis(1), Duration::from_millis(1));
         assert!(report.is_given_up());
         assert_eq!((report.guards_in_time_over(), report.left()), (1, 1));
+    });
+}
+
+/// It has no guard, and so all that must be finished is.
+#[test]
+fn a_runtime_that_is_given_up_does_not_say_that_all_was_finished() {
+    let name = "a_runtime_that_is_given_up_does_not_say_that_all_was_finished";
+    common::rerun::alone_and_leaking(name, || {
+        let rt = runtime(2);
+        let (begins, begun) = unbounded();
+        rt.spawn(move || {
+            begins.send(()).unwrap();
+            loop {
+                std::thread::park();
+            }
+        })
+        .detach();
+        begun.recv().unwrap();
+        let report = rt.shutdown_at_most(LONG, Duration::from_millis(1));
+        assert!(report.is_given_up() && report.is_in_time());
+        let text = report.to_string();
+        assert!(!text.contains("all was finished") && text.contains("given up"), "{text}");
     });
 }
 

@@ -3,6 +3,7 @@
 use super::guard::Guard;
 use super::node::Node;
 use super::stop::{ForEnd, ForStop};
+use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::waiters::{Entering, Manner, Waitable, enter_and};
 use crate::shim::TrackedArc as Arc;
 use crate::shim::atomic::Ordering;
@@ -31,6 +32,10 @@ fn poll<W: Waitable>(
 /// Blocks the calling thread, or parks the calling task, until it is so.
 #[track_caller]
 fn block<W: Waitable>(source: &W) {
+    // What is structured holds the worker there, and with it those who are waited for.
+    if !std::thread::panicking() {
+        assert_may_wait();
+    }
     match enter_and(source, 0, Manner::Structured, None) {
         Ok(_) => {}
         Err(_) => unreachable!("a structured wait is not cut short"),
@@ -58,7 +63,8 @@ impl ShutdownCompletion {
     /// A task that is cancelled goes on waiting; [`wait(completion)`](crate::wait()) is the wait that is cut short.
     ///
     /// # Panics
-    /// On a worker's thread between tasks, if it would have to wait.
+    /// Inside [`no_suspend`](crate::no_suspend), and on a worker's thread between tasks, if it would have to wait. While the thread
+    /// panics it holds the worker instead.
     #[track_caller]
     pub fn block(self) {
         if !self.over && !self.node.word.look().is_complete() {
@@ -106,7 +112,8 @@ impl ShuttingDown {
     /// A task that is cancelled goes on waiting; [`wait(shutting_down)`](crate::wait()) is the wait that is cut short.
     ///
     /// # Panics
-    /// On a worker's thread between tasks, if it would have to wait.
+    /// Inside [`no_suspend`](crate::no_suspend), and on a worker's thread between tasks, if it would have to wait. While the thread
+    /// panics it holds the worker instead.
     #[track_caller]
     pub fn block(self) {
         if !self.node.is_stopped() {
@@ -210,6 +217,12 @@ impl StopListener {
     #[track_caller]
     pub(crate) fn guard(&self) -> Option<Guard> {
         Guard::try_new(&self.node, Location::caller())
+    }
+
+    /// The guards that are counted in the node's word.
+    #[cfg(all(test, loom))]
+    pub(super) fn counted(&self) -> u64 {
+        self.node.word.look().guards().0
     }
 
     pub(crate) fn is_same(&self, other: &StopListener) -> bool {

@@ -7,6 +7,7 @@
 use super::Swansong;
 use super::guarded::Guarded;
 use super::report::Origin;
+use super::stop::stop;
 use crate::TaskId;
 use crate::retire::attachment::{Attached, Attachment};
 use crate::retire::tree::{Node, NodeKind};
@@ -84,7 +85,13 @@ fn handle(attached: &Attached) -> Swansong {
 
 /// That of a runtime, made at first use.
 pub(crate) fn of_runtime(shared: &Shared) -> Swansong {
-    attached(&shared.attached).unwrap_or_else(|| attach(&shared.attached, Swansong::new()))
+    let swansong =
+        attached(&shared.attached).unwrap_or_else(|| attach(&shared.attached, Swansong::new()));
+    // The end, which says so first and then looks, has found it, or this sees the end.
+    if shared.is_closing() {
+        stop(&swansong.node);
+    }
+    swansong
 }
 
 /// Stops that of a runtime, if it has one.

@@ -148,6 +148,24 @@ fn loom_the_last_guard_that_goes_tells_of_the_end() {
     explore_to_the_end(3, last_guards_and_stop);
 }
 
+/// A guard comes late and goes, while the last one of those before tells of the end.
+#[test]
+fn loom_a_late_guard_that_goes_tells_of_the_end_if_it_has_kept_another_from_it() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let child = root.child();
+        let guard = child.guard();
+        stop(&root.0);
+        let mut completion = Completion::new(&root);
+        completion.poll();
+        assert!(!completion.ready, "complete, and a guard is there");
+        let goes = spawn(move || drop(guard));
+        drop(child.guard());
+        goes.join().unwrap();
+        assert!(completion.is_told(), "nobody has told of the end");
+    });
+}
+
 /// A completion that is polled, and what it has been told.
 struct Completion {
     completion: ShutdownCompletion,
@@ -252,6 +270,11 @@ fn loom_a_guard_that_comes_with_the_end_of_the_last_handle_is_counted_or_refused
         drop(child);
         let (interrupt, guard) = asks.join().unwrap();
         assert_eq!(count_guards(&root.0), u64::from(guard.is_some()));
+        assert_eq!(
+            interrupt.counted(),
+            u64::from(guard.is_some()),
+            "one is counted that is not there"
+        );
         assert_ne!(interrupt.is_stopped(), guard.is_some(), "it runs, or it has ended");
         stop(&root.0);
         assert_ne!(root.is_complete(), guard.is_some());
@@ -360,5 +383,74 @@ fn loom_a_root_is_complete_when_its_guards_are_gone() {
         leave(address, here);
         other.join().unwrap();
         assert!(root.is_complete(), "it does not become complete");
+    });
+}
+
+/// One who finds the root stopped makes a guard, in the word, and hands it to one who counts where it is not frozen yet.
+#[test]
+fn loom_a_guard_may_be_dropped_in_a_slot_that_was_made_in_the_word() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let [owner, other, stranger] = [1, 2, 4].map(ThreadNumber::of_model);
+        let node = Arc::as_ptr(&root.0);
+        for number in [owner, other] {
+            // Each comes to own a slot.
+            // SAFETY: the handle keeps it.
+            assert!(unsafe { Node::enter(node, number) });
+            // SAFETY: counted just now.
+            unsafe { Node::leave(node, number) };
+        }
+        let address = node.expose_provenance();
+        let hands_on = spawn(move || {
+            let node = address as *const Node;
+            // SAFETY: the handle keeps it, and then what is counted.
+            unsafe {
+                assert!(Node::enter(node, owner));
+                Node::leave(node, stranger);
+            }
+        });
+        stop(&root.0);
+        hands_on.join().unwrap();
+        assert!(root.is_complete(), "it does not become complete");
+    });
+}
+
+/// For months, one makes guards and another drops them.
+#[test]
+fn loom_a_slot_has_room_for_all_guards_that_are_dropped_by_others() {
+    explore(1, || {
+        let slots = Stage::new(Slots::new());
+        let running = Stage::new(AtomicBool::new(false));
+        let (owner, stranger) = (ThreadNumber::of_model(2), ThreadNumber::of_model(4));
+        let many = 1 << 60;
+        assert!(slots.add(owner, many, &running));
+        for _ in 0..2 {
+            assert!(slots.add(stranger, (many / 2).wrapping_neg(), &running), "it seems frozen");
+        }
+        assert_eq!(slots.sum(), 0);
+        // SAFETY: nobody else has seen them.
+        unsafe {
+            slots.end();
+            running.end();
+        }
+    });
+}
+
+/// Where a thread has no number nobody owns anything by that.
+#[test]
+fn loom_who_has_no_number_owns_no_slot() {
+    explore_to_the_end(2, || {
+        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
+        let counts = || spawn(move || u64::from(slots.add(ThreadNumber::NONE, 1, &stopped)));
+        let threads = [counts(), counts()];
+        stopped.store(true, Ordering::SeqCst);
+        let sum = slots.freeze();
+        let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        assert_eq!(sum, counted, "a guard is lost, or counted twice");
+        // SAFETY: the threads have ended.
+        unsafe {
+            slots.end();
+            stopped.end();
+        }
     });
 }

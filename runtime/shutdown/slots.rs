@@ -29,13 +29,14 @@ use crate::shim::thread;
 use std::cell::Cell;
 use std::hint::cold_path;
 
-/// So far a slot's `others` begins from zero, as it may go down.
-const BASE: u64 = 1 << 40;
+/// Where a slot's `others` begins. It goes up or down without end where guards are made by one thread and dropped by another: as far from
+/// zero as from what follows.
+const BASE: u64 = 1 << 61;
 const FROZEN: u64 = 1 << 62;
 /// So often one who freezes looks before it sleeps: the owner may have lost its processor.
 const LOOKS: u32 = 100;
 
-/// A number of the calling thread that no other thread has, or has had; 0 if it cannot be had any more.
+/// A number of the calling thread that no other thread has, or has had. It is not 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ThreadNumber(u64);
 
@@ -64,8 +65,11 @@ impl ThreadNumber {
             }
             number.get()
         });
-        ThreadNumber(number.unwrap_or(0))
+        number.map_or(ThreadNumber::NONE, ThreadNumber)
     }
+
+    /// Instead of one that cannot be had. Not that of a slot without an owner.
+    pub(super) const NONE: ThreadNumber = ThreadNumber(PLAIN);
 
     #[cfg(all(test, loom))]
     pub(super) fn of_model(number: u64) -> ThreadNumber {
@@ -140,8 +144,12 @@ fn count() -> usize {
     if cfg!(loom) {
         return 2;
     }
-    let processors = std::thread::available_parallelism().map_or(4, usize::from);
-    (2 * processors).next_power_of_two().clamp(8, 128)
+    // Once: the answer is read from files, of the control groups.
+    static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let processors = std::thread::available_parallelism().map_or(4, usize::from);
+        (2 * processors).next_power_of_two().clamp(8, 128)
+    })
 }
 
 impl Slot {
@@ -163,7 +171,8 @@ impl Slot {
     #[cold]
     #[inline(never)]
     fn add_as_other(&self, thread: ThreadNumber, more: u64, stopped: &AtomicBool) -> bool {
-        if is_one_sided() && thread.0 != 0 && self.owner.load(Ordering::Relaxed) == 0 {
+        if is_one_sided() && thread != ThreadNumber::NONE && self.owner.load(Ordering::Relaxed) == 0
+        {
             let claim = Ordering::AcqRel;
             if self.owner.compare_exchange(0, thread.0, claim, Ordering::Relaxed).is_ok() {
                 // Who freezes sees the owner, or the owner sees the stop.

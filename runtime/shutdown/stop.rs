@@ -56,7 +56,8 @@ fn spread(node: &Arc<Node>, todo: &mut *const Node) {
         let mut state = node.lock();
         state.folded = true;
         let sum = slots.freeze();
-        if sum >= TOO_MANY {
+        // Below zero, if guards that were made in the word have been dropped in a slot.
+        if sum.cast_signed() >= TOO_MANY.cast_signed() {
             too_many();
         }
         let step = node.word.depart(HOLD.wrapping_sub(sum));
@@ -117,27 +118,30 @@ fn stop_child(this: *const Node, child: &Node, todo: &mut *const Node) -> u64 {
 
 /// Wakes those who wait for the stop.
 pub(super) fn notify_stopped(node: &Node) {
-    wake_all(node, |state| &mut state.for_stop);
+    wake_all(node, |state| Some(&mut state.for_stop));
 }
 
-/// Wakes those who wait for the completion.
+/// Wakes those who wait for the completion, as long as it is complete: a guard may have come meanwhile, and then somebody who waits for that one.
+/// Who drops it comes here once more.
 pub(super) fn notify_complete(node: &Node) {
-    wake_all(node, |state| &mut state.for_end);
+    wake_all(node, |state| node.word.look().is_complete().then_some(&mut state.for_end));
 }
 
-/// Wakes all who are in a list: nobody comes there any more who would have to wait, or what they wait for has been so.
-fn wake_all(node: &Node, list: fn(&mut State) -> &mut WaitList) {
+/// Wakes all who are in a list, if what they wait for is so: looked up under each lock.
+fn wake_all(node: &Node, list: impl Fn(&mut State) -> Option<&mut WaitList>) {
     if !node.word.look().wants_visit() {
         return;
     }
     loop {
         let (mut wakes, mut batch) = (Wakes::default(), BATCH);
         let mut state = node.lock();
-        while batch > 0
-            && let Some(wake) = list(&mut state).grant_first(0)
-        {
-            wakes.add(wake);
-            batch -= 1;
+        if let Some(list) = list(&mut state) {
+            while batch > 0
+                && let Some(wake) = list.grant_first(0)
+            {
+                wakes.add(wake);
+                batch -= 1;
+            }
         }
         drop(state);
         wakes.deliver();

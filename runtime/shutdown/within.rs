@@ -8,6 +8,7 @@ use super::{Swansong, stop};
 use crate::retire::cause::{Cause, Reason};
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::sync::after;
+use crate::runtime::time::{Late, shield};
 use crate::scheduler::waiters::{Manner, enter_and};
 use crate::shim::TrackedArc as Arc;
 use crate::shim::time::{Duration, Instant, now};
@@ -82,7 +83,13 @@ impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ShutdownReport { late, cancelled, took, after, left, .. } = self;
         if self.is_in_time() {
-            return write!(f, "all was finished in {took:.1?}");
+            return match self.given_up {
+                false => write!(f, "all was finished in {took:.1?}"),
+                true => write!(
+                    f,
+                    "all guards were gone in time; what is left without one was given up after {took:.1?}"
+                ),
+            };
         }
         write!(f, "when the time was over, after {:.1?}: {late}", took.saturating_sub(*after))?;
         write!(f, "\n{cancelled} scopes and tasks were cancelled")?;
@@ -141,6 +148,11 @@ impl Shutdown {
             None => {
                 self.swansong.shut_down().block();
                 true
+            }
+            // Maybe the caller is cancelled by this very shutdown: it waits all the same.
+            Some(time) if crate::current_id().is_some() => {
+                shield(time, || is_complete_until(&self.swansong.node, None))
+                    .unwrap_or_else(Late::into_inner)
             }
             Some(time) => is_complete_until(&self.swansong.node, after(time)),
         }

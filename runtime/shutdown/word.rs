@@ -116,6 +116,8 @@ impl Word {
         if before & ARRIVED != 0 {
             Arrival::Counted
         } else if before & COLLECTED != 0 {
+            // For ever: taken back, so that those who go on asking are not too many in the end.
+            self.0.fetch_sub(unit, Ordering::AcqRel);
             Arrival::Gone
         } else {
             Arrival::Alone

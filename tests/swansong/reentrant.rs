@@ -1,7 +1,7 @@
 //! Wakers are foreign code: what a stop or the last guard calls may use the very tree that it is called from.
 
 use crate::common::within;
-use crate::{completion_of, is_stopped, now};
+use crate::{Watched, completion_of, is_stopped, now};
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::Swansong;
 use std::future::pending;
@@ -89,6 +89,35 @@ fn what_is_called_by_the_last_guard_makes_guards_and_waits_again() {
         root.shut_down();
         drop(guard);
         assert_eq!((root.state(), now(&mut completion)), (Complete, Some(())));
+    });
+}
+
+/// There are so many that they are not all told at once.
+#[test]
+fn a_guard_made_while_the_end_is_told_delays_what_was_made_after_it() {
+    within(|| {
+        let root = Swansong::new();
+        let (first, waiting) = (root.guard(), Arc::new(Mutex::new(None)));
+        root.shut_down();
+        let mut others: Vec<_> = (0..1000).map(|_| Watched::new(completion_of(&root))).collect();
+        let waker = doing({
+            let (root, waiting) = (root.clone(), Arc::clone(&waiting));
+            move || {
+                let mut later = (root.guard(), Watched::new(completion_of(&root)));
+                assert!(later.1.poll().is_none());
+                *waiting.lock().unwrap() = Some(later);
+            }
+        });
+        let mut completion = completion_of(&root);
+        wait_by(&mut completion, &waker);
+        assert!(others.iter_mut().all(|other| other.poll().is_none()));
+        drop(first);
+        let (guard, mut later) = waiting.lock().unwrap().take().unwrap();
+        assert!(now(&mut completion).is_some());
+        assert!(later.poll().is_none(), "complete, and a guard is there");
+        drop(guard);
+        assert!(later.is_woken() && later.poll().is_some());
+        assert!(others.iter_mut().all(|other| other.is_woken() && other.poll().is_some()));
     });
 }
 
