@@ -190,7 +190,7 @@ impl Swansong {
         Guard::new(&self.node, Location::caller())
     }
 
-    /// The same, or `None` if it is stopped: no new work is begun.
+    /// The same, or `None` if it is stopped, or one above it: no new work is begun. Costs a load more for each of those.
     ///
     /// ```
     /// let swansong = cygnet::shutdown::Swansong::new();
@@ -204,8 +204,9 @@ impl Swansong {
     #[inline]
     pub fn try_guard(&self) -> Option<Guard> {
         let guard = Guard::new(&self.node, Location::caller());
-        // Afterwards: one that is given away before the stop is waited for.
-        (!self.node.word.look().is_stopped()).then_some(guard)
+        // Afterwards: one that is given away before the stop is waited for. By all above: a stop that is on its way down may have completed
+        // there, as nothing was here.
+        (!self.node.is_stopped_here_or_above()).then_some(guard)
     }
 
     /// A value with a guard, which goes when the value goes: see [`Guarded`]. For a future that is to be finished, for instance.

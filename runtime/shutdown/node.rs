@@ -182,6 +182,19 @@ impl Node {
         self.stopped.load(Ordering::Acquire)
     }
 
+    /// Whether it has been said that it is stopped, or one above it, by which it is going to be. Who has counted a guard here before sees those
+    /// that do not wait for it: it has counted above, or somebody who has said so here.
+    pub(super) fn is_stopped_here_or_above(&self) -> bool {
+        let mut at = self;
+        loop {
+            match &at.parent {
+                _ if at.word.look().is_stopped() => return true,
+                Some(parent) => at = parent,
+                None => return false,
+            }
+        }
+    }
+
     /// How many guards there are here, and not below.
     pub(super) fn own_guards(&self, state: &State) -> u64 {
         let (mut guards, _) = self.word.look().guards();

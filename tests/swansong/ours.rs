@@ -93,6 +93,26 @@ fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
     });
 }
 
+/// The completion of one that has many below it, which the stop comes to one after the other.
+#[test]
+fn try_guard_below_a_stop_never_lets_work_begin_after_the_completion() {
+    within(|| {
+        for _ in 0..scaled_in_debug(500) {
+            let root = Swansong::new();
+            let children: Vec<_> = (0..500).map(|_| root.child()).collect();
+            let completion = crate::completion_of(&root);
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    completion.block();
+                    assert!(children.iter().all(|child| child.try_guard().is_none()));
+                });
+                std::thread::yield_now();
+                root.shut_down();
+            });
+        }
+    });
+}
+
 #[test]
 fn a_report_counts_the_guards_and_says_where_they_were_made_if_it_is_asked_to() {
     let plain = Swansong::new();

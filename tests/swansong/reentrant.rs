@@ -92,6 +92,26 @@ fn what_is_called_by_the_last_guard_makes_guards_and_waits_again() {
     });
 }
 
+/// The stop has not come so far.
+#[test]
+fn what_is_called_by_a_stop_gets_no_guard_of_what_is_still_to_be_stopped_by_it() {
+    within(|| {
+        let root = Swansong::new();
+        let below = root.child().child();
+        let refused = Arc::new(Mutex::new(None));
+        let waker = doing({
+            let (below, refused) = (below.clone(), Arc::clone(&refused));
+            move || *refused.lock().unwrap() = Some(below.try_guard().is_none())
+        });
+        let mut stop = root.shutting_down();
+        wait_by(&mut stop, &waker);
+        drop(below.try_guard().unwrap());
+        root.shut_down();
+        assert_eq!(*refused.lock().unwrap(), Some(true));
+        assert_eq!((below.state(), root.state()), (Complete, Complete));
+    });
+}
+
 /// There are so many that they are not all told at once.
 #[test]
 fn a_guard_made_while_the_end_is_told_delays_what_was_made_after_it() {
