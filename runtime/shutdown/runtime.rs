@@ -74,7 +74,7 @@ impl Runtime {
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
     /// let swansong = rt.swansong();
     /// let request = rt.spawn_guarded(|| 6 * 7);
-    /// rt.spawn(move || while cygnet::wait(swansong.shutting_down()).is_err() {}).detach();
+    /// rt.spawn(move || cygnet::wait(swansong.shutting_down())).detach(); // until then, or its cancel
     /// let report = rt.shutdown(Duration::from_secs(5));
     /// assert!(report.is_in_time());
     /// assert_eq!(request.join().unwrap(), 42);
