@@ -18,6 +18,9 @@ export CYGNET_EMULATED=1
 # The emulator may accept the barrier without doing it; this is also the run of the fall-back.
 export CYGNET_NO_MEMBARRIER=1
 
+# One test at a time: a process that the emulator forks while another of its threads runs may inherit a lock of the emulator's that
+# nobody gives back, and hang. Tests that need a process of their own do fork.
+export RUST_TEST_THREADS=1
 tests=(cargo test -p cygnet --target "$target")
 
 run_tests 25 "${tests[@]}"
