@@ -1,0 +1,149 @@
+//! Scopes and tasks with a Swansong or a guard of theirs.
+
+use crate::common::{Drops, eventually, scaled_in_debug, with_each};
+use cygnet::shutdown::{self, Swansong};
+use cygnet::sync::{Event, unbounded};
+use cygnet::{JoinError, checkpoint, scope, spawn, wait};
+use std::future::pending;
+
+#[test]
+fn the_swansong_of_a_scope_is_below_that_of_the_scope_around_it_and_of_the_runtime() {
+    with_each(|rt| {
+        let root = rt.swansong();
+        assert_eq!(root, rt.handle().swansong());
+        let (outer, inner, other) = rt.block_on(|| {
+            assert_eq!(shutdown::current(), root);
+            scope(|s| {
+                let outer = s.swansong();
+                assert_eq!(outer, s.swansong());
+                assert_ne!(outer, root);
+                let inner = s.spawn(|| {
+                    assert_eq!(shutdown::current(), s.swansong());
+                    scope(|_| scope(|s| (s.swansong(), s.swansong().guard())))
+                });
+                let other = Swansong::new();
+                let elsewhere = other.scope(|s| {
+                    assert_ne!(s.swansong(), other);
+                    assert_eq!(spawn(shutdown::current).join().unwrap(), s.swansong());
+                    let guard = s.swansong().guard();
+                    assert_eq!(
+                        (other.guard_count(), outer.guard_count()),
+                        (1, outer.guard_count())
+                    );
+                    drop(guard);
+                    s.swansong()
+                });
+                let (inner, guard) = inner.join().unwrap();
+                assert_eq!(
+                    (inner.guard_count(), outer.guard_count(), root.guard_count()),
+                    (1, 1, 1)
+                );
+                drop(guard);
+                drop(other);
+                assert!(elsewhere.state().is_complete());
+                outer.shut_down().block();
+                assert!(inner.state().is_complete());
+                assert!(root.state().is_running());
+                (outer, inner, elsewhere)
+            })
+        });
+        // They may outlive the scopes.
+        assert!([outer, inner, other].iter().all(|swansong| swansong.state().is_complete()));
+    });
+}
+
+#[test]
+fn two_that_ask_a_scope_at_once_get_the_same() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            for _ in 0..scaled_in_debug(200) {
+                scope(|s| {
+                    let asked: Vec<_> = (0..4).map(|_| s.spawn(|| s.swansong())).collect();
+                    let mine = s.swansong();
+                    asked.into_iter().for_each(|task| assert_eq!(task.join().unwrap(), mine));
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn a_scope_that_is_shut_down_ends_its_interrupts_and_cancels_nothing() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            scope(|outer| {
+                let beside = outer.spawn(|| wait(shutdown::current().interrupt(pending::<()>())));
+                scope(|s| {
+                    let swansong = s.swansong();
+                    let idle = s.spawn(|| wait(shutdown::current().interrupt(pending::<()>())));
+                    let (finish, finished) = unbounded();
+                    let work = s.spawn_guarded(move || finished.recv().unwrap());
+                    let completion = s.shut_down();
+                    assert_eq!(idle.join().unwrap(), Ok(None));
+                    assert!(checkpoint().is_ok());
+                    assert!(swansong.state().is_shutting_down());
+                    finish.send(7).unwrap();
+                    completion.block();
+                    assert_eq!(work.join().unwrap(), 7);
+                });
+                assert!(outer.swansong().state().is_running());
+                assert!(!beside.is_finished());
+                outer.cancel("it is not stopped");
+                assert!(beside.join().is_ok_and(|ended| ended.is_err()) || checkpoint().is_err());
+            });
+        });
+    });
+}
+
+#[test]
+fn with_its_scope_goes_a_swansong_unless_somebody_has_a_guard() {
+    with_each(|rt| {
+        let (mut early, late, guard) = rt.block_on(|| {
+            let early = scope(|s| s.swansong().interrupt(0..));
+            scope(|s| (early, s.swansong().interrupt(0..), s.swansong().guard()))
+        });
+        assert_eq!(early.next(), None);
+        let mut late = late;
+        assert_eq!(late.next(), Some(0));
+        assert_eq!(rt.swansong().guard_count(), 1);
+        drop(guard);
+        assert_eq!(late.next(), None);
+        assert_eq!(rt.swansong().guard_count(), 0);
+    });
+}
+
+#[test]
+fn a_guarded_task_has_its_guard_until_its_closure_and_what_that_holds_are_gone() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let swansong = Swansong::new();
+            let (go, drops) = (Event::new(), Drops::new());
+            scope(|s| {
+                s.spawn(|| {
+                    let held = drops.guard();
+                    let swansong = &swansong;
+                    swansong.scope(|inner| {
+                        let task = inner.spawn_guarded(|| {
+                            let _held = held;
+                            go.wait().unwrap();
+                        });
+                        assert_eq!(swansong.guard_count(), 1);
+                        go.set();
+                        task.join().unwrap();
+                        assert_eq!((swansong.guard_count(), drops.left()), (0, 0));
+                    });
+                });
+            });
+            let panics = swansong.spawn_guarded(|| panic!("in the work"));
+            assert!(matches!(panics.join(), Err(JoinError::Panicked(_))));
+            // One that never starts.
+            scope(|s| {
+                s.cancel("before it starts");
+                let never = swansong.spawn_guarded(|| unreachable!("it is cancelled"));
+                assert!(never.join().is_err());
+            });
+            eventually("the guards are gone", || swansong.guard_count() == 0);
+            swansong.shut_down().block();
+        });
+    });
+}
