@@ -107,6 +107,30 @@ fn loom_negative_a_guard_that_is_there_before_it_is_counted_above() {
     });
 }
 
+/// A guard that has been counted by somebody who then stops the root is waited for.
+#[test]
+fn loom_a_guard_that_is_seen_before_the_stop_is_waited_for() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let below = root.child().child();
+        let goes = Arc::new(AtomicBool::new(false));
+        let worker = spawn({
+            let goes = goes.clone();
+            move || {
+                let guard = below.guard();
+                goes.store(true, Ordering::Release);
+                drop(guard);
+            }
+        });
+        let seen = count_guards(&root.0) == 1;
+        stop(&root.0);
+        if seen && root.is_complete() {
+            assert!(goes.load(Ordering::Acquire), "complete, and a guard that was seen is there");
+        }
+        worker.join().unwrap();
+    });
+}
+
 /// Two make the first guard at once, in two nodes below one.
 #[test]
 fn loom_two_first_guards_arrive_once() {

@@ -196,8 +196,15 @@ impl Node {
     }
 
     /// How many guards there are here, and not below.
+    ///
+    /// Those of a node that has not arrived are on their way up, and none is there yet: who counted them, and then stopped a node above, would find
+    /// that complete.
     pub(super) fn own_guards(&self, state: &State) -> u64 {
-        let (mut guards, _) = self.word.look().guards();
+        let look = self.word.look();
+        let (mut guards, _) = look.guards();
+        if !look.has_arrived() {
+            guards = 0;
+        }
         if let Some(slots) = self.slots.as_ref().filter(|_| !state.folded) {
             guards = guards.wrapping_add(slots.sum());
         }

@@ -203,7 +203,7 @@ impl Swansong {
     ///     let swansong = Swansong::new();
     ///     let good = swansong.spawn_guarded(|| "finished");
     ///     let stuck = swansong.spawn_guarded(|| cygnet::park());
-    ///     let report = swansong.shut_down_within(Duration::from_millis(50));
+    ///     let report = swansong.shut_down_within(Duration::from_secs(1));
     ///     assert_eq!(good.join().unwrap(), "finished");
     ///     assert!(!matches!(stuck.join(), Ok(Ok(()))));
     ///     assert_eq!((report.guards_in_time_over(), report.cancelled()), (1, 1));

@@ -49,6 +49,10 @@ impl Look {
         self.is_stopped() && self.is_empty()
     }
 
+    pub(super) fn has_arrived(self) -> bool {
+        self.0 & ARRIVED != 0
+    }
+
     pub(super) fn is_orphaned(self) -> bool {
         self.0 & ORPHANED != 0
     }
