@@ -28,7 +28,7 @@
 
 pub(crate) use loom::cell::Cell;
 pub(crate) use loom::hint::spin_loop;
-pub(crate) use loom::sync::{Arc as TrackedArc, Condvar, Mutex, MutexGuard};
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::sync::Arc;
 
 pub(crate) mod alloc {

@@ -55,18 +55,6 @@ pub(crate) fn spin_until(_: Duration, mut so: impl FnMut() -> bool) -> bool {
 
 pub(crate) use face::*;
 
-/// What it contains, for the last of those who have it, and for no other.
-#[cfg(not(loom))]
-pub(crate) fn into_inner<T>(arc: TrackedArc<T>) -> Option<T> {
-    TrackedArc::into_inner(arc)
-}
-
-/// As above; none if two have it and give it up at the same time.
-#[cfg(loom)]
-pub(crate) fn into_inner<T>(arc: TrackedArc<T>) -> Option<T> {
-    TrackedArc::try_unwrap(arc).ok()
-}
-
 /// A `const fn`, but in models: the atomics and locks of loom are made at run time.
 macro_rules! const_fn {
     ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {

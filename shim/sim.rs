@@ -5,7 +5,6 @@
 
 pub(crate) use std::cell::Cell;
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::Arc as TrackedArc;
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;
 

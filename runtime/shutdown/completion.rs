@@ -2,10 +2,10 @@
 
 use super::guard::Guard;
 use super::node::Node;
+use super::node_ref::NodeRef;
 use super::stop::{ForEnd, ForStop};
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::waiters::{Entering, Manner, Waitable, enter_and};
-use crate::shim::TrackedArc as Arc;
 use crate::shim::atomic::Ordering;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
@@ -47,15 +47,15 @@ fn block<W: Waitable>(source: &W) {
 ///
 /// It does not stop anything by itself, and keeps the `Swansong` from its end as long as it is there.
 pub struct ShutdownCompletion {
-    node: Arc<Node>,
-    begun: Option<Begun<ForEnd<Arc<Node>>>>,
+    node: NodeRef,
+    begun: Option<Begun<ForEnd<NodeRef>>>,
     over: bool,
 }
 
 impl ShutdownCompletion {
-    pub(super) fn new(node: &Arc<Node>) -> ShutdownCompletion {
+    pub(super) fn new(node: &NodeRef) -> ShutdownCompletion {
         node.add_holder();
-        ShutdownCompletion { node: Arc::clone(node), begun: None, over: false }
+        ShutdownCompletion { node: node.clone(), begun: None, over: false }
     }
 
     /// Waits for it: a task parks, a plain thread blocks. In async code, await it instead.
@@ -80,7 +80,7 @@ impl Future for ShutdownCompletion {
         let this = &mut *self;
         if !this.over {
             this.over = this.node.word.look().is_complete()
-                || poll(&mut this.begun, || ForEnd(Arc::clone(&this.node)), cx).is_ready();
+                || poll(&mut this.begun, || ForEnd(this.node.clone()), cx).is_ready();
         }
         if this.over { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -97,14 +97,14 @@ impl Drop for ShutdownCompletion {
 /// `Swansong` from its end as long as it is there.
 #[must_use = "it says nothing unless it is waited for"]
 pub struct ShuttingDown {
-    node: Arc<Node>,
-    begun: Option<Begun<ForStop<Arc<Node>>>>,
+    node: NodeRef,
+    begun: Option<Begun<ForStop<NodeRef>>>,
 }
 
 impl ShuttingDown {
-    pub(super) fn new(node: &Arc<Node>) -> ShuttingDown {
+    pub(super) fn new(node: &NodeRef) -> ShuttingDown {
         node.add_holder();
-        ShuttingDown { node: Arc::clone(node), begun: None }
+        ShuttingDown { node: node.clone(), begun: None }
     }
 
     /// Waits for it: a task parks, a plain thread blocks. In async code, await it instead.
@@ -130,7 +130,7 @@ impl Future for ShuttingDown {
         if this.node.is_stopped() {
             return Poll::Ready(());
         }
-        poll(&mut this.begun, || ForStop(Arc::clone(&this.node)), cx)
+        poll(&mut this.begun, || ForStop(this.node.clone()), cx)
     }
 }
 
@@ -163,15 +163,15 @@ common!(StopListener, "StopListener");
 /// What an interrupt has of its `Swansong`: it looks whether that is stopped, and is woken when it is. It does not keep it from its end, which
 /// is as good as a stop.
 pub(crate) struct StopListener {
-    node: Arc<Node>,
-    begun: Option<Begun<ForStop<Arc<Node>>>>,
+    node: NodeRef,
+    begun: Option<Begun<ForStop<NodeRef>>>,
     /// A clone of the waker that is kept in the list: who polls with it again takes no lock.
     waker: Option<Waker>,
 }
 
 impl StopListener {
-    pub(super) fn new(node: &Arc<Node>) -> StopListener {
-        StopListener { node: Arc::clone(node), begun: None, waker: None }
+    pub(super) fn new(node: &NodeRef) -> StopListener {
+        StopListener { node: node.clone(), begun: None, waker: None }
     }
 
     /// A second one for the same, which is woken by itself.
@@ -203,7 +203,7 @@ impl StopListener {
         // Not if the clone panics, nor if the poll does.
         self.waker = None;
         let waker = cx.waker().clone();
-        let polled = poll(&mut self.begun, || ForStop(Arc::clone(&self.node)), cx);
+        let polled = poll(&mut self.begun, || ForStop(self.node.clone()), cx);
         if polled.is_pending() {
             self.waker = Some(waker);
         } else {
@@ -226,6 +226,6 @@ impl StopListener {
     }
 
     pub(crate) fn is_same(&self, other: &StopListener) -> bool {
-        Arc::ptr_eq(&self.node, &other.node)
+        self.node.is_same(&other.node)
     }
 }

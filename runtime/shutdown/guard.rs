@@ -1,8 +1,8 @@
 //! A piece of work in progress.
 
 use super::node::Node;
+use super::node_ref::NodeRef;
 use super::slots::ThreadNumber;
-use crate::shim::TrackedArc as Arc;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
@@ -14,7 +14,7 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 /// To make and to drop one takes no lock and allocates nothing: some plain loads and stores on a root that runs, an atomic operation each
 /// elsewhere. It may be dropped on any thread, and forgotten: then the shutdown is never complete.
 pub struct Guard {
-    /// As from `Arc::as_ptr`; kept by being counted there.
+    /// As from `NodeRef::as_ptr`; kept by being counted there.
     node: *const Node,
     place: &'static Location<'static>,
     /// Its number in the report of the node; 0 if that keeps none.
@@ -32,14 +32,14 @@ impl RefUnwindSafe for Guard {}
 impl Guard {
     /// Of a node that a handle keeps.
     #[inline(always)]
-    pub(super) fn new(node: &Arc<Node>, place: &'static Location<'static>) -> Guard {
+    pub(super) fn new(node: &NodeRef, place: &'static Location<'static>) -> Guard {
         Guard::try_new(node, place).expect("a node with a handle has not ended")
     }
 
     /// None if the node has ended.
     #[inline(always)]
-    pub(super) fn try_new(node: &Arc<Node>, place: &'static Location<'static>) -> Option<Guard> {
-        let node = Arc::as_ptr(node);
+    pub(super) fn try_new(node: &NodeRef, place: &'static Location<'static>) -> Option<Guard> {
+        let node = node.as_ptr();
         // SAFETY: kept by the caller's reference.
         unsafe { Node::enter(node, ThreadNumber::current()) }.then(|| Guard::counted(node, place))
     }
@@ -63,7 +63,7 @@ impl Guard {
     }
 
     /// # Safety
-    /// It has been counted in the node, by the caller, whose pointer is that of an `Arc`.
+    /// It has been counted in the node, by the caller, whose pointer is that of a `NodeRef`.
     #[cfg(all(test, loom))]
     pub(super) unsafe fn from_counted(
         node: *const Node,

@@ -45,6 +45,7 @@ mod joined;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
+mod node_ref;
 mod report;
 mod runtime;
 mod slots;
@@ -65,8 +66,8 @@ pub(crate) use within::Shutdown;
 
 pub(crate) use completion::StopListener;
 
-use crate::shim::TrackedArc as Arc;
 use node::{Node, count_guards};
+use node_ref::NodeRef;
 use std::fmt;
 use std::future::IntoFuture;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
@@ -77,7 +78,7 @@ use stop::stop;
 /// When the last handle of a root goes, that is a [`shut_down`](Swansong::shut_down): nobody is left who could say so. A child goes on until its
 /// parent is stopped, if it has guards; without handles and guards it ends, and so do its interrupts.
 pub struct Swansong {
-    node: Arc<Node>,
+    node: NodeRef,
 }
 
 impl UnwindSafe for Swansong {}
@@ -266,7 +267,7 @@ impl Default for Swansong {
 impl Clone for Swansong {
     fn clone(&self) -> Swansong {
         self.node.add_handle();
-        Swansong { node: Arc::clone(&self.node) }
+        Swansong { node: self.node.clone() }
     }
 }
 
@@ -278,7 +279,7 @@ impl Drop for Swansong {
 
 impl PartialEq for Swansong {
     fn eq(&self, other: &Swansong) -> bool {
-        Arc::ptr_eq(&self.node, &other.node)
+        self.node.is_same(&other.node)
     }
 }
 

@@ -48,14 +48,15 @@
 //! each update on the way up releases and acquires.
 
 use super::joined::Work;
+use super::node_ref::{NodeRef, References};
 use super::report::Registry;
 use super::slots::{Slots, ThreadNumber};
 use super::stop::{notify_complete, notify_stopped, stop};
 use super::word::{Arrival, CHILD, GUARD, Look, Step, Word};
 use crate::retire::cause::Cause;
 use crate::scheduler::waiters::WaitList;
-use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use crate::shim::{Cell, Mutex, MutexGuard, TrackedArc as Arc, into_inner};
+use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::shim::{Cell, Mutex, MutexGuard};
 use std::ptr;
 use std::sync::PoisonError;
 
@@ -63,12 +64,14 @@ pub(super) struct Node {
     /// What interrupts look at: the word says so first.
     pub(super) stopped: AtomicBool,
     /// None of a root.
-    pub(super) parent: Option<Arc<Node>>,
+    pub(super) parent: Option<NodeRef>,
     /// Of a root.
     pub(super) slots: Option<Slots>,
     /// Whether places are kept where guards are made.
     pub(super) reports: bool,
     pub(super) word: Word,
+    /// How many references there are to its memory.
+    pub(super) references: References,
     /// How many handles there are.
     handles: AtomicUsize,
     /// One for all handles together, and one for each completion.
@@ -82,7 +85,7 @@ pub(super) struct Node {
 }
 
 pub(super) struct State {
-    /// The children. As pointers of `Arc::as_ptr`.
+    /// The children. As pointers of `NodeRef::as_ptr`.
     pub(super) first: *const Node,
     /// Where a stop has got to in that list.
     pub(super) cursor: *const Node,
@@ -107,26 +110,25 @@ unsafe impl Sync for Node {}
 unsafe impl Send for State {}
 
 impl Node {
-    pub(super) fn root(reports: bool) -> Arc<Node> {
-        let root = Node::new(None, Some(Slots::new()), reports, Word::of_root());
+    pub(super) fn root(reports: bool) -> NodeRef {
+        let root = Node::make(None, Some(Slots::new()), reports, Word::of_root());
         // That of the guards.
-        let _ = Arc::into_raw(Arc::clone(&root));
+        let _ = root.clone().into_raw();
         root
     }
 
-    pub(super) fn child(parent: &Arc<Node>) -> Arc<Node> {
+    pub(super) fn child(parent: &NodeRef) -> NodeRef {
         // Before the lock: the first one has the parent visited when it is stopped.
         if !parent.word.look().wants_visit() {
             parent.word.ask_for_visit();
         }
-        let child =
-            Node::new(Some(Arc::clone(parent)), None, parent.reports, Word::of_child(false));
+        let child = Node::make(Some(parent.clone()), None, parent.reports, Word::of_child(false));
         let mut state = parent.lock();
         if state.over.is_some() {
             // Nobody knows it yet: this lock is free.
             child.lock().over.clone_from(&state.over);
         }
-        state.insert(Arc::as_ptr(&child));
+        state.insert(child.as_ptr());
         // Who has stopped the parent before comes to the list later, or this sees it.
         let stopped = parent.word.look().is_stopped();
         drop(state);
@@ -136,34 +138,52 @@ impl Node {
         child
     }
 
-    fn new(
-        parent: Option<Arc<Node>>,
+    pub(super) fn make(
+        parent: Option<NodeRef>,
         slots: Option<Slots>,
         reports: bool,
         word: Word,
-    ) -> Arc<Node> {
-        Arc::new(Node {
-            stopped: AtomicBool::new(false),
-            parent,
-            slots,
-            reports,
-            word,
-            handles: AtomicUsize::new(1),
-            holders: AtomicUsize::new(1),
-            state: Mutex::new(State {
-                first: ptr::null(),
-                cursor: ptr::null(),
-                for_stop: WaitList::new(),
-                for_end: WaitList::new(),
-                folded: false,
-                registry: None,
-                work: None,
-                over: None,
-            }),
-            next: Cell::new(ptr::null()),
-            previous: Cell::new(ptr::null()),
-            todo: Cell::new(ptr::null()),
-        })
+    ) -> NodeRef {
+        // Written in place.
+        let node = Box::write(
+            Box::new_uninit(),
+            Node {
+                stopped: AtomicBool::new(false),
+                parent,
+                slots,
+                reports,
+                word,
+                references: References::one(),
+                handles: AtomicUsize::new(1),
+                holders: AtomicUsize::new(1),
+                state: Mutex::new(State {
+                    first: ptr::null(),
+                    cursor: ptr::null(),
+                    for_stop: WaitList::new(),
+                    for_end: WaitList::new(),
+                    folded: false,
+                    registry: None,
+                    work: None,
+                    over: None,
+                }),
+                next: Cell::new(ptr::null()),
+                previous: Cell::new(ptr::null()),
+                todo: Cell::new(ptr::null()),
+            },
+        );
+        NodeRef::new(node)
+    }
+
+    /// In models: writes into what the lock of a parent guards.
+    #[cfg(all(test, loom))]
+    pub(super) fn write_links(&self) {
+        self.next.set(ptr::null());
+    }
+
+    /// In models: reads all that is no atomic.
+    #[cfg(all(test, loom))]
+    pub(super) fn all_cells(&self) -> [*const Node; 3] {
+        [self.next.get(), self.previous.get(), self.todo.get()]
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -223,7 +243,7 @@ impl Node {
     /// Counts a guard; false if the node has ended.
     ///
     /// # Safety
-    /// The pointer is that of an `Arc`, and the node's memory is kept meanwhile.
+    /// The pointer is that of a `NodeRef`, and the node's memory is kept meanwhile.
     #[inline(always)]
     pub(super) unsafe fn enter(this: *const Node, thread: ThreadNumber) -> bool {
         // SAFETY: the caller's.
@@ -244,7 +264,7 @@ impl Node {
     /// Uncounts a guard. The node may be gone when this returns.
     ///
     /// # Safety
-    /// The guard is the caller's, and the pointer that of an `Arc`.
+    /// The guard is the caller's, and the pointer that of a `NodeRef`.
     #[inline(always)]
     pub(super) unsafe fn leave(this: *const Node, thread: ThreadNumber) {
         // SAFETY: the guard keeps it.
@@ -259,7 +279,7 @@ impl Node {
     }
 
     /// Gives a handle up. The last one of a root stops it.
-    pub(super) fn release_handle(this: &Arc<Node>) {
+    pub(super) fn release_handle(this: &NodeRef) {
         // If there is only one nobody else can make another.
         if this.handles.load(Ordering::Acquire) != 1
             && this.handles.fetch_sub(1, Ordering::AcqRel) != 1
@@ -268,9 +288,8 @@ impl Node {
         }
         if this.parent.is_none() {
             stop(this);
-        } else if Arc::strong_count(this) == 1 {
+        } else if this.is_only() {
             // Nothing hangs on it: neither guards nor completions, children or interrupts. It need not be told that it ends.
-            fence(Ordering::Acquire);
             if let Some(next) = remove_from_parent(this) {
                 carry_out(next);
             }
@@ -280,7 +299,7 @@ impl Node {
     }
 
     /// Gives up what keeps the node: a completion, or the last handle.
-    pub(super) fn release_holder(this: &Arc<Node>) {
+    pub(super) fn release_holder(this: &NodeRef) {
         if this.holders.load(Ordering::Acquire) == 1 {
             // Only who holds can make another.
             this.holders.store(0, Ordering::Release);
@@ -301,7 +320,7 @@ impl Drop for Node {
     /// A chain of nodes ends in a loop.
     fn drop(&mut self) {
         let mut next = self.parent.take();
-        while let Some(mut node) = next.and_then(into_inner) {
+        while let Some(mut node) = next.and_then(NodeRef::into_inner) {
             next = node.parent.take();
         }
     }
@@ -351,22 +370,22 @@ unsafe fn arrive_above(this: *const Node) -> bool {
     while let Some(parent) = &node(at).parent {
         match parent.word.arrive(CHILD) {
             Arrival::Counted => break,
-            Arrival::Alone => path.push(Arc::as_ptr(parent)),
+            Arrival::Alone => path.push(parent.as_ptr()),
             Arrival::Gone => unreachable!("a parent ends after its children"),
         }
-        at = Arc::as_ptr(parent);
+        at = parent.as_ptr();
     }
     // From above: who finds that one has arrived relies on all above it.
     for &at in path.iter().rev() {
         // Before anybody can take it: the reference of what is in it.
-        // SAFETY: the pointer of an `Arc` that is kept.
-        unsafe { Arc::increment_strong_count(at) };
+        // SAFETY: kept by what has been counted in it.
+        let of_contents = unsafe { NodeRef::another(at) };
         if node(at).word.set_arrived() {
+            let _ = of_contents.into_raw();
             continue;
         }
         // Another was faster, and has counted it above.
-        // SAFETY: made just now.
-        unsafe { Arc::decrement_strong_count(at) };
+        drop(of_contents);
         if let Some(parent) = &node(at).parent {
             let step = parent.word.depart(CHILD);
             debug_assert!(!step.left, "the other's is still there");
@@ -378,31 +397,31 @@ unsafe fn arrive_above(this: *const Node) -> bool {
 /// Uncounts something in a node.
 ///
 /// # Safety
-/// It is the caller's, and the pointer that of an `Arc`.
+/// It is the caller's, and the pointer that of a `NodeRef`.
 #[inline(always)]
 pub(super) unsafe fn depart(this: *const Node, units: u64) {
     // SAFETY: what the caller has keeps it.
     let step = unsafe { &*this }.word.depart(units);
     if step.left {
         // SAFETY: the reference of what was in it is ours.
-        carry_out(Next::Left(unsafe { Arc::from_raw(this) }, step.now));
+        carry_out(Next::Left(unsafe { NodeRef::from_raw(this) }, step.now));
     }
 }
 
 /// What is to be done next for a node.
 pub(super) enum Next {
     /// It has left its parent, and is to be uncounted there; with the reference of what was in it.
-    Left(Arc<Node>, Look),
+    Left(NodeRef, Look),
     /// It is an orphan, and may be empty.
-    Orphan(Arc<Node>),
+    Orphan(NodeRef),
 }
 
-fn orphaned(node: &Arc<Node>, step: Step) -> Next {
+fn orphaned(node: &NodeRef, step: Step) -> Next {
     if step.left {
         // SAFETY: the reference of what was in it is ours.
-        Next::Left(unsafe { Arc::from_raw(Arc::as_ptr(node)) }, step.now)
+        Next::Left(unsafe { NodeRef::from_raw(node.as_ptr()) }, step.now)
     } else {
-        Next::Orphan(Arc::clone(node))
+        Next::Orphan(node.clone())
     }
 }
 
@@ -431,7 +450,7 @@ pub(super) fn carry_out(first: Next) {
                 // It has not ended before its child, which does so below.
                 let step = parent.word.depart(CHILD);
                 // SAFETY: the reference of what was in it is ours.
-                left = step.left.then(|| (unsafe { Arc::from_raw(Arc::as_ptr(parent)) }, step.now));
+                left = step.left.then(|| (unsafe { NodeRef::from_raw(parent.as_ptr()) }, step.now));
             }
             orphan = now.is_orphaned().then_some(node);
         } else {
@@ -441,7 +460,7 @@ pub(super) fn carry_out(first: Next) {
 }
 
 /// Ends an orphan, if it is empty: what follows from that.
-fn collect(node: &Arc<Node>) -> Option<Next> {
+fn collect(node: &NodeRef) -> Option<Next> {
     if !node.word.collect() {
         return None;
     }
@@ -451,7 +470,7 @@ fn collect(node: &Arc<Node>) -> Option<Next> {
 }
 
 /// Takes a node that has ended out of its parent's list: what follows from that.
-fn remove_from_parent(node: &Arc<Node>) -> Option<Next> {
+fn remove_from_parent(node: &NodeRef) -> Option<Next> {
     let parent = node.parent.as_ref()?;
     let mut state = parent.lock();
     state.remove(node);
@@ -463,26 +482,23 @@ fn remove_from_parent(node: &Arc<Node>) -> Option<Next> {
 }
 
 /// The number of guards of a node, and of all below it that are reachable.
-pub(super) fn count_guards(node: &Arc<Node>) -> u64 {
+pub(super) fn count_guards(node: &NodeRef) -> u64 {
     let mut sum = 0u64;
     visit(node, |node, state| sum = sum.saturating_add(node.own_guards(state)));
     sum
 }
 
 /// Calls `f` for a node and all below it, each under its lock.
-pub(super) fn visit(node: &Arc<Node>, mut f: impl FnMut(&Node, &mut State)) {
-    let mut todo = vec![Arc::clone(node)];
+pub(super) fn visit(node: &NodeRef, mut f: impl FnMut(&Node, &mut State)) {
+    let mut todo = vec![node.clone()];
     while let Some(node) = todo.pop() {
         let mut state = node.lock();
         f(&node, &mut state);
         let mut at = state.first;
         // SAFETY: who is in the list is alive.
         while let Some(child) = unsafe { at.as_ref() } {
-            // SAFETY: the pointer of an `Arc` that is alive.
-            todo.push(unsafe {
-                Arc::increment_strong_count(at);
-                Arc::from_raw(at)
-            });
+            // SAFETY: who is in the list is alive.
+            todo.push(unsafe { NodeRef::another(at) });
             at = child.next_in_list();
         }
     }

@@ -1,8 +1,8 @@
 //! Which guards there are: where they were made, when, and by which task.
 
-use super::node::{Node, visit};
+use super::node::visit;
+use super::node_ref::NodeRef;
 use crate::TaskId;
-use crate::shim::TrackedArc as Arc;
 use crate::shim::time::{Duration, Instant, now};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -63,7 +63,7 @@ impl GuardReport {
     }
 
     /// Of a node and all below it.
-    pub(super) fn new(node: &Arc<Node>) -> GuardReport {
+    pub(super) fn new(node: &NodeRef) -> GuardReport {
         let (now, mut unknown) = (now(), 0);
         let mut places: BTreeMap<&'static Location<'static>, GuardReportEntry> = BTreeMap::new();
         let mut add = |origin: &Origin, count: usize| {

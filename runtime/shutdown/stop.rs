@@ -9,49 +9,50 @@
 //! that comes is put before it, and finds that the parent is stopped.
 
 use super::node::{Next, Node, State, carry_out, depart};
+use super::node_ref::NodeRef;
 use super::word::{CHILD, HOLD, TOO_MANY, too_many};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::shim::MutexGuard;
 use crate::shim::atomic::Ordering;
-use crate::shim::{MutexGuard, TrackedArc as Arc};
 use std::ptr;
 
 /// So many are stopped, or woken, before others may have the lock.
 const BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Stops a node and all below it, unless it is stopped.
-pub(super) fn stop(node: &Arc<Node>) {
+pub(super) fn stop(node: &NodeRef) {
     let hold = if node.slots.is_some() { HOLD } else { 0 };
     let Some(step) = node.word.stop(hold) else { return };
     node.stopped.store(true, Ordering::SeqCst);
     if step.left {
         // SAFETY: the reference of what was in it is ours.
-        let left = unsafe { Arc::from_raw(Arc::as_ptr(node)) };
+        let left = unsafe { NodeRef::from_raw(node.as_ptr()) };
         carry_out(Next::Left(left, step.now));
     }
     let mut todo = ptr::null();
-    push(&mut todo, Arc::clone(node));
+    push(&mut todo, node.clone());
     while let Some(node) = pop(&mut todo) {
         spread(&node, &mut todo);
     }
 }
 
-fn push(todo: &mut *const Node, node: Arc<Node>) {
+fn push(todo: &mut *const Node, node: NodeRef) {
     node.todo.set(*todo);
-    *todo = Arc::into_raw(node);
+    *todo = node.into_raw();
 }
 
-fn pop(todo: &mut *const Node) -> Option<Arc<Node>> {
+fn pop(todo: &mut *const Node) -> Option<NodeRef> {
     if todo.is_null() {
         return None;
     }
     // SAFETY: pushed with its reference.
-    let node = unsafe { Arc::from_raw(*todo) };
+    let node = unsafe { NodeRef::from_raw(*todo) };
     *todo = node.todo.get();
     Some(node)
 }
 
 /// Visits a node that has just been stopped.
-fn spread(node: &Arc<Node>, todo: &mut *const Node) {
+fn spread(node: &NodeRef, todo: &mut *const Node) {
     if let Some(slots) = &node.slots {
         let mut state = node.lock();
         state.folded = true;
@@ -64,7 +65,7 @@ fn spread(node: &Arc<Node>, todo: &mut *const Node) {
         drop(state);
         if step.left {
             // SAFETY: the reference of what was in it is ours.
-            carry_out(Next::Left(unsafe { Arc::from_raw(Arc::as_ptr(node)) }, step.now));
+            carry_out(Next::Left(unsafe { NodeRef::from_raw(node.as_ptr()) }, step.now));
         }
     }
     notify_stopped(node);
@@ -90,7 +91,7 @@ fn spread(node: &Arc<Node>, todo: &mut *const Node) {
     drop(state);
     if left > 0 {
         // SAFETY: the units of the children that have left.
-        unsafe { depart(Arc::as_ptr(node), CHILD * left) };
+        unsafe { depart(node.as_ptr(), CHILD * left) };
     }
     if node.word.look().is_complete() {
         notify_complete(node);
@@ -102,16 +103,13 @@ fn stop_child(this: *const Node, child: &Node, todo: &mut *const Node) -> u64 {
     let Some(step) = child.word.stop(0) else { return 0 };
     child.stopped.store(true, Ordering::SeqCst);
     if step.now.wants_visit() {
-        // SAFETY: the pointer of an `Arc` that is alive.
-        push(todo, unsafe {
-            Arc::increment_strong_count(this);
-            Arc::from_raw(this)
-        });
+        // SAFETY: who is in the list is alive.
+        push(todo, unsafe { NodeRef::another(this) });
     }
     if step.left {
         // SAFETY: the reference of what was in it is ours. It is not the last one: it was arrived and empty before this step, and so has
         // somebody who holds it.
-        unsafe { Arc::decrement_strong_count(this) };
+        drop(unsafe { NodeRef::from_raw(this) });
     }
     u64::from(step.left)
 }

@@ -1,7 +1,8 @@
 //! A shutdown that takes no longer than a given time: stop, wait, cancel what is left, wait, and report.
 
 use super::joined::Work;
-use super::node::{Node, visit};
+use super::node::visit;
+use super::node_ref::NodeRef;
 use super::report::GuardReport;
 use super::stop::ForEnd;
 use super::{Swansong, stop};
@@ -10,7 +11,6 @@ use crate::runtime::cancel::CancelHandle;
 use crate::runtime::sync::after;
 use crate::runtime::time::{Late, shield};
 use crate::scheduler::waiters::{Manner, enter_and};
-use crate::shim::TrackedArc as Arc;
 use crate::shim::time::{Duration, Instant, now};
 use std::fmt;
 use std::panic::Location;
@@ -177,7 +177,7 @@ impl Shutdown {
 
 /// Waits for the completion; false if it has not come in time, or the calling task is cancelled.
 #[track_caller]
-fn is_complete_until(node: &Arc<Node>, until: Option<Instant>) -> bool {
+fn is_complete_until(node: &NodeRef, until: Option<Instant>) -> bool {
     node.word.look().is_complete()
         || enter_and(&ForEnd(&**node), 0, Manner::Until(until), None).is_ok()
 }

@@ -2,23 +2,25 @@
 //!
 //! Guards of a root are counted by hand, as all threads of a model have one number. Children count in their words alone.
 
-use super::completion::{ShutdownCompletion, StopListener};
-use super::guard::Guard;
-use super::node::{Node, count_guards};
-use super::slots::{Slots, ThreadNumber};
-use super::stop::stop;
-use super::word::{Arrival, CHILD, GUARD};
-use crate::shim::TrackedArc as Arc;
+mod slots;
+
+use crate::runtime::shutdown::completion::{ShutdownCompletion, StopListener};
+use crate::runtime::shutdown::guard::Guard;
+use crate::runtime::shutdown::node::{Node, count_guards};
+use crate::runtime::shutdown::node_ref::NodeRef;
+use crate::runtime::shutdown::stop::stop;
+use crate::runtime::shutdown::word::{Arrival, CHILD, GUARD, Word};
 use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
 use crate::shim::check::{Baton, ORDERS, ORDERS_AND_FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::panic::Location;
 use std::pin::Pin;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering as Plain};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// A handle, as `Swansong`.
-struct Handle(Arc<Node>);
+struct Handle(NodeRef);
 
 impl Handle {
     fn root() -> Handle {
@@ -39,7 +41,7 @@ impl Handle {
 
     fn other(&self) -> Handle {
         self.0.add_handle();
-        Handle(Arc::clone(&self.0))
+        Handle(self.0.clone())
     }
 }
 
@@ -93,16 +95,16 @@ fn loom_negative_a_guard_that_is_there_before_it_is_counted_above() {
         first_guard_and_stop(|handle| {
             let word = &handle.0.word;
             if word.arrive(GUARD) == Arrival::Alone && word.set_arrived() {
-                // SAFETY: the pointer of an `Arc` that is kept: for what is in it.
-                unsafe { Arc::increment_strong_count(Arc::as_ptr(&handle.0)) };
+                // SAFETY: kept by the handle: for what is in it.
+                let _ = unsafe { NodeRef::another(handle.0.as_ptr()).into_raw() };
                 let parent = handle.0.parent.as_ref().unwrap();
                 if parent.word.arrive(CHILD) == Arrival::Alone && parent.word.set_arrived() {
                     // SAFETY: as above.
-                    unsafe { Arc::increment_strong_count(Arc::as_ptr(parent)) };
+                    let _ = unsafe { NodeRef::another(parent.as_ptr()).into_raw() };
                 }
             }
             // SAFETY: it is counted.
-            unsafe { Guard::from_counted(Arc::as_ptr(&handle.0), Location::caller()) }
+            unsafe { Guard::from_counted(handle.0.as_ptr(), Location::caller()) }
         });
     });
 }
@@ -113,7 +115,7 @@ fn loom_a_guard_that_is_seen_before_the_stop_is_waited_for() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let below = root.child().child();
-        let goes = Arc::new(AtomicBool::new(false));
+        let goes = std::sync::Arc::new(AtomicBool::new(false));
         let worker = spawn({
             let goes = goes.clone();
             move || {
@@ -261,6 +263,41 @@ fn loom_negative_a_word_without_order() {
     explore(3, work_and_completion);
 }
 
+/// Three give up what they have of a node, one of them made there: who gets it sees what the others have done.
+fn last_reference() {
+    let node = Node::make(None, None, false, Word::of_root());
+    let give_up = |node: NodeRef, write: fn(&Node)| {
+        write(&node);
+        if let Some(node) = node.into_inner() {
+            node.all_cells();
+            return 1;
+        }
+        0
+    };
+    let threads = [|node: &Node| node.todo.set(ptr::null()), Node::write_links].map(|write| {
+        let node = node.clone();
+        spawn(move || {
+            let another = node.clone();
+            give_up(node, |_| {}) + give_up(another, write)
+        })
+    });
+    let got = give_up(node, |_| {});
+    let got = threads.into_iter().fold(got, |got, thread| got + thread.join().unwrap());
+    assert_eq!(got, 1, "one of them has it");
+}
+
+#[test]
+fn loom_the_last_reference_is_one_and_sees_what_all_have_done() {
+    explore_to_the_end(3, last_reference);
+}
+
+#[test]
+#[should_panic]
+fn loom_negative_references_without_order() {
+    plant("runtime/shutdown/node_ref.rs", ORDERS_AND_FENCES);
+    explore(3, last_reference);
+}
+
 #[test]
 fn loom_a_child_that_comes_with_the_stop_is_stopped() {
     explore_to_the_end(3, || {
@@ -338,143 +375,5 @@ fn loom_children_may_go_while_they_are_stopped() {
         stop(&root.0);
         goes.join().unwrap();
         assert!(root.is_complete(), "it does not become complete");
-    });
-}
-
-/// An owner and a stranger count in slots that are frozen.
-fn count_and_freeze() {
-    let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
-    let (owner, stranger) = (ThreadNumber::of_model(2), ThreadNumber::of_model(4));
-    // Both are led to the same slot.
-    assert!(slots.add(owner, 1, &stopped));
-    let counts = |number| move || u64::from(slots.add(number, 1, &stopped));
-    let threads = [spawn(counts(owner)), spawn(counts(stranger))];
-    stopped.store(true, Ordering::SeqCst);
-    let sum = slots.freeze();
-    let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-    assert_eq!(sum, 1 + counted, "a guard is lost, or counted twice");
-    // SAFETY: the threads have ended.
-    unsafe {
-        slots.end();
-        stopped.end();
-    }
-}
-
-#[test]
-fn loom_each_guard_is_counted_in_the_slots_or_in_the_word() {
-    explore_to_the_end(3, count_and_freeze);
-}
-
-#[test]
-#[should_panic(expected = "a guard is lost")]
-fn loom_negative_slots_without_order() {
-    plant("runtime/shutdown/slots.rs", ORDERS_AND_FENCES);
-    explore(3, count_and_freeze);
-}
-
-/// Somebody comes to own a slot while it is frozen.
-#[test]
-fn loom_who_comes_to_own_a_slot_sees_the_stop_or_is_seen() {
-    explore_to_the_end(3, || {
-        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
-        let counts = spawn(move || u64::from(slots.add(ThreadNumber::of_model(2), 1, &stopped)));
-        stopped.store(true, Ordering::SeqCst);
-        let sum = slots.freeze();
-        assert_eq!(sum, counts.join().unwrap(), "a guard is lost, or counted twice");
-        // SAFETY: the thread has ended.
-        unsafe {
-            slots.end();
-            stopped.end();
-        }
-    });
-}
-
-/// Guards of a root, made on one thread and dropped on another while it is stopped.
-#[test]
-fn loom_a_root_is_complete_when_its_guards_are_gone() {
-    explore_to_the_end(2, || {
-        let root = Handle::root();
-        let (here, there) = (ThreadNumber::of_model(1), ThreadNumber::of_model(2));
-        // SAFETY: the handle keeps it, or what is counted does.
-        let leave = |node: usize, number| unsafe { Node::leave(node as *const Node, number) };
-        let node = Arc::as_ptr(&root.0);
-        // SAFETY: the handle keeps it.
-        assert!(unsafe { Node::enter(node, here) } && unsafe { Node::enter(node, here) });
-        let address = node.expose_provenance();
-        let other = spawn(move || leave(address, there));
-        stop(&root.0);
-        assert!(!root.is_complete(), "complete, and a guard is there");
-        leave(address, here);
-        other.join().unwrap();
-        assert!(root.is_complete(), "it does not become complete");
-    });
-}
-
-/// One who finds the root stopped makes a guard, in the word, and hands it to one who counts where it is not frozen yet.
-#[test]
-fn loom_a_guard_may_be_dropped_in_a_slot_that_was_made_in_the_word() {
-    explore_to_the_end(2, || {
-        let root = Handle::root();
-        let [owner, other, stranger] = [1, 2, 4].map(ThreadNumber::of_model);
-        let node = Arc::as_ptr(&root.0);
-        for number in [owner, other] {
-            // Each comes to own a slot.
-            // SAFETY: the handle keeps it.
-            assert!(unsafe { Node::enter(node, number) });
-            // SAFETY: counted just now.
-            unsafe { Node::leave(node, number) };
-        }
-        let address = node.expose_provenance();
-        let hands_on = spawn(move || {
-            let node = address as *const Node;
-            // SAFETY: the handle keeps it, and then what is counted.
-            unsafe {
-                assert!(Node::enter(node, owner));
-                Node::leave(node, stranger);
-            }
-        });
-        stop(&root.0);
-        hands_on.join().unwrap();
-        assert!(root.is_complete(), "it does not become complete");
-    });
-}
-
-/// For months, one makes guards and another drops them.
-#[test]
-fn loom_a_slot_has_room_for_all_guards_that_are_dropped_by_others() {
-    explore(1, || {
-        let slots = Stage::new(Slots::new());
-        let running = Stage::new(AtomicBool::new(false));
-        let (owner, stranger) = (ThreadNumber::of_model(2), ThreadNumber::of_model(4));
-        let many = 1 << 60;
-        assert!(slots.add(owner, many, &running));
-        for _ in 0..2 {
-            assert!(slots.add(stranger, (many / 2).wrapping_neg(), &running), "it seems frozen");
-        }
-        assert_eq!(slots.sum(), 0);
-        // SAFETY: nobody else has seen them.
-        unsafe {
-            slots.end();
-            running.end();
-        }
-    });
-}
-
-/// Where a thread has no number nobody owns anything by that.
-#[test]
-fn loom_who_has_no_number_owns_no_slot() {
-    explore_to_the_end(2, || {
-        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
-        let counts = || spawn(move || u64::from(slots.add(ThreadNumber::NONE, 1, &stopped)));
-        let threads = [counts(), counts()];
-        stopped.store(true, Ordering::SeqCst);
-        let sum = slots.freeze();
-        let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-        assert_eq!(sum, counted, "a guard is lost, or counted twice");
-        // SAFETY: the threads have ended.
-        unsafe {
-            slots.end();
-            stopped.end();
-        }
     });
 }
