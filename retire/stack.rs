@@ -56,7 +56,7 @@ impl StackClass {
         StackClass(byte)
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) const fn from_index(index: usize) -> StackClass {
         StackClass(StackClass::FIRST.0 + index as u8)
     }
