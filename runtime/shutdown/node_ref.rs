@@ -1,7 +1,7 @@
 //! A counted reference to a node.
 //!
 //! As std's `Arc`, but without weak references, and who finds that he has the only one frees the node without an update: a child that nothing
-//! hangs on is made and ended by four updates, of which those of an `Arc` would be another two.
+//! hangs on is made and ended by six updates, where an `Arc` would need another two.
 //!
 //! Nobody can make a reference without one, but by the list of the node's parent, under that one's lock; the node is taken out of that before
 //! the last one goes. So a count of one stays one.
