@@ -228,6 +228,16 @@ table! {
     "sync::OnceCell<T>", sync::OnceCell<T>: Send both Unpin UnwindSafe no;
     "sync::Lazy<T>", sync::Lazy<T>: Send both Unpin UnwindSafe no;
     "sync::WaitError", sync::WaitError: yes yes yes yes yes;
+    "sync::sequence::SequenceBarrier<S>", sync::sequence::SequenceBarrier<u8>: yes yes yes yes yes;
+    "sync::sequence::SequenceBarrierGroup<S>", sync::sequence::SequenceBarrierGroup<u8>: yes yes yes yes yes;
+    "sync::sequence::SequenceWait<'a, S>", sync::sequence::SequenceWait<'static, u8>: yes yes no no no;
+    "sync::sequence::SingleProducerSequencer<S>", sync::sequence::SingleProducerSequencer<u8>: yes yes yes yes yes;
+    "sync::sequence::SingleClaim<'a, S>", sync::sequence::SingleClaim<'static, u8>: yes yes yes no yes;
+    "sync::sequence::MultiProducerSequencer<S>", sync::sequence::MultiProducerSequencer<u8>: yes yes yes yes yes;
+    "sync::sequence::MultiClaim<'a, S>", sync::sequence::MultiClaim<'static, u8>: yes yes yes yes yes;
+    "sync::sequence::SequenceRange<S>", sync::sequence::SequenceRange<u8>: yes yes yes yes yes;
+    "sync::sequence::SequenceIter<S>", sync::sequence::SequenceIter<u8>: yes yes yes yes yes;
+    "sync::sequence::WaitStrategy", sync::sequence::WaitStrategy: yes yes yes yes yes;
     "shutdown::Swansong", shutdown::Swansong: yes yes yes yes yes;
     "shutdown::Guard", shutdown::Guard: yes yes yes yes yes;
     "shutdown::Guarded<T>", shutdown::Guarded<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
@@ -313,6 +323,9 @@ fn no_public_type_is_missing() {
     }
     assert_eq!(of_par, names("par"));
     assert_eq!(types_of(include_str!("../runtime/sync/mod.rs")), names("sync"));
+    let mut of_sequence = types_of(include_str!("../runtime/sync/sequence/mod.rs"));
+    assert!(of_sequence.remove("Sequence"), "a trait");
+    assert_eq!(of_sequence, names("sync::sequence"));
     // `Swansong` and its state are written in that file itself.
     let mut of_shutdown = types_of(include_str!("../runtime/shutdown/mod.rs"));
     of_shutdown.extend(["Swansong", "ShutdownState"]);

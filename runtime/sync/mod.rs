@@ -26,6 +26,7 @@
 //! | [`broadcast()`] | values that go from many to each of many |
 //! | [`watch()`] | the last value, and the wait for the next one |
 //! | [`OnceCell`], [`Lazy`] | made once, by whoever comes first |
+//! | [`sequence`] | how far writers and readers of a ring have got |
 
 mod barrier;
 mod broadcast;
@@ -44,6 +45,7 @@ mod raw_rwlock;
 mod raw_semaphore;
 mod rwlock;
 mod semaphore;
+pub mod sequence;
 mod watch;
 
 pub use barrier::{Barrier, BarrierPassed, BarrierWait};

@@ -209,12 +209,36 @@ impl WaitList {
     ) -> Option<Wake> {
         let node = ptr::from_ref(self.iter().find(|node| so(node))?);
         // SAFETY: a node in the list is there.
+        Some(unsafe { self.grant(node, answer) })
+    }
+
+    /// # Safety
+    /// The node is in this list.
+    unsafe fn grant(&mut self, node: *const WaitNode, answer: u32) -> Wake {
+        // SAFETY: who is in the list is there.
         let granted = unsafe { &*node };
         // SAFETY: it is in this list.
         unsafe { self.take_out(granted) };
         granted.stage.set(Stage::Granted);
         granted.answer.set(answer);
-        Some(Wake(granted.who.replace(Who::Nobody)))
+        Wake(granted.who.replace(Who::Nobody))
+    }
+
+    /// The same of all for whom there is an answer.
+    pub(crate) fn grant_those(
+        &mut self,
+        answer: impl Fn(&WaitNode) -> Option<u32>,
+        wakes: &mut Wakes,
+    ) {
+        let mut at = self.first;
+        // SAFETY: a node in the list is there.
+        while let Some(node) = unsafe { at.as_ref() } {
+            at = node.next.get();
+            if let Some(answer) = answer(node) {
+                // SAFETY: it is in this list.
+                wakes.add(unsafe { self.grant(node, answer) });
+            }
+        }
     }
 
     /// # Safety

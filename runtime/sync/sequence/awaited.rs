@@ -1,0 +1,101 @@
+//! The wait for something that is found by looking, before anybody is told of it: blocking, and as a future.
+
+use super::strategy::WaitStrategy;
+use crate::runtime::suspend::is_cancelled;
+use crate::runtime::sync::errors::WaitError;
+use crate::scheduler::waiters::{Entering, Waitable, enter};
+use crate::shim::time::Instant;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// The answers. Sequencers have others for claims.
+pub(super) const PUBLISHED: u32 = 0;
+pub(super) const CLOSED: u32 = u32::MAX;
+
+/// How an object is waited for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Options {
+    pub(super) strategy: WaitStrategy,
+    /// A wait that is cut short closes it.
+    pub(super) terminal: bool,
+}
+
+pub(super) trait Awaited: Waitable {
+    fn options(&self) -> Options;
+
+    fn close(&self);
+}
+
+impl<W: Awaited> Awaited for &W {
+    fn options(&self) -> Options {
+        (**self).options()
+    }
+
+    fn close(&self) {
+        (**self).close();
+    }
+}
+
+/// Waits as its strategy says: `look` is the answer, if there is one at this moment.
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub(super) fn wait_for<W: Awaited>(
+    source: W,
+    token: u64,
+    until: Option<Instant>,
+    look: impl FnMut() -> Option<u32>,
+) -> Result<u32, WaitError> {
+    let Options { strategy, terminal } = source.options();
+    // Who is cancelled is turned away, also from what is there.
+    let spun = if is_cancelled() { Ok(None) } else { strategy.spin(until, look) };
+    let waited = spun.and_then(|found| match found {
+        Some(answer) => Ok(answer),
+        None => enter(&source, token, until),
+    });
+    waited.map_err(|short| {
+        if terminal {
+            source.close();
+        }
+        WaitError::of(short)
+    })
+}
+
+/// The same as a future.
+pub(super) struct Awaiting<W: Awaited + Copy> {
+    entering: Entering<W>,
+    source: W,
+    /// It has been polled, and was not ready.
+    waits: bool,
+}
+
+impl<W: Awaited + Copy> Awaiting<W> {
+    #[track_caller]
+    pub(super) fn new(source: W, token: u64) -> Awaiting<W> {
+        let entering = Entering::new(source, token, Location::caller());
+        Awaiting { entering, source, waits: false }
+    }
+
+    pub(super) fn source(&self) -> W {
+        self.source
+    }
+
+    /// Ready with the answer.
+    pub(super) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<u32> {
+        // SAFETY: `entering` is pinned with the whole, the others are not.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let polled = unsafe { Pin::new_unchecked(&mut this.entering) }.poll(cx);
+        this.waits = polled.is_pending();
+        polled
+    }
+}
+
+impl<W: Awaited + Copy> Drop for Awaiting<W> {
+    fn drop(&mut self) {
+        if self.waits && self.source.options().terminal {
+            self.source.close();
+        }
+    }
+}

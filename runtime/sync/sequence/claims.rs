@@ -1,0 +1,280 @@
+//! What of a ring with many producers is claimed, and those who wait for room.
+//!
+//! # Who may touch what
+//!
+//! `word` is the index that is claimed next, and QUEUED. While QUEUED is clear anybody claims, by one compare-and-swap that has seen room. QUEUED
+//! is set under the lock by who is about to wait, and cleared when nobody waits any more; meanwhile only the lock's owner
+//! claims. So nobody passes those who wait, and they are served in the order of coming.
+//!
+//! Who waits is granted **room**, not numbers: so many places are reserved, and it claims when it runs. One that is cancelled in between gives the room
+//! to the next, and no number was ever its own. That is what makes the cancellation of a claim total.
+//!
+//! A claim that is given up is *rolled back*, by the compare-and-swap that takes the word back, if no later one was made; at any time, by whoever
+//! has it. Else it is published as skipped.
+//!
+//! # Room
+//!
+//! Those who read publish the last number that they do not need any more. Places are free up to a ring's size after the last of them. `limit` is what
+//! somebody has seen of that; it only grows, and so is never too far. With those who wait, and under the lock: what is claimed and what is reserved is
+//! never more than that together, and only a rollback changes it from elsewhere, to less.
+//!
+//! # No wake-up is lost
+//!
+//! The first who waits, and no other, arms a watcher in each of those who read (see [`raw_group`](super::raw_group)), which calls [`Claims::grant`] when the
+//! number has come that it needs. Who rolls back finds QUEUED in the same word by the same update, and calls it too; or has done so before QUEUED was set,
+//! and is seen.
+//!
+//! # Orderings
+//!
+//! What was done with a place by who has claimed it before, and gave it back, is carried by `word`; by who has read it, by what that one has published,
+//! and from one producer to the next by `limit`: all are released and acquired.
+
+use super::arithmetic::Sequence;
+use super::awaited::CLOSED;
+use super::barrier::SequenceBarrier;
+use super::raw_barrier::Watcher;
+use super::raw_group::{arm, minimum};
+use crate::scheduler::waiters::{WaitList, WaitNode, Wakes};
+use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::{Mutex, MutexGuard};
+use crossbeam_utils::CachePadded;
+use std::ops::Range;
+use std::sync::{PoisonError, Weak};
+
+const QUEUED: u64 = 1;
+const ONE: u64 = 2;
+
+/// How many are asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Count {
+    pub(super) least: u32,
+    pub(super) most: u32,
+}
+
+impl Count {
+    pub(super) fn to_token(self) -> u64 {
+        u64::from(self.least) << 32 | u64::from(self.most)
+    }
+
+    pub(super) fn from_token(token: u64) -> Count {
+        Count { least: (token >> 32) as u32, most: token as u32 }
+    }
+
+    /// What it gets of so much room, if that is enough.
+    fn of(self, room: u64) -> Option<u32> {
+        let count = u64::from(self.most).min(room) as u32;
+        (count >= self.least).then_some(count)
+    }
+}
+
+pub(super) struct Claims<S: Sequence> {
+    word: CachePadded<AtomicU64>,
+    /// The first index for which nobody has seen room yet.
+    limit: CachePadded<AtomicU64>,
+    size: u64,
+    /// The number of the first index.
+    base: S,
+    /// Those who read.
+    pub(super) readers: Box<[SequenceBarrier<S>]>,
+    waiting: Mutex<Waiting>,
+}
+
+pub(super) struct Waiting {
+    /// Their tokens are counts.
+    pub(super) waiters: WaitList,
+    /// Granted, and not claimed yet.
+    reserved: u64,
+}
+
+impl<S: Sequence> Claims<S> {
+    pub(super) fn new(readers: Box<[SequenceBarrier<S>]>, size: usize) -> Claims<S> {
+        Claims {
+            word: CachePadded::new(AtomicU64::new(0)),
+            limit: CachePadded::new(AtomicU64::new(0)),
+            size: size as u64,
+            base: minimum(&readers).next(),
+            readers,
+            waiting: Mutex::new(Waiting { waiters: WaitList::new(), reserved: 0 }),
+        }
+    }
+
+    /// The number of an index.
+    #[inline(always)]
+    pub(super) fn number(&self, index: u64) -> S {
+        self.base.offset(index.cast_signed() as isize)
+    }
+
+    /// The index of a number that is near `near`; less than zero for one before the first.
+    #[inline(always)]
+    pub(super) fn index(&self, number: S, near: u64) -> i64 {
+        near.cast_signed().wrapping_add(number.difference(self.number(near)) as i64)
+    }
+
+    /// The index that is claimed next.
+    #[inline(always)]
+    pub(super) fn next(&self) -> u64 {
+        self.word.load(Ordering::Acquire) / ONE
+    }
+
+    /// The first index for which there is no room, if `next` is claimed next. No more than a ring's size from there: who reads may have published
+    /// what was never claimed.
+    fn look_for_limit(&self, next: u64) -> u64 {
+        let read = self.index(minimum(&self.readers).next(), next);
+        let limit = read.min(next.cast_signed()).saturating_add(self.size.cast_signed());
+        limit.max(next.cast_signed()).cast_unsigned()
+    }
+
+    /// Claims, if there is room and nobody waits for it.
+    #[inline]
+    pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        if count.most == 0 {
+            return Some(word / ONE..word / ONE);
+        }
+        loop {
+            let next = word / ONE;
+            let mut limit = self.limit.load(Ordering::Acquire);
+            if limit < next + u64::from(count.most) {
+                limit = self.look_for_limit(next);
+                self.limit.store(limit, Ordering::Release);
+            }
+            let count = match count.of(limit.saturating_sub(next)) {
+                Some(count) if word & QUEUED == 0 => u64::from(count),
+                _ => {
+                    let now = self.word.load(Ordering::Relaxed);
+                    if now == word {
+                        return None;
+                    }
+                    word = now;
+                    continue;
+                }
+            };
+            match self.word.compare_exchange_weak(
+                word,
+                word + count * ONE,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(next..next + count),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Whether one could be claimed, and nobody waits for it.
+    pub(super) fn has_room(&self) -> bool {
+        let word = self.word.load(Ordering::Acquire);
+        word & QUEUED == 0 && self.look_for_limit(word / ONE) > word / ONE
+    }
+
+    /// The same with room that was granted.
+    pub(super) fn claim_reserved(&self, count: u32) -> Range<u64> {
+        let count = u64::from(count);
+        let mut waiting = self.lock();
+        let next = self.word.fetch_add(count * ONE, Ordering::AcqRel) / ONE;
+        waiting.reserved -= count;
+        self.open(&waiting);
+        next..next + count
+    }
+
+    /// Takes a claim back, if it is the newest. Then there is room for who waits: see [`Claims::grant`].
+    pub(super) fn roll_back(&self, indexes: &Range<u64>) -> RolledBack {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word / ONE == indexes.end {
+            let before = word - (indexes.end - indexes.start) * ONE;
+            match self.word.compare_exchange_weak(word, before, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) if word & QUEUED != 0 => return RolledBack::ForOthers,
+                Ok(_) => return RolledBack::Done,
+                Err(now) => word = now,
+            }
+        }
+        RolledBack::No
+    }
+
+    /// Under the lock: room for one who enters, at once or when the watcher is called.
+    pub(super) fn enter(
+        &self,
+        waiting: &mut Waiting,
+        node: &WaitNode,
+        watcher: &Weak<dyn Watcher>,
+        closed: impl Fn() -> bool,
+    ) -> Option<u32> {
+        self.word.fetch_or(QUEUED, Ordering::AcqRel);
+        let answer = if closed() {
+            Some(CLOSED)
+        } else if waiting.waiters.is_empty() {
+            self.reserve(waiting, Count::from_token(node.token.get()), watcher)
+        } else {
+            None
+        };
+        if answer.is_some() {
+            self.open(waiting);
+        }
+        answer
+    }
+
+    /// Reserves room, or arms the watcher for it. While QUEUED is set.
+    fn reserve(
+        &self,
+        waiting: &mut Waiting,
+        count: Count,
+        watcher: &Weak<dyn Watcher>,
+    ) -> Option<u32> {
+        let room = |taken| count.of(self.look_for_limit(self.next()).saturating_sub(taken));
+        let taken = self.next() + waiting.reserved;
+        let granted = room(taken).or_else(|| {
+            // The last index that must have been read.
+            let index = (taken + u64::from(count.least)).wrapping_sub(self.size + 1);
+            arm(&self.readers, watcher, self.number(index));
+            room(self.next() + waiting.reserved)
+        })?;
+        waiting.reserved += u64::from(granted);
+        Some(granted)
+    }
+
+    /// Under the lock: gives the room that there is to the first who wait for it, or tells all of the end.
+    pub(super) fn grant(
+        &self,
+        waiting: &mut Waiting,
+        watcher: &Weak<dyn Watcher>,
+        closed: bool,
+        wakes: &mut Wakes,
+    ) {
+        if closed {
+            waiting.waiters.grant_all(CLOSED, wakes);
+        }
+        while let Some(first) = waiting.waiters.first().map(|node| node.token.get())
+            && let Some(granted) = self.reserve(waiting, Count::from_token(first), watcher)
+            && let Some(wake) = waiting.waiters.grant_first(granted)
+        {
+            wakes.add(wake);
+        }
+        self.open(waiting);
+    }
+
+    /// Under the lock: takes room back that was granted. [`Claims::grant`] follows.
+    pub(super) fn unreserve(waiting: &mut Waiting, count: u32) {
+        waiting.reserved -= u64::from(count);
+    }
+
+    /// Lets all claim, if nobody waits any more.
+    fn open(&self, waiting: &Waiting) {
+        if waiting.waiters.is_empty() && waiting.reserved == 0 {
+            self.word.fetch_and(!QUEUED, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of a claim that was given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RolledBack {
+    No,
+    Done,
+    /// Somebody waits for room.
+    ForOthers,
+}

@@ -1,0 +1,388 @@
+use super::arithmetic::{Sequence, SequenceRange};
+use super::awaited::{Awaiting, CLOSED, Options, PUBLISHED, wait_for};
+use super::claims::Count;
+use super::group::SequenceBarrierGroup;
+use super::raw_multi::{RawMulti, Reads, Room};
+use super::single::assert_size;
+use super::strategy::WaitStrategy;
+use super::wait::SequenceWait;
+use crate::runtime::suspend::is_cancelled;
+use crate::runtime::sync::after;
+use crate::runtime::sync::errors::WaitError;
+use crate::shim::Arc;
+use crate::shim::time::{Duration, Instant};
+use std::fmt;
+use std::ops::Range;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::pin;
+
+/// Hands the places of a ring out to any number of producers, and tells readers what they have published. Handles are cheap to clone,
+/// and are handles to the same.
+///
+/// A producer [claims](MultiProducerSequencer::claim_one) numbers, writes the items of these, and [publishes](MultiClaim::publish) them. It waits
+/// until those who read have left the places: they publish so in the barriers with which the sequencer was made. Who reads
+/// [waits](MultiProducerSequencer::wait_until_published) for numbers, which come in order whatever the order in which they are published.
+///
+/// **Cancellation is total.** Who waits for room waits first, and claims last, in the order of coming: a claim that is cancelled, times out or is
+/// dropped as a future has never had a number. A claim that is had and not published is given back when it is dropped: the newest is *rolled back*, and its
+/// numbers are the next ones that are claimed; an older one is published as *skipped*, and readers [step over](MultiProducerSequencer::is_skipped) it.
+///
+/// A claim that is forgotten ([`mem::forget`](std::mem::forget)) is neither: readers wait for it for ever, and so do producers, a ring's size later.
+///
+/// ```
+/// use cygnet::sync::sequence::{MultiProducerSequencer, SequenceBarrier};
+///
+/// let read = SequenceBarrier::<u64>::new();
+/// let ring = MultiProducerSequencer::new(&read, 8);
+/// let first = ring.claim_one().unwrap();
+/// let more = ring.claim_up_to(3).unwrap();
+/// assert_eq!((first.range().start(), more.range().len()), (0, 3));
+/// more.publish();
+/// assert_eq!(ring.last_published_after(u64::MAX), u64::MAX); // nothing: 0 comes first
+/// first.publish();
+/// assert_eq!(ring.wait_until_published(0, u64::MAX), Ok(3));
+/// read.publish(3); // their places are free
+/// ```
+pub struct MultiProducerSequencer<S: Sequence = usize> {
+    raw: Arc<RawMulti<S>>,
+}
+
+impl<S: Sequence> MultiProducerSequencer<S> {
+    /// For a ring of so many places, whose items are read by those who publish in `read`. Its first number is the one after what is published
+    /// there.
+    ///
+    /// # Panics
+    /// If the size is not a power of two, or larger than the [largest](Sequence::LARGEST_RING), or than 2^30.
+    #[must_use]
+    pub fn new(read: impl Into<SequenceBarrierGroup<S>>, size: usize) -> MultiProducerSequencer<S> {
+        assert_size::<S>(size);
+        let readers = read.into().members().collect();
+        MultiProducerSequencer { raw: RawMulti::new(readers, size, Options::default()) }
+    }
+
+    /// With another [`WaitStrategy`] for both sides.
+    ///
+    /// # Panics
+    /// If it has been cloned.
+    #[must_use]
+    pub fn with_strategy(self, strategy: WaitStrategy) -> MultiProducerSequencer<S> {
+        self.with(|options| Options { strategy, ..options })
+    }
+
+    /// One that a wait or a claim which is cancelled or times out closes.
+    ///
+    /// # Panics
+    /// As [`with_strategy`](MultiProducerSequencer::with_strategy).
+    #[must_use]
+    pub fn terminal(self) -> MultiProducerSequencer<S> {
+        self.with(|options| Options { terminal: true, ..options })
+    }
+
+    fn with(self, options: impl FnOnce(Options) -> Options) -> MultiProducerSequencer<S> {
+        assert!(
+            Arc::strong_count(&self.raw) == 1 && self.raw.claims.next() == 0,
+            "cygnet: options are set before a sequencer is used"
+        );
+        let readers = self.raw.claims.readers.clone();
+        let options = options(self.raw.options);
+        MultiProducerSequencer { raw: RawMulti::new(readers, self.size(), options) }
+    }
+
+    /// How many places the ring has.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.raw.stamps.size()
+    }
+
+    /// Claims the next number, when there is room for it.
+    ///
+    /// Suspends, unless there is room and nobody waits for it. Costs a compare-and-swap then.
+    ///
+    /// # Errors
+    /// [`WaitError::Closed`] if it is closed; [`WaitError::Cancelled`] if the calling task is cancelled, also if there is room.
+    ///
+    /// # Panics
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    #[track_caller]
+    #[inline]
+    pub fn claim_one(&self) -> Result<MultiClaim<'_, S>, WaitError> {
+        self.claim(Count { least: 1, most: 1 }, None)
+    }
+
+    /// Claims as many as there is room for, but no more than `count`, when there is room for one. None at once, if that is 0.
+    ///
+    /// Suspends, and fails, as [`claim_one`](MultiProducerSequencer::claim_one).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    #[inline]
+    pub fn claim_up_to(&self, count: usize) -> Result<MultiClaim<'_, S>, WaitError> {
+        self.claim(Count::capped(count.min(1), count, self.size()), None)
+    }
+
+    /// Claims so many, or all that the ring has if these are fewer, when there is room for all of them.
+    ///
+    /// Suspends, and fails, as [`claim_one`](MultiProducerSequencer::claim_one).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    #[inline]
+    pub fn claim_exactly(&self, count: usize) -> Result<MultiClaim<'_, S>, WaitError> {
+        self.claim(Count::capped(count, count, self.size()), None)
+    }
+
+    /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), but no longer than `time`.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`] if the time is over, and those of `claim_one`.
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn claim_timeout(
+        &self,
+        count: usize,
+        time: Duration,
+    ) -> Result<MultiClaim<'_, S>, WaitError> {
+        self.claim(Count::capped(count.min(1), count, self.size()), after(time))
+    }
+
+    /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), if that need not wait.
+    #[must_use]
+    pub fn try_claim(&self, count: usize) -> Option<MultiClaim<'_, S>> {
+        if self.is_closed() {
+            return None;
+        }
+        let count = Count::capped(count.min(1), count, self.size());
+        self.raw.claims.try_claim(count).map(|indexes| self.token(indexes))
+    }
+
+    /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), as a future for any executor. One that is dropped has claimed nothing.
+    ///
+    /// # Errors
+    /// [`WaitError::Closed`].
+    pub async fn claim_async(&self, count: usize) -> Result<MultiClaim<'_, S>, WaitError> {
+        if let Some(claim) = self.try_claim(count) {
+            return Ok(claim);
+        }
+        let count = Count::capped(count.min(1), count, self.size());
+        let mut awaiting = pin!(Awaiting::new(Room(&self.raw), count.to_token()));
+        match std::future::poll_fn(|cx| awaiting.as_mut().poll(cx)).await {
+            CLOSED => Err(WaitError::Closed),
+            count => Ok(self.token(self.raw.claims.claim_reserved(count))),
+        }
+    }
+
+    #[track_caller]
+    #[inline]
+    fn claim(&self, count: Count, until: Option<Instant>) -> Result<MultiClaim<'_, S>, WaitError> {
+        if (!self.is_closed() && !is_cancelled() || count.most == 0)
+            && let Some(indexes) = self.raw.claims.try_claim(count)
+        {
+            return Ok(self.token(indexes));
+        }
+        self.wait_and_claim(count, until)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn wait_and_claim(
+        &self,
+        count: Count,
+        until: Option<Instant>,
+    ) -> Result<MultiClaim<'_, S>, WaitError> {
+        let mut claimed = None;
+        let look = || {
+            if self.is_closed() {
+                return Some(CLOSED);
+            }
+            claimed = self.raw.claims.try_claim(count);
+            claimed.is_some().then_some(0)
+        };
+        let answer = wait_for(Room(&self.raw), count.to_token(), until, look)?;
+        match (claimed, answer) {
+            (Some(indexes), _) => Ok(self.token(indexes)),
+            (None, CLOSED) => Err(WaitError::Closed),
+            (None, count) => Ok(self.token(self.raw.claims.claim_reserved(count))),
+        }
+    }
+
+    fn token(&self, indexes: Range<u64>) -> MultiClaim<'_, S> {
+        MultiClaim { raw: &self.raw, indexes }
+    }
+
+    /// Whether a number could be claimed at this moment.
+    #[must_use]
+    pub fn any_available(&self) -> bool {
+        !self.is_closed() && self.raw.claims.has_room()
+    }
+
+    /// The last number before the first that is not published, for who knows that all up to `known` are: a reader, of what it has read. The number before
+    /// the first one of all, if there is none.
+    ///
+    /// Costs a load for each number after `known`.
+    #[must_use]
+    #[inline]
+    pub fn last_published_after(&self, known: S) -> S {
+        self.raw.published_from(known)
+    }
+
+    /// The same for who knows nothing: it looks at all places.
+    #[must_use]
+    pub fn last_published(&self) -> S {
+        let from = self.raw.claims.next().saturating_sub(self.size() as u64);
+        self.raw.claims.number(self.raw.stamps.frontier_from(from).wrapping_sub(1))
+    }
+
+    /// Whether the number was given up by who had claimed it, so that there is no item. For who reads: of numbers that are published,
+    /// and not yet read.
+    #[must_use]
+    #[inline]
+    pub fn is_skipped(&self, sequence: S) -> bool {
+        self.raw.stamps.is_skipped(self.raw.index_after(sequence).wrapping_sub(1))
+    }
+
+    /// Waits until `target` and all before it are published, for who knows that all up to `known` are: the last one that is.
+    ///
+    /// Suspends, unless they are.
+    ///
+    /// # Errors
+    /// [`WaitError::Closed`] if it is closed, and they are not; [`WaitError::Cancelled`] if the calling task is cancelled, also if they are.
+    ///
+    /// # Panics
+    /// As [`claim_one`](MultiProducerSequencer::claim_one).
+    #[track_caller]
+    #[inline]
+    pub fn wait_until_published(&self, target: S, known: S) -> Result<S, WaitError> {
+        self.wait_until(target, known, None)
+    }
+
+    /// As [`wait_until_published`](MultiProducerSequencer::wait_until_published), but no longer than `time`.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`] if the time is over, and those of `wait_until_published`.
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn wait_timeout(&self, target: S, known: S, time: Duration) -> Result<S, WaitError> {
+        self.wait_until(target, known, after(time))
+    }
+
+    /// The same wait as a future, for any executor. It begins when it is polled first.
+    #[track_caller]
+    pub fn wait_async(&self, target: S) -> SequenceWait<'_, S> {
+        let wanted = self.raw.index_after(target);
+        SequenceWait::of_multi(Awaiting::new(Reads(&self.raw), wanted), target)
+    }
+
+    #[track_caller]
+    #[inline]
+    fn wait_until(&self, target: S, known: S, until: Option<Instant>) -> Result<S, WaitError> {
+        let last = self.raw.published_from(known);
+        if !last.precedes(target) && !is_cancelled() {
+            return Ok(last);
+        }
+        let (wanted, from) = (self.raw.index_after(target), self.raw.index_after(known));
+        let look = || self.raw.stamps.answer(wanted, from);
+        match wait_for(Reads(&self.raw), wanted, until, look)? {
+            PUBLISHED => Ok(self.raw.published_from(known)),
+            _ => Err(WaitError::Closed),
+        }
+    }
+
+    /// Closes both sides: all waits and claims end, and later ones do not begin. What is published already is read as before. Twice is once.
+    ///
+    /// Does not suspend.
+    pub fn close(&self) {
+        self.raw.close();
+    }
+
+    /// Whether it is closed, or one of those who read has ended. A load.
+    #[must_use]
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.raw.is_closed()
+    }
+}
+
+impl<S: Sequence> Clone for MultiProducerSequencer<S> {
+    fn clone(&self) -> MultiProducerSequencer<S> {
+        MultiProducerSequencer { raw: Arc::clone(&self.raw) }
+    }
+}
+
+impl<S: Sequence> UnwindSafe for MultiProducerSequencer<S> {}
+impl<S: Sequence> RefUnwindSafe for MultiProducerSequencer<S> {}
+
+impl<S: Sequence> fmt::Debug for MultiProducerSequencer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiProducerSequencer")
+            .field("size", &self.size())
+            .field("next", &self.raw.claims.number(self.raw.claims.next()))
+            .field("last_published", &self.last_published())
+            .field("closed", &self.is_closed())
+            .field("waiting_for_room", &self.raw.claims.lock().waiters.places())
+            .field("waiting_to_read", &self.raw.stamps.lock().waiters.places())
+            .finish()
+    }
+}
+
+/// Numbers that have been claimed, from a [`MultiProducerSequencer`]. Dropped they are given back: see there.
+#[must_use = "a claim that is dropped is given back"]
+pub struct MultiClaim<'a, S: Sequence = usize> {
+    raw: &'a RawMulti<S>,
+    indexes: Range<u64>,
+}
+
+impl<S: Sequence> MultiClaim<'_, S> {
+    /// The numbers.
+    #[must_use]
+    pub fn range(&self) -> SequenceRange<S> {
+        let len = self.indexes.end - self.indexes.start;
+        SequenceRange::new(self.raw.claims.number(self.indexes.start), len as usize)
+    }
+
+    /// Publishes all of them.
+    ///
+    /// Does not suspend. Costs a store for each, and a load of what others wait for; a lock and a wake-up for each whose number has come.
+    #[inline]
+    pub fn publish(mut self) {
+        let indexes = std::mem::take(&mut self.indexes);
+        self.raw.publish(indexes);
+    }
+
+    /// Publishes the first so many, and gives back the others.
+    pub fn publish_first(mut self, count: usize) {
+        let middle = self.indexes.end.min(self.indexes.start.saturating_add(count as u64));
+        self.raw.publish(self.indexes.start..middle);
+        self.indexes.start = middle;
+    }
+}
+
+impl<S: Sequence> Drop for MultiClaim<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.indexes.is_empty() {
+            self.raw.give_up(self.indexes.clone());
+        }
+    }
+}
+
+impl<S: Sequence> UnwindSafe for MultiClaim<'_, S> {}
+impl<S: Sequence> RefUnwindSafe for MultiClaim<'_, S> {}
+
+impl<S: Sequence> fmt::Debug for MultiClaim<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MultiClaim").field(&self.range()).finish()
+    }
+}

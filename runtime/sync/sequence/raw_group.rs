@@ -1,0 +1,164 @@
+//! Several barriers, waited for together: a list of waiters of its own, and a watcher in each member.
+//!
+//! Who waits for a number enters this list, and arms the watcher in each member that has not got there. A member that gets there, or ends,
+//! calls the watcher, which looks again: it grants those whose number all members have published, and arms itself for the
+//! nearest of the others. So a wait costs no task, and has one node, whatever the number of members; and who waits for a member alone is in that one's
+//! list and knows nothing of the group.
+//!
+//! # The locks
+//!
+//! This one is taken before that of a member, and held while the watcher is armed. So who enters is in the list before any member that it has
+//! armed can look for it there: it calls the watcher when its own lock is free, and the watcher takes this one.
+//!
+//! # No wake-up is lost
+//!
+//! As in a [barrier](super::raw_barrier): arm, heavy fence, look. The watcher in a member is armed for the nearest number of all who are in the list, or
+//! has just been told and will look again.
+
+use super::arithmetic::Sequence;
+use super::awaited::{Awaited, CLOSED, Options, PUBLISHED};
+use super::barrier::SequenceBarrier;
+use super::raw_barrier::{End, Watcher};
+use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::shim::asymmetric::heavy;
+use crate::shim::{Mutex, MutexGuard};
+use std::sync::{Arc, PoisonError, Weak};
+
+pub(super) struct RawGroup<S: Sequence> {
+    pub(super) members: Box<[SequenceBarrier<S>]>,
+    waiters: Mutex<WaitList>,
+    /// This one.
+    watcher: Weak<dyn Watcher>,
+    pub(super) options: Options,
+}
+
+impl<S: Sequence> RawGroup<S> {
+    pub(super) fn new(members: Box<[SequenceBarrier<S>]>, options: Options) -> Arc<RawGroup<S>> {
+        let group = Arc::new_cyclic(|this: &Weak<RawGroup<S>>| RawGroup {
+            members,
+            waiters: Mutex::new(WaitList::new()),
+            watcher: this.clone(),
+            options,
+        });
+        group.members.iter().for_each(|member| member.raw().watch(group.watcher.clone()));
+        group
+    }
+
+    /// The last number that all have published.
+    #[inline]
+    pub(super) fn published(&self) -> S {
+        minimum(&self.members)
+    }
+
+    /// What a wait comes to, if it is decided.
+    pub(super) fn answer(&self, target: S) -> Option<u32> {
+        answer(&self.members, target)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WaitList> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn places(&self) -> Vec<String> {
+        self.lock().places()
+    }
+}
+
+/// The last number that all have published. There are some.
+#[inline]
+pub(super) fn minimum<S: Sequence>(members: &[SequenceBarrier<S>]) -> S {
+    let mut least = members[0].last_published();
+    for member in &members[1..] {
+        let last = member.last_published();
+        if last.precedes(least) {
+            least = last;
+        }
+    }
+    least
+}
+
+/// What a wait for all of them comes to, if it is decided. What all have published is an answer, also if some are closed; else one that is
+/// closed ends it, and one that has finished before that number.
+pub(super) fn answer<S: Sequence>(members: &[SequenceBarrier<S>], target: S) -> Option<u32> {
+    let (mut reached, mut ended) = (true, false);
+    for member in members {
+        let end = member.raw().ended();
+        let short = member.last_published().precedes(target);
+        reached &= !short;
+        ended |= end == End::Closed || short && end == End::Finished;
+    }
+    if reached { Some(PUBLISHED) } else { ended.then_some(CLOSED) }
+}
+
+/// Arms a watcher in all members that have not published that number. Afterwards one looks: they may have, meanwhile.
+pub(super) fn arm<S: Sequence>(members: &[SequenceBarrier<S>], watcher: &Weak<dyn Watcher>, at: S) {
+    for member in members {
+        if member.last_published().precedes(at) {
+            member.raw().arm(watcher, at);
+        }
+    }
+    heavy();
+}
+
+impl<S: Sequence> Watcher for RawGroup<S> {
+    fn progress(&self) {
+        let mut wakes = Wakes::default();
+        let mut waiters = self.lock();
+        loop {
+            let answer = |node: &WaitNode| self.answer(S::from_word(node.token.get()));
+            waiters.grant_those(answer, &mut wakes);
+            let last = self.published();
+            let targets = waiters.iter().map(|node| S::from_word(node.token.get()));
+            let Some(nearest) = targets.min_by_key(|target| target.difference(last)) else { break };
+            arm(&self.members, &self.watcher, nearest);
+            if self.answer(nearest).is_none() {
+                break;
+            }
+        }
+        drop(waiters);
+        wakes.deliver();
+    }
+}
+
+impl<S: Sequence> Waitable for RawGroup<S> {
+    type State = WaitList;
+
+    fn state(&self) -> MutexGuard<'_, WaitList> {
+        self.lock()
+    }
+
+    fn waiters(state: &mut WaitList) -> &mut WaitList {
+        state
+    }
+
+    fn try_enter(&self, waiters: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        let target = S::from_word(node.token.get());
+        if let Some(answer) = self.answer(target) {
+            return Some(answer);
+        }
+        let last = self.published();
+        let others = waiters.iter().map(|node| S::from_word(node.token.get()));
+        let nearest = others.chain([target]).min_by_key(|target| target.difference(last));
+        arm(&self.members, &self.watcher, nearest.expect("there is one"));
+        self.answer(target)
+    }
+
+    /// Nothing was taken.
+    fn give_back(&self, _: &WaitNode) {}
+}
+
+impl<S: Sequence> Awaited for RawGroup<S> {
+    fn options(&self) -> Options {
+        self.options
+    }
+
+    fn close(&self) {
+        self.members.iter().for_each(SequenceBarrier::close);
+    }
+}
+
+impl<S: Sequence> Drop for RawGroup<S> {
+    fn drop(&mut self) {
+        self.members.iter().for_each(|member| member.raw().forget(&self.watcher));
+    }
+}

@@ -1,0 +1,194 @@
+//! What producers and readers of a ring share: what is [claimed](super::claims), and what is [published](super::stamps).
+
+use super::arithmetic::Sequence;
+use super::awaited::{Awaited, CLOSED, Options};
+use super::barrier::SequenceBarrier;
+use super::claims::{Claims, Count, RolledBack, Waiting};
+use super::raw_barrier::Watcher;
+use super::stamps::{Reading, Stamps};
+use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::shim::MutexGuard;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+pub(super) struct RawMulti<S: Sequence> {
+    pub(super) claims: Claims<S>,
+    pub(super) stamps: Stamps,
+    /// This one.
+    watcher: Weak<dyn Watcher>,
+    pub(super) options: Options,
+}
+
+impl<S: Sequence> RawMulti<S> {
+    pub(super) fn new(
+        readers: Box<[SequenceBarrier<S>]>,
+        size: usize,
+        options: Options,
+    ) -> Arc<RawMulti<S>> {
+        let multi = Arc::new_cyclic(|this: &Weak<RawMulti<S>>| RawMulti {
+            claims: Claims::new(readers, size),
+            stamps: Stamps::new(size),
+            watcher: this.clone(),
+            options,
+        });
+        multi.claims.readers.iter().for_each(|reader| reader.raw().watch(multi.watcher.clone()));
+        // They may have been closed before.
+        multi.progress();
+        multi
+    }
+
+    /// The last number that is published, for who knows that all up to `known` are. For readers: who is further behind than a ring's size finds
+    /// the numbers that were read meanwhile to be published.
+    #[inline]
+    pub(super) fn published_from(&self, known: S) -> S {
+        let from = self.index_after(known);
+        self.claims.number(self.stamps.frontier_from(from).wrapping_sub(1))
+    }
+
+    /// The index of the number after this one.
+    #[inline]
+    pub(super) fn index_after(&self, known: S) -> u64 {
+        // Narrow numbers are near what is claimed next; wide ones are what they are.
+        let near = if S::LARGEST_RING > u32::MAX as usize { 0 } else { self.claims.next() };
+        self.claims.index(known, near).saturating_add(1).max(0).cast_unsigned()
+    }
+
+    pub(super) fn publish(&self, indexes: Range<u64>) {
+        self.stamps.publish(indexes);
+    }
+
+    /// Gives up what was claimed, for who has claimed it.
+    #[cold]
+    pub(super) fn give_up(&self, indexes: Range<u64>) {
+        match self.claims.roll_back(&indexes) {
+            RolledBack::Done => {}
+            RolledBack::ForOthers => self.grant_room(|_| ()),
+            RolledBack::No => self.stamps.skip(indexes),
+        }
+    }
+
+    /// Gives the room that there is to those who wait for it, after something has been done under the lock.
+    fn grant_room(&self, first: impl FnOnce(&mut Waiting)) {
+        let mut wakes = Wakes::default();
+        let mut waiting = self.claims.lock();
+        first(&mut waiting);
+        self.claims.grant(&mut waiting, &self.watcher, self.is_closed(), &mut wakes);
+        drop(waiting);
+        wakes.deliver();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.stamps.is_closed()
+    }
+
+    /// Closes both sides.
+    pub(super) fn close(&self) {
+        self.stamps.close();
+        self.claims.readers.iter().for_each(SequenceBarrier::close);
+        self.grant_room(|_| ());
+    }
+}
+
+/// Called when somebody who reads has got on, or has ended.
+impl<S: Sequence> Watcher for RawMulti<S> {
+    fn progress(&self) {
+        if self.claims.readers.iter().any(SequenceBarrier::is_finished) && !self.is_closed() {
+            self.close();
+        } else {
+            self.grant_room(|_| ());
+        }
+    }
+}
+
+impl<S: Sequence> Drop for RawMulti<S> {
+    fn drop(&mut self) {
+        self.claims.readers.iter().for_each(|reader| reader.raw().forget(&self.watcher));
+    }
+}
+
+/// The sequencer, to be waited for by producers: for room.
+pub(super) struct Room<'a, S: Sequence>(pub(super) &'a RawMulti<S>);
+
+/// The sequencer, to be waited for by readers: for what is published.
+pub(super) struct Reads<'a, S: Sequence>(pub(super) &'a RawMulti<S>);
+
+macro_rules! common {
+    ($($name:ident),*) => {$(
+        impl<S: Sequence> Clone for $name<'_, S> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<S: Sequence> Copy for $name<'_, S> {}
+
+        impl<S: Sequence> Awaited for $name<'_, S> {
+            fn options(&self) -> Options {
+                self.0.options
+            }
+
+            fn close(&self) {
+                self.0.close();
+            }
+        }
+    )*};
+}
+
+common! { Room, Reads }
+
+impl<S: Sequence> Waitable for Room<'_, S> {
+    type State = Waiting;
+
+    fn state(&self) -> MutexGuard<'_, Waiting> {
+        self.0.claims.lock()
+    }
+
+    fn waiters(waiting: &mut Waiting) -> &mut WaitList {
+        &mut waiting.waiters
+    }
+
+    fn try_enter(&self, waiting: &mut Waiting, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        self.0.claims.enter(waiting, node, &self.0.watcher, || self.0.is_closed())
+    }
+
+    /// The next one may need less.
+    fn left(&self, waiting: &mut Waiting, wakes: &mut Wakes) {
+        self.0.claims.grant(waiting, &self.0.watcher, self.0.is_closed(), wakes);
+    }
+
+    fn give_back(&self, node: &WaitNode) {
+        if node.answer() != CLOSED {
+            self.0.grant_room(|waiting| Claims::<S>::unreserve(waiting, node.answer()));
+        }
+    }
+}
+
+impl<S: Sequence> Waitable for Reads<'_, S> {
+    type State = Reading;
+
+    fn state(&self) -> MutexGuard<'_, Reading> {
+        self.0.stamps.lock()
+    }
+
+    fn waiters(reading: &mut Reading) -> &mut WaitList {
+        &mut reading.waiters
+    }
+
+    fn try_enter(&self, reading: &mut Reading, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
+        self.0.stamps.settle(reading, Some(node.token.get()), wakes)
+    }
+
+    fn left(&self, reading: &mut Reading, wakes: &mut Wakes) {
+        self.0.stamps.settle(reading, None, wakes);
+    }
+
+    /// Nothing was taken.
+    fn give_back(&self, _: &WaitNode) {}
+}
+
+impl Count {
+    /// What a sequencer of this size is asked for: no more than it has.
+    pub(super) fn capped(least: usize, most: usize, size: usize) -> Count {
+        Count { least: least.min(size) as u32, most: most.min(size) as u32 }
+    }
+}

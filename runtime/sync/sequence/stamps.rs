@@ -1,0 +1,185 @@
+//! What of a ring with many producers is published: a stamp for each place, and those who wait for it.
+//!
+//! Numbers are counted from the first one of the sequencer here, and do not wrap around: **indexes**. The stamp of a place says which index was the
+//! last to be published there, plus one; and whether it was *skipped*, that is, given up by who had claimed it. Published are, for who reads, all indexes
+//! before the first one that is missing: the **frontier**.
+//!
+//! A place is written again only when all who read have left it. So a stamp that is later than the index that one looks for says that this one
+//! was published too, and read.
+//!
+//! # No wake-up is lost
+//!
+//! Who publishes stores its stamps, then loads `gap`: the index that is missing for those who wait. If that is one of its own it takes the lock, and looks
+//! how far the frontier is now. Who waits looks for the frontier under the lock, stores it in `gap`, and looks again. Between the two steps the one
+//! has a light fence, and the other a heavy one; the same goes for who has moved the gap on for those who wait still. So whoever fills the gap finds it, or is
+//! found there. All others, who publish what lies behind it, pay a load. Who moves the gap serves all that are behind it: who has filled the old one may find
+//! the new one, and go away.
+//!
+//! # Orderings
+//!
+//! A stamp is stored with release, after the item was written, and loaded with acquire. `gap` carries nothing.
+
+use super::awaited::{CLOSED, PUBLISHED};
+use super::raw_barrier::fence_of_publisher;
+use crate::scheduler::waiters::{WaitList, Wakes};
+use crate::shim::asymmetric::heavy;
+use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::{Mutex, MutexGuard};
+use crossbeam_utils::CachePadded;
+use std::ops::Range;
+use std::sync::PoisonError;
+
+/// Nobody waits.
+const NONE: u64 = u64::MAX;
+const SKIPPED: u64 = 1;
+
+pub(super) struct Stamps {
+    /// Twice the index plus one, and whether it was skipped. 0 before the first.
+    stamps: Box<[AtomicU64]>,
+    watched: CachePadded<Watched>,
+    reading: Mutex<Reading>,
+}
+
+struct Watched {
+    gap: AtomicU64,
+    closed: AtomicBool,
+}
+
+pub(super) struct Reading {
+    /// Their tokens are the frontiers that they wait for.
+    pub(super) waiters: WaitList,
+    /// All before it are published.
+    frontier: u64,
+}
+
+impl Stamps {
+    /// For a power of two.
+    pub(super) fn new(size: usize) -> Stamps {
+        Stamps {
+            stamps: (0..size).map(|_| AtomicU64::new(0)).collect(),
+            watched: CachePadded::new(Watched {
+                gap: AtomicU64::new(NONE),
+                closed: AtomicBool::new(false),
+            }),
+            reading: Mutex::new(Reading { waiters: WaitList::new(), frontier: 0 }),
+        }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.stamps.len()
+    }
+
+    #[inline(always)]
+    fn stamp(&self, index: u64) -> &AtomicU64 {
+        &self.stamps[index as usize & (self.stamps.len() - 1)]
+    }
+
+    /// Publishes what has been claimed, for who has claimed it.
+    #[inline]
+    pub(super) fn publish(&self, indexes: Range<u64>) {
+        self.store(indexes, 0);
+    }
+
+    /// The same of what was given up.
+    #[cold]
+    pub(super) fn skip(&self, indexes: Range<u64>) {
+        self.store(indexes, SKIPPED);
+    }
+
+    #[inline(always)]
+    fn store(&self, indexes: Range<u64>, skipped: u64) {
+        for index in indexes.clone() {
+            self.stamp(index).store((index + 1) << 1 | skipped, Ordering::Release);
+        }
+        fence_of_publisher();
+        if indexes.contains(&self.watched.gap.load(Ordering::Relaxed)) {
+            self.tell();
+        }
+    }
+
+    /// Whether what is published under this index was given up. For who reads it, before it says that it has.
+    #[inline(always)]
+    pub(super) fn is_skipped(&self, index: u64) -> bool {
+        self.stamp(index).load(Ordering::Relaxed) & SKIPPED != 0
+    }
+
+    /// How many are published from there on, and before the first that is missing: its index. All before `from` have been.
+    #[inline]
+    pub(super) fn frontier_from(&self, from: u64) -> u64 {
+        let mut index = from;
+        loop {
+            let published = self.stamp(index).load(Ordering::Acquire) >> 1;
+            if published == index + 1 {
+                index += 1;
+            } else if published > index {
+                // Of a later lap: all that are a lap before it were read.
+                index = published - self.stamps.len() as u64;
+            } else {
+                return index;
+            }
+        }
+    }
+
+    /// What a wait comes to, if it is decided. For a frontier that was looked up after the end.
+    fn decide(wanted: u64, frontier: u64, closed: bool) -> Option<u32> {
+        if wanted <= frontier { Some(PUBLISHED) } else { closed.then_some(CLOSED) }
+    }
+
+    /// The same for who knows that all before `from` are published.
+    pub(super) fn answer(&self, wanted: u64, from: u64) -> Option<u32> {
+        let closed = self.is_closed();
+        Stamps::decide(wanted, self.frontier_from(from), closed)
+    }
+
+    /// Under the lock: moves the gap to where it is, and grants whoever has come to be served by that: the one who fills the old gap may not
+    /// find it any more. With the wait of one who enters, what that comes to; if nothing, the gap is where who fills it will see it.
+    pub(super) fn settle(
+        &self,
+        reading: &mut Reading,
+        entering: Option<u64>,
+        wakes: &mut Wakes,
+    ) -> Option<u32> {
+        loop {
+            let closed = self.is_closed();
+            let frontier = self.frontier_from(reading.frontier);
+            reading.frontier = frontier;
+            let decide = |wanted| Stamps::decide(wanted, frontier, closed);
+            reading.waiters.grant_those(|node| decide(node.token.get()), wakes);
+            let answer = entering.and_then(decide);
+            let waits = !reading.waiters.is_empty() || entering.is_some() && answer.is_none();
+            let gap = if waits { frontier } else { NONE };
+            if self.watched.gap.load(Ordering::Relaxed) == gap {
+                return answer;
+            }
+            self.watched.gap.store(gap, Ordering::Relaxed);
+            if !waits {
+                return answer;
+            }
+            heavy();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell(&self) {
+        let mut wakes = Wakes::default();
+        let mut reading = self.lock();
+        self.settle(&mut reading, None, &mut wakes);
+        drop(reading);
+        wakes.deliver();
+    }
+
+    pub(super) fn close(&self) {
+        self.watched.closed.store(true, Ordering::Release);
+        self.tell();
+    }
+
+    #[inline]
+    pub(super) fn is_closed(&self) -> bool {
+        self.watched.closed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,74 @@
+use crate::runtime::suspend::yield_now;
+use crate::scheduler::no_suspend::is_forbidden;
+use crate::scheduler::wait::Short;
+use crate::scheduler::worker::Worker;
+use crate::shim::time::{Instant, now};
+use crate::shim::{spin_loop, thread};
+
+/// What who waits for a sequence does until it comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum WaitStrategy {
+    /// Leaves the processor at once: a task to other tasks, a thread to other threads. Nothing is used while nothing happens.
+    Park,
+    /// Looks again and again for a few microseconds, and then parks. For what comes soon, mostly.
+    #[default]
+    SpinThenPark,
+    /// Looks again and again until it is there: the shortest time between the two, and a processor for each who waits. A task
+    /// yields to others of its worker now and then, a thread to others of its processor.
+    ///
+    /// Waits that are [futures](super::SequenceBarrier::wait_async) park.
+    Spin,
+}
+
+/// Turns before others have their turn.
+const POLITE: u32 = 128;
+/// Turns before it parks.
+const PATIENT: u32 = 256;
+
+impl WaitStrategy {
+    /// Looks until there is an answer, or it is time to park: then there is none.
+    ///
+    /// # Errors
+    /// As for a wait that parks. A plain thread is never cancelled.
+    pub(super) fn spin<R>(
+        self,
+        until: Option<Instant>,
+        mut look: impl FnMut() -> Option<R>,
+    ) -> Result<Option<R>, Short> {
+        let patience = match self {
+            WaitStrategy::Park => return Ok(None),
+            // Parking says what is wrong with it.
+            _ if is_forbidden() => return Ok(look()),
+            // A model has no time to wait.
+            _ if cfg!(loom) => return Ok(look()),
+            WaitStrategy::SpinThenPark => PATIENT,
+            WaitStrategy::Spin => u32::MAX,
+        };
+        let mut turn = 0;
+        while turn != patience {
+            if let Some(answer) = look() {
+                return Ok(Some(answer));
+            }
+            spin_loop();
+            // For ever, if that is the patience.
+            turn = if turn == 2 * POLITE && patience == u32::MAX { POLITE } else { turn + 1 };
+            if turn % POLITE == 0 {
+                if until.is_some_and(|until| now() >= until) {
+                    return Err(Short::TimedOut);
+                }
+                give_way()?;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Lets others have the processor, if there are any.
+fn give_way() -> Result<(), Short> {
+    if Worker::current().and_then(Worker::task).is_some() {
+        return yield_now().map_err(|_| Short::Cancelled);
+    }
+    thread::yield_now();
+    Ok(())
+}

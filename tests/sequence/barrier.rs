@@ -1,0 +1,259 @@
+//! `SequenceBarrier`: published, finished, closed, with waits of each kind.
+
+use crate::common::{give_way_until, panic_of, with_each, within};
+use crate::{LONG, poll_once, until_waiting, waiting};
+use cygnet::sync::WaitError;
+use cygnet::sync::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
+use cygnet::{scope, spawn};
+use std::task::Poll;
+use std::time::Duration;
+
+const STRATEGIES: [WaitStrategy; 3] =
+    [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin];
+
+#[test]
+fn a_wait_is_answered_with_the_last_number_that_is_published() {
+    for strategy in STRATEGIES {
+        with_each(|rt| {
+            let barrier = SequenceBarrier::<u64>::new().with_strategy(strategy);
+            rt.block_on(|| {
+                let waits = |target: u64| {
+                    let barrier = barrier.clone();
+                    spawn(move || barrier.wait_until_published(target))
+                };
+                let tasks = [waits(0), waits(1), waits(4)];
+                assert_eq!(barrier.last_published(), u64::MAX);
+                assert!(barrier.publish(0));
+                let [first, second, third] = tasks;
+                assert_eq!(first.join().unwrap(), Ok(0));
+                assert!(barrier.publish(3));
+                assert_eq!(second.join().unwrap(), Ok(3));
+                assert!(barrier.publish(4));
+                assert_eq!(third.join().unwrap(), Ok(4));
+                assert_eq!(barrier.wait_until_published(2), Ok(4));
+            });
+        });
+    }
+}
+
+#[test]
+fn threads_tasks_and_futures_wait_for_one_barrier() {
+    with_each(|rt| {
+        let barrier = SequenceBarrier::<u32>::new().with_strategy(WaitStrategy::Park);
+        std::thread::scope(|s| {
+            let thread = s.spawn(|| barrier.wait_until_published(5));
+            let future = s.spawn(|| cygnet::wait(barrier.wait_async(6)).unwrap());
+            let task = rt.spawn({
+                let barrier = barrier.clone();
+                move || barrier.wait_until_published(7)
+            });
+            until_waiting(&barrier, 3);
+            for number in 0..=7 {
+                barrier.publish(number);
+            }
+            for answer in [thread.join().unwrap(), future.join().unwrap(), task.join().unwrap()] {
+                assert!((5..=7).contains(&answer.unwrap()));
+            }
+        });
+        assert_eq!(waiting(&barrier), 0);
+    });
+}
+
+#[test]
+fn a_closed_barrier_wakes_all_and_answers_for_what_was_published() {
+    with_each(|rt| {
+        let barrier = SequenceBarrier::<u8>::new();
+        barrier.publish(3);
+        let tasks = [4, 9, 60].map(|target| {
+            let barrier = barrier.clone();
+            rt.spawn(move || barrier.wait_until_published(target))
+        });
+        until_waiting(&barrier, 3);
+        barrier.close();
+        barrier.close();
+        for task in tasks {
+            assert_eq!(task.join().unwrap(), Err(WaitError::Closed));
+        }
+        assert!(barrier.is_closed() && barrier.is_finished());
+        assert_eq!(barrier.wait_until_published(3), Ok(3));
+        assert_eq!(barrier.wait_until_published(4), Err(WaitError::Closed));
+        assert_eq!(poll_once(barrier.wait_async(2)), Poll::Ready(Ok(3)));
+        assert_eq!(poll_once(barrier.wait_async(4)), Poll::Ready(Err(WaitError::Closed)));
+    });
+}
+
+#[test]
+fn what_was_published_before_the_finish_stands() {
+    with_each(|rt| {
+        let barrier = SequenceBarrier::<u8>::new();
+        let task = rt.spawn({
+            let barrier = barrier.clone();
+            move || {
+                let first = barrier.wait_until_published(2);
+                (first, barrier.wait_until_published(3))
+            }
+        });
+        barrier.publish(2);
+        barrier.finish();
+        assert_eq!(task.join().unwrap(), (Ok(2), Err(WaitError::Closed)));
+        assert!(barrier.is_finished() && !barrier.is_closed());
+    });
+}
+
+#[test]
+fn a_cancelled_wait_leaves_the_barrier_and_all_others_as_they_were() {
+    for strategy in STRATEGIES {
+        with_each(|rt| {
+            rt.block_on(|| {
+                let barrier = SequenceBarrier::<u8>::new().with_strategy(strategy);
+                let waits = |target| {
+                    let barrier = barrier.clone();
+                    spawn(move || barrier.wait_until_published(target))
+                };
+                // The nearest one goes; it is what the publisher looks for.
+                let (nearest, other) = (waits(1), waits(2));
+                if strategy == WaitStrategy::Park {
+                    give_way_until(|| waiting(&barrier) == 2);
+                }
+                nearest.cancel("enough");
+                // One that spins may not have begun.
+                let cut = nearest.join();
+                assert!(matches!(cut, Ok(Err(WaitError::Cancelled(_))) | Err(_)), "{cut:?}");
+                barrier.publish(1);
+                assert!(!barrier.is_closed());
+                barrier.publish(2);
+                assert_eq!(other.join().unwrap(), Ok(2));
+                assert_eq!(waiting(&barrier), 0);
+            });
+        });
+    }
+}
+
+#[test]
+fn a_cancelled_task_is_turned_away_also_from_what_is_published() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let barrier = SequenceBarrier::<u8>::starting_after(9);
+            cygnet::cancel_handle().cancel("enough");
+            assert!(matches!(barrier.wait_until_published(5), Err(WaitError::Cancelled(_))));
+        });
+    });
+}
+
+#[test]
+fn a_wait_ends_when_its_time_is_over() {
+    within(|| {
+        for strategy in STRATEGIES {
+            let barrier = SequenceBarrier::<u16>::new().with_strategy(strategy);
+            let time = Duration::from_millis(2);
+            assert_eq!(barrier.wait_timeout(0, time), Err(WaitError::TimedOut));
+            assert_eq!(waiting(&barrier), 0);
+            barrier.publish(0);
+            assert_eq!(barrier.wait_timeout(0, LONG), Ok(0));
+        }
+    });
+}
+
+#[test]
+fn a_future_that_is_dropped_has_never_waited() {
+    let barrier = SequenceBarrier::<u16>::new();
+    {
+        let mut wait = std::pin::pin!(barrier.wait_async(0));
+        assert!(poll_once(wait.as_mut()).is_pending());
+        assert_eq!(waiting(&barrier), 1);
+    }
+    assert_eq!(waiting(&barrier), 0);
+    assert!(barrier.publish(0));
+}
+
+#[test]
+fn a_terminal_barrier_is_closed_by_a_wait_that_is_cut_short() {
+    with_each(|rt| {
+        let terminal = || SequenceBarrier::<u8>::new().terminal();
+        let barrier = terminal();
+        let other = rt.spawn({
+            let barrier = barrier.clone();
+            move || barrier.wait_until_published(7)
+        });
+        until_waiting(&barrier, 1);
+        let time = Duration::from_millis(1);
+        assert_eq!(barrier.wait_timeout(3, time), Err(WaitError::TimedOut));
+        assert_eq!(other.join().unwrap(), Err(WaitError::Closed));
+
+        let barrier = terminal();
+        let task = rt.spawn({
+            let barrier = barrier.clone();
+            move || barrier.wait_until_published(7)
+        });
+        until_waiting(&barrier, 1);
+        task.cancel("enough");
+        assert!(task.join().unwrap().is_err());
+        assert!(barrier.is_closed());
+
+        let barrier = terminal();
+        assert!(poll_once(barrier.wait_async(0)).is_pending());
+        assert!(barrier.is_closed());
+        let barrier = terminal();
+        drop(barrier.wait_async(0));
+        assert!(!barrier.is_closed(), "it had not begun");
+    });
+}
+
+#[test]
+fn nothing_that_was_published_is_taken_back() {
+    let barrier = SequenceBarrier::<u8>::starting_after(250);
+    assert!(!barrier.publish(250));
+    assert!(!barrier.publish(200));
+    assert!(barrier.publish(3));
+    // More than half of all numbers on is before.
+    assert!(!barrier.publish(140));
+    assert_eq!(barrier.last_published(), 3);
+    assert_eq!(barrier.wait_until_published(200), Ok(3), "far in the past");
+}
+
+#[test]
+fn options_are_set_before_a_barrier_is_used() {
+    let barrier = SequenceBarrier::<u8>::new();
+    let _other = barrier.clone();
+    let said = panic_of(|| barrier.terminal());
+    assert_eq!(said, "cygnet: options are set before a barrier is cloned, or used in a group");
+    let barrier = SequenceBarrier::<u8>::new();
+    let _group = SequenceBarrierGroup::from(&barrier);
+    panic_of(|| barrier.with_strategy(WaitStrategy::Spin));
+}
+
+#[test]
+fn numbers_wrap_around_many_times_with_waiters_that_come_and_go() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let barrier = SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park);
+            let back = SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park);
+            let rounds = 2_000_u32;
+            scope(|s| {
+                s.spawn(|| {
+                    for round in 0..rounds {
+                        assert_eq!(barrier.wait_until_published(round as u8), Ok(round as u8));
+                        back.publish(round as u8);
+                    }
+                });
+                for round in 0..rounds {
+                    let target = round as u8;
+                    let near = barrier.clone();
+                    let cancelled = s.spawn(move || near.wait_until_published(target));
+                    if round % 2 == 0 {
+                        cygnet::yield_now().unwrap();
+                    }
+                    cancelled.cancel("half of them");
+                    let far = barrier.clone();
+                    let gone = s.spawn(move || far.wait_until_published(target.wrapping_add(40)));
+                    gone.cancel("too");
+                    barrier.publish(target);
+                    back.wait_until_published(target).unwrap();
+                    let _ = cancelled.join();
+                    let _ = gone.join();
+                }
+            });
+            assert_eq!(waiting(&barrier), 0);
+        });
+    });
+}

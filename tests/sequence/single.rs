@@ -1,0 +1,260 @@
+//! `SingleProducerSequencer`: claims, in order, of one producer.
+
+use crate::common::{panic_of, with_each};
+use crate::{poll_once, until_waiting, waiting};
+use cygnet::sync::WaitError;
+use cygnet::sync::sequence::{
+    Sequence, SequenceBarrier, SequenceBarrierGroup, SingleProducerSequencer, WaitStrategy,
+};
+use std::time::Duration;
+
+fn ring<S: Sequence>(size: usize) -> (SequenceBarrier<S>, SingleProducerSequencer<S>) {
+    let read = SequenceBarrier::new();
+    let ring = SingleProducerSequencer::new(&read, size);
+    (read, ring)
+}
+
+#[test]
+fn claims_are_in_order_and_no_further_than_the_ring_is_large() {
+    let (read, mut ring) = ring::<u32>(4);
+    assert_eq!((ring.size(), ring.last_published()), (4, u32::MAX));
+    let claim = ring.claim_one().unwrap();
+    assert_eq!((claim.range().start(), claim.range().len()), (0, 1));
+    claim.publish();
+    let claim = ring.claim_up_to(9).unwrap();
+    assert_eq!((claim.range().start(), claim.range().len()), (1, 3));
+    claim.publish();
+    assert!(!ring.any_available());
+    assert!(ring.try_claim(1).is_none());
+    read.publish(1);
+    assert!(ring.any_available());
+    assert!(ring.claim_timeout(1, Duration::from_millis(1)).is_ok());
+    let claim = ring.claim_exactly(2).unwrap();
+    assert_eq!((claim.range().start(), claim.range().len()), (4, 2));
+    claim.publish();
+    assert_eq!(ring.published().last_published(), 5);
+}
+
+#[test]
+fn a_claim_of_more_than_the_ring_has_is_one_of_all_that_it_has() {
+    let (read, mut ring) = ring::<u8>(8);
+    assert_eq!(ring.claim_exactly(usize::MAX).unwrap().range().len(), 8);
+    ring.claim_exactly(3).unwrap().publish();
+    let time = Duration::from_millis(1);
+    let claim = cygnet::wait(ring.claim_async(100)).unwrap().unwrap();
+    assert_eq!(claim.range().len(), 5);
+    claim.publish();
+    assert_eq!(ring.claim_timeout(1, time).unwrap_err(), WaitError::TimedOut);
+    read.publish(7);
+    assert_eq!(ring.claim_exactly(100).unwrap().range().len(), 8);
+    // None are none, at once.
+    assert!(ring.claim_up_to(0).unwrap().range().is_empty());
+    assert!(ring.claim_exactly(0).unwrap().range().is_empty());
+    ring.claim_exactly(0).unwrap().publish();
+    assert_eq!(ring.last_published(), 7);
+}
+
+#[test]
+fn what_is_not_published_is_claimed_next() {
+    let (_read, mut ring) = ring::<u64>(4);
+    drop(ring.claim_exactly(3).unwrap());
+    let _ = std::mem::ManuallyDrop::new(ring.claim_exactly(3).unwrap());
+    let claim = ring.claim_exactly(3).unwrap();
+    assert_eq!(claim.range().start(), 0);
+    claim.publish_first(1);
+    assert_eq!(ring.last_published(), 0);
+    assert_eq!(ring.claim_one().unwrap().range().start(), 1);
+    ring.claim_exactly(2).unwrap().publish_first(0);
+    assert_eq!(ring.claim_up_to(9).unwrap().range().len(), 3);
+}
+
+#[test]
+fn the_producer_waits_for_the_slowest_of_those_who_read() {
+    for strategy in [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin] {
+        with_each(|rt| {
+            let read = [SequenceBarrier::<u8>::new(), SequenceBarrier::new()];
+            let group = SequenceBarrierGroup::new(read.clone());
+            let mut ring = SingleProducerSequencer::new(group, 2).with_strategy(strategy);
+            ring.claim_exactly(2).unwrap().publish();
+            let task = rt.spawn(move || {
+                let first = ring.claim_exactly(2).map(|claim| claim.range().start());
+                (first, ring)
+            });
+            let [fast, slow] = read;
+            fast.publish(1);
+            slow.publish(0);
+            std::thread::yield_now();
+            slow.publish(1);
+            assert_eq!(task.join().unwrap().0, Ok(2));
+        });
+    }
+}
+
+#[test]
+fn a_claim_that_is_cut_short_has_never_been_made() {
+    with_each(|rt| {
+        let (read, mut ring) = ring::<u8>(2);
+        ring.claim_exactly(2).unwrap().publish();
+        let task = rt.spawn(move || {
+            let cancelled = ring.claim_one().map(|_| ()).unwrap_err();
+            (cancelled, ring)
+        });
+        crate::eventually("it waits", || crate::common::parks(rt) > 0);
+        task.cancel("enough");
+        let (error, mut ring) = task.join().unwrap();
+        assert!(matches!(error, WaitError::Cancelled(_)));
+        assert!(poll_once(ring.claim_async(1)).is_pending());
+        assert!(!ring.is_closed() && !read.is_closed());
+        read.publish(0);
+        assert_eq!(ring.claim_one().unwrap().range().start(), 2);
+    });
+}
+
+#[test]
+fn who_reads_is_told_of_the_end_when_the_producer_goes() {
+    with_each(|rt| {
+        let (_read, mut ring) = ring::<u8>(4);
+        let published = ring.published().clone();
+        let task = rt.spawn(move || {
+            let first = published.wait_until_published(0);
+            (first, published.wait_until_published(1))
+        });
+        ring.claim_one().unwrap().publish();
+        drop(ring);
+        assert_eq!(task.join().unwrap(), (Ok(0), Err(WaitError::Closed)));
+    });
+}
+
+#[test]
+fn the_producer_is_refused_when_one_who_reads_has_ended() {
+    for end in [SequenceBarrier::close, SequenceBarrier::finish] {
+        with_each(|rt| {
+            let (read, mut ring) = ring::<u8>(2);
+            ring.claim_exactly(2).unwrap().publish();
+            let published = ring.published().clone();
+            let producer = rt.spawn(move || ring.claim_one().map(|_| ()).unwrap_err());
+            let reader = rt.spawn({
+                let published = published.clone();
+                move || published.wait_until_published(2)
+            });
+            until_waiting(&published, 1);
+            end(&read);
+            assert_eq!(producer.join().unwrap(), WaitError::Closed);
+            assert_eq!(reader.join().unwrap(), Err(WaitError::Closed));
+            assert_eq!(published.wait_until_published(1), Ok(1));
+        });
+    }
+    let read = SequenceBarrier::<u8>::new();
+    read.close();
+    let mut ring = SingleProducerSequencer::new(&read, 2);
+    assert!(ring.is_closed() && ring.try_claim(1).is_none() && !ring.any_available());
+    assert_eq!(ring.claim_one().unwrap_err(), WaitError::Closed);
+}
+
+#[test]
+fn to_close_it_ends_the_waits_of_both_sides() {
+    with_each(|rt| {
+        let (read, mut ring) = ring::<u8>(2);
+        let published = ring.published().clone();
+        let reader = rt.spawn({
+            let published = published.clone();
+            move || published.wait_until_published(0)
+        });
+        until_waiting(&published, 1);
+        ring.close();
+        ring.close();
+        assert_eq!(reader.join().unwrap(), Err(WaitError::Closed));
+        assert!(ring.is_closed() && read.is_closed());
+        assert_eq!(ring.claim_one().unwrap_err(), WaitError::Closed);
+    });
+}
+
+#[test]
+fn a_terminal_one_is_closed_by_either_side() {
+    let (read, ring) = ring::<u8>(2);
+    let mut ring = ring.terminal();
+    ring.claim_exactly(2).unwrap().publish();
+    assert_eq!(ring.claim_timeout(1, Duration::from_millis(1)).unwrap_err(), WaitError::TimedOut);
+    assert!(ring.is_closed() && read.is_closed());
+
+    let (read, ring) = self::ring::<u8>(2);
+    let ring = ring.terminal();
+    let time = Duration::from_millis(1);
+    assert_eq!(ring.published().wait_timeout(0, time), Err(WaitError::TimedOut));
+    assert!(ring.is_closed() && read.is_closed());
+}
+
+#[test]
+fn a_ring_has_a_power_of_two_of_places() {
+    for size in [0, 3, 65, 100, 128, usize::MAX] {
+        let said = panic_of(|| ring::<u8>(size));
+        let expected = format!(
+            "cygnet: a ring of u8 has a power of two of places, 64 at most, and not {size}"
+        );
+        assert_eq!(said, expected);
+    }
+    for size in [1, 2, 64] {
+        assert_eq!(ring::<u8>(size).1.size(), size);
+    }
+    panic_of(|| ring::<usize>(1 << 31));
+}
+
+#[test]
+fn who_reads_ahead_of_what_was_claimed_makes_no_more_room_than_there_is() {
+    let (read, mut ring) = ring::<u8>(4);
+    read.publish(50);
+    assert_eq!(ring.claim_up_to(9).unwrap().range().len(), 4);
+}
+
+#[test]
+fn options_are_set_before_it_is_used() {
+    let (_read, mut ring) = ring::<u8>(4);
+    ring.claim_one().unwrap().publish();
+    assert_eq!(panic_of(|| ring.terminal()), "cygnet: options are set before a sequencer is used");
+}
+
+#[test]
+fn all_numbers_come_once_and_in_order_with_half_of_the_claims_given_back() {
+    for strategy in [WaitStrategy::Park, WaitStrategy::SpinThenPark] {
+        with_each(|rt| {
+            let read = SequenceBarrier::<u8>::new();
+            let mut ring = SingleProducerSequencer::new(&read, 8).with_strategy(strategy);
+            let published = ring.published().clone();
+            let reader = rt.spawn(move || {
+                let mut next = 0_u8;
+                let mut sum = 0_u64;
+                while let Ok(last) = published.wait_until_published(next) {
+                    while !last.precedes(next) {
+                        sum += 1;
+                        next = next.next();
+                    }
+                    read.publish(last);
+                }
+                (sum, waiting(&read))
+            });
+            let total = 10_000_u64;
+            let writer = rt.spawn(move || {
+                let (mut written, mut expected) = (0, 0_u8);
+                while written < total {
+                    let count = (written % 5 + 1).min(total - written);
+                    let claim = ring.claim_up_to(count as usize).unwrap();
+                    assert_eq!(claim.range().start(), expected);
+                    if written % 2 == 0 {
+                        drop(claim);
+                        let claim = ring.claim_one().unwrap();
+                        assert_eq!(claim.range().start(), expected);
+                        claim.publish();
+                        written += 1;
+                        expected = expected.next();
+                    } else {
+                        written += claim.range().len() as u64;
+                        expected = claim.range().end();
+                        claim.publish();
+                    }
+                }
+            });
+            writer.join().unwrap();
+            assert_eq!(reader.join().unwrap(), (total, 0));
+        });
+    }
+}
