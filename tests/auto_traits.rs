@@ -238,6 +238,14 @@ table! {
     "sync::sequence::SequenceRange<S>", sync::sequence::SequenceRange<u8>: yes yes yes yes yes;
     "sync::sequence::SequenceIter<S>", sync::sequence::SequenceIter<u8>: yes yes yes yes yes;
     "sync::sequence::WaitStrategy", sync::sequence::WaitStrategy: yes yes yes yes yes;
+    "sync::ring::RingBuilder<T>", sync::ring::RingBuilder<T, sync::ring::producers::One>: Send Send yes no no;
+    "sync::ring::Producer<T>", sync::ring::Producer<T>: Send Send yes no no;
+    "sync::ring::MultiProducer<T>", sync::ring::MultiProducer<T>: Send Send yes no no;
+    "sync::ring::Stage<T>", sync::ring::Stage<T>: Send Send yes no no;
+    "sync::ring::Reader<T>", sync::ring::Reader<T>: Send Send yes no no;
+    "sync::ring::Batch<'a, T>", sync::ring::Batch<'static, T>: both both yes no no;
+    "sync::ring::BatchMut<'a, T>", sync::ring::BatchMut<'static, T>: Send both yes no no;
+    "sync::ring::WriteBatch<'a, T>", sync::ring::WriteBatch<'static, T>: Send Send yes no no;
     "shutdown::Swansong", shutdown::Swansong: yes yes yes yes yes;
     "shutdown::Guard", shutdown::Guard: yes yes yes yes yes;
     "shutdown::Guarded<T>", shutdown::Guarded<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
@@ -326,6 +334,7 @@ fn no_public_type_is_missing() {
     let mut of_sequence = types_of(include_str!("../runtime/sync/sequence/mod.rs"));
     assert!(of_sequence.remove("Sequence"), "a trait");
     assert_eq!(of_sequence, names("sync::sequence"));
+    assert_eq!(types_of(include_str!("../runtime/sync/ring/mod.rs")), names("sync::ring"));
     // `Swansong` and its state are written in that file itself.
     let mut of_shutdown = types_of(include_str!("../runtime/shutdown/mod.rs"));
     of_shutdown.extend(["Swansong", "ShutdownState"]);

@@ -26,6 +26,7 @@
 //! | [`broadcast()`] | values that go from many to each of many |
 //! | [`watch()`] | the last value, and the wait for the next one |
 //! | [`OnceCell`], [`Lazy`] | made once, by whoever comes first |
+//! | [`ring`] | items that are written and read in place, in batches, by stages |
 //! | [`sequence`] | how far writers and readers of a ring have got |
 
 mod barrier;
@@ -43,6 +44,7 @@ mod oneshot;
 mod raw_mutex;
 mod raw_rwlock;
 mod raw_semaphore;
+pub mod ring;
 mod rwlock;
 mod semaphore;
 pub mod sequence;

@@ -10,7 +10,7 @@ pub struct SendError<T> {
 }
 
 impl<T> SendError<T> {
-    pub(super) fn new(value: T, why: WaitError) -> SendError<T> {
+    pub(in crate::runtime::sync) fn new(value: T, why: WaitError) -> SendError<T> {
         SendError { value, why }
     }
 

@@ -39,7 +39,7 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
 use std::ops::Range;
-use std::sync::{PoisonError, Weak};
+use std::sync::{OnceLock, PoisonError, Weak};
 
 const QUEUED: u64 = 1;
 const ONE: u64 = 2;
@@ -75,7 +75,7 @@ pub(super) struct Claims<S: Sequence> {
     /// The number of the first index.
     base: S,
     /// Those who read.
-    pub(super) readers: Box<[SequenceBarrier<S>]>,
+    readers: OnceLock<Box<[SequenceBarrier<S>]>>,
     waiting: Mutex<Waiting>,
 }
 
@@ -87,15 +87,26 @@ pub(super) struct Waiting {
 }
 
 impl<S: Sequence> Claims<S> {
-    pub(super) fn new(readers: Box<[SequenceBarrier<S>]>, size: usize) -> Claims<S> {
+    /// From this number on.
+    pub(super) fn new(base: S, size: usize) -> Claims<S> {
         Claims {
             word: CachePadded::new(AtomicU64::new(0)),
             limit: CachePadded::new(AtomicU64::new(0)),
             size: size as u64,
-            base: minimum(&readers).next(),
-            readers,
+            base,
+            readers: OnceLock::new(),
             waiting: Mutex::new(Waiting { waiters: WaitList::new(), reserved: 0 }),
         }
+    }
+
+    /// Says who reads. Once, before anybody claims.
+    pub(super) fn set_readers(&self, readers: Box<[SequenceBarrier<S>]>) {
+        assert!(self.readers.set(readers).is_ok(), "it is said once");
+    }
+
+    /// None, before it is said who they are.
+    pub(super) fn readers(&self) -> &[SequenceBarrier<S>] {
+        self.readers.get().map_or(&[], |readers| readers)
     }
 
     /// The number of an index.
@@ -119,7 +130,7 @@ impl<S: Sequence> Claims<S> {
     /// The first index for which there is no room, if `next` is claimed next. No more than a ring's size from there: who reads may have published
     /// what was never claimed.
     fn look_for_limit(&self, next: u64) -> u64 {
-        let read = self.index(minimum(&self.readers).next(), next);
+        let read = self.index(minimum(self.readers()).next(), next);
         let limit = read.min(next.cast_signed()).saturating_add(self.size.cast_signed());
         limit.max(next.cast_signed()).cast_unsigned()
     }
@@ -226,7 +237,7 @@ impl<S: Sequence> Claims<S> {
         let granted = room(taken).or_else(|| {
             // The last index that must have been read.
             let index = (taken + u64::from(count.least)).wrapping_sub(self.size + 1);
-            arm(&self.readers, watcher, self.number(index));
+            arm(self.readers(), watcher, self.number(index));
             room(self.next() + waiting.reserved)
         })?;
         waiting.reserved += u64::from(granted);

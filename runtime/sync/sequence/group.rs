@@ -112,7 +112,11 @@ impl<S: Sequence> SequenceBarrierGroup<S> {
 
     #[track_caller]
     #[inline]
-    pub(super) fn wait_until(&self, target: S, until: Option<Instant>) -> Result<S, WaitError> {
+    pub(in crate::runtime::sync) fn wait_until(
+        &self,
+        target: S,
+        until: Option<Instant>,
+    ) -> Result<S, WaitError> {
         let last = self.raw.published();
         if !last.precedes(target) && !is_cancelled() {
             return Ok(last);

@@ -75,4 +75,6 @@ pub use group::SequenceBarrierGroup;
 pub use multi::{MultiClaim, MultiProducerSequencer};
 pub use single::{SingleClaim, SingleProducerSequencer};
 pub use strategy::WaitStrategy;
+
+pub(super) use single::assert_size;
 pub use wait::SequenceWait;

@@ -60,6 +60,23 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         MultiProducerSequencer { raw: RawMulti::new(readers, size, Options::default()) }
     }
 
+    /// Before it is known who reads.
+    #[track_caller]
+    pub(in crate::runtime::sync) fn without_readers(
+        size: usize,
+        strategy: WaitStrategy,
+    ) -> MultiProducerSequencer<S> {
+        assert_size::<S>(size);
+        let options = Options { strategy, ..Options::default() };
+        let raw = RawMulti::without_readers(S::INITIAL.next(), size, options);
+        MultiProducerSequencer { raw }
+    }
+
+    /// Says who reads. Once, before anybody claims.
+    pub(in crate::runtime::sync) fn set_readers(&self, read: SequenceBarrierGroup<S>) {
+        self.raw.set_readers(read.members().collect());
+    }
+
     /// With another [`WaitStrategy`] for both sides.
     ///
     /// # Panics
@@ -83,7 +100,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             Arc::strong_count(&self.raw) == 1 && self.raw.claims.next() == 0,
             "cygnet: options are set before a sequencer is used"
         );
-        let readers = self.raw.claims.readers.clone();
+        let readers = self.raw.claims.readers().into();
         let options = options(self.raw.options);
         MultiProducerSequencer { raw: RawMulti::new(readers, self.size(), options) }
     }
@@ -287,7 +304,12 @@ impl<S: Sequence> MultiProducerSequencer<S> {
 
     #[track_caller]
     #[inline]
-    fn wait_until(&self, target: S, known: S, until: Option<Instant>) -> Result<S, WaitError> {
+    pub(in crate::runtime::sync) fn wait_until(
+        &self,
+        target: S,
+        known: S,
+        until: Option<Instant>,
+    ) -> Result<S, WaitError> {
         let last = self.raw.published_from(known);
         if !last.precedes(target) && !is_cancelled() {
             return Ok(last);
@@ -298,6 +320,13 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             PUBLISHED => Ok(self.raw.published_from(known)),
             _ => Err(WaitError::Closed),
         }
+    }
+
+    /// Says that nothing more will be claimed. What has been is published and read as before, in as far as it is before that; who waits for more is told.
+    ///
+    /// Does not suspend.
+    pub fn finish(&self) {
+        self.raw.finish();
     }
 
     /// Closes both sides: all waits and claims end, and later ones do not begin. What is published already is read as before. Twice is once.

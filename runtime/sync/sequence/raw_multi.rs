@@ -5,6 +5,7 @@ use super::awaited::{Awaited, CLOSED, Options};
 use super::barrier::SequenceBarrier;
 use super::claims::{Claims, Count, RolledBack, Waiting};
 use super::raw_barrier::Watcher;
+use super::raw_group::minimum;
 use super::stamps::{Reading, Stamps};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
@@ -25,16 +26,27 @@ impl<S: Sequence> RawMulti<S> {
         size: usize,
         options: Options,
     ) -> Arc<RawMulti<S>> {
-        let multi = Arc::new_cyclic(|this: &Weak<RawMulti<S>>| RawMulti {
-            claims: Claims::new(readers, size),
+        let multi = RawMulti::without_readers(minimum(&readers).next(), size, options);
+        multi.set_readers(readers);
+        multi
+    }
+
+    /// One whose first number is this.
+    pub(super) fn without_readers(base: S, size: usize, options: Options) -> Arc<RawMulti<S>> {
+        Arc::new_cyclic(|this: &Weak<RawMulti<S>>| RawMulti {
+            claims: Claims::new(base, size),
             stamps: Stamps::new(size),
             watcher: this.clone(),
             options,
-        });
-        multi.claims.readers.iter().for_each(|reader| reader.raw().watch(multi.watcher.clone()));
+        })
+    }
+
+    /// Says who reads. Once, before anybody claims.
+    pub(super) fn set_readers(&self, readers: Box<[SequenceBarrier<S>]>) {
+        readers.iter().for_each(|reader| reader.raw().watch(self.watcher.clone()));
+        self.claims.set_readers(readers);
         // They may have been closed before.
-        multi.progress();
-        multi
+        self.progress();
     }
 
     /// The last number that is published, for who knows that all up to `known` are. For readers: who is further behind than a ring's size finds
@@ -81,10 +93,16 @@ impl<S: Sequence> RawMulti<S> {
         self.stamps.is_closed()
     }
 
+    /// Nothing is claimed any more, and what is published is all.
+    pub(super) fn finish(&self) {
+        self.stamps.close();
+        self.grant_room(|_| ());
+    }
+
     /// Closes both sides.
     pub(super) fn close(&self) {
         self.stamps.close();
-        self.claims.readers.iter().for_each(SequenceBarrier::close);
+        self.claims.readers().iter().for_each(SequenceBarrier::close);
         self.grant_room(|_| ());
     }
 }
@@ -92,7 +110,7 @@ impl<S: Sequence> RawMulti<S> {
 /// Called when somebody who reads has got on, or has ended.
 impl<S: Sequence> Watcher for RawMulti<S> {
     fn progress(&self) {
-        if self.claims.readers.iter().any(SequenceBarrier::is_finished) && !self.is_closed() {
+        if self.claims.readers().iter().any(SequenceBarrier::is_finished) && !self.is_closed() {
             self.close();
         } else {
             self.grant_room(|_| ());
@@ -102,7 +120,7 @@ impl<S: Sequence> Watcher for RawMulti<S> {
 
 impl<S: Sequence> Drop for RawMulti<S> {
     fn drop(&mut self) {
-        self.claims.readers.iter().for_each(|reader| reader.raw().forget(&self.watcher));
+        self.claims.readers().iter().for_each(|reader| reader.raw().forget(&self.watcher));
     }
 }
 

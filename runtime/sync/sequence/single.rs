@@ -98,7 +98,7 @@ impl<S: Sequence> Drop for Ends<S> {
 /// # Panics
 /// If that is no size for a ring.
 #[track_caller]
-pub(super) fn assert_size<S: Sequence>(size: usize) {
+pub(in crate::runtime::sync) fn assert_size<S: Sequence>(size: usize) {
     let largest = S::LARGEST_RING.min(1 << 30);
     assert!(
         size.is_power_of_two() && size <= largest,
@@ -156,9 +156,29 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         options: Options,
     ) -> SingleProducerSequencer<S> {
         assert_size::<S>(size);
+        let written = SequenceBarrier::starting_after(read.last_published());
+        SingleProducerSequencer::publishing_in(written, &read, size, options)
+    }
+
+    /// One that publishes in a barrier that others know already.
+    pub(in crate::runtime::sync) fn with_written(
+        written: SequenceBarrier<S>,
+        read: &SequenceBarrierGroup<S>,
+        size: usize,
+        strategy: WaitStrategy,
+    ) -> SingleProducerSequencer<S> {
+        let options = Options { strategy, ..Options::default() };
+        SingleProducerSequencer::publishing_in(written, read, size, options)
+    }
+
+    fn publishing_in(
+        written: SequenceBarrier<S>,
+        read: &SequenceBarrierGroup<S>,
+        size: usize,
+        options: Options,
+    ) -> SingleProducerSequencer<S> {
         let read = SequenceBarrierGroup::with(read.members(), options);
-        let last = read.last_published();
-        let written = SequenceBarrier::starting_after(last);
+        let last = written.last_published();
         let published = SequenceBarrierGroup::with([written.clone()], options);
         let ends = Ends::new(&written, &read);
         let room = last.offset(size.cast_signed());

@@ -1,0 +1,281 @@
+use super::batch::{Batch, BatchMut};
+use super::items::Items;
+use crate::runtime::sync::sequence::{
+    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SequenceRange,
+};
+use crate::runtime::sync::{WaitError, after};
+use crate::shim::Arc;
+use crate::shim::time::{Duration, Instant};
+use std::fmt;
+
+/// What a stage waits for.
+#[derive(Clone)]
+pub(super) enum Source {
+    /// The one producer, or the stage before.
+    Barriers(SequenceBarrierGroup<u64>),
+    /// Many producers.
+    Stamps(MultiProducerSequencer<u64>),
+}
+
+impl Source {
+    #[track_caller]
+    fn wait_until(&self, next: u64, until: Option<Instant>) -> Result<u64, WaitError> {
+        match self {
+            Source::Barriers(group) => group.wait_until(next, until),
+            Source::Stamps(sequencer) => sequencer.wait_until(next, next.wrapping_sub(1), until),
+        }
+    }
+
+    async fn wait_async(&self, next: u64) -> Result<u64, WaitError> {
+        match self {
+            Source::Barriers(group) => group.wait_async(next).await,
+            Source::Stamps(sequencer) => sequencer.wait_async(next).await,
+        }
+    }
+
+    /// The last number that can be read.
+    fn last(&self, next: u64) -> u64 {
+        match self {
+            Source::Barriers(group) => group.last_published(),
+            Source::Stamps(sequencer) => sequencer.last_published_after(next.wrapping_sub(1)),
+        }
+    }
+}
+
+/// Where one who reads is.
+pub(super) struct Cursor<T> {
+    pub(super) items: Arc<Items<T>>,
+    source: Source,
+    /// What it has given back, for those who come after it.
+    position: SequenceBarrier<u64>,
+    /// The first number that it has not given back.
+    next: u64,
+    /// The first one of which it does not know that it can be read.
+    end: u64,
+}
+
+impl<T> Cursor<T> {
+    pub(super) fn new(
+        items: Arc<Items<T>>,
+        source: Source,
+        position: SequenceBarrier<u64>,
+    ) -> Cursor<T> {
+        Cursor { items, source, position, next: 0, end: 0 }
+    }
+
+    /// Waits until there is something to read: up to so many numbers.
+    #[track_caller]
+    #[inline]
+    fn wait(
+        &mut self,
+        most: usize,
+        until: Option<Instant>,
+    ) -> Result<SequenceRange<u64>, WaitError> {
+        if self.next == self.end {
+            let waited = self.source.wait_until(self.next, until);
+            self.learn(waited)?;
+        }
+        Ok(self.known(most))
+    }
+
+    async fn wait_async(&mut self, most: usize) -> Result<SequenceRange<u64>, WaitError> {
+        if self.next == self.end {
+            let waited = self.source.wait_async(self.next).await;
+            self.learn(waited)?;
+        }
+        Ok(self.known(most))
+    }
+
+    fn learn(&mut self, waited: Result<u64, WaitError>) -> Result<(), WaitError> {
+        match waited {
+            Ok(last) => self.end = last.wrapping_add(1),
+            Err(why) => {
+                if why == WaitError::Closed {
+                    // Nor does anything come for those after it.
+                    self.position.finish();
+                }
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    fn known(&self, most: usize) -> SequenceRange<u64> {
+        let len = self.end.wrapping_sub(self.next) as usize;
+        SequenceRange::new(self.next, len.min(most.max(1)))
+    }
+
+    /// What there is without a wait, if there is something.
+    fn try_wait(&mut self, most: usize) -> Option<SequenceRange<u64>> {
+        if self.next == self.end {
+            self.end = self.source.last(self.next).wrapping_add(1);
+        }
+        (self.next != self.end).then(|| self.known(most))
+    }
+
+    /// Gives back what was read.
+    #[inline]
+    pub(super) fn give_back(&mut self, numbers: SequenceRange<u64>) {
+        debug_assert!(numbers.start() == self.next, "in order");
+        self.next = numbers.end();
+        self.position.publish(self.next.wrapping_sub(1));
+    }
+
+    /// Waits for one item, passes over those that were given up, and gives it back when `f` has had it.
+    #[track_caller]
+    fn with_next<R>(
+        &mut self,
+        until: Option<Instant>,
+        f: impl FnOnce(*mut T) -> R,
+    ) -> Result<R, WaitError> {
+        loop {
+            let number = self.wait(1, until)?;
+            if let Some(item) = self.items.item(number.start()) {
+                let result = f(item);
+                self.give_back(number);
+                return Ok(result);
+            }
+            self.give_back(number);
+        }
+    }
+
+    fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("next", &self.next)
+            .field("known", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Drop for Cursor<T> {
+    fn drop(&mut self) {
+        self.position.finish();
+    }
+}
+
+/// The one reader of a stage, which may change what it reads: the stages after it see that. From [`RingBuilder::stage`](super::RingBuilder::stage).
+///
+/// One that is dropped before the end ends the ring: see [the module](super#the-end).
+pub struct Stage<T> {
+    cursor: Cursor<T>,
+}
+
+/// One of several readers of a stage, each of which sees all items. From [`RingBuilder::readers`](super::RingBuilder::readers).
+///
+/// One that is dropped before the end ends the ring: see [the module](super#the-end).
+pub struct Reader<T> {
+    cursor: Cursor<T>,
+}
+
+macro_rules! reads {
+    ($name:ident, $batch:ident) => {
+        impl<T> $name<T> {
+            pub(super) fn new(cursor: Cursor<T>) -> $name<T> {
+                $name { cursor }
+            }
+
+            /// Waits until there is something to read, and has all of it.
+            ///
+            /// Suspends, unless there is. Costs a load for each who comes before then, or one for each item, with many producers.
+            ///
+            /// # Errors
+            /// [`WaitError::Closed`] after the last one; [`WaitError::Cancelled`] if the calling task is cancelled, also if there is something.
+            ///
+            /// # Panics
+            /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+            #[track_caller]
+            #[inline]
+            pub fn next_batch(&mut self) -> Result<$batch<'_, T>, WaitError> {
+                self.next_batch_up_to(usize::MAX)
+            }
+
+            /// The same, but no more than `most` at once; one at least.
+            ///
+            /// # Errors
+            /// As [`next_batch`](Self::next_batch).
+            ///
+            /// # Panics
+            /// As there.
+            #[track_caller]
+            #[inline]
+            pub fn next_batch_up_to(&mut self, most: usize) -> Result<$batch<'_, T>, WaitError> {
+                let numbers = self.cursor.wait(most, None)?;
+                Ok($batch::new(&mut self.cursor, numbers))
+            }
+
+            /// As [`next_batch`](Self::next_batch), but waits no longer than `time`.
+            ///
+            /// # Errors
+            /// [`WaitError::TimedOut`] if the time is over, and those of `next_batch`.
+            ///
+            /// # Panics
+            /// As there.
+            #[track_caller]
+            pub fn next_batch_timeout(
+                &mut self,
+                time: Duration,
+            ) -> Result<$batch<'_, T>, WaitError> {
+                let numbers = self.cursor.wait(usize::MAX, after(time))?;
+                Ok($batch::new(&mut self.cursor, numbers))
+            }
+
+            /// As [`next_batch`](Self::next_batch), as a future for any executor. One that is dropped has read nothing.
+            ///
+            /// # Errors
+            /// [`WaitError::Closed`].
+            pub async fn next_batch_async(&mut self) -> Result<$batch<'_, T>, WaitError> {
+                let numbers = self.cursor.wait_async(usize::MAX).await?;
+                Ok($batch::new(&mut self.cursor, numbers))
+            }
+
+            /// What there is to read at this moment, if there is something.
+            pub fn try_next_batch(&mut self) -> Option<$batch<'_, T>> {
+                let numbers = self.cursor.try_wait(usize::MAX)?;
+                Some($batch::new(&mut self.cursor, numbers))
+            }
+        }
+
+        impl<T> fmt::Debug for $name<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.cursor.debug(stringify!($name), f)
+            }
+        }
+    };
+}
+
+reads! { Stage, BatchMut }
+reads! { Reader, Batch }
+
+impl<T: Default> Stage<T> {
+    /// Waits for the next item, and takes it out of the ring, where a default one takes its place.
+    ///
+    /// Suspends, unless there is one.
+    ///
+    /// # Errors
+    /// As [`next_batch`](Stage::next_batch).
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn recv(&mut self) -> Result<T, WaitError> {
+        // SAFETY: the item is this one's until it is given back, and nobody else's.
+        self.cursor.with_next(None, |item| std::mem::take(unsafe { &mut *item }))
+    }
+}
+
+impl<T: Clone> Reader<T> {
+    /// Waits for the next item, and clones it.
+    ///
+    /// Suspends, unless there is one.
+    ///
+    /// # Errors
+    /// As [`next_batch`](Reader::next_batch).
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn recv(&mut self) -> Result<T, WaitError> {
+        // SAFETY: until it is given back the item is shared with others who read.
+        self.cursor.with_next(None, |item| unsafe { &*item }.clone())
+    }
+}

@@ -1,0 +1,184 @@
+//! How a ring ends: in good order, at once, and when somebody vanishes.
+
+use crate::common::with_each;
+use cygnet::sync::ring::{self, Stage};
+use cygnet::sync::{SendError, WaitError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Reads to the end: how many.
+fn drain(stage: &mut Stage<u32>) -> usize {
+    let mut count = 0;
+    while let Ok(batch) = stage.next_batch_up_to(2) {
+        count += batch.len();
+    }
+    count
+}
+
+#[test]
+fn what_was_published_is_read_by_all_stages_when_the_writers_have_gone() {
+    with_each(|rt| {
+        let mut ring = ring::multi_producer(8, u32::default);
+        let mut first = ring.stage();
+        let [mut fast, mut slow] = ring.readers();
+        let mut last = ring.stage();
+        let producer = ring.producer();
+        let other = producer.clone();
+        (0..5).for_each(|item| producer.send(item).unwrap());
+        drop(producer);
+        other.send(5).unwrap();
+        drop(other);
+        assert_eq!(drain(&mut first), 6);
+        assert_eq!(first.next_batch().unwrap_err(), WaitError::Closed);
+        // One of them is done, and has gone, long before the other.
+        let mut count = 0;
+        while let Ok(batch) = fast.next_batch() {
+            count += batch.len();
+        }
+        assert_eq!(count, 6);
+        drop((first, fast));
+        let in_task = rt.spawn(move || drain(&mut last));
+        let mut count = 0;
+        while let Ok(item) = slow.recv() {
+            assert_eq!(item, count);
+            count += 1;
+        }
+        assert_eq!((count, in_task.join().unwrap()), (6, 6));
+    });
+}
+
+#[test]
+fn a_closed_ring_refuses_writers_and_is_read_to_its_end() {
+    with_each(|rt| {
+        let mut ring = ring::single_producer(4, u32::default);
+        let mut stage = ring.stage();
+        let mut producer = ring.producer();
+        (0..3).for_each(|item| producer.send(item).unwrap());
+        producer.close();
+        producer.close();
+        assert!(producer.is_closed());
+        let refused: SendError<u32> = producer.send(9).unwrap_err();
+        assert_eq!((refused.reason(), refused.clone().into_inner()), (&WaitError::Closed, 9));
+        assert!(producer.try_claim(1).is_none());
+        assert_eq!(rt.spawn(move || drain(&mut stage)).join().unwrap(), 3);
+    });
+}
+
+#[test]
+fn to_close_it_wakes_who_waits_on_both_sides() {
+    with_each(|rt| {
+        let mut ring = ring::multi_producer(2, u32::default);
+        let mut first = ring.stage();
+        let mut last = ring.stage();
+        let producer = ring.producer();
+        producer.claim_exactly(2).unwrap().publish();
+        let writer = rt.spawn({
+            let producer = producer.clone();
+            move || producer.send(1).map_err(|error| error.reason().clone())
+        });
+        let reader = rt.spawn(move || drain(&mut last));
+        crate::common::eventually("they wait", || crate::common::parks(rt) >= 2);
+        producer.close();
+        assert_eq!(writer.join().unwrap(), Err(WaitError::Closed));
+        assert_eq!(drain(&mut first), 2);
+        assert_eq!(reader.join().unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_reader_that_vanishes_ends_the_ring_after_what_it_has_read() {
+    with_each(|rt| {
+        let mut ring = ring::single_producer(4, u32::default);
+        let mut vanishes = ring.stage();
+        let mut last = ring.stage();
+        let mut producer = ring.producer();
+        (0..4).for_each(|item| producer.send(item).unwrap());
+        drop(vanishes.next_batch_up_to(3));
+        drop(vanishes);
+        let last = rt.spawn(move || drain(&mut last));
+        // Refused, and not kept waiting for room that will never be.
+        let writer = rt.spawn(move || {
+            let mut sent = 0;
+            while producer.send(9).is_ok() {
+                sent += 1;
+            }
+            (sent, producer.is_closed())
+        });
+        assert_eq!(last.join().unwrap(), 3, "the stage before had given back so many");
+        let (sent, closed) = writer.join().unwrap();
+        assert!(sent <= 3 && closed);
+    });
+}
+
+#[test]
+fn a_reader_beside_one_that_vanishes_reads_what_was_published() {
+    with_each(|rt| {
+        let mut ring = ring::multi_producer(4, u32::default);
+        let [vanishes, mut stays] = ring.readers();
+        let producer = ring.producer();
+        producer.claim_exactly(4).unwrap().publish();
+        let writer = rt.spawn({
+            let producer = producer.clone();
+            move || producer.send(1).map_err(|error| error.reason().clone())
+        });
+        crate::common::eventually("it waits", || crate::common::parks(rt) >= 1);
+        drop(vanishes);
+        assert_eq!(writer.join().unwrap(), Err(WaitError::Closed));
+        assert!(producer.is_closed());
+        assert_eq!(stays.next_batch().unwrap().len(), 4);
+        assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+    });
+}
+
+#[test]
+fn a_panic_of_a_reader_ends_the_ring() {
+    with_each(|rt| {
+        let mut ring = ring::single_producer(4, u32::default);
+        let mut stage = ring.stage();
+        let mut producer = ring.producer();
+        let reader = rt.spawn(move || {
+            let _batch = stage.next_batch().unwrap();
+            panic!("a bad item");
+        });
+        while producer.send(1).is_ok() {
+            std::thread::yield_now();
+        }
+        let ended: Result<(), _> = reader.join();
+        assert!(ended.is_err());
+    });
+}
+
+#[test]
+fn a_ring_that_never_had_a_writer_is_at_its_end() {
+    let mut ring = ring::single_producer(4, u32::default);
+    let mut stage = ring.stage();
+    drop(ring);
+    assert_eq!(stage.next_batch().unwrap_err(), WaitError::Closed);
+    let mut ring = ring::multi_producer(4, u32::default);
+    let mut stage = ring.stage();
+    drop(ring);
+    assert_eq!(stage.next_batch().unwrap_err(), WaitError::Closed);
+}
+
+#[test]
+fn items_are_dropped_once_with_the_ring() {
+    struct Counts(Arc<AtomicUsize>);
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let drops = Arc::new(AtomicUsize::new(0));
+    let mut ring = ring::single_producer(4, || Counts(Arc::clone(&drops)));
+    let mut stage = ring.stage();
+    let mut producer = ring.producer();
+    for _ in 0..6 {
+        producer.send(Counts(Arc::clone(&drops))).unwrap();
+        drop(stage.next_batch());
+    }
+    assert_eq!(drops.load(Ordering::Relaxed), 6, "what was written over");
+    drop(producer);
+    assert_eq!(drops.load(Ordering::Relaxed), 6);
+    drop(stage);
+    assert_eq!(drops.load(Ordering::Relaxed), 10);
+}
