@@ -39,6 +39,7 @@ mod imp {
     }
 
     /// Whether the frequent side pays nothing. Final after [`prepare`].
+    #[inline(always)]
     pub(crate) fn is_one_sided() -> bool {
         !SYMMETRIC.load(Ordering::Relaxed)
     }

@@ -47,6 +47,43 @@ fn phases_loses_nothing() {
 }
 
 #[test]
+fn pipeline_writes_all_that_was_read_unless_it_is_cancelled() {
+    within_seconds(240, || {
+        let lines = |said: &[u8]| said.iter().filter(|&&byte| byte == b'\n').count();
+        let Some(mut pipeline) = example("pipeline") else { return };
+        let output = pipeline.args(["--stop-after", "20000"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        assert!(said.starts_with("read 20000 lines, wrote 20000;"), "{said}");
+        assert_eq!(lines(&output.stdout), 20_000);
+
+        let mut pipeline = example("pipeline").unwrap();
+        let output = pipeline.args(["--cancel-after", "20000"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("read 20000 lines, wrote "), "{said}");
+        let written = lines(&output.stdout);
+        assert!(said.contains(&format!("wrote {written};")) && written <= 20_000, "{said}");
+        assert_eq!(output.status.success(), written == 20_000);
+    });
+}
+
+#[test]
+fn pipeline_says_how_it_is_called() {
+    within(|| {
+        for arguments in [&["--stop-after"][..], &["--cancel-after", "x"], &["-h"], &["a", "b"]] {
+            let Some(mut pipeline) = example("pipeline") else { return };
+            let output = pipeline.args(arguments).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+            assert!(output.stderr.starts_with(b"usage: pipeline"));
+        }
+        let mut pipeline = example("pipeline").unwrap();
+        let output = pipeline.arg("/no/such/file").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(output.stderr.starts_with(b"pipeline: /no/such/file: "));
+    });
+}
+
+#[test]
 fn server_says_how_it_is_called() {
     within(|| {
         for arguments in [&["five"][..], &["-1"], &["1", "2"], &["nan"], &["inf"]] {

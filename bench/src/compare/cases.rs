@@ -95,6 +95,10 @@ pub const LOCKS: Size = Size(2_000, 50);
 pub const CONTENDERS: usize = 64;
 /// Values that go through a channel.
 pub const VALUES: Size = Size(200_000, 2_000);
+/// Messages that go through a ring.
+pub const MESSAGES: Size = Size(1_000_000, 3_200);
+/// How many go at a time, where several do.
+pub const MESSAGE_BATCH: usize = 32;
 /// Values that there is room for in it.
 pub const ROOM: usize = 1024;
 /// Uneven leaves.
@@ -171,6 +175,12 @@ pub const CASES: &[Case] = &[
     Case { unit: Unit::Ratio, parts: SPREAD, ..timed("mutex-64-spread", "the same: the time of the slowest of them to that of the fastest", TWO) },
     timed("channel-1", "200,000 values from one task to another, room for 1,024: a value (threads: crossbeam-channel)", BOTH),
     timed("channel-4", "the same from four tasks", BOTH),
+    timed("ring-batch-1", "a million messages through a ring of 1,024 from one producer in batches of 32, who waits spins: a message (threads: crossbeam-channel, one at a time)", BOTH),
+    timed("ring-batch-4", "the same from four producers", BOTH),
+    timed("ring-1", "the same as the first, one at a time", BOTH),
+    timed("ring-4", "the same from four producers", BOTH),
+    timed("ring-park-1", "the same from one, one at a time, who waits parks (disruptor: the consumer sleeps)", BOTH),
+    timed("ring-park-4", "the same from four producers", BOTH),
     timed("guard", "a guard of a root is made and dropped, on a worker (swansong, tokio's TaskTracker: on a thread)", ONE),
     timed("guard-outside", "the same on a thread that is no worker", ONE),
     timed("guard-outside-late", "the same after 256 other threads have made one each and ended", ONE),

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::cases::{CONTENDERS, ITEM_NANOS, LOCKS, SPREAD_OF, VALUES};
+use super::cases::{CONTENDERS, ITEM_NANOS, LOCKS, MESSAGES, SPREAD_OF, VALUES};
 use super::kernels::data::item;
+use super::runtimes::rings::Traffic;
 use crate::clock::cpu_time;
 use crate::figures::cases::{CPU, TIME, Values};
 use crate::figures::harness::{Delays, Plan, repeat};
@@ -160,6 +161,16 @@ pub fn passed(setting: &Setting, mut run: impl FnMut(usize)) -> Measured {
     shared_out(setting, values, |n| {
         let began = Instant::now();
         (0..n).for_each(|_| run(values));
+        began.elapsed()
+    })
+}
+
+/// Measures a ring: a message. `run` passes so many through it.
+pub fn ring(setting: &Setting, traffic: Traffic, mut run: impl FnMut(Traffic)) -> Measured {
+    let messages = setting.size(MESSAGES);
+    shared_out(setting, messages, |n| {
+        let began = Instant::now();
+        (0..n).for_each(|_| run(Traffic { messages, ..traffic }));
         began.elapsed()
     })
 }

@@ -40,6 +40,8 @@ const TOKIO: Beside = Beside::Best(&["tokio"]);
 const SWANSONG: Beside = Beside::Best(&["swansong"]);
 const FORKING: Beside = Beside::Best(&["chili", "rayon"]);
 const ITSELF: Beside = Beside::Best(&["cygnet"]);
+const DISRUPTOR: Beside = Beside::Best(&["disruptor"]);
+const DISRUPTOR_OR_CHANNEL: Beside = Beside::Best(&["disruptor", "threads"]);
 const THREADS: Beside = Beside::Best(&["threads"]);
 const SERIAL: Beside = Beside::Best(&["serial"]);
 
@@ -129,6 +131,12 @@ pub const TARGETS: &[Target] = &[
     peer("channel-4", 1, TOKIO, 0.5),
     peer("channel-4", 2, TOKIO, 0.5),
     peer("channel-4", 2, THREADS, 1.0),
+    peer("ring-batch-1", 2, DISRUPTOR, 1.0),
+    peer("ring-batch-4", 2, DISRUPTOR, 1.0),
+    peer("ring-1", 2, DISRUPTOR_OR_CHANNEL, 1.0),
+    peer("ring-4", 2, DISRUPTOR_OR_CHANNEL, 1.0),
+    peer("ring-park-1", 2, DISRUPTOR, 0.25),
+    peer("ring-park-4", 2, DISRUPTOR, 0.25),
     peer("guard", 1, SWANSONG, 0.3),
     peer("guard-outside", 1, SWANSONG, 0.8),
     peer("guard-outside-late", 1, SWANSONG, 0.8),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::floor::{Floor, Floors};
 use super::harness::{Cost, Delays, Plan, repeat, sample};
 use super::work::Work;
-use super::{balance, memory, ops, stops, tree, waits};
+use super::{balance, memory, ops, rings, stops, tree, waits};
 use crate::clock::cpu_time;
 
 /// The values of a case by their keys: nanoseconds for an operation, bytes for a task.
@@ -165,6 +165,12 @@ pub const CASES: &[Case] = &[
     timed("oneshot", |p| inside(p, 1, waits::oneshots)),
     timed("select", |p| inside(p, 1, waits::selects)),
     Case { floor: Floor::Handoff, ..timed("blocking", |p| inside(p, 1, waits::blocking_calls)) },
+    timed("ring-bare", |p| inside(p, 1, rings::bare_messages)),
+    timed("ring-bare-batch", |p| inside(p, 1, rings::bare_batches)),
+    timed("ring-single", |p| inside(p, 1, rings::single_messages)),
+    timed("ring-single-batch", |p| inside(p, 1, rings::single_batches)),
+    timed("ring-multi", |p| inside(p, 1, rings::multi_messages)),
+    timed("ring-multi-batch", |p| inside(p, 1, rings::multi_batches)),
     timed("guard", |p| inside(p, 1, stops::guards::<Swansong>)),
     timed("guard-outside", |p| Ok(outside(p, stops::guards::<Swansong>))),
     timed("guard-outside-late", |p| {

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, bail};
 
-use super::ops;
+use super::{ops, rings};
 
 /// What can be counted: its name, and what runs it on one worker.
 type Counted = (&'static str, fn(u64));
@@ -24,6 +24,12 @@ const COUNTED: &[Counted] = &[
     ("yield-2", |n| inside(n, |n| ops::yields(n, 2))),
     ("yield-1000", |n| inside(n, |n| ops::yields(n, 1000))),
     ("ping-pong", |n| inside(n, ops::ping_pong_at_home)),
+    ("ring-bare", |n| inside(n, rings::bare_messages)),
+    ("ring-bare-batch", |n| inside(n, rings::bare_batches)),
+    ("ring-single", |n| inside(n, rings::single_messages)),
+    ("ring-single-batch", |n| inside(n, rings::single_batches)),
+    ("ring-multi", |n| inside(n, rings::multi_messages)),
+    ("ring-multi-batch", |n| inside(n, rings::multi_batches)),
     ("spawn-from-outside", |n| {
         ops::spawn_from_outside(&ops::runtime(1), n);
     }),

@@ -24,6 +24,7 @@ pub mod memory;
 pub mod ops;
 pub mod progress;
 pub mod report;
+pub mod rings;
 pub mod rounds;
 pub mod rows;
 pub mod stats;

@@ -25,6 +25,7 @@ impl<T> Items<T> {
         Items { items, skips }
     }
 
+    #[inline(always)]
     pub(super) fn size(&self) -> usize {
         self.items.len()
     }
@@ -36,9 +37,10 @@ impl<T> Items<T> {
 
     /// The item of a number that has been claimed.
     pub(super) fn claimed(&self, number: u64) -> *mut T {
-        self.at(number, 1)
+        self.at(number)
     }
 
+    #[inline(always)]
     fn place(&self, number: u64) -> usize {
         number as usize & (self.items.len() - 1)
     }
@@ -48,32 +50,26 @@ impl<T> Items<T> {
         self.skips.as_ref().is_some_and(|sequencer| sequencer.is_skipped(number))
     }
 
-    /// The first of the numbers that have items lying side by side: how many were passed over, and how many these are.
-    #[inline]
-    fn run(&self, numbers: SequenceRange<u64>, all: bool) -> (usize, usize) {
-        let len = numbers.len();
-        let (start, mut skipped, mut end) = (numbers.start(), 0, len);
-        if !all {
-            let is_skipped = |index: usize| self.is_skipped(start.wrapping_add(index as u64));
-            while skipped < len && is_skipped(skipped) {
-                skipped += 1;
-            }
-            end = (skipped..len).find(|&index| is_skipped(index)).unwrap_or(len);
-        }
-        let first = self.place(start.wrapping_add(skipped as u64));
-        (skipped, (end - skipped).min(self.items.len() - first))
+    /// How many of so many numbers have no item, and how many after these have one.
+    #[cold]
+    fn run(&self, first: u64, len: usize) -> (usize, usize) {
+        let is_skipped = |index: usize| self.is_skipped(first.wrapping_add(index as u64));
+        let start = (0..len).find(|&index| !is_skipped(index)).unwrap_or(len);
+        let end = (start..len).find(|&index| is_skipped(index)).unwrap_or(len);
+        (start, end - start)
     }
 
     /// The item of a number, if it has one. For whom it belongs to.
     pub(super) fn item(&self, number: u64) -> Option<*mut T> {
-        (!self.is_skipped(number)).then(|| self.at(number, 1))
+        (!self.is_skipped(number)).then(|| self.at(number))
     }
 
-    /// The items of a place and some after it, which are no more than the ring has.
-    fn at(&self, number: u64, len: usize) -> *mut T {
-        let place = self.place(number);
-        // What lies there side by side is got at by one pointer.
-        UnsafeCell::raw_get(self.items[place..place + len].as_ptr())
+    /// The item of a number, from which on others lie side by side, up to the end of the ring.
+    #[inline(always)]
+    fn at(&self, number: u64) -> *mut T {
+        // SAFETY: a place is one of the ring's.
+        let place = unsafe { self.items.as_ptr().add(self.place(number)) };
+        UnsafeCell::raw_get(place)
     }
 }
 
@@ -83,7 +79,8 @@ impl<T> Items<T> {
 /// The numbers are published, and belong to who makes it for `'a`.
 pub(super) struct Slices<'a, T> {
     items: &'a Items<T>,
-    numbers: SequenceRange<u64>,
+    first: u64,
+    len: usize,
     /// Whether all of them have items, as what has just been claimed.
     all: bool,
 }
@@ -91,22 +88,44 @@ pub(super) struct Slices<'a, T> {
 impl<'a, T> Slices<'a, T> {
     /// # Safety
     /// As above; shared with others, if these read only.
+    #[inline(always)]
     pub(super) unsafe fn new(items: &'a Items<T>, numbers: SequenceRange<u64>) -> Slices<'a, T> {
-        Slices { items, numbers, all: items.skips.is_none() }
+        let all = match &items.skips {
+            None => true,
+            Some(sequencer) => sequencer.has_no_skips_from(numbers.start()),
+        };
+        Slices { items, first: numbers.start(), len: numbers.len(), all }
     }
 
+    /// The next ones that lie side by side.
+    #[inline(always)]
     fn next_run(&mut self) -> Option<(*mut T, usize)> {
-        let (skipped, len) = self.items.run(self.numbers, self.all);
-        let first = self.numbers.start().wrapping_add(skipped as u64);
-        self.numbers = self.numbers.skip(skipped + len);
-        (len > 0).then(|| (self.items.at(first, len), len))
+        let mut run = self.len;
+        if !self.all {
+            let (skipped, len) = self.items.run(self.first, self.len);
+            self.pass(skipped);
+            run = len;
+        }
+        if run == 0 {
+            return None;
+        }
+        let run = run.min(self.items.size() - self.items.place(self.first));
+        let item = self.items.at(self.first);
+        self.pass(run);
+        Some((item, run))
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, count: usize) {
+        self.first = self.first.wrapping_add(count as u64);
+        self.len -= count;
     }
 }
 
 impl<'a, T> Iterator for Slices<'a, T> {
     type Item = &'a [T];
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<&'a [T]> {
         let (first, len) = self.next_run()?;
         // SAFETY: they lie side by side, and may be read for so long, by the contract of `new`.
@@ -120,26 +139,30 @@ pub(super) struct SlicesMut<'a, T>(Slices<'a, T>);
 impl<'a, T> SlicesMut<'a, T> {
     /// # Safety
     /// As of `Slices`, and nobody else has them.
+    #[inline(always)]
     pub(super) unsafe fn new(items: &'a Items<T>, numbers: SequenceRange<u64>) -> SlicesMut<'a, T> {
-        SlicesMut(Slices { items, numbers, all: items.skips.is_none() })
+        // SAFETY: the caller's.
+        SlicesMut(unsafe { Slices::new(items, numbers) })
     }
 
     /// The same of what has been claimed, and not published.
     ///
     /// # Safety
     /// They belong to who makes it.
+    #[inline(always)]
     pub(super) unsafe fn of_claimed(
         items: &'a Items<T>,
         numbers: SequenceRange<u64>,
     ) -> SlicesMut<'a, T> {
-        SlicesMut(Slices { items, numbers, all: true })
+        // SAFETY: the caller's.
+        SlicesMut(Slices { all: true, ..unsafe { Slices::new(items, numbers) } })
     }
 }
 
 impl<'a, T> Iterator for SlicesMut<'a, T> {
     type Item = &'a mut [T];
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<&'a mut [T]> {
         let (first, len) = self.0.next_run()?;
         // SAFETY: as above, and each item is in one slice.

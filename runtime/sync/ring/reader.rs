@@ -1,5 +1,6 @@
 use super::batch::{Batch, BatchMut};
 use super::items::Items;
+use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::sequence::{
     MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SequenceRange,
 };
@@ -19,6 +20,7 @@ pub(super) enum Source {
 
 impl Source {
     #[track_caller]
+    #[inline]
     fn wait_until(&self, next: u64, until: Option<Instant>) -> Result<u64, WaitError> {
         match self {
             Source::Barriers(group) => group.wait_until(next, until),
@@ -34,6 +36,7 @@ impl Source {
     }
 
     /// The last number that can be read.
+    #[inline(always)]
     fn last(&self, next: u64) -> u64 {
         match self {
             Source::Barriers(group) => group.last_published(),
@@ -65,17 +68,29 @@ impl<T> Cursor<T> {
 
     /// Waits until there is something to read: up to so many numbers.
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn wait(
         &mut self,
         most: usize,
         until: Option<Instant>,
     ) -> Result<SequenceRange<u64>, WaitError> {
         if self.next == self.end {
-            let waited = self.source.wait_until(self.next, until);
-            self.learn(waited)?;
+            self.end = self.source.last(self.next).wrapping_add(1);
+            if self.next == self.end || is_cancelled() {
+                self.wait_for_more(until)?;
+            }
         }
         Ok(self.known(most))
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn wait_for_more(&mut self, until: Option<Instant>) -> Result<(), WaitError> {
+        // What a cancelled one has seen it has not read.
+        self.end = self.next;
+        let waited = self.source.wait_until(self.next, until);
+        self.learn(waited)
     }
 
     async fn wait_async(&mut self, most: usize) -> Result<SequenceRange<u64>, WaitError> {
@@ -86,6 +101,7 @@ impl<T> Cursor<T> {
         Ok(self.known(most))
     }
 
+    #[inline(always)]
     fn learn(&mut self, waited: Result<u64, WaitError>) -> Result<(), WaitError> {
         match waited {
             Ok(last) => self.end = last.wrapping_add(1),
@@ -100,9 +116,10 @@ impl<T> Cursor<T> {
         Ok(())
     }
 
+    #[inline(always)]
     fn known(&self, most: usize) -> SequenceRange<u64> {
         let len = self.end.wrapping_sub(self.next) as usize;
-        SequenceRange::new(self.next, len.min(most.max(1)))
+        SequenceRange::of_ring(self.next, len.min(most.max(1)))
     }
 
     /// What there is without a wait, if there is something.
@@ -114,7 +131,7 @@ impl<T> Cursor<T> {
     }
 
     /// Gives back what was read.
-    #[inline]
+    #[inline(always)]
     pub(super) fn give_back(&mut self, numbers: SequenceRange<u64>) {
         debug_assert!(numbers.start() == self.next, "in order");
         self.next = numbers.end();

@@ -130,38 +130,51 @@ impl<S: Sequence> SequenceRange<S> {
         SequenceRange { start, len }
     }
 
+    /// For a ring's numbers, which can be told apart.
+    #[inline(always)]
+    pub(in crate::runtime::sync) fn of_ring(start: S, len: usize) -> SequenceRange<S> {
+        debug_assert!(len <= 2 * S::LARGEST_RING, "more than a ring has");
+        SequenceRange { start, len }
+    }
+
     /// Where it begins, also if there are none.
     #[must_use]
+    #[inline]
     pub fn start(&self) -> S {
         self.start
     }
 
     /// The number after the last one.
     #[must_use]
+    #[inline]
     pub fn end(&self) -> S {
         self.start.offset(self.len.cast_signed())
     }
 
     /// The first number.
     #[must_use]
+    #[inline]
     pub fn first(&self) -> Option<S> {
         (!self.is_empty()).then_some(self.start)
     }
 
     /// The last number.
     #[must_use]
+    #[inline]
     pub fn last(&self) -> Option<S> {
         (!self.is_empty()).then(|| self.end().offset(-1))
     }
 
     /// How many there are.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether there are none.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -181,12 +194,14 @@ impl<S: Sequence> SequenceRange<S> {
 
     /// The first so many, or all if they are fewer.
     #[must_use]
+    #[inline]
     pub fn take(&self, count: usize) -> SequenceRange<S> {
         SequenceRange { start: self.start, len: self.len.min(count) }
     }
 
     /// All but the first so many.
     #[must_use]
+    #[inline]
     pub fn skip(&self, count: usize) -> SequenceRange<S> {
         let count = self.len.min(count);
         SequenceRange { start: self.start.offset(count.cast_signed()), len: self.len - count }

@@ -199,7 +199,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     }
 
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn claim(&self, count: Count, until: Option<Instant>) -> Result<MultiClaim<'_, S>, WaitError> {
         if (!self.is_closed() && !is_cancelled() || count.most == 0)
             && let Some(indexes) = self.raw.claims.try_claim(count)
@@ -233,6 +233,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         }
     }
 
+    #[inline(always)]
     fn token(&self, indexes: Range<u64>) -> MultiClaim<'_, S> {
         MultiClaim { raw: &self.raw, indexes }
     }
@@ -266,6 +267,12 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     #[inline]
     pub fn is_skipped(&self, sequence: S) -> bool {
         self.raw.stamps.is_skipped(self.raw.index_after(sequence).wrapping_sub(1))
+    }
+
+    /// Whether none of the numbers from there on that are published was given up. For who has seen them.
+    #[inline]
+    pub(in crate::runtime::sync) fn has_no_skips_from(&self, number: S) -> bool {
+        self.raw.stamps.has_no_skips_from(self.raw.index_after(number).wrapping_sub(1))
     }
 
     /// Waits until `target` and all before it are published, for who knows that all up to `known` are: the last one that is.
@@ -376,9 +383,10 @@ pub struct MultiClaim<'a, S: Sequence = usize> {
 impl<S: Sequence> MultiClaim<'_, S> {
     /// The numbers.
     #[must_use]
+    #[inline]
     pub fn range(&self) -> SequenceRange<S> {
         let len = self.indexes.end - self.indexes.start;
-        SequenceRange::new(self.raw.claims.number(self.indexes.start), len as usize)
+        SequenceRange::of_ring(self.raw.claims.number(self.indexes.start), len as usize)
     }
 
     /// Publishes all of them.

@@ -45,7 +45,7 @@ impl<S: Sequence> RawGroup<S> {
     }
 
     /// The last number that all have published.
-    #[inline]
+    #[inline(always)]
     pub(super) fn published(&self) -> S {
         minimum(&self.members)
     }
@@ -65,7 +65,7 @@ impl<S: Sequence> RawGroup<S> {
 }
 
 /// The last number that all have published. There are some.
-#[inline]
+#[inline(always)]
 pub(super) fn minimum<S: Sequence>(members: &[SequenceBarrier<S>]) -> S {
     let mut least = members[0].last_published();
     for member in &members[1..] {

@@ -292,7 +292,7 @@ impl<S: Sequence> SingleProducerSequencer<S> {
     }
 
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn claim(
         &mut self,
         least: usize,
@@ -332,19 +332,24 @@ impl<S: Sequence> SingleProducerSequencer<S> {
     }
 
     /// How many can be claimed at once, of those that are asked for; none if these are fewer than `least`.
-    #[inline]
+    #[inline(always)]
     fn available(&mut self, most: usize, least: usize) -> Option<usize> {
         let mut room = self.room.difference(self.next) + 1;
         if room < most.cast_signed() {
-            // No further than a ring's size: who reads may have published what was never claimed.
-            let read = self.read.last_published();
-            let last = self.next.offset(-1);
-            let read = if last.precedes(read) { last } else { read };
-            self.room = read.offset(self.size.cast_signed());
-            room = self.room.difference(self.next) + 1;
+            room = self.look_for_room();
         }
         let count = room.max(0).unsigned_abs().min(most);
         (count >= least).then_some(count)
+    }
+
+    /// How many can be claimed at once, in all.
+    #[inline(never)]
+    fn look_for_room(&mut self) -> isize {
+        // No further than a ring's size: who reads may have published what was never claimed.
+        let (read, last) = (self.read.last_published(), self.next.offset(-1));
+        let read = if last.precedes(read) { last } else { read };
+        self.room = read.offset(self.size.cast_signed());
+        self.room.difference(self.next) + 1
     }
 
     /// Whether a number could be claimed at this moment.
@@ -353,8 +358,9 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         !self.read.last_published().precedes(self.must_be_read(1)) && !self.is_closed()
     }
 
+    #[inline(always)]
     fn token(&mut self, count: usize) -> SingleClaim<'_, S> {
-        let range = SequenceRange::new(self.next, count);
+        let range = SequenceRange::of_ring(self.next, count);
         SingleClaim { sequencer: self, range }
     }
 
@@ -403,6 +409,7 @@ pub struct SingleClaim<'a, S: Sequence = usize> {
 impl<S: Sequence> SingleClaim<'_, S> {
     /// The numbers.
     #[must_use]
+    #[inline]
     pub fn range(&self) -> SequenceRange<S> {
         self.range
     }

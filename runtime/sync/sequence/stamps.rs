@@ -43,6 +43,8 @@ pub(super) struct Stamps {
 struct Watched {
     gap: AtomicU64,
     closed: AtomicBool,
+    /// The index after the last one that was skipped.
+    skips: AtomicU64,
 }
 
 pub(super) struct Reading {
@@ -60,6 +62,7 @@ impl Stamps {
             watched: CachePadded::new(Watched {
                 gap: AtomicU64::new(NONE),
                 closed: AtomicBool::new(false),
+                skips: AtomicU64::new(0),
             }),
             reading: Mutex::new(Reading { waiters: WaitList::new(), frontier: 0 }),
         }
@@ -75,7 +78,7 @@ impl Stamps {
     }
 
     /// Publishes what has been claimed, for who has claimed it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn publish(&self, indexes: Range<u64>) {
         self.store(indexes, 0);
     }
@@ -83,6 +86,8 @@ impl Stamps {
     /// The same of what was given up.
     #[cold]
     pub(super) fn skip(&self, indexes: Range<u64>) {
+        // Before the stamps, which carry it to whoever sees them.
+        self.watched.skips.fetch_max(indexes.end, Ordering::Relaxed);
         self.store(indexes, SKIPPED);
     }
 
@@ -101,6 +106,12 @@ impl Stamps {
     #[inline(always)]
     pub(super) fn is_skipped(&self, index: u64) -> bool {
         self.stamp(index).load(Ordering::Relaxed) & SKIPPED != 0
+    }
+
+    /// Whether none of those from there on that the caller has seen to be published was skipped.
+    #[inline(always)]
+    pub(super) fn has_no_skips_from(&self, index: u64) -> bool {
+        self.watched.skips.load(Ordering::Relaxed) <= index
     }
 
     /// How many are published from there on, and before the first that is missing: its index. All before `from` have been.

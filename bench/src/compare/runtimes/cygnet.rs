@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use cygnet::shutdown::Swansong;
 use cygnet::{Unparker, par, sync};
 
+use super::rings::{self, Traffic};
 use super::{Table, stops};
 use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
 use crate::compare::kernels::Fork;
@@ -14,7 +15,8 @@ use crate::compare::kernels::data::{item, numbers};
 use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::measure::{
     ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, Size, Stint,
-    cancelled_nodes, contended, control_loop, delays, passed, repeated, shared_out, spread, timed,
+    cancelled_nodes, contended, control_loop, delays, passed, repeated, ring, shared_out, spread,
+    timed,
 };
 use crate::figures::ops::Gate;
 use crate::figures::stops::{
@@ -63,6 +65,12 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
     ("mutex-64-spread", |s| inside(s, |s, ()| spread(s, lock_often))),
     ("channel-1", |s| inside(s, |s, ()| passed(s, |values| pass(values, 1)))),
     ("channel-4", |s| inside(s, |s, ()| passed(s, |values| pass(values, 4)))),
+    ("ring-batch-1", |s| inside(s, |s, ()| ring(s, Traffic::BATCHES_1, rings::pass))),
+    ("ring-batch-4", |s| inside(s, |s, ()| ring(s, Traffic::BATCHES_4, rings::pass))),
+    ("ring-1", |s| inside(s, |s, ()| ring(s, Traffic::SINGLE_1, rings::pass))),
+    ("ring-4", |s| inside(s, |s, ()| ring(s, Traffic::SINGLE_4, rings::pass))),
+    ("ring-park-1", |s| inside(s, |s, ()| ring(s, Traffic::PARKED_1, rings::pass))),
+    ("ring-park-4", |s| inside(s, |s, ()| ring(s, Traffic::PARKED_4, rings::pass))),
     ("guard", |s| looped(s, guards::<Swansong>)),
     ("guard-outside", stops::guard::<Swansong>),
     ("guard-outside-late", stops::late_guard::<Swansong>),

@@ -4,12 +4,15 @@
 //! would write it: forks where it has forks, tasks where it has tasks, its own way to wait.
 
 pub mod cygnet;
+pub mod rings;
 mod serial;
 pub mod stops;
 mod threads;
 
 #[cfg(feature = "peers")]
 pub mod chili;
+#[cfg(feature = "peers")]
+mod disruptor;
 #[cfg(feature = "peers")]
 mod futures;
 #[cfg(feature = "peers")]
@@ -77,6 +80,8 @@ pub const RUNTIMES: &[Runtime] = &[
     Runtime { name: "may", counts: Counts::All, table: may::TABLE },
     #[cfg(feature = "peers")]
     Runtime { name: "swansong", counts: Counts::All, table: swansong::TABLE },
+    #[cfg(feature = "peers")]
+    Runtime { name: "disruptor", counts: Counts::Threads, table: disruptor::TABLE },
     Runtime { name: "threads", counts: Counts::Threads, table: threads::TABLE },
 ];
 

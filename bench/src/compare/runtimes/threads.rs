@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Instant;
 
 use super::Table;
+use super::rings::Traffic;
 use crate::compare::cases::{self, CONTENDERS, ROOM};
 use crate::compare::kernels::{Fork, forks};
 use crate::compare::measure::{
     ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
-    Setting, Stint, contended, control_loop, delays, memory_of, passed, repeated, shared_out, spin,
-    spin_until, spread,
+    Setting, Stint, contended, control_loop, delays, memory_of, passed, repeated, ring, shared_out,
+    spin, spin_until, spread,
 };
 
 /// What they run: not what would take a thread for each of a million things.
@@ -33,6 +34,24 @@ pub const TABLE: Table = &[
     ("mutex-64-spread", |s| Ok(spread(s, lock_often))),
     ("channel-1", |s| Ok(passed(s, |values| pass(values, 1)))),
     ("channel-4", |s| Ok(passed(s, |values| pass(values, 4)))),
+    ("ring-batch-1", |s| {
+        Ok(ring(s, Traffic::BATCHES_1, |traffic| pass(traffic.messages, traffic.producers)))
+    }),
+    ("ring-batch-4", |s| {
+        Ok(ring(s, Traffic::BATCHES_4, |traffic| pass(traffic.messages, traffic.producers)))
+    }),
+    ("ring-1", |s| {
+        Ok(ring(s, Traffic::SINGLE_1, |traffic| pass(traffic.messages, traffic.producers)))
+    }),
+    ("ring-4", |s| {
+        Ok(ring(s, Traffic::SINGLE_4, |traffic| pass(traffic.messages, traffic.producers)))
+    }),
+    ("ring-park-1", |s| {
+        Ok(ring(s, Traffic::PARKED_1, |traffic| pass(traffic.messages, traffic.producers)))
+    }),
+    ("ring-park-4", |s| {
+        Ok(ring(s, Traffic::PARKED_4, |traffic| pass(traffic.messages, traffic.producers)))
+    }),
     ("control-loop", |s| control_loop(s, |job: ControlJob| drop(thread::spawn(move || job.run())))),
 ];
 

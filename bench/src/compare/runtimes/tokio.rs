@@ -12,11 +12,12 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::futures::{Executor, with_tasks};
+use super::rings::Traffic;
 use super::{Table, stops};
 use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
 use crate::compare::measure::{
     ControlJob, Measured, Setting, Size, Stint, cancelled_nodes, contended, control_loop, passed,
-    repeated, spread,
+    repeated, ring, spread,
 };
 use crate::figures::stops::{Guards, Tree};
 
@@ -51,6 +52,30 @@ pub const TABLE: Table = with_tasks!(build;
     ("channel-4", |s| {
         let runtime = build(s)?;
         Ok(passed(s, |values| runtime.run(pass(values, 4))))
+    }),
+    ("ring-batch-1", |s| {
+        let runtime = build(s)?;
+        Ok(ring(s, Traffic::BATCHES_1, |traffic| runtime.run(pass_messages(traffic))))
+    }),
+    ("ring-batch-4", |s| {
+        let runtime = build(s)?;
+        Ok(ring(s, Traffic::BATCHES_4, |traffic| runtime.run(pass_messages(traffic))))
+    }),
+    ("ring-1", |s| {
+        let runtime = build(s)?;
+        Ok(ring(s, Traffic::SINGLE_1, |traffic| runtime.run(pass_messages(traffic))))
+    }),
+    ("ring-4", |s| {
+        let runtime = build(s)?;
+        Ok(ring(s, Traffic::SINGLE_4, |traffic| runtime.run(pass_messages(traffic))))
+    }),
+    ("ring-park-1", |s| {
+        let runtime = build(s)?;
+        Ok(ring(s, Traffic::PARKED_1, |traffic| runtime.run(pass_messages(traffic))))
+    }),
+    ("ring-park-4", |s| {
+        let runtime = build(s)?;
+        Ok(ring(s, Traffic::PARKED_4, |traffic| runtime.run(pass_messages(traffic))))
     }),
     ("guard", stops::guard::<TaskTracker>),
     ("guard-outside", stops::guard::<TaskTracker>),
@@ -240,6 +265,27 @@ async fn pass(values: usize, senders: usize) {
     drop(to);
     while let Some(value) = from.recv().await {
         black_box(value);
+    }
+}
+
+/// Whoever waits parks, whatever the case says.
+async fn pass_messages(traffic: Traffic) {
+    let (to, mut from) = mpsc::channel(ROOM);
+    for _ in 0..traffic.producers {
+        let to = to.clone();
+        tokio::spawn(async move {
+            for first in (0..traffic.each()).step_by(traffic.batch) {
+                let room = to.reserve_many(traffic.batch).await.expect("it is open");
+                room.zip(first..).for_each(|(place, n)| place.send(n));
+            }
+        });
+    }
+    drop(to);
+    let mut batch = Vec::with_capacity(ROOM);
+    while from.recv_many(&mut batch, ROOM).await > 0 {
+        batch.drain(..).for_each(|message| {
+            black_box(message);
+        });
     }
 }
 

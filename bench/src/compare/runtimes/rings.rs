@@ -1,0 +1,108 @@
+//! Messages through a ring of cygnet's: from tasks to a task, in place.
+
+use std::hint::black_box;
+
+use cygnet::sync::ring;
+use cygnet::sync::sequence::WaitStrategy;
+
+use crate::compare::cases::{MESSAGE_BATCH, ROOM};
+
+/// How messages go through a ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// How many there are.
+    pub messages: usize,
+    /// Who write them, each its share.
+    pub producers: usize,
+    /// How many at a time.
+    pub batch: usize,
+    /// Whether who waits spins, and does not leave the processor.
+    pub spins: bool,
+}
+
+impl Traffic {
+    /// In batches, from one.
+    pub const BATCHES_1: Traffic =
+        Traffic { messages: 0, producers: 1, batch: MESSAGE_BATCH, spins: true };
+    /// The same from four.
+    pub const BATCHES_4: Traffic = Traffic { producers: 4, ..Traffic::BATCHES_1 };
+    /// One at a time, from one.
+    pub const SINGLE_1: Traffic = Traffic { batch: 1, ..Traffic::BATCHES_1 };
+    /// The same from four.
+    pub const SINGLE_4: Traffic = Traffic { producers: 4, ..Traffic::SINGLE_1 };
+    /// One at a time, from one; who waits leaves the processor.
+    pub const PARKED_1: Traffic = Traffic { spins: false, ..Traffic::SINGLE_1 };
+    /// The same from four.
+    pub const PARKED_4: Traffic = Traffic { producers: 4, ..Traffic::PARKED_1 };
+
+    /// What a producer has to write.
+    #[must_use]
+    pub fn each(&self) -> usize {
+        self.messages / self.producers
+    }
+}
+
+/// Passes them through, inside a task.
+///
+/// # Panics
+/// If one is missing.
+pub fn pass(traffic: Traffic) {
+    let strategy = if traffic.spins { WaitStrategy::Spin } else { WaitStrategy::Park };
+    let sum = if traffic.producers == 1 {
+        let mut ring = ring::single_producer_with(ROOM, strategy, u64::default);
+        let [reader] = ring.readers();
+        let mut producer = ring.producer();
+        cygnet::scope(|s| {
+            s.spawn(move || {
+                for first in (0..traffic.each()).step_by(traffic.batch) {
+                    if traffic.batch == 1 {
+                        producer.send(first as u64).expect("it is open");
+                        continue;
+                    }
+                    let mut batch = producer.claim_exactly(traffic.batch).expect("it is open");
+                    batch.iter_mut().zip(first as u64..).for_each(|(item, n)| *item = n);
+                    batch.publish();
+                }
+            });
+            sum(reader)
+        })
+    } else {
+        let mut ring = ring::multi_producer_with(ROOM, strategy, u64::default);
+        let [reader] = ring.readers();
+        let producer = ring.producer();
+        cygnet::scope(|s| {
+            for _ in 0..traffic.producers {
+                let producer = producer.clone();
+                s.spawn(move || {
+                    for first in (0..traffic.each()).step_by(traffic.batch) {
+                        if traffic.batch == 1 {
+                            producer.send(first as u64).expect("it is open");
+                            continue;
+                        }
+                        let mut batch = producer.claim_exactly(traffic.batch).expect("it is open");
+                        batch.iter_mut().zip(first as u64..).for_each(|(item, n)| *item = n);
+                        batch.publish();
+                    }
+                });
+            }
+            drop(producer);
+            sum(reader)
+        })
+    };
+    assert_eq!(sum, expected(traffic), "a message is missing");
+}
+
+/// What the messages come to.
+#[must_use]
+pub fn expected(traffic: Traffic) -> u64 {
+    let written = traffic.each().next_multiple_of(traffic.batch) as u64;
+    traffic.producers as u64 * (written * (written - 1) / 2)
+}
+
+fn sum(mut reader: ring::Reader<u64>) -> u64 {
+    let mut sum = 0;
+    while let Ok(batch) = reader.next_batch() {
+        sum += batch.iter().map(|&item| black_box(item)).sum::<u64>();
+    }
+    sum
+}

@@ -1,0 +1,150 @@
+//! Messages through a ring, written and read by the same task, so that nobody waits: what they cost in instructions; beside the least that a ring of
+//! many producers can do.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cygnet::sync::ring::{self, MultiProducer, Producer, Reader};
+
+/// Places of the rings.
+const SIZE: usize = 1024;
+/// Messages that are written together.
+const BATCH: usize = 32;
+
+/// A ring without waiting, cancellation, or an end: a number is claimed by an addition, and never given back. Who overtakes its reader has
+/// lost messages.
+#[derive(Debug)]
+struct Bare {
+    next: AtomicU64,
+    places: Box<[(AtomicU64, AtomicU64)]>,
+    read: AtomicU64,
+}
+
+impl Bare {
+    fn new() -> Bare {
+        let places = (0..SIZE).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect();
+        Bare { next: AtomicU64::new(0), places, read: AtomicU64::new(0) }
+    }
+
+    fn place(&self, number: u64) -> &(AtomicU64, AtomicU64) {
+        &self.places[number as usize % SIZE]
+    }
+
+    fn claim(&self, count: u64) -> u64 {
+        let first = self.next.fetch_add(count, Ordering::Relaxed);
+        while first + count > self.read.load(Ordering::Acquire) + SIZE as u64 {
+            std::hint::spin_loop();
+        }
+        first
+    }
+
+    fn write(&self, number: u64, message: u64) {
+        let (stamp, item) = self.place(number);
+        item.store(message, Ordering::Relaxed);
+        stamp.store(number + 1, Ordering::Release);
+    }
+
+    /// All that is there, from that number on.
+    fn read(&self, mut number: u64) -> u64 {
+        loop {
+            let (stamp, item) = self.place(number);
+            if stamp.load(Ordering::Acquire) != number + 1 {
+                break;
+            }
+            black_box(item.load(Ordering::Relaxed));
+            number += 1;
+        }
+        self.read.store(number, Ordering::Release);
+        number
+    }
+}
+
+/// Through the bare one, so many at a time.
+fn bare(n: u64, batch: u64) -> Duration {
+    let (ring, mut next) = (Bare::new(), 0);
+    let began = Instant::now();
+    for message in (0..n).step_by(batch as usize) {
+        let first = ring.claim(batch);
+        (0..batch).for_each(|i| ring.write(first + i, message + i));
+        next = ring.read(next);
+    }
+    began.elapsed()
+}
+
+/// One message at a time through the bare ring.
+pub fn bare_messages(n: u64) -> Duration {
+    bare(n, 1)
+}
+
+/// The same in batches.
+pub fn bare_batches(n: u64) -> Duration {
+    bare(n, BATCH as u64)
+}
+
+fn read_all(reader: &mut Reader<u64>) {
+    let batch = reader.next_batch().expect("it is open");
+    batch.iter().for_each(|&message| {
+        black_box(message);
+    });
+}
+
+fn single() -> (Producer<u64>, Reader<u64>) {
+    let mut ring = ring::single_producer(SIZE, u64::default);
+    let [reader] = ring.readers();
+    (ring.producer(), reader)
+}
+
+fn multi() -> (MultiProducer<u64>, Reader<u64>) {
+    let mut ring = ring::multi_producer(SIZE, u64::default);
+    let [reader] = ring.readers();
+    (ring.producer(), reader)
+}
+
+/// One message at a time, of the one producer.
+pub fn single_messages(n: u64) -> Duration {
+    let (mut producer, mut reader) = single();
+    let began = Instant::now();
+    for message in 0..n {
+        producer.send(message).expect("it is open");
+        read_all(&mut reader);
+    }
+    began.elapsed()
+}
+
+/// The same in batches.
+pub fn single_batches(n: u64) -> Duration {
+    let (mut producer, mut reader) = single();
+    let began = Instant::now();
+    for first in (0..n).step_by(BATCH) {
+        let mut batch = producer.claim_exactly(BATCH).expect("it is open");
+        batch.iter_mut().zip(first..).for_each(|(item, message)| *item = message);
+        batch.publish();
+        read_all(&mut reader);
+    }
+    began.elapsed()
+}
+
+/// One message at a time, of a producer of many.
+pub fn multi_messages(n: u64) -> Duration {
+    let (producer, mut reader) = multi();
+    let began = Instant::now();
+    for message in 0..n {
+        producer.send(message).expect("it is open");
+        read_all(&mut reader);
+    }
+    began.elapsed()
+}
+
+/// The same in batches.
+pub fn multi_batches(n: u64) -> Duration {
+    let (producer, mut reader) = multi();
+    let began = Instant::now();
+    for first in (0..n).step_by(BATCH) {
+        let mut batch = producer.claim_exactly(BATCH).expect("it is open");
+        batch.iter_mut().zip(first..).for_each(|(item, message)| *item = message);
+        batch.publish();
+        read_all(&mut reader);
+    }
+    began.elapsed()
+}

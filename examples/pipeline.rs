@@ -1,0 +1,228 @@
+//! A pipeline over a ring: one task reads lines, one parses them, one keeps the means, one writes them down; each in place, in the record where the
+//! line was read to. A slow writer slows the reader down, as there is no room in the ring.
+//!
+//! ```sh
+//! cargo run --release --example pipeline -- [--stop-after LINES | --cancel-after LINES] [FILE]
+//! ```
+//!
+//! A line is a name and a number, `basel;12.5`; without a file some are made up. Ctrl-C is a stop in good order: nothing more is read, and what was read is
+//! written. The second one is a hard cancel: every stage ends where it is. Both can be asked for after so many lines.
+
+use cygnet::Runtime;
+use cygnet::shutdown::Swansong;
+use cygnet::sync::WaitError;
+use cygnet::sync::ring::{self, Producer, Stage};
+use std::collections::HashMap;
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What goes through the ring. Its memory is used again and again.
+#[derive(Default)]
+struct Record {
+    line: String,
+    name: String,
+    number: Option<f64>,
+    mean: f64,
+}
+
+#[derive(Default)]
+struct Arguments {
+    stop_after: Option<u64>,
+    cancel_after: Option<u64>,
+    file: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = arguments(std::env::args().skip(1)) else {
+        eprintln!("usage: pipeline [--stop-after LINES | --cancel-after LINES] [FILE]");
+        return ExitCode::from(2);
+    };
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("pipeline: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
+    let mut arguments = Arguments::default();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--stop-after" => arguments.stop_after = Some(words.next()?.parse().ok()?),
+            "--cancel-after" => arguments.cancel_after = Some(words.next()?.parse().ok()?),
+            option if option.starts_with('-') => return None,
+            _ if arguments.file.is_some() => return None,
+            _ => arguments.file = Some(word),
+        }
+    }
+    Some(arguments)
+}
+
+/// Whether all that was read has been written.
+fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
+    let input: Box<dyn BufRead + Send> = match &arguments.file {
+        Some(file) => {
+            let opened = File::open(file).map_err(|error| format!("{file}: {error}"))?;
+            Box::new(BufReader::new(opened))
+        }
+        None => Box::new(BufReader::new(MadeUp::default())),
+    };
+    let runtime = Runtime::new()?;
+    let (stop, at) = (Swansong::new(), (arguments.stop_after, arguments.cancel_after));
+
+    let mut ring = ring::single_producer(256, Record::default);
+    let (mut parser, mut keeper, writer) = (ring.stage(), ring.stage(), ring.stage());
+    let mut producer = ring.producer();
+
+    let written = AtomicU64::new(0);
+    let (read, waited, ended) = runtime.block_on(|| {
+        cygnet::scope(|s| {
+            let cancel = s.cancel_handle();
+            on_ctrl_c(stop.clone(), cancel.clone());
+            let reader = s.spawn(move || {
+                read(input, &mut producer, &stop, at, || cancel.cancel("asked for"))
+            });
+            s.spawn(move || parse(&mut parser));
+            s.spawn(move || keep(&mut keeper));
+            let writes = s.spawn(|| write(writer, io::stdout().lock(), &written));
+            let (read, waited) = reader.join().unwrap_or_default();
+            (read, waited, writes.join())
+        })
+    });
+    // One that was cancelled has no result, but what it has written is written.
+    ended.unwrap_or(Ok(()))?;
+    let written = written.into_inner();
+    eprintln!("read {read} lines, wrote {written}; the reader waited for room {waited} times");
+    Ok(read == written)
+}
+
+/// Reads until the end, the stop, or the cancel: how many, and how often there was no room.
+fn read(
+    mut input: impl BufRead,
+    producer: &mut Producer<Record>,
+    stop: &Swansong,
+    (stop_after, cancel_after): (Option<u64>, Option<u64>),
+    cancel: impl Fn(),
+) -> (u64, u64) {
+    let (mut read, mut waited) = (0, 0);
+    while !stop.state().is_shutting_down() && !stop.state().is_complete() {
+        if Some(read) == stop_after {
+            stop.shut_down();
+            continue;
+        }
+        if Some(read) == cancel_after {
+            cancel();
+        }
+        waited += u64::from(producer.try_claim(1).is_none());
+        let Ok(mut batch) = producer.claim(1) else { break };
+        let record = batch.iter_mut().next().expect("one was claimed");
+        record.line.clear();
+        match input.read_line(&mut record.line) {
+            // What is not published is given back.
+            Ok(0) | Err(_) => break,
+            Ok(_) => batch.publish(),
+        }
+        read += 1;
+    }
+    (read, waited)
+}
+
+/// For each batch that comes; until there is no more, or it is cancelled.
+fn each_batch(stage: &mut Stage<Record>, mut f: impl FnMut(&mut Record)) {
+    loop {
+        match stage.next_batch() {
+            Ok(mut batch) => batch.iter_mut().for_each(&mut f),
+            Err(WaitError::Closed | WaitError::Cancelled(_)) => return,
+            Err(other) => unreachable!("no time was set: {other}"),
+        }
+    }
+}
+
+fn parse(stage: &mut Stage<Record>) {
+    each_batch(stage, |record| {
+        record.name.clear();
+        record.number = None;
+        if let Some((name, number)) = record.line.trim_end().split_once(';') {
+            record.name.push_str(name);
+            record.number = number.parse().ok();
+        }
+    });
+}
+
+fn keep(stage: &mut Stage<Record>) {
+    let mut means: HashMap<String, (f64, f64)> = HashMap::new();
+    each_batch(stage, |record| {
+        let Some(number) = record.number else { return };
+        if !means.contains_key(&record.name) {
+            means.insert(record.name.clone(), (0.0, 0.0));
+        }
+        let (sum, count) = means.get_mut(&record.name).expect("it is there");
+        *sum += number;
+        *count += 1.0;
+        record.mean = *sum / *count;
+    });
+}
+
+/// Writes each, with the mean so far, and counts them.
+fn write(mut stage: Stage<Record>, output: impl Write, written: &AtomicU64) -> io::Result<()> {
+    let mut output = io::BufWriter::new(output);
+    while let Ok(batch) = stage.next_batch() {
+        for record in batch.iter() {
+            // After an error the stage goes, and by that the ring ends: the reader is refused.
+            match record.number {
+                Some(number) => writeln!(output, "{};{number};{:.3}", record.name, record.mean)?,
+                None => writeln!(output, "?{}", record.line.trim_end())?,
+            }
+            written.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    output.flush()
+}
+
+/// The first one stops, the second one cancels.
+fn on_ctrl_c(stop: Swansong, cancel: cygnet::CancelHandle) {
+    std::thread::spawn(move || {
+        let signals = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let Ok(signals) = signals else { return };
+        signals.block_on(async {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                stop.shut_down();
+            }
+            if tokio::signal::ctrl_c().await.is_ok() {
+                cancel.cancel("Ctrl-C");
+            }
+        });
+    });
+}
+
+/// Lines of ten towns.
+#[derive(Default)]
+struct MadeUp {
+    lines: u64,
+    state: u64,
+}
+
+impl io::Read for MadeUp {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        const TOWNS: [&str; 5] = ["basel", "lagos", "lima", "oslo", "perth"];
+        if self.lines == 500_000 {
+            return Ok(0);
+        }
+        self.lines += 1;
+        // Knuth's linear congruential generator (MMIX).
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let (town, degrees) = (TOWNS[(self.state >> 33) as usize % 5], (self.state >> 40) % 400);
+        let line = format!("{town};{}.{}\n", degrees / 10, degrees % 10);
+        buffer[..line.len()].copy_from_slice(line.as_bytes());
+        Ok(line.len())
+    }
+}
