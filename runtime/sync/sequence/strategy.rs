@@ -21,8 +21,10 @@ pub enum WaitStrategy {
     Spin,
 }
 
-/// Turns before others have their turn.
-const POLITE: u32 = 128;
+/// Turns before others have their turn: other tasks of the worker, who may be those that it waits for, and other threads.
+const POLITE_TASK: u32 = 8;
+/// See [`POLITE_TASK`].
+const POLITE_THREAD: u32 = 128;
 /// Turns before it parks.
 const PATIENT: u32 = 256;
 
@@ -38,26 +40,25 @@ impl WaitStrategy {
     ) -> Result<Option<R>, Short> {
         let patience = match self {
             WaitStrategy::Park => return Ok(None),
-            // Parking says what is wrong with it.
-            _ if is_forbidden() => return Ok(look()),
-            // A model has no time to wait.
-            _ if cfg!(loom) => return Ok(look()),
-            WaitStrategy::SpinThenPark => PATIENT,
-            WaitStrategy::Spin => u32::MAX,
+            // Who may not wait is told so by parking; and a model has no time to wait.
+            _ if is_forbidden() || std::thread::panicking() || cfg!(loom) => return Ok(look()),
+            WaitStrategy::SpinThenPark => Some(PATIENT),
+            WaitStrategy::Spin => None,
         };
-        let mut turn = 0;
-        while turn != patience {
+        let is_task = Worker::current().and_then(Worker::task).is_some();
+        let polite = if is_task { POLITE_TASK } else { POLITE_THREAD };
+        let mut turn = 0_u32;
+        while patience.is_none_or(|patience| turn < patience) {
             if let Some(answer) = look() {
                 return Ok(Some(answer));
             }
             spin_loop();
-            // For ever, if that is the patience.
-            turn = if turn == 2 * POLITE && patience == u32::MAX { POLITE } else { turn + 1 };
-            if turn % POLITE == 0 {
+            turn = turn.wrapping_add(1);
+            if turn.is_multiple_of(polite) {
                 if until.is_some_and(|until| now() >= until) {
                     return Err(Short::TimedOut);
                 }
-                give_way()?;
+                give_way(is_task)?;
             }
         }
         Ok(None)
@@ -65,8 +66,8 @@ impl WaitStrategy {
 }
 
 /// Lets others have the processor, if there are any.
-fn give_way() -> Result<(), Short> {
-    if Worker::current().and_then(Worker::task).is_some() {
+fn give_way(is_task: bool) -> Result<(), Short> {
+    if is_task {
         return yield_now().map_err(|_| Short::Cancelled);
     }
     thread::yield_now();
