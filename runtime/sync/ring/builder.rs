@@ -45,7 +45,7 @@ pub fn single_producer_with<T: Send>(
     make: impl FnMut() -> T,
 ) -> RingBuilder<T, One> {
     assert_size::<u64>(size);
-    let written = SequenceBarrier::new();
+    let written = SequenceBarrier::new().with_strategy(strategy);
     let published = SequenceBarrierGroup::new([written.clone()]).with_strategy(strategy);
     RingBuilder {
         items: Arc::new(Items::new(size, make, None)),
@@ -110,7 +110,8 @@ impl<T: Send, P> RingBuilder<T, P> {
     }
 
     fn cursors<const N: usize>(&mut self) -> [Cursor<T>; N] {
-        let positions: [SequenceBarrier<u64>; N] = std::array::from_fn(|_| SequenceBarrier::new());
+        let positions: [SequenceBarrier<u64>; N] =
+            std::array::from_fn(|_| SequenceBarrier::new().with_strategy(self.strategy));
         self.last = positions.to_vec();
         let group = SequenceBarrierGroup::new(positions.clone()).with_strategy(self.strategy);
         let source = std::mem::replace(&mut self.source, Source::Barriers(group));

@@ -57,7 +57,8 @@ impl<S: Sequence> SequenceBarrier<S> {
         SequenceBarrier { raw: Arc::new(RawBarrier::new(last)) }
     }
 
-    /// With another [`WaitStrategy`].
+    /// With another [`WaitStrategy`]. Where who waits [parks](WaitStrategy::Park) at once, to publish costs a fence (some 20 cycles), so that to wait costs
+    /// no more than that.
     ///
     /// # Panics
     /// If it has been cloned, or is a member of something.
@@ -84,6 +85,11 @@ impl<S: Sequence> SequenceBarrier<S> {
             .options
     }
 
+    pub(super) fn with_options(mut self, options: Options) -> SequenceBarrier<S> {
+        *self.options() = options;
+        self
+    }
+
     pub(super) fn raw(&self) -> &RawBarrier<S> {
         &self.raw
     }
@@ -98,7 +104,8 @@ impl<S: Sequence> SequenceBarrier<S> {
     /// Publishes all numbers up to this one. False, and nothing is done, if it does not come after the last one that is published:
     /// nothing is taken back.
     ///
-    /// For one at a time. Does not suspend. Costs a store, and a load of what others wait for; a lock and a wake-up for each whose number has come.
+    /// For one at a time. Does not suspend. Costs a store, and a load of what others wait for (and a fence: see
+    /// [`with_strategy`](SequenceBarrier::with_strategy)); a lock and a wake-up for each whose number has come.
     #[inline]
     pub fn publish(&self, sequence: S) -> bool {
         self.raw.publish(sequence)

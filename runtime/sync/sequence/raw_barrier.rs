@@ -12,8 +12,8 @@
 //! # No wake-up is lost
 //!
 //! Who publishes stores the number, then loads `wanted`. Who waits puts its number into `wanted`, then loads what is published. Between the two steps
-//! the one has a light fence, and the other a heavy one ([`shim::asymmetric`](crate::shim::asymmetric)): so the one sees that it is wanted, or the
-//! other sees that it is there. `wanted` is never further away than what any in the lists waits for, whatever is stored there later. So publishing
+//! the one has a light fence, and the other a heavy one ([`shim::asymmetric`](crate::shim::asymmetric)); or both have a full one, if who waits
+//! parks at once ([`Fences`]). So the one sees that it is wanted, or the other sees that it is there. `wanted` is never further away than what any in the lists waits for, whatever is stored there later. So publishing
 //! costs a store and a load, and what it costs to be exact is paid by who is about to park.
 //!
 //! An end is stored before the lock is taken: who has entered before is in the list, who enters later sees it.
@@ -25,6 +25,7 @@
 
 use super::arithmetic::Sequence;
 use super::awaited::{CLOSED, Options, PUBLISHED};
+use super::strategy::WaitStrategy;
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
 use crate::shim::atomic::{AtomicU8, AtomicU64, Ordering, fence};
@@ -76,10 +77,30 @@ struct Armed {
     at: Option<u64>,
 }
 
-/// The fence of who publishes something, before it looks whether somebody waits.
-#[inline(always)]
-pub(super) fn fence_of_publisher() {
-    if is_one_sided() { light() } else { fence(Ordering::SeqCst) }
+/// Who pays for finding each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fences {
+    /// Who publishes and who waits, each some nanoseconds: where waits are many.
+    Both,
+    /// Who waits, some microseconds: where they are few, as it has looked for long before.
+    Waiters,
+}
+
+impl Fences {
+    pub(super) fn of(strategy: WaitStrategy) -> Fences {
+        if strategy == WaitStrategy::Park { Fences::Both } else { Fences::Waiters }
+    }
+
+    /// That of who publishes something, before it looks whether somebody waits.
+    #[inline(always)]
+    pub(super) fn publisher(self) {
+        if self == Fences::Waiters && is_one_sided() { light() } else { fence(Ordering::SeqCst) }
+    }
+
+    /// That of who has said that it waits, before it looks a last time.
+    pub(super) fn waiter(self) {
+        if self == Fences::Both { fence(Ordering::SeqCst) } else { heavy() }
+    }
 }
 
 impl<S: Sequence> RawBarrier<S> {
@@ -108,11 +129,16 @@ impl<S: Sequence> RawBarrier<S> {
             return false;
         }
         self.published.store(to.to_word(), Ordering::Release);
-        fence_of_publisher();
+        self.fences().publisher();
         if !to.precedes(S::from_word(self.watched.wanted.load(Ordering::Relaxed))) {
             self.tell();
         }
         true
+    }
+
+    #[inline(always)]
+    pub(super) fn fences(&self) -> Fences {
+        Fences::of(self.options.strategy)
     }
 
     /// Wakes those whose number has come, or all who cannot be served any more.
@@ -179,7 +205,7 @@ impl<S: Sequence> RawBarrier<S> {
         self.want(&state);
     }
 
-    /// The watcher is told when this number has come. Afterwards it has a heavy fence, and looks: it may be there.
+    /// The watcher is told when this number has come. Afterwards it has the fence of who waits, and looks: it may be there.
     pub(super) fn arm(&self, watcher: &Weak<dyn Watcher>, at: S) {
         let mut state = self.lock();
         for armed in &mut state.watchers {
@@ -229,7 +255,7 @@ impl<S: Sequence> Waitable for RawBarrier<S> {
         if target.precedes(wanted) {
             self.watched.wanted.store(target.to_word(), Ordering::Relaxed);
         }
-        heavy();
+        self.fences().waiter();
         let answer = self.answer(target);
         if answer.is_some() {
             self.want(state);

@@ -12,15 +12,14 @@
 //!
 //! # No wake-up is lost
 //!
-//! As in a [barrier](super::raw_barrier): arm, heavy fence, look. The watcher in a member is armed for the nearest number of all who are in the list, or
+//! As in a [barrier](super::raw_barrier): arm, fence, look. The watcher in a member is armed for the nearest number of all who are in the list, or
 //! has just been told and will look again.
 
 use super::arithmetic::Sequence;
 use super::awaited::{Awaited, CLOSED, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
-use super::raw_barrier::{End, Watcher};
+use super::raw_barrier::{End, Fences, Watcher};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
-use crate::shim::asymmetric::heavy;
 use crate::shim::{Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -97,7 +96,8 @@ pub(super) fn arm<S: Sequence>(members: &[SequenceBarrier<S>], watcher: &Weak<dy
             member.raw().arm(watcher, at);
         }
     }
-    heavy();
+    let both = members.iter().all(|member| member.raw().fences() == Fences::Both);
+    if both { Fences::Both.waiter() } else { Fences::Waiters.waiter() }
 }
 
 impl<S: Sequence> Watcher for RawGroup<S> {

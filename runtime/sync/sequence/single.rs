@@ -156,7 +156,7 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         options: Options,
     ) -> SingleProducerSequencer<S> {
         assert_size::<S>(size);
-        let written = SequenceBarrier::starting_after(read.last_published());
+        let written = SequenceBarrier::starting_after(read.last_published()).with_options(options);
         SingleProducerSequencer::publishing_in(written, &read, size, options)
     }
 

@@ -11,7 +11,7 @@
 //!
 //! Who publishes stores its stamps, then loads `gap`: the index that is missing for those who wait. If that is one of its own it takes the lock, and looks
 //! how far the frontier is now. Who waits looks for the frontier under the lock, stores it in `gap`, and looks again. Between the two steps the one
-//! has a light fence, and the other a heavy one; the same goes for who has moved the gap on for those who wait still. So whoever fills the gap finds it, or is
+//! has a light fence, and the other a heavy one, or both a full one, as in a [barrier](super::raw_barrier); the same goes for who has moved the gap on for those who wait still. So whoever fills the gap finds it, or is
 //! found there. All others, who publish what lies behind it, pay a load. Who moves the gap serves all that are behind it: who has filled the old one may find
 //! the new one, and go away.
 //!
@@ -20,9 +20,9 @@
 //! A stamp is stored with release, after the item was written, and loaded with acquire. `gap` carries nothing.
 
 use super::awaited::{CLOSED, PUBLISHED};
-use super::raw_barrier::fence_of_publisher;
+use super::raw_barrier::Fences;
 use crate::scheduler::waiters::{WaitList, Wakes};
-use crate::shim::asymmetric::heavy;
+use crate::shim::asymmetric::prepare;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
@@ -38,6 +38,7 @@ pub(super) struct Stamps {
     stamps: Box<[AtomicU64]>,
     watched: CachePadded<Watched>,
     reading: Mutex<Reading>,
+    fences: Fences,
 }
 
 struct Watched {
@@ -56,8 +57,10 @@ pub(super) struct Reading {
 
 impl Stamps {
     /// For a power of two.
-    pub(super) fn new(size: usize) -> Stamps {
+    pub(super) fn new(size: usize, fences: Fences) -> Stamps {
+        prepare();
         Stamps {
+            fences,
             stamps: (0..size).map(|_| AtomicU64::new(0)).collect(),
             watched: CachePadded::new(Watched {
                 gap: AtomicU64::new(NONE),
@@ -96,7 +99,7 @@ impl Stamps {
         for index in indexes.clone() {
             self.stamp(index).store((index + 1) << 1 | skipped, Ordering::Release);
         }
-        fence_of_publisher();
+        self.fences.publisher();
         if indexes.contains(&self.watched.gap.load(Ordering::Relaxed)) {
             self.tell();
         }
@@ -166,7 +169,7 @@ impl Stamps {
             if !waits {
                 return answer;
             }
-            heavy();
+            self.fences.waiter();
         }
     }
 
