@@ -188,6 +188,25 @@ impl<S: Sequence> Claims<S> {
         next..next + count
     }
 
+    /// Whether nobody waits, but some have been granted room and have not claimed yet: so nobody else may, but under the lock.
+    pub(super) fn some_are_about_to_claim(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & QUEUED != 0 && self.lock().waiters.is_empty()
+    }
+
+    /// Claims what these leave, if nobody waits and it is enough.
+    pub(super) fn claim_beside_them(&self, count: Count) -> Option<Range<u64>> {
+        let waiting = self.lock();
+        if !waiting.waiters.is_empty() || self.word.load(Ordering::Relaxed) & QUEUED == 0 {
+            return None;
+        }
+        let next = self.next();
+        let room = self.look_for_limit(next).saturating_sub(next + waiting.reserved);
+        let count = u64::from(count.of(room)?);
+        // A rollback may have been faster: to less.
+        let next = self.word.fetch_add(count * ONE, Ordering::AcqRel) / ONE;
+        Some(next..next + count)
+    }
+
     /// Takes a claim back, if it is the newest. Then there is room for who waits: see [`Claims::grant`].
     pub(super) fn roll_back(&self, indexes: &Range<u64>) -> RolledBack {
         let mut word = self.word.load(Ordering::Relaxed);

@@ -93,11 +93,13 @@ impl Fences {
 
     /// That of who publishes something, before it looks whether somebody waits.
     #[inline(always)]
+    #[track_caller]
     pub(super) fn publisher(self) {
         if self == Fences::Waiters && is_one_sided() { light() } else { fence(Ordering::SeqCst) }
     }
 
     /// That of who has said that it waits, before it looks a last time.
+    #[track_caller]
     pub(super) fn waiter(self) {
         if self == Fences::Both { fence(Ordering::SeqCst) } else { heavy() }
     }

@@ -1,4 +1,4 @@
-use crate::runtime::suspend::yield_now;
+use crate::runtime::suspend::{is_cancelled, yield_now};
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::worker::Worker;
@@ -58,18 +58,22 @@ impl WaitStrategy {
                 if until.is_some_and(|until| now() >= until) {
                     return Err(Short::TimedOut);
                 }
-                give_way(is_task)?;
+                give_way();
+                if is_task && is_cancelled() {
+                    return Err(Short::Cancelled);
+                }
             }
         }
         Ok(None)
     }
 }
 
-/// Lets others have the processor, if there are any.
-fn give_way(is_task: bool) -> Result<(), Short> {
-    if is_task {
-        return yield_now().map_err(|_| Short::Cancelled);
+/// Lets others have the processor, if there are any. A task may be cancelled afterwards.
+pub(super) fn give_way() {
+    if Worker::current().and_then(Worker::task).is_none() {
+        thread::yield_now();
+    } else if !is_forbidden() {
+        // Who is cancelled finds that by itself.
+        let _ = yield_now();
     }
-    thread::yield_now();
-    Ok(())
 }
