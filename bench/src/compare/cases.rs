@@ -179,7 +179,7 @@ pub const CASES: &[Case] = &[
     timed("ring-batch-4", "the same from four producers", BOTH),
     timed("ring-1", "the same as the first, one at a time", BOTH),
     timed("ring-4", "the same from four producers", BOTH),
-    timed("ring-park-1", "the same from one, one at a time, who waits parks (disruptor: the consumer sleeps)", BOTH),
+    timed("ring-park-1", "the same from one, one at a time; who waits parks, after a few microseconds (disruptor: the consumer sleeps)", BOTH),
     timed("ring-park-4", "the same from four producers", BOTH),
     timed("guard", "a guard of a root is made and dropped, on a worker (swansong, tokio's TaskTracker: on a thread)", ONE),
     timed("guard-outside", "the same on a thread that is no worker", ONE),

@@ -188,15 +188,14 @@ impl<S: Sequence> Claims<S> {
         next..next + count
     }
 
-    /// Whether nobody waits, but some have been granted room and have not claimed yet: so nobody else may, but under the lock.
-    pub(super) fn some_are_about_to_claim(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & QUEUED != 0 && self.lock().waiters.is_empty()
-    }
-
-    /// Claims what these leave, if nobody waits and it is enough.
+    /// Claims, if nobody waits, but some have been granted room and have not claimed yet: what they leave. So nobody waits for somebody who does not
+    /// run just now.
     pub(super) fn claim_beside_them(&self, count: Count) -> Option<Range<u64>> {
+        if self.word.load(Ordering::Relaxed) & QUEUED == 0 {
+            return None;
+        }
         let waiting = self.lock();
-        if !waiting.waiters.is_empty() || self.word.load(Ordering::Relaxed) & QUEUED == 0 {
+        if !waiting.waiters.is_empty() {
             return None;
         }
         let next = self.next();

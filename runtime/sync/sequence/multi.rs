@@ -4,7 +4,7 @@ use super::claims::Count;
 use super::group::SequenceBarrierGroup;
 use super::raw_multi::{RawMulti, Reads, Room};
 use super::single::assert_size;
-use super::strategy::{WaitStrategy, give_way};
+use super::strategy::WaitStrategy;
 use super::wait::SequenceWait;
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::after;
@@ -217,7 +217,11 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         count: Count,
         until: Option<Instant>,
     ) -> Result<MultiClaim<'_, S>, WaitError> {
-        if let Some(indexes) = self.claim_after_those_who_are_served(count) {
+        // Others who have waited are about to claim: what they leave is had under the lock.
+        if !self.is_closed()
+            && !is_cancelled()
+            && let Some(indexes) = self.raw.claims.claim_beside_them(count)
+        {
             return Ok(self.token(indexes));
         }
         let mut claimed = None;
@@ -234,22 +238,6 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             (None, CLOSED) => Err(WaitError::Closed),
             (None, count) => Ok(self.token(self.raw.claims.claim_reserved(count))),
         }
-    }
-
-    /// Who waited and has been granted room claims first, in the order of coming: they are ready to run, perhaps on this very processor. Then the
-    /// way is free again for all; and who lets them wait for too long is passed.
-    fn claim_after_those_who_are_served(&self, count: Count) -> Option<Range<u64>> {
-        const TURNS: usize = 3;
-        for _ in 0..TURNS {
-            if self.is_closed() || is_cancelled() || !self.raw.claims.some_are_about_to_claim() {
-                return None;
-            }
-            give_way();
-            if let Some(indexes) = self.raw.claims.try_claim(count) {
-                return Some(indexes);
-            }
-        }
-        self.raw.claims.claim_beside_them(count)
     }
 
     #[inline(always)]

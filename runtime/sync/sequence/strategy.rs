@@ -69,7 +69,7 @@ impl WaitStrategy {
 }
 
 /// Lets others have the processor, if there are any. A task may be cancelled afterwards.
-pub(super) fn give_way() {
+fn give_way() {
     if Worker::current().and_then(Worker::task).is_none() {
         thread::yield_now();
     } else if !is_forbidden() {

@@ -47,7 +47,7 @@ impl Traffic {
 /// # Panics
 /// If one is missing.
 pub fn pass(traffic: Traffic) {
-    let strategy = if traffic.spins { WaitStrategy::Spin } else { WaitStrategy::Park };
+    let strategy = if traffic.spins { WaitStrategy::Spin } else { WaitStrategy::default() };
     let sum = if traffic.producers == 1 {
         let mut ring = ring::single_producer_with(ROOM, strategy, u64::default);
         let [reader] = ring.readers();
