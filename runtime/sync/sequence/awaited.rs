@@ -1,6 +1,6 @@
 //! The wait for something that is found by looking, before anybody is told of it: blocking, and as a future.
 
-use super::strategy::WaitStrategy;
+use super::strategy::{Near, WaitStrategy};
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::errors::WaitError;
 use crate::scheduler::waiters::{Entering, Waitable, enter};
@@ -24,12 +24,18 @@ pub(super) struct Options {
 pub(super) trait Awaited: Waitable {
     fn options(&self) -> Options;
 
+    fn near(&self) -> &Near;
+
     fn close(&self);
 }
 
 impl<W: Awaited> Awaited for &W {
     fn options(&self) -> Options {
         (**self).options()
+    }
+
+    fn near(&self) -> &Near {
+        (**self).near()
     }
 
     fn close(&self) {
@@ -49,7 +55,7 @@ pub(super) fn wait_for<W: Awaited>(
 ) -> Result<u32, WaitError> {
     let Options { strategy, terminal } = source.options();
     // Who is cancelled is turned away, also from what is there.
-    let spun = if is_cancelled() { Ok(None) } else { strategy.spin(until, look) };
+    let spun = if is_cancelled() { Ok(None) } else { strategy.spin(source.near(), until, look) };
     let waited = spun.and_then(|found| match found {
         Some(answer) => Ok(answer),
         None => enter(&source, token, until),

@@ -1,7 +1,7 @@
 use super::arithmetic::Sequence;
 use super::awaited::{Awaited, Awaiting, Options, PUBLISHED, wait_for};
 use super::raw_barrier::{End, RawBarrier};
-use super::strategy::WaitStrategy;
+use super::strategy::{Near, WaitStrategy};
 use super::wait::SequenceWait;
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::after;
@@ -187,6 +187,10 @@ impl<S: Sequence> SequenceBarrier<S> {
 impl<S: Sequence> Awaited for RawBarrier<S> {
     fn options(&self) -> Options {
         self.options
+    }
+
+    fn near(&self) -> &Near {
+        &self.near
     }
 
     fn close(&self) {

@@ -195,7 +195,8 @@ impl<S: Sequence> Claims<S> {
             return None;
         }
         let waiting = self.lock();
-        if !waiting.waiters.is_empty() {
+        // Under the lock it stays set; meanwhile it may have been cleared, and then others claim without the lock.
+        if !waiting.waiters.is_empty() || self.word.load(Ordering::Relaxed) & QUEUED == 0 {
             return None;
         }
         let next = self.next();

@@ -6,10 +6,11 @@ use super::claims::Count;
 use super::raw_group::RawGroup;
 use super::raw_multi::{RawMulti, Reads, Room};
 use crate::runtime::sync::models::{Task, enter};
-use crate::scheduler::waiters::Waitable;
+use crate::scheduler::waiters::{WaitNode, Waitable, Wakes};
 use crate::shim::check::{Baton, FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Waits as a task; the answer, if it was not cut short.
@@ -265,6 +266,30 @@ fn two_producers_of_which_one_is_cut() {
 #[test]
 fn loom_of_two_producers_the_one_that_is_cut_has_no_number() {
     explore(2, two_producers_of_which_one_is_cut);
+}
+
+/// Room has been granted to one, who claims; another claims beside it, and a third one as soon as the way is free. There is room for two.
+#[test]
+fn loom_nobody_claims_more_than_there_is_room_for() {
+    explore(3, || {
+        let (_read, ring) = ring(2);
+        let (room, node) = (Room(&ring), WaitNode::new(ONE.to_token(), Location::caller()));
+        let mut wakes = Wakes::default();
+        assert_eq!(room.try_enter(&mut room.state(), &node, &mut wakes), Some(1));
+        wakes.deliver();
+        let served = spawn({
+            let ring = Arc::clone(&ring);
+            move || ring.claims.claim_reserved(1)
+        });
+        let beside = spawn({
+            let ring = Arc::clone(&ring);
+            move || ring.claims.claim_beside_them(ONE)
+        });
+        let free = ring.claims.try_claim(ONE);
+        let claimed = [Some(served.join().unwrap()), beside.join().unwrap(), free];
+        assert!(claimed.iter().flatten().count() <= 2, "{claimed:?}");
+        assert!(ring.claims.next() <= 2);
+    });
 }
 
 /// A claim is given up while another producer comes to wait for its place.

@@ -25,7 +25,7 @@
 
 use super::arithmetic::Sequence;
 use super::awaited::{CLOSED, Options, PUBLISHED};
-use super::strategy::WaitStrategy;
+use super::strategy::{Near, WaitStrategy};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
 use crate::shim::atomic::{AtomicU8, AtomicU64, Ordering, fence};
@@ -39,6 +39,7 @@ pub(super) struct RawBarrier<S> {
     watched: CachePadded<Watched>,
     state: Mutex<State>,
     pub(super) options: Options,
+    pub(super) near: Near,
     _sequence: PhantomData<S>,
 }
 
@@ -116,6 +117,7 @@ impl<S: Sequence> RawBarrier<S> {
             }),
             state: Mutex::new(State { waiters: WaitList::new(), watchers: Vec::new() }),
             options: Options::default(),
+            near: Near::default(),
             _sequence: PhantomData,
         }
     }

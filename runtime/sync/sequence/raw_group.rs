@@ -19,6 +19,7 @@ use super::arithmetic::Sequence;
 use super::awaited::{Awaited, CLOSED, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::{End, Fences, Watcher};
+use super::strategy::Near;
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::{Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError, Weak};
@@ -29,6 +30,7 @@ pub(super) struct RawGroup<S: Sequence> {
     /// This one.
     watcher: Weak<dyn Watcher>,
     pub(super) options: Options,
+    near: Near,
 }
 
 impl<S: Sequence> RawGroup<S> {
@@ -38,6 +40,7 @@ impl<S: Sequence> RawGroup<S> {
             waiters: Mutex::new(WaitList::new()),
             watcher: this.clone(),
             options,
+            near: Near::default(),
         });
         group.members.iter().for_each(|member| member.raw().watch(group.watcher.clone()));
         group
@@ -150,6 +153,10 @@ impl<S: Sequence> Waitable for RawGroup<S> {
 impl<S: Sequence> Awaited for RawGroup<S> {
     fn options(&self) -> Options {
         self.options
+    }
+
+    fn near(&self) -> &Near {
+        &self.near
     }
 
     fn close(&self) {

@@ -7,6 +7,7 @@ use super::claims::{Claims, Count, RolledBack, Waiting};
 use super::raw_barrier::{Fences, Watcher};
 use super::raw_group::minimum;
 use super::stamps::{Reading, Stamps};
+use super::strategy::Near;
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 use std::ops::Range;
@@ -18,6 +19,8 @@ pub(super) struct RawMulti<S: Sequence> {
     /// This one.
     watcher: Weak<dyn Watcher>,
     pub(super) options: Options,
+    /// Of producers, and of readers.
+    near: [Near; 2],
 }
 
 impl<S: Sequence> RawMulti<S> {
@@ -38,6 +41,7 @@ impl<S: Sequence> RawMulti<S> {
             stamps: Stamps::new(size, Fences::of(options.strategy)),
             watcher: this.clone(),
             options,
+            near: [Near::default(), Near::default()],
         })
     }
 
@@ -131,7 +135,7 @@ pub(super) struct Room<'a, S: Sequence>(pub(super) &'a RawMulti<S>);
 pub(super) struct Reads<'a, S: Sequence>(pub(super) &'a RawMulti<S>);
 
 macro_rules! common {
-    ($($name:ident),*) => {$(
+    ($($name:ident: $side:literal),*) => {$(
         impl<S: Sequence> Clone for $name<'_, S> {
             fn clone(&self) -> Self {
                 *self
@@ -145,6 +149,10 @@ macro_rules! common {
                 self.0.options
             }
 
+            fn near(&self) -> &Near {
+                &self.0.near[$side]
+            }
+
             fn close(&self) {
                 self.0.close();
             }
@@ -152,7 +160,7 @@ macro_rules! common {
     )*};
 }
 
-common! { Room, Reads }
+common! { Room: 0, Reads: 1 }
 
 impl<S: Sequence> Waitable for Room<'_, S> {
     type State = Waiting;

@@ -286,7 +286,8 @@ impl<S: Sequence> SingleProducerSequencer<S> {
     /// [`WaitError::Closed`].
     pub async fn claim_async(&mut self, count: usize) -> Result<SingleClaim<'_, S>, WaitError> {
         if !self.any_available() && count > 0 {
-            self.read.wait_async(self.must_be_read(1)).await?;
+            let room = self.read.wait_async(self.must_be_read(1)).await;
+            self.learn(room)?;
         }
         self.try_claim(count).ok_or(WaitError::Closed)
     }
@@ -318,12 +319,21 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         most: usize,
         until: Option<Instant>,
     ) -> Result<SingleClaim<'_, S>, WaitError> {
-        self.read.wait_until(self.must_be_read(least), until)?;
+        let room = self.read.wait_until(self.must_be_read(least), until);
+        self.learn(room)?;
         if self.is_closed() {
             return Err(WaitError::Closed);
         }
         let count = self.available(most, least).expect("it has been waited for");
         Ok(self.token(count))
+    }
+
+    /// Who is refused finds it closed, though whoever has ended may not have come to that yet.
+    fn learn(&self, room: Result<S, WaitError>) -> Result<(), WaitError> {
+        if room == Err(WaitError::Closed) {
+            self.close();
+        }
+        room.map(|_| ())
     }
 
     /// The last number that must have been read before so many can be claimed.

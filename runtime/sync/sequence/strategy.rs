@@ -2,8 +2,9 @@ use crate::runtime::suspend::{is_cancelled, yield_now};
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::worker::Worker;
-use crate::shim::time::{Instant, now};
+use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{spin_loop, thread};
+use std::sync::atomic::Ordering;
 
 /// What who waits for a sequence does until it comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,6 +26,8 @@ pub enum WaitStrategy {
 const POLITE_TASK: u32 = 8;
 /// See [`POLITE_TASK`].
 const POLITE_THREAD: u32 = 128;
+/// For so long a task that [spins](WaitStrategy::Spin) hopes that what it waits for runs elsewhere, or will be taken there.
+const HOPE: Duration = Duration::from_micros(100);
 /// Turns before it parks.
 const PATIENT: u32 = 256;
 
@@ -35,6 +38,7 @@ impl WaitStrategy {
     /// As for a wait that parks. A plain thread is never cancelled.
     pub(super) fn spin<R>(
         self,
+        near: &Near,
         until: Option<Instant>,
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<Option<R>, Short> {
@@ -45,35 +49,74 @@ impl WaitStrategy {
             WaitStrategy::SpinThenPark => Some(PATIENT),
             WaitStrategy::Spin => None,
         };
-        let is_task = Worker::current().and_then(Worker::task).is_some();
-        let polite = if is_task { POLITE_TASK } else { POLITE_THREAD };
+        let worker = Worker::current().filter(|worker| worker.task().is_some());
+        let polite = if worker.is_some() { POLITE_TASK } else { POLITE_THREAD };
+        // For what runs elsewhere, or will: somebody may come and take it, which a yield would prevent.
+        let mut hope = match worker {
+            Some(worker)
+                if patience.is_none() && worker.shared().config.workers > 1 && !near.is_so() =>
+            {
+                now().checked_add(HOPE)
+            }
+            _ => None,
+        };
         let mut turn = 0_u32;
         while patience.is_none_or(|patience| turn < patience) {
             if let Some(answer) = look() {
+                if turn > 0 {
+                    near.say(false);
+                }
                 return Ok(Some(answer));
             }
             spin_loop();
             turn = turn.wrapping_add(1);
-            if turn.is_multiple_of(polite) {
-                if until.is_some_and(|until| now() >= until) {
-                    return Err(Short::TimedOut);
-                }
-                give_way();
-                if is_task && is_cancelled() {
-                    return Err(Short::Cancelled);
-                }
+            if !turn.is_multiple_of(polite) {
+                continue;
+            }
+            let now = if until.or(hope).is_some() { Some(now()) } else { None };
+            if until.is_some_and(|until| now >= Some(until)) {
+                return Err(Short::TimedOut);
+            }
+            if worker.is_some() && is_cancelled() {
+                return Err(Short::Cancelled);
+            }
+            if hope.is_some_and(|hope| now < Some(hope)) {
+                continue;
+            }
+            hope = None;
+            give_way(worker.is_some());
+            if worker.is_some()
+                && let Some(answer) = look()
+            {
+                near.say(true);
+                return Ok(Some(answer));
             }
         }
         Ok(None)
     }
 }
 
+/// Whether what is waited for comes from the worker of those who wait, as far as is known: then it comes when they let it run.
+#[derive(Default)]
+pub(super) struct Near(std::sync::atomic::AtomicBool);
+
+impl Near {
+    fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn say(&self, so: bool) {
+        if self.is_so() != so {
+            self.0.store(so, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Lets others have the processor, if there are any. A task may be cancelled afterwards.
-fn give_way() {
-    if Worker::current().and_then(Worker::task).is_none() {
-        thread::yield_now();
-    } else if !is_forbidden() {
-        // Who is cancelled finds that by itself.
+fn give_way(is_task: bool) {
+    if is_task {
         let _ = yield_now();
+    } else {
+        thread::yield_now();
     }
 }
