@@ -19,6 +19,8 @@ fi
 # A check says itself how it compiles; what the caller's shell has set must not leak in.
 unset RUSTC RUSTDOC RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_TARGET \
     CARGO_BUILD_RUSTFLAGS CYGNET_PLANT
+# Nothing is built twice here, and what incremental builds keep takes more room than what they build.
+export CARGO_INCREMENTAL=0
 export CARGO_NET_RETRY=${CARGO_NET_RETRY:-5} CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 
 note() { printf '%s: %s\n' "${CHECK:-ci}" "$*"; }
