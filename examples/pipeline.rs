@@ -81,7 +81,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let mut producer = ring.producer();
 
     let written = AtomicU64::new(0);
-    let (read, waited, ended) = runtime.block_on(|| {
+    let (read, waited, came, ended) = runtime.block_on(|| {
         cygnet::scope(|s| {
             let cancel = s.cancel_handle();
             on_ctrl_c(stop.clone(), cancel.clone());
@@ -91,25 +91,26 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
             s.spawn(move || parse(&mut parser));
             s.spawn(move || keep(&mut keeper));
             let writes = s.spawn(|| write(writer, io::stdout().lock(), &written));
-            let (read, waited) = reader.join().unwrap_or_default();
-            (read, waited, writes.join())
+            let (read, waited, came) = reader.join().unwrap_or((0, 0, Ok(())));
+            (read, waited, came, writes.join())
         })
     });
-    // One that was cancelled has no result, but what it has written is written.
-    ended.unwrap_or(Ok(()))?;
     let written = written.into_inner();
     eprintln!("read {read} lines, wrote {written}; the reader waited for room {waited} times");
+    // One that was cancelled before it began has no result.
+    ended.unwrap_or(Ok(()))?;
+    came.map_err(|error| format!("after {read} lines: {error}"))?;
     Ok(read == written)
 }
 
-/// Reads until the end, the stop, or the cancel: how many, and how often there was no room.
+/// Reads until the end, the stop, the cancel, or an error: how many, and how often there was no room.
 fn read(
     mut input: impl BufRead,
     producer: &mut Producer<Record>,
     stop: &Swansong,
     (stop_after, cancel_after): (Option<u64>, Option<u64>),
     cancel: impl Fn(),
-) -> (u64, u64) {
+) -> (u64, u64, io::Result<()>) {
     let (mut read, mut waited) = (0, 0);
     while !stop.state().is_shutting_down() && !stop.state().is_complete() {
         if Some(read) == stop_after {
@@ -125,12 +126,13 @@ fn read(
         record.line.clear();
         match input.read_line(&mut record.line) {
             // What is not published is given back.
-            Ok(0) | Err(_) => break,
+            Ok(0) => break,
+            Err(error) => return (read, waited, Err(error)),
             Ok(_) => batch.publish(),
         }
         read += 1;
     }
-    (read, waited)
+    (read, waited, Ok(()))
 }
 
 /// For each batch that comes; until there is no more, or it is cancelled.
@@ -201,7 +203,7 @@ fn on_ctrl_c(stop: Swansong, cancel: cygnet::CancelHandle) {
     });
 }
 
-/// Lines of ten towns.
+/// Half a million lines of five towns.
 #[derive(Default)]
 struct MadeUp {
     lines: u64,

@@ -84,6 +84,22 @@ fn pipeline_says_how_it_is_called() {
 }
 
 #[test]
+fn pipeline_writes_what_was_read_before_an_error() {
+    within(|| {
+        let Some(mut pipeline) = example("pipeline") else { return };
+        let file = std::env::temp_dir().join(format!("cygnet-pipeline-{}", std::process::id()));
+        std::fs::write(&file, b"oslo;1.5\nlima;x\n\xff;2\noslo;3\n").unwrap();
+        let output = pipeline.arg(&file).output().unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.stdout, b"oslo;1.5;1.500\n?lima;x\n");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("read 2 lines, wrote 2;"), "{said}");
+        assert!(said.contains("\npipeline: after 2 lines: "), "{said}");
+    });
+}
+
+#[test]
 fn server_says_how_it_is_called() {
     within(|| {
         for arguments in [&["five"][..], &["-1"], &["1", "2"], &["nan"], &["inf"]] {

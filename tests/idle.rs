@@ -5,7 +5,9 @@
 mod common;
 
 use common::{eventually, parks, proc, runtime};
-use cygnet::{park, spawn, yield_now};
+use cygnet::sync::ring::{self, Producer, Stage};
+use cygnet::sync::sequence::WaitStrategy;
+use cygnet::{Runtime, park, spawn, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +16,32 @@ use std::time::{Duration, Instant};
 fn used(threads: &[(libc::pid_t, String)]) -> Vec<(u64, u64)> {
     let of = |id| (proc::processor_time(id).unwrap_or(0), proc::voluntary_switches(id));
     threads.iter().map(|(id, _)| of(*id)).collect()
+}
+
+/// Tasks that wait for an item and for room, of rings whose other ends are not used. They count themselves when they are cut short.
+fn wait_at_rings(rt: &Runtime, cut: &Arc<AtomicUsize>) -> Vec<(Producer<u8>, Stage<u8>)> {
+    let of = |strategy| {
+        let mut builder = ring::single_producer_with(2, strategy, u8::default);
+        (builder.stage(), builder.producer())
+    };
+    let strategies = [WaitStrategy::Park, WaitStrategy::SpinThenPark];
+    strategies
+        .map(|strategy| {
+            let ((mut waits, writes), (reads, mut full)) = (of(strategy), of(strategy));
+            let (for_items, for_room) = (cut.clone(), cut.clone());
+            rt.spawn(move || {
+                let short = waits.recv().is_err();
+                for_items.fetch_add(usize::from(short), Ordering::Relaxed);
+            })
+            .detach();
+            rt.spawn(move || {
+                let short = (0..3).any(|item| full.send(item).is_err());
+                for_room.fetch_add(usize::from(short), Ordering::Relaxed);
+            })
+            .detach();
+            (writes, reads)
+        })
+        .into()
 }
 
 #[test]
@@ -37,7 +65,9 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
                 let wait = move || cut.fetch_add(usize::from(park().is_err()), Ordering::Relaxed);
                 rt.spawn(wait).detach();
             }
-            eventually("all are parked", || parks(&rt) >= 100);
+            let rings = wait_at_rings(&rt, &cut);
+            let waiting = 100 + 2 * rings.len();
+            eventually("all are parked", || parks(&rt) >= waiting as u64);
             // A thread names itself, and on a busy machine begins late.
             eventually("all threads have begun", || {
                 proc::threads_named("cygnet-").len() == workers
@@ -67,7 +97,11 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
             assert_eq!(wakes, 0, "periodic wake-ups with {workers} workers");
             assert!(u128::from(time) * 1_000 < elapsed.as_nanos(), "{time} ns in {elapsed:?}");
             drop(rt);
-            assert_eq!(cut.load(Ordering::Relaxed), 100, "woken by the end, and by nothing else");
+            assert_eq!(
+                cut.load(Ordering::Relaxed),
+                waiting,
+                "woken by the end, and by nothing else"
+            );
         });
     }
 }

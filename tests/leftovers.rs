@@ -5,6 +5,8 @@ mod common;
 
 use common::rerun::{alone, alone_and_leaking};
 use common::{eventually, runtime, scaled_in_debug, within};
+use cygnet::sync::ring;
+use cygnet::sync::sequence::{MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup};
 use cygnet::sync::{
     AsyncMutexGuard, Barrier, Condvar, Event, Mutex, RwLock, Semaphore, bounded, broadcast,
     oneshot, watch,
@@ -80,7 +82,7 @@ fn held(mutex: &Mutex<()>) -> AsyncMutexGuard<'_, ()> {
 }
 
 /// All kinds of waits, each of which can be cut short.
-const WAITS: [(&str, fn()); 23] = [
+const WAITS: [(&str, fn()); 25] = [
     ("park", lose),
     ("sleep", || assert!(sleep(LONG).is_err())),
     ("join of a task", || drop(spawn(lose).join())),
@@ -177,6 +179,31 @@ const WAITS: [(&str, fn()); 23] = [
         assert!(wait(from.changed_async()).is_err());
         to.send(String::from("too late"));
         assert!(from.changed().is_err());
+    }),
+    ("a sequence barrier, a group of them, and a sequencer", || {
+        let barriers = [(); 2].map(|()| SequenceBarrier::<u8>::new());
+        let group = SequenceBarrierGroup::new(barriers.iter().cloned());
+        assert!(barriers[0].wait_until_published(0).is_err());
+        assert!(group.wait_until_published(0).is_err() && group.wait_timeout(0, LONG).is_err());
+        assert!(wait(group.wait_async(0)).is_err());
+        let sequencer = MultiProducerSequencer::new(group, 2);
+        let full = sequencer.try_claim(2).unwrap();
+        assert!(sequencer.claim_one().is_err() && sequencer.claim_exactly(2).is_err());
+        assert!(sequencer.claim_timeout(1, LONG).is_err());
+        assert!(wait(sequencer.claim_async(1)).is_err());
+        assert!(sequencer.wait_until_published(0, u8::MAX).is_err());
+        drop(full);
+    }),
+    ("a ring", || {
+        let mut builder = ring::multi_producer(2, String::new);
+        let (mut stage, [mut reader]) = (builder.stage(), builder.readers());
+        let producer = builder.producer();
+        assert!(stage.next_batch().is_err() && stage.next_batch_timeout(LONG).is_err());
+        assert!(wait(stage.next_batch_async()).is_err());
+        (0..2).for_each(|_| producer.try_claim(1).into_iter().for_each(|batch| batch.publish()));
+        assert!(producer.send(String::from("waits")).is_err());
+        assert!(producer.claim(1).is_err() && wait(producer.claim_async(1)).is_err());
+        assert!(reader.recv().is_err());
     }),
     ("a future", || {
         assert!(wait(std::future::pending::<()>()).is_err());
@@ -371,6 +398,8 @@ fn a_wait_of_a_primitive_allocates_nothing() {
         within(|| {
             let rounds = 1_000;
             let (mutex, semaphore, barrier) = (Mutex::new(0), Semaphore::new(1), Barrier::new(2));
+            let read = SequenceBarrier::<u8>::new();
+            let sequencer = MultiProducerSequencer::new(&read, 1);
             let visit = || {
                 for _ in 0..rounds {
                     let mut value = mutex.lock().unwrap();
@@ -382,6 +411,13 @@ fn a_wait_of_a_primitive_allocates_nothing() {
                     yield_now().unwrap();
                     drop(permit);
                     barrier.wait().unwrap();
+                    // The second one waits for room, and the first one until the second one has read.
+                    let claim = sequencer.claim_one().unwrap();
+                    let sequence = claim.range().start();
+                    yield_now().unwrap();
+                    claim.publish();
+                    read.publish(sequence);
+                    read.wait_until_published(sequence | 1).unwrap();
                 }
             };
             let rt = runtime(1);
@@ -389,7 +425,7 @@ fn a_wait_of_a_primitive_allocates_nothing() {
                 let (before, parked) = (MADE.load(Ordering::Relaxed), common::parks(&rt));
                 rt.block_on(|| scope(|s| (0..2).for_each(|_| drop(s.spawn(visit)))));
                 let waits = common::parks(&rt) - parked;
-                assert!(waits >= 2 * rounds, "{waits} waits");
+                assert!(waits >= 4 * rounds, "{waits} waits");
                 MADE.load(Ordering::Relaxed) - before
             };
             // The rows of a timing wheel, and the tasks.
@@ -438,19 +474,23 @@ fn channels_allocate_no_more_than_they_say() {
 #[test]
 fn a_million_cancelled_waits_leave_nothing() {
     const EACH: usize = 1_000;
-    const PRIMITIVES: usize = 5;
+    const PRIMITIVES: usize = 7;
     alone("a_million_cancelled_waits_leave_nothing", || {
         let times = scaled_in_debug(1_000_000).div_ceil(EACH * PRIMITIVES);
         let (mutex, event, semaphore) = (Mutex::new(()), Event::new(), Semaphore::new(0));
         let ((_to, empty), (full, _from)) = (bounded::<u8>(4), bounded(1));
         full.try_send(1).unwrap();
         let _held = held(&mutex);
+        let sequencer = MultiProducerSequencer::new(SequenceBarrier::<u8>::new(), 1);
+        let _claim = sequencer.try_claim(1).unwrap();
         let waits: [&(dyn Fn() -> bool + Sync); PRIMITIVES] = [
             &|| mutex.lock().is_err(),
             &|| event.wait().is_err(),
             &|| semaphore.acquire().is_err(),
             &|| empty.recv().is_err(),
             &|| full.send(2).is_err(),
+            &|| sequencer.wait_until_published(0, u8::MAX).is_err(),
+            &|| sequencer.claim_one().is_err(),
         ];
         let round = |wait: &(dyn Fn() -> bool + Sync)| {
             let begun = AtomicUsize::new(0);

@@ -1,6 +1,6 @@
 //! Ten million items, each seen once and in order by each reader, with half of the claims given up.
 
-use crate::common::{runtime, scaled_in_debug, with, within};
+use crate::common::{MANY, runtime, scaled_in_debug, with, within};
 use cygnet::sync::ring::{self, MultiProducer, Reader};
 use cygnet::sync::sequence::WaitStrategy;
 use std::time::Duration;
@@ -61,28 +61,35 @@ fn write(producer: &MultiProducer<Item>, this: u8, items: u64) {
 
 #[test]
 fn each_item_is_seen_once_and_in_order_by_each_reader() {
-    let items = scaled_in_debug(10_000_000) as u64 / PRODUCERS as u64 / 2;
-    for (strategy, size) in [(WaitStrategy::SpinThenPark, 64), (WaitStrategy::Park, 1024)] {
-        with(&[1, 2, 3], |rt| {
-            let mut ring = ring::multi_producer_with(size, strategy, Item::default);
-            let readers: [_; 2] = ring.readers();
-            let [last] = ring.readers();
-            let producer = ring.producer();
-            let readers = readers.map(|reader| rt.spawn(move || read(reader)));
-            let last = rt.spawn(move || read(last));
-            let writers: Vec<_> = (0..PRODUCERS as u8)
-                .map(|this| {
-                    let producer = producer.clone();
-                    rt.spawn(move || write(&producer, this, items))
-                })
-                .collect();
-            drop(producer);
-            writers.into_iter().for_each(|writer| writer.join().unwrap());
-            let seen = readers.map(|reader| reader.join().unwrap());
-            assert_eq!(seen, [[items; PRODUCERS]; 2]);
-            assert_eq!(last.join().unwrap(), [items; PRODUCERS]);
-        });
-    }
+    let items = scaled_in_debug(10_000_000);
+    see_each_item(&[1, 2, 3], WaitStrategy::SpinThenPark, 64, items);
+    see_each_item(&[1, 2, 3], WaitStrategy::Park, 1024, items / 2);
+    // A processor for each is more than there is.
+    see_each_item(&[1, 2, 8, MANY], WaitStrategy::Spin, 256, items / 40);
+    see_each_item(&[8, MANY], WaitStrategy::SpinThenPark, 256, items / 40);
+}
+
+fn see_each_item(workers: &[usize], strategy: WaitStrategy, size: usize, items: usize) {
+    let items = (items / PRODUCERS) as u64;
+    with(workers, |rt| {
+        let mut ring = ring::multi_producer_with(size, strategy, Item::default);
+        let readers: [_; 2] = ring.readers();
+        let [last] = ring.readers();
+        let producer = ring.producer();
+        let readers = readers.map(|reader| rt.spawn(move || read(reader)));
+        let last = rt.spawn(move || read(last));
+        let writers: Vec<_> = (0..PRODUCERS as u8)
+            .map(|this| {
+                let producer = producer.clone();
+                rt.spawn(move || write(&producer, this, items))
+            })
+            .collect();
+        drop(producer);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        let seen = readers.map(|reader| reader.join().unwrap());
+        assert_eq!(seen, [[items; PRODUCERS]; 2]);
+        assert_eq!(last.join().unwrap(), [items; PRODUCERS]);
+    });
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod common;
 mod group;
 mod multi;
 mod single;
+mod storm;
 
 use common::eventually;
 use std::fmt::Debug;
