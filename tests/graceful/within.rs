@@ -6,6 +6,7 @@ use cygnet::shutdown::Swansong;
 use cygnet::sync::Event;
 use cygnet::{Reason, checkpoint, no_suspend, park, scope, wait, yield_now};
 use std::future::pending;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -42,10 +43,11 @@ fn what_is_late_is_cancelled_and_named_and_nothing_else() {
     with_each(|rt| {
         rt.block_on(|| {
             let swansong = Swansong::new();
-            let begun = Event::new();
+            let (begun, stuck_begun) = (Event::new(), Arc::new(Event::new()));
+            let sees_to_it = Arc::clone(&stuck_begun);
             scope(|s| {
                 let beside = s.spawn(park);
-                let stuck = swansong.spawn_guarded(park);
+                let stuck = swansong.spawn_guarded(move || (sees_to_it.set(), park()).1);
                 let line = line!() - 1;
                 let stuck_scope = s.spawn(|| {
                     swansong.child().scope(|inner| {
@@ -56,6 +58,7 @@ fn what_is_late_is_cancelled_and_named_and_nothing_else() {
                     })
                 });
                 begun.wait().unwrap();
+                stuck_begun.wait().unwrap();
                 let id = stuck.id();
                 let report = swansong.shut_down_within(Duration::from_millis(1));
                 assert!(!report.is_in_time());
@@ -69,10 +72,8 @@ fn what_is_late_is_cancelled_and_named_and_nothing_else() {
                 let text = report.to_string();
                 assert!(text.contains(&format!("within.rs:{line}")), "{text}");
                 assert!(text.contains("2 scopes and tasks were cancelled"), "{text}");
-                match stuck.join() {
-                    Ok(waited) => assert_eq!(*waited.unwrap_err().reason(), Reason::GraceOver),
-                    Err(error) => assert!(error.is_cancelled()),
-                }
+                let waited = stuck.join().unwrap();
+                assert_eq!(*waited.unwrap_err().reason(), Reason::GraceOver);
                 let (own, below) = stuck_scope.join().unwrap();
                 assert_eq!(own, Err(Reason::GraceOver));
                 drop(below);
