@@ -257,3 +257,25 @@ fn numbers_wrap_around_many_times_with_waiters_that_come_and_go() {
         });
     });
 }
+
+#[test]
+fn who_waits_for_a_number_half_of_all_away_keeps_nobody_else_waiting() {
+    let barrier = SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park);
+    let group = SequenceBarrierGroup::from(&barrier);
+    for in_group in [false, true] {
+        let wait = |target| {
+            if in_group { group.wait_async(target) } else { barrier.wait_async(target) }
+        };
+        let last = barrier.last_published();
+        let mut half = Box::pin(wait(last.wrapping_add(128)));
+        let mut near = Box::pin(wait(last.wrapping_add(5)));
+        assert!(poll_once(half.as_mut()).is_pending() && poll_once(near.as_mut()).is_pending());
+        // One that goes has it looked up again which number is the nearest.
+        assert!(poll_once(wait(last.wrapping_add(3))).is_pending());
+        barrier.publish(last.wrapping_add(1));
+        barrier.publish(last.wrapping_add(5));
+        assert!(poll_once(near).is_ready());
+        barrier.publish(last.wrapping_add(128));
+        assert!(poll_once(half).is_ready());
+    }
+}
