@@ -428,3 +428,34 @@ fn all_numbers_come_once_and_in_order_from_many_producers_of_which_half_give_up(
         });
     }
 }
+
+#[test]
+fn room_that_was_granted_and_is_not_claimed_yet_keeps_nobody_from_the_rest() {
+    for strategy in [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin] {
+        with_each(|rt| {
+            let (read, ring) = ring::<u8>(4);
+            let ring = ring.with_strategy(strategy);
+            ring.claim_exactly(4).unwrap().publish();
+            let mut granted = Box::pin(ring.claim_async(1));
+            assert!(poll_once(granted.as_mut()).is_pending());
+            let begun = Arc::new(AtomicUsize::new(0));
+            let other = rt.spawn({
+                let (ring, begun) = (ring.clone(), Arc::clone(&begun));
+                move || {
+                    begun.store(1, Ordering::Relaxed);
+                    ring.claim_one().map(|claim| claim.publish())
+                }
+            });
+            crate::eventually("it has begun", || begun.load(Ordering::Relaxed) == 1);
+            std::thread::yield_now();
+            // Nobody polls the future, which has been granted one of the four.
+            read.publish(3);
+            assert_eq!(other.join().unwrap(), Ok(()));
+            assert!(ring.any_available());
+            let claim = ring.try_claim(4).unwrap();
+            assert_eq!(claim.range().len(), 2);
+            assert!(!ring.any_available() && ring.try_claim(1).is_none());
+            assert!(matches!(poll_once(granted), Poll::Ready(Ok(_))));
+        });
+    }
+}

@@ -135,7 +135,12 @@ impl<S: Sequence> Claims<S> {
         limit.max(next.cast_signed()).cast_unsigned()
     }
 
-    /// Claims, if there is room and nobody waits for it.
+    /// Claims, if there is room that nobody waits for, and nobody has been granted.
+    pub(super) fn claim_at_once(&self, count: Count) -> Option<Range<u64>> {
+        self.try_claim(count).or_else(|| self.claim_beside_them(count))
+    }
+
+    /// The same while nobody waits, and nobody has been granted room: without the lock.
     #[inline]
     pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -175,7 +180,13 @@ impl<S: Sequence> Claims<S> {
     /// Whether one could be claimed, and nobody waits for it.
     pub(super) fn has_room(&self) -> bool {
         let word = self.word.load(Ordering::Acquire);
-        word & QUEUED == 0 && self.look_for_limit(word / ONE) > word / ONE
+        if word & QUEUED == 0 {
+            return self.look_for_limit(word / ONE) > word / ONE;
+        }
+        // Some may have been granted room, and leave some.
+        let waiting = self.lock();
+        let next = self.next();
+        waiting.waiters.is_empty() && self.look_for_limit(next) > next + waiting.reserved
     }
 
     /// The same with room that was granted.
@@ -191,7 +202,10 @@ impl<S: Sequence> Claims<S> {
     /// Claims, if nobody waits, but some have been granted room and have not claimed yet: what they leave. So nobody waits for somebody who does not
     /// run just now.
     pub(super) fn claim_beside_them(&self, count: Count) -> Option<Range<u64>> {
-        if self.word.load(Ordering::Relaxed) & QUEUED == 0 {
+        let word = self.word.load(Ordering::Acquire);
+        let next = word / ONE;
+        // Who looks again and again leaves the lock alone while there is nothing to be had.
+        if word & QUEUED == 0 || count.of(self.look_for_limit(next) - next).is_none() {
             return None;
         }
         let waiting = self.lock();

@@ -179,7 +179,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             return None;
         }
         let count = Count::capped(count.min(1), count, self.size());
-        self.raw.claims.try_claim(count).map(|indexes| self.token(indexes))
+        self.raw.claims.claim_at_once(count).map(|indexes| self.token(indexes))
     }
 
     /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), as a future for any executor. One that is dropped has claimed nothing.
@@ -229,7 +229,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             if self.is_closed() {
                 return Some(CLOSED);
             }
-            claimed = self.raw.claims.try_claim(count);
+            claimed = self.raw.claims.claim_at_once(count);
             claimed.is_some().then_some(0)
         };
         let answer = wait_for(Room(&self.raw), count.to_token(), until, look)?;
