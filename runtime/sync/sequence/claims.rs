@@ -28,6 +28,9 @@
 //!
 //! What was done with a place by who has claimed it before, and gave it back, is carried by `word`; by who has read it, by what that one has published,
 //! and from one producer to the next by `limit`: all are released and acquired.
+//!
+//! The word is also acquired before it is asked who has read how far: then that is not older than what those knew who have claimed up to there, and no
+//! more than a ring's size behind. Of what is further behind a narrow number could not be told from one that is ahead, and that would be room.
 
 use super::arithmetic::Sequence;
 use super::awaited::CLOSED;
@@ -143,7 +146,7 @@ impl<S: Sequence> Claims<S> {
     /// The same while nobody waits, and nobody has been granted room: without the lock.
     #[inline]
     pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
-        let mut word = self.word.load(Ordering::Relaxed);
+        let mut word = self.word.load(Ordering::Acquire);
         if count.most == 0 {
             return Some(word / ONE..word / ONE);
         }
@@ -157,7 +160,7 @@ impl<S: Sequence> Claims<S> {
             let count = match count.of(limit.saturating_sub(next)) {
                 Some(count) if word & QUEUED == 0 => u64::from(count),
                 _ => {
-                    let now = self.word.load(Ordering::Relaxed);
+                    let now = self.word.load(Ordering::Acquire);
                     if now == word {
                         return None;
                     }
@@ -169,7 +172,7 @@ impl<S: Sequence> Claims<S> {
                 word,
                 word + count * ONE,
                 Ordering::AcqRel,
-                Ordering::Relaxed,
+                Ordering::Acquire,
             ) {
                 Ok(_) => return Some(next..next + count),
                 Err(now) => word = now,
