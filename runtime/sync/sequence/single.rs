@@ -8,6 +8,7 @@ use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::after;
 use crate::runtime::sync::errors::WaitError;
 use crate::shim::Arc;
+use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::{Duration, Instant};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -57,6 +58,8 @@ pub struct SingleProducerSequencer<S: Sequence = usize> {
 struct Ends<S: Sequence> {
     written: SequenceBarrier<S>,
     read: SequenceBarrierGroup<S>,
+    /// They are being closed. Who closes one of them is told of it, too: once is enough, however many they are.
+    over: AtomicBool,
     /// This one.
     watcher: Weak<dyn Watcher>,
 }
@@ -66,6 +69,7 @@ impl<S: Sequence> Ends<S> {
         let ends = Arc::new_cyclic(|this: &Weak<Ends<S>>| Ends {
             written: written.clone(),
             read: read.clone(),
+            over: AtomicBool::new(false),
             watcher: this.clone(),
         });
         ends.barriers().for_each(|barrier| barrier.raw().watch(ends.watcher.clone()));
@@ -83,7 +87,7 @@ impl<S: Sequence> Watcher for Ends<S> {
     fn progress(&self) {
         let over =
             self.written.is_closed() || self.read.members().any(|reader| reader.is_finished());
-        if over && self.barriers().any(|barrier| !barrier.is_closed()) {
+        if over && !self.over.swap(true, Ordering::Relaxed) {
             self.barriers().for_each(|barrier| barrier.close());
         }
     }
