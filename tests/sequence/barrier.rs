@@ -279,3 +279,22 @@ fn who_waits_for_a_number_half_of_all_away_keeps_nobody_else_waiting() {
         assert!(poll_once(half).is_ready());
     }
 }
+
+#[test]
+fn a_wait_in_a_thread_hook_is_a_panic_with_each_strategy() {
+    for strategy in STRATEGIES {
+        within(|| {
+            let barrier = SequenceBarrier::<u64>::new().with_strategy(strategy);
+            barrier.publish(0);
+            let (said, heard) = std::sync::mpsc::channel();
+            let hook = move || {
+                assert_eq!(barrier.wait_until_published(0), Ok(0));
+                let _ = said.send(panic_of(|| barrier.wait_timeout(1, Duration::from_secs(1))));
+            };
+            let rt = cygnet::Runtime::builder().workers(1).on_thread_start(hook).build().unwrap();
+            let said = heard.recv().unwrap();
+            assert!(said.contains("outside of its tasks"), "{said}");
+            drop(rt);
+        });
+    }
+}

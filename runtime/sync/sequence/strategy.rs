@@ -42,14 +42,16 @@ impl WaitStrategy {
         until: Option<Instant>,
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<Option<R>, Short> {
+        let worker = Worker::current();
+        let between_tasks = worker.is_some_and(|worker| worker.task().is_none());
+        let may_wait = !is_forbidden() && !between_tasks && !std::thread::panicking();
         let patience = match self {
             WaitStrategy::Park => return Ok(None),
             // Who may not wait is told so by parking; and a model has no time to wait.
-            _ if is_forbidden() || std::thread::panicking() || cfg!(loom) => return Ok(look()),
+            _ if !may_wait || cfg!(loom) => return Ok(look()),
             WaitStrategy::SpinThenPark => Some(PATIENT),
             WaitStrategy::Spin => None,
         };
-        let worker = Worker::current().filter(|worker| worker.task().is_some());
         let polite = if worker.is_some() { POLITE_TASK } else { POLITE_THREAD };
         // For what runs elsewhere, or will: somebody may come and take it, which a yield would prevent.
         let mut hope = match worker {
