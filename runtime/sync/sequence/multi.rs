@@ -1,5 +1,6 @@
 use super::arithmetic::{Sequence, SequenceRange};
 use super::awaited::{Awaiting, CLOSED, Options, PUBLISHED, wait_for};
+use super::barrier::SequenceBarrier;
 use super::claims::Count;
 use super::group::SequenceBarrierGroup;
 use super::raw_multi::{RawMulti, Reads, Room};
@@ -72,9 +73,13 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         MultiProducerSequencer { raw }
     }
 
-    /// Says who reads. Once, before anybody claims.
-    pub(in crate::runtime::sync) fn set_readers(&self, read: SequenceBarrierGroup<S>) {
-        self.raw.set_readers(read.members().collect());
+    /// Says who reads last, and who before them. Once, before anybody claims.
+    pub(in crate::runtime::sync) fn set_readers(
+        &self,
+        read: SequenceBarrierGroup<S>,
+        before: Vec<SequenceBarrier<S>>,
+    ) {
+        self.raw.set_readers(read.members().collect(), before.into());
     }
 
     /// With another [`WaitStrategy`] for both sides.
