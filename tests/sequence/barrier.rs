@@ -5,6 +5,7 @@ use crate::{LONG, poll_once, until_waiting, waiting};
 use cygnet::sync::WaitError;
 use cygnet::sync::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
 use cygnet::{scope, spawn};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -296,5 +297,35 @@ fn a_wait_in_a_thread_hook_is_a_panic_with_each_strategy() {
             assert!(said.contains("outside of its tasks"), "{said}");
             drop(rt);
         });
+    }
+}
+
+#[test]
+fn a_task_whose_waits_time_out_again_and_again_lets_others_of_its_worker_run() {
+    for strategy in STRATEGIES {
+        for time in [Duration::ZERO, Duration::from_micros(20)] {
+            with_each(|rt| {
+                let barrier = SequenceBarrier::<u64>::new().with_strategy(strategy);
+                let started = AtomicUsize::new(0);
+                rt.block_on(|| {
+                    scope(|s| {
+                        // Each has started, so that no other worker takes it.
+                        for number in 0..8 {
+                            let (barrier, started) = (&barrier, &started);
+                            s.spawn(move || {
+                                started.fetch_add(1, Ordering::Relaxed);
+                                give_way_until(|| {
+                                    let all = started.load(Ordering::Relaxed) == 8;
+                                    all && barrier.last_published() == u64::wrapping_sub(number, 1)
+                                });
+                                barrier.publish(number);
+                            });
+                        }
+                        give_way_until(|| started.load(Ordering::Relaxed) == 8);
+                        while barrier.wait_timeout(7, time).is_err() {}
+                    });
+                });
+            });
+        }
     }
 }

@@ -77,7 +77,9 @@ impl WaitStrategy {
             }
             let now = if until.or(hope).is_some() { Some(now()) } else { None };
             if until.is_some_and(|until| now >= Some(until)) {
-                return Err(Short::TimedOut);
+                // As who parks. However short its time, those that it waits for have theirs.
+                give_way(worker.is_some());
+                return look().map(Some).ok_or(Short::TimedOut);
             }
             if worker.is_some() && is_cancelled() {
                 return Err(Short::Cancelled);
