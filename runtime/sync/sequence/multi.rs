@@ -24,7 +24,7 @@ use std::pin::pin;
 /// until those who read have left the places: they publish so in the barriers with which the sequencer was made. Who reads
 /// [waits](MultiProducerSequencer::wait_until_published) for numbers, which come in order whatever the order in which they are published.
 ///
-/// **Cancellation is total.** Who waits for room waits first, and claims last, in the order of coming: a claim that is cancelled, times out or is
+/// **Cancellation is total.** Who waits for room waits first, and claims last, in the order of coming (but for those who [spin](WaitStrategy::Spin)): a claim that is cancelled, times out or is
 /// dropped as a future has never had a number. A claim that is had and not published is given back when it is dropped: the newest is *rolled back*, and its
 /// numbers are the next ones that are claimed; an older one is published as *skipped*, and readers [step over](MultiProducerSequencer::is_skipped) it.
 ///

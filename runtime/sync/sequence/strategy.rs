@@ -18,6 +18,9 @@ pub enum WaitStrategy {
     /// Looks again and again until it is there: the shortest time between the two, and a processor for each who waits. A task
     /// yields to others of its worker now and then, a thread to others of its processor.
     ///
+    /// Producers that spin for room are in no queue: who finds it first has it, and who wants much at once may be passed by those who want little, for
+    /// as long as these go on. Who parks is served before them.
+    ///
     /// Waits that are [futures](super::SequenceBarrier::wait_async) park.
     Spin,
 }
