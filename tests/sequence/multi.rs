@@ -459,3 +459,26 @@ fn room_that_was_granted_and_is_not_claimed_yet_keeps_nobody_from_the_rest() {
         });
     }
 }
+
+#[test]
+fn what_it_is_written_to_may_use_it() {
+    struct Uses<'a>(&'a MultiProducerSequencer<u8>, usize);
+    impl std::fmt::Write for Uses<'_> {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            let time = Duration::from_micros(1);
+            let late = self.0.claim_timeout(1, time).map(|_| ());
+            assert_eq!(late, Err(WaitError::TimedOut));
+            assert_eq!(self.0.wait_timeout(1, 0, time), Err(WaitError::TimedOut));
+            self.1 += text.len();
+            Ok(())
+        }
+    }
+    crate::common::within(|| {
+        let (_read, ring) = ring::<u8>(1);
+        let ring = ring.with_strategy(WaitStrategy::Park);
+        ring.claim_one().unwrap().publish();
+        let mut text = Uses(&ring, 0);
+        std::fmt::Write::write_fmt(&mut text, format_args!("{ring:?}")).unwrap();
+        assert!(text.1 > 0);
+    });
+}

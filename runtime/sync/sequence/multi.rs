@@ -374,13 +374,16 @@ impl<S: Sequence> RefUnwindSafe for MultiProducerSequencer<S> {}
 
 impl<S: Sequence> fmt::Debug for MultiProducerSequencer<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What it is written to is foreign code, and runs without a lock.
+        let for_room = self.raw.claims.lock().waiters.places();
+        let to_read = self.raw.stamps.lock().waiters.places();
         f.debug_struct("MultiProducerSequencer")
             .field("size", &self.size())
             .field("next", &self.raw.claims.number(self.raw.claims.next()))
             .field("last_published", &self.last_published())
             .field("closed", &self.is_closed())
-            .field("waiting_for_room", &self.raw.claims.lock().waiters.places())
-            .field("waiting_to_read", &self.raw.stamps.lock().waiters.places())
+            .field("waiting_for_room", &for_room)
+            .field("waiting_to_read", &to_read)
             .finish()
     }
 }
