@@ -482,3 +482,24 @@ fn what_it_is_written_to_may_use_it() {
         assert!(text.1 > 0);
     });
 }
+
+#[test]
+fn a_reader_ahead_of_what_was_claimed_makes_no_more_room_than_there_is_and_keeps_nobody_waiting() {
+    with_each(|rt| {
+        let (read, ring) = ring::<u64>(4);
+        ring.claim_exactly(4).unwrap().publish();
+        let mut first = Box::pin(ring.claim_async(4));
+        assert!(poll_once(first.as_mut()).is_pending());
+        let second = rt.spawn({
+            let ring = ring.clone();
+            move || ring.claim_exactly(4).map(|claim| claim.range().start())
+        });
+        until_waiting(&ring, 2);
+        read.publish(100);
+        until_waiting(&ring, 1);
+        let Poll::Ready(Ok(claim)) = poll_once(first) else { panic!("there is room") };
+        assert_eq!((claim.range().start(), claim.range().len()), (4, 4));
+        claim.publish();
+        assert_eq!(second.join().unwrap(), Ok(8));
+    });
+}

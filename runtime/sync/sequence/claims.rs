@@ -87,6 +87,8 @@ pub(super) struct Waiting {
     pub(super) waiters: WaitList,
     /// Granted, and not claimed yet.
     reserved: u64,
+    /// The first of them waits for claims, not for those who read: these have published what was never claimed, and no watcher is armed.
+    pub(super) ahead: bool,
 }
 
 impl<S: Sequence> Claims<S> {
@@ -98,7 +100,7 @@ impl<S: Sequence> Claims<S> {
             size: size as u64,
             base,
             readers: OnceLock::new(),
-            waiting: Mutex::new(Waiting { waiters: WaitList::new(), reserved: 0 }),
+            waiting: Mutex::new(Waiting { waiters: WaitList::new(), reserved: 0, ahead: false }),
         }
     }
 
@@ -192,13 +194,12 @@ impl<S: Sequence> Claims<S> {
         waiting.waiters.is_empty() && self.look_for_limit(next) > next + waiting.reserved
     }
 
-    /// The same with room that was granted.
-    pub(super) fn claim_reserved(&self, count: u32) -> Range<u64> {
+    /// Under the lock: claims with room that was granted. Others may have room by that, if `ahead` says so: see [`Claims::grant`].
+    pub(super) fn claim_reserved(&self, waiting: &mut Waiting, count: u32) -> Range<u64> {
         let count = u64::from(count);
-        let mut waiting = self.lock();
         let next = self.word.fetch_add(count * ONE, Ordering::AcqRel) / ONE;
         waiting.reserved -= count;
-        self.open(&waiting);
+        self.open(waiting);
         next..next + count
     }
 
@@ -270,12 +271,14 @@ impl<S: Sequence> Claims<S> {
     ) -> Option<u32> {
         let room = |taken| count.of(self.look_for_limit(self.next()).saturating_sub(taken));
         let taken = self.next() + waiting.reserved;
+        // The last index that must have been read.
+        let index = (taken + u64::from(count.least)).wrapping_sub(self.size + 1);
         let granted = room(taken).or_else(|| {
-            // The last index that must have been read.
-            let index = (taken + u64::from(count.least)).wrapping_sub(self.size + 1);
             arm(self.readers(), watcher, self.number(index));
             room(self.next() + waiting.reserved)
-        })?;
+        });
+        waiting.ahead = granted.is_none() && !minimum(self.readers()).precedes(self.number(index));
+        let granted = granted?;
         waiting.reserved += u64::from(granted);
         Some(granted)
     }

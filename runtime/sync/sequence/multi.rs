@@ -199,7 +199,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         let mut awaiting = pin!(Awaiting::new(Room(&self.raw), count.to_token()));
         match std::future::poll_fn(|cx| awaiting.as_mut().poll(cx)).await {
             CLOSED => Err(WaitError::Closed),
-            count => Ok(self.token(self.raw.claims.claim_reserved(count))),
+            count => Ok(self.token(self.raw.claim_reserved(count))),
         }
     }
 
@@ -241,7 +241,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         match (claimed, answer) {
             (Some(indexes), _) => Ok(self.token(indexes)),
             (None, CLOSED) => Err(WaitError::Closed),
-            (None, count) => Ok(self.token(self.raw.claims.claim_reserved(count))),
+            (None, count) => Ok(self.token(self.raw.claim_reserved(count))),
         }
     }
 

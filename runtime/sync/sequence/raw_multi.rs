@@ -96,6 +96,18 @@ impl<S: Sequence> RawMulti<S> {
         }
     }
 
+    /// Claims with room that was granted.
+    pub(super) fn claim_reserved(&self, count: u32) -> Range<u64> {
+        let mut waiting = self.claims.lock();
+        let indexes = self.claims.claim_reserved(&mut waiting, count);
+        let ahead = waiting.ahead;
+        drop(waiting);
+        if ahead {
+            self.grant_room(|_| ());
+        }
+        indexes
+    }
+
     /// Gives the room that there is to those who wait for it, after something has been done under the lock.
     fn grant_room(&self, first: impl FnOnce(&mut Waiting)) {
         let mut wakes = Wakes::default();
