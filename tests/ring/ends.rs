@@ -111,6 +111,37 @@ fn a_reader_that_vanishes_ends_the_ring_after_what_it_has_read() {
 }
 
 #[test]
+fn writers_are_refused_when_a_reader_of_any_stage_has_gone_though_the_last_one_does_not_look() {
+    for gone in 0..3 {
+        let mut ring = ring::single_producer(4, u32::default);
+        let mut stages = vec![ring.stage(), ring.stage(), ring.stage()];
+        let mut producer = ring.producer();
+        producer.send(1).unwrap();
+        let lost = stages.remove(gone);
+        assert_eq!(producer.claim(1).map(|batch| batch.publish()), Ok(()));
+        drop(lost);
+        assert_eq!(producer.send(3).unwrap_err().reason(), &WaitError::Closed);
+        let read: Vec<_> = stages.iter_mut().map(drain).collect();
+        assert_eq!(read, [[0, 0], [2, 0], [2, 2]][gone]);
+
+        let mut ring = ring::multi_producer(4, u32::default);
+        let mut stages = vec![ring.stage(), ring.stage(), ring.stage()];
+        let lost = stages.remove(gone);
+        if gone == 0 {
+            drop(lost); // before there is who writes
+            assert!(ring.producer().is_closed());
+            continue;
+        }
+        let producer = ring.producer();
+        producer.send(1).unwrap();
+        drop(lost);
+        assert_eq!(producer.send(3).unwrap_err().reason(), &WaitError::Closed);
+        let read: Vec<_> = stages.iter_mut().map(drain).collect();
+        assert_eq!(read, [[0, 0], [1, 0], [1, 1]][gone]);
+    }
+}
+
+#[test]
 fn a_reader_beside_one_that_vanishes_reads_what_was_published() {
     with_each(|rt| {
         let mut ring = ring::multi_producer(4, u32::default);

@@ -287,3 +287,22 @@ fn a_ring_that_cannot_be_made_is_refused() {
         assert_eq!(said, "cygnet: a stage has readers");
     });
 }
+
+#[test]
+fn a_reader_that_is_cancelled_is_turned_away_from_what_it_knows_to_be_there() {
+    with_each(|rt| {
+        let mut ring = ring::single_producer(4, u32::default);
+        let mut stage = ring.stage();
+        let mut producer = ring.producer();
+        (0..4).for_each(|item| producer.send(item).unwrap());
+        let task = rt.spawn(move || {
+            assert_eq!(stage.recv(), Ok(0));
+            cygnet::cancel_handle().cancel("enough");
+            let refused = (stage.recv().unwrap_err(), stage.next_batch().map(|_| ()).unwrap_err());
+            (refused, stage)
+        });
+        let (refused, mut stage) = task.join().unwrap();
+        assert!(matches!(refused, (WaitError::Cancelled(_), WaitError::Cancelled(_))));
+        assert_eq!(stage.next_batch().unwrap().numbers().start(), 1);
+    });
+}

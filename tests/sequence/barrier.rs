@@ -5,6 +5,7 @@ use crate::{LONG, poll_once, until_waiting, waiting};
 use cygnet::sync::WaitError;
 use cygnet::sync::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
 use cygnet::{scope, spawn};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -256,4 +257,75 @@ fn numbers_wrap_around_many_times_with_waiters_that_come_and_go() {
             assert_eq!(waiting(&barrier), 0);
         });
     });
+}
+
+#[test]
+fn who_waits_for_a_number_half_of_all_away_keeps_nobody_else_waiting() {
+    let barrier = SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park);
+    let group = SequenceBarrierGroup::from(&barrier);
+    for in_group in [false, true] {
+        let wait = |target| {
+            if in_group { group.wait_async(target) } else { barrier.wait_async(target) }
+        };
+        let last = barrier.last_published();
+        let mut half = Box::pin(wait(last.wrapping_add(128)));
+        let mut near = Box::pin(wait(last.wrapping_add(5)));
+        assert!(poll_once(half.as_mut()).is_pending() && poll_once(near.as_mut()).is_pending());
+        // One that goes has it looked up again which number is the nearest.
+        assert!(poll_once(wait(last.wrapping_add(3))).is_pending());
+        barrier.publish(last.wrapping_add(1));
+        barrier.publish(last.wrapping_add(5));
+        assert!(poll_once(near).is_ready());
+        barrier.publish(last.wrapping_add(128));
+        assert!(poll_once(half).is_ready());
+    }
+}
+
+#[test]
+fn a_wait_in_a_thread_hook_is_a_panic_with_each_strategy() {
+    for strategy in STRATEGIES {
+        within(|| {
+            let barrier = SequenceBarrier::<u64>::new().with_strategy(strategy);
+            barrier.publish(0);
+            let (said, heard) = std::sync::mpsc::channel();
+            let hook = move || {
+                assert_eq!(barrier.wait_until_published(0), Ok(0));
+                let _ = said.send(panic_of(|| barrier.wait_timeout(1, Duration::from_secs(1))));
+            };
+            let rt = cygnet::Runtime::builder().workers(1).on_thread_start(hook).build().unwrap();
+            let said = heard.recv().unwrap();
+            assert!(said.contains("outside of its tasks"), "{said}");
+            drop(rt);
+        });
+    }
+}
+
+#[test]
+fn a_task_whose_waits_time_out_again_and_again_lets_others_of_its_worker_run() {
+    for strategy in STRATEGIES {
+        for time in [Duration::ZERO, Duration::from_micros(20)] {
+            with_each(|rt| {
+                let barrier = SequenceBarrier::<u64>::new().with_strategy(strategy);
+                let started = AtomicUsize::new(0);
+                rt.block_on(|| {
+                    scope(|s| {
+                        // Each has started, so that no other worker takes it.
+                        for number in 0..8 {
+                            let (barrier, started) = (&barrier, &started);
+                            s.spawn(move || {
+                                started.fetch_add(1, Ordering::Relaxed);
+                                give_way_until(|| {
+                                    let all = started.load(Ordering::Relaxed) == 8;
+                                    all && barrier.last_published() == u64::wrapping_sub(number, 1)
+                                });
+                                barrier.publish(number);
+                            });
+                        }
+                        give_way_until(|| started.load(Ordering::Relaxed) == 8);
+                        while barrier.wait_timeout(7, time).is_err() {}
+                    });
+                });
+            });
+        }
+    }
 }

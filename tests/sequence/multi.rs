@@ -428,3 +428,78 @@ fn all_numbers_come_once_and_in_order_from_many_producers_of_which_half_give_up(
         });
     }
 }
+
+#[test]
+fn room_that_was_granted_and_is_not_claimed_yet_keeps_nobody_from_the_rest() {
+    for strategy in [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin] {
+        with_each(|rt| {
+            let (read, ring) = ring::<u8>(4);
+            let ring = ring.with_strategy(strategy);
+            ring.claim_exactly(4).unwrap().publish();
+            let mut granted = Box::pin(ring.claim_async(1));
+            assert!(poll_once(granted.as_mut()).is_pending());
+            let begun = Arc::new(AtomicUsize::new(0));
+            let other = rt.spawn({
+                let (ring, begun) = (ring.clone(), Arc::clone(&begun));
+                move || {
+                    begun.store(1, Ordering::Relaxed);
+                    ring.claim_one().map(|claim| claim.publish())
+                }
+            });
+            crate::eventually("it has begun", || begun.load(Ordering::Relaxed) == 1);
+            std::thread::yield_now();
+            // Nobody polls the future, which has been granted one of the four.
+            read.publish(3);
+            assert_eq!(other.join().unwrap(), Ok(()));
+            assert!(ring.any_available());
+            let claim = ring.try_claim(4).unwrap();
+            assert_eq!(claim.range().len(), 2);
+            assert!(!ring.any_available() && ring.try_claim(1).is_none());
+            assert!(matches!(poll_once(granted), Poll::Ready(Ok(_))));
+        });
+    }
+}
+
+#[test]
+fn what_it_is_written_to_may_use_it() {
+    struct Uses<'a>(&'a MultiProducerSequencer<u8>, usize);
+    impl std::fmt::Write for Uses<'_> {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            let time = Duration::from_micros(1);
+            let late = self.0.claim_timeout(1, time).map(|_| ());
+            assert_eq!(late, Err(WaitError::TimedOut));
+            assert_eq!(self.0.wait_timeout(1, 0, time), Err(WaitError::TimedOut));
+            self.1 += text.len();
+            Ok(())
+        }
+    }
+    crate::common::within(|| {
+        let (_read, ring) = ring::<u8>(1);
+        let ring = ring.with_strategy(WaitStrategy::Park);
+        ring.claim_one().unwrap().publish();
+        let mut text = Uses(&ring, 0);
+        std::fmt::Write::write_fmt(&mut text, format_args!("{ring:?}")).unwrap();
+        assert!(text.1 > 0);
+    });
+}
+
+#[test]
+fn a_reader_ahead_of_what_was_claimed_makes_no_more_room_than_there_is_and_keeps_nobody_waiting() {
+    with_each(|rt| {
+        let (read, ring) = ring::<u64>(4);
+        ring.claim_exactly(4).unwrap().publish();
+        let mut first = Box::pin(ring.claim_async(4));
+        assert!(poll_once(first.as_mut()).is_pending());
+        let second = rt.spawn({
+            let ring = ring.clone();
+            move || ring.claim_exactly(4).map(|claim| claim.range().start())
+        });
+        until_waiting(&ring, 2);
+        read.publish(100);
+        until_waiting(&ring, 1);
+        let Poll::Ready(Ok(claim)) = poll_once(first) else { panic!("there is room") };
+        assert_eq!((claim.range().start(), claim.range().len()), (4, 4));
+        claim.publish();
+        assert_eq!(second.join().unwrap(), Ok(8));
+    });
+}

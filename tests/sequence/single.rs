@@ -258,3 +258,17 @@ fn all_numbers_come_once_and_in_order_with_half_of_the_claims_given_back() {
         });
     }
 }
+
+#[test]
+fn a_reader_that_ends_ends_the_ring_however_many_they_are() {
+    with_each(|rt| {
+        let read: Vec<_> = (0..1_000).map(|_| SequenceBarrier::<u64>::new()).collect();
+        let ring = SingleProducerSequencer::new(SequenceBarrierGroup::new(read.clone()), 4);
+        rt.spawn(move || {
+            read[7].finish();
+            assert!(ring.is_closed() && read.iter().all(SequenceBarrier::is_closed));
+        })
+        .join()
+        .unwrap();
+    });
+}

@@ -16,6 +16,19 @@ pub struct Batch<'a, T> {
 }
 
 /// As [`Batch`], with items that may be changed.
+///
+/// It goes where its items may go. To share it, or the slices of it, with other threads they must be `Sync`:
+///
+/// ```compile_fail
+/// # use std::cell::Cell;
+/// let mut ring = cygnet::sync::ring::single_producer(2, || Cell::new(0));
+/// let mut stage = ring.stage();
+/// let mut producer = ring.producer();
+/// producer.send(Cell::new(1)).unwrap();
+/// let batch = stage.next_batch().unwrap();
+/// let slices = batch.slices();
+/// std::thread::scope(|s| _ = s.spawn(|| slices.count()));
+/// ```
 #[must_use = "a batch that is dropped counts as read"]
 pub struct BatchMut<'a, T> {
     cursor: &'a mut Cursor<T>,

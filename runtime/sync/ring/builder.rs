@@ -16,6 +16,8 @@ pub struct RingBuilder<T, P> {
     /// What the next stage waits for.
     source: Source,
     strategy: WaitStrategy,
+    /// The stages before the last one.
+    before: Vec<SequenceBarrier<u64>>,
     /// The last stage.
     last: Vec<SequenceBarrier<u64>>,
     /// With one who writes: what it publishes.
@@ -51,6 +53,7 @@ pub fn single_producer_with<T: Send>(
         items: Arc::new(Items::new(size, make, None)),
         source: Source::Barriers(published),
         strategy,
+        before: Vec::new(),
         last: Vec::new(),
         written: Some(written),
         _producers: PhantomData,
@@ -83,6 +86,7 @@ pub fn multi_producer_with<T: Send>(
         items: Arc::new(Items::new(size, make, Some(sequencer.clone()))),
         source: Source::Stamps(sequencer),
         strategy,
+        before: Vec::new(),
         last: Vec::new(),
         written: None,
         _producers: PhantomData,
@@ -112,6 +116,7 @@ impl<T: Send, P> RingBuilder<T, P> {
     fn cursors<const N: usize>(&mut self) -> [Cursor<T>; N] {
         let positions: [SequenceBarrier<u64>; N] =
             std::array::from_fn(|_| SequenceBarrier::new().with_strategy(self.strategy));
+        self.before.append(&mut self.last);
         self.last = positions.to_vec();
         let group = SequenceBarrierGroup::new(positions.clone()).with_strategy(self.strategy);
         let source = std::mem::replace(&mut self.source, Source::Barriers(group));
@@ -137,7 +142,9 @@ impl<T: Send> RingBuilder<T, One> {
         let read = self.readers_of_last_stage();
         let written = self.written.take().expect("it has not been taken");
         let (size, strategy) = (self.items.size(), self.strategy);
-        let sequencer = SingleProducerSequencer::with_written(written, &read, size, strategy);
+        let before = std::mem::take(&mut self.before);
+        let sequencer =
+            SingleProducerSequencer::with_written(written, &read, before, size, strategy);
         Producer::new(Arc::clone(&self.items), sequencer)
     }
 }
@@ -152,7 +159,7 @@ impl<T: Send> RingBuilder<T, Many> {
     pub fn producer(mut self) -> MultiProducer<T> {
         let read = self.readers_of_last_stage();
         let sequencer = self.items.sequencer().expect("that of many producers").clone();
-        sequencer.set_readers(read);
+        sequencer.set_readers(read, std::mem::take(&mut self.before));
         MultiProducer::new(Arc::clone(&self.items), sequencer)
     }
 }

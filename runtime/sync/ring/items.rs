@@ -2,6 +2,7 @@
 
 use crate::runtime::sync::sequence::{MultiProducerSequencer, SequenceRange};
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::slice;
 
 /// The items of a ring. Who may touch which says its sequencer: an item belongs to who has claimed its number, from the claim to the end of that, and
@@ -73,11 +74,9 @@ impl<T> Items<T> {
     }
 }
 
-/// Items of some numbers, as slices of what lies side by side; without those of which there is no item.
-///
-/// # Safety (of making one)
-/// The numbers are published, and belong to who makes it for `'a`.
-pub(super) struct Slices<'a, T> {
+/// Where the items of some numbers lie, in runs of what lies side by side; without those of which there is no item. It goes where `T` may go, as it touches
+/// none of them: what is made of it says who may share them.
+struct Runs<'a, T> {
     items: &'a Items<T>,
     first: u64,
     len: usize,
@@ -85,16 +84,14 @@ pub(super) struct Slices<'a, T> {
     all: bool,
 }
 
-impl<'a, T> Slices<'a, T> {
-    /// # Safety
-    /// As above; shared with others, if these read only.
+impl<'a, T> Runs<'a, T> {
     #[inline(always)]
-    pub(super) unsafe fn new(items: &'a Items<T>, numbers: SequenceRange<u64>) -> Slices<'a, T> {
+    fn new(items: &'a Items<T>, numbers: SequenceRange<u64>) -> Runs<'a, T> {
         let all = match &items.skips {
             None => true,
             Some(sequencer) => sequencer.has_no_skips_from(numbers.start()),
         };
-        Slices { items, first: numbers.start(), len: numbers.len(), all }
+        Runs { items, first: numbers.start(), len: numbers.len(), all }
     }
 
     /// The next ones that lie side by side.
@@ -122,27 +119,48 @@ impl<'a, T> Slices<'a, T> {
     }
 }
 
+/// Items of some numbers, as slices of what lies side by side; without those of which there is no item.
+///
+/// # Safety (of making one)
+/// The numbers are published, and belong to who makes it for `'a`.
+pub(super) struct Slices<'a, T> {
+    runs: Runs<'a, T>,
+    /// Who has it shares the items.
+    _items: PhantomData<&'a T>,
+}
+
+impl<'a, T> Slices<'a, T> {
+    /// # Safety
+    /// As above; shared with others, if these read only.
+    #[inline(always)]
+    pub(super) unsafe fn new(items: &'a Items<T>, numbers: SequenceRange<u64>) -> Slices<'a, T> {
+        Slices { runs: Runs::new(items, numbers), _items: PhantomData }
+    }
+}
+
 impl<'a, T> Iterator for Slices<'a, T> {
     type Item = &'a [T];
 
     #[inline(always)]
     fn next(&mut self) -> Option<&'a [T]> {
-        let (first, len) = self.next_run()?;
+        let (first, len) = self.runs.next_run()?;
         // SAFETY: they lie side by side, and may be read for so long, by the contract of `new`.
         Some(unsafe { slice::from_raw_parts(first, len) })
     }
 }
 
 /// The same, to be changed.
-pub(super) struct SlicesMut<'a, T>(Slices<'a, T>);
+pub(super) struct SlicesMut<'a, T> {
+    runs: Runs<'a, T>,
+    _items: PhantomData<&'a mut T>,
+}
 
 impl<'a, T> SlicesMut<'a, T> {
     /// # Safety
     /// As of `Slices`, and nobody else has them.
     #[inline(always)]
     pub(super) unsafe fn new(items: &'a Items<T>, numbers: SequenceRange<u64>) -> SlicesMut<'a, T> {
-        // SAFETY: the caller's.
-        SlicesMut(unsafe { Slices::new(items, numbers) })
+        SlicesMut { runs: Runs::new(items, numbers), _items: PhantomData }
     }
 
     /// The same of what has been claimed, and not published.
@@ -154,8 +172,8 @@ impl<'a, T> SlicesMut<'a, T> {
         items: &'a Items<T>,
         numbers: SequenceRange<u64>,
     ) -> SlicesMut<'a, T> {
-        // SAFETY: the caller's.
-        SlicesMut(Slices { all: true, ..unsafe { Slices::new(items, numbers) } })
+        let runs = Runs { items, first: numbers.start(), len: numbers.len(), all: true };
+        SlicesMut { runs, _items: PhantomData }
     }
 }
 
@@ -164,7 +182,7 @@ impl<'a, T> Iterator for SlicesMut<'a, T> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<&'a mut [T]> {
-        let (first, len) = self.0.next_run()?;
+        let (first, len) = self.runs.next_run()?;
         // SAFETY: as above, and each item is in one slice.
         Some(unsafe { slice::from_raw_parts_mut(first, len) })
     }

@@ -76,9 +76,9 @@ impl<T> Cursor<T> {
     ) -> Result<SequenceRange<u64>, WaitError> {
         if self.next == self.end {
             self.end = self.source.last(self.next).wrapping_add(1);
-            if self.next == self.end || is_cancelled() {
-                self.wait_for_more(until)?;
-            }
+        }
+        if self.next == self.end || is_cancelled() {
+            self.wait_for_more(until)?;
         }
         Ok(self.known(most))
     }

@@ -68,6 +68,12 @@ mod sealed {
 
 pub(super) use sealed::Word;
 
+/// Of numbers that somebody waits for the one that comes first after `last`, or is reached already. One that is half of all numbers away, which
+/// precedes and is preceded, is the last of all, as `last` precedes it.
+pub(super) fn nearest<S: Sequence>(targets: impl Iterator<Item = S>, last: S) -> Option<S> {
+    targets.max_by_key(|&target| last.difference(target))
+}
+
 macro_rules! sequences {
     ($($unsigned:ident $signed:ident),*) => {$(
         impl Sequence for $unsigned {

@@ -28,6 +28,9 @@
 //!
 //! What was done with a place by who has claimed it before, and gave it back, is carried by `word`; by who has read it, by what that one has published,
 //! and from one producer to the next by `limit`: all are released and acquired.
+//!
+//! The word is also acquired before it is asked who has read how far: then that is not older than what those knew who have claimed up to there, and no
+//! more than a ring's size behind. Of what is further behind a narrow number could not be told from one that is ahead, and that would be room.
 
 use super::arithmetic::Sequence;
 use super::awaited::CLOSED;
@@ -84,6 +87,8 @@ pub(super) struct Waiting {
     pub(super) waiters: WaitList,
     /// Granted, and not claimed yet.
     reserved: u64,
+    /// The first of them waits for claims, not for those who read: these have published what was never claimed, and no watcher is armed.
+    pub(super) ahead: bool,
 }
 
 impl<S: Sequence> Claims<S> {
@@ -95,7 +100,7 @@ impl<S: Sequence> Claims<S> {
             size: size as u64,
             base,
             readers: OnceLock::new(),
-            waiting: Mutex::new(Waiting { waiters: WaitList::new(), reserved: 0 }),
+            waiting: Mutex::new(Waiting { waiters: WaitList::new(), reserved: 0, ahead: false }),
         }
     }
 
@@ -135,10 +140,15 @@ impl<S: Sequence> Claims<S> {
         limit.max(next.cast_signed()).cast_unsigned()
     }
 
-    /// Claims, if there is room and nobody waits for it.
+    /// Claims, if there is room that nobody waits for, and nobody has been granted.
+    pub(super) fn claim_at_once(&self, count: Count) -> Option<Range<u64>> {
+        self.try_claim(count).or_else(|| self.claim_beside_them(count))
+    }
+
+    /// The same while nobody waits, and nobody has been granted room: without the lock.
     #[inline]
     pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
-        let mut word = self.word.load(Ordering::Relaxed);
+        let mut word = self.word.load(Ordering::Acquire);
         if count.most == 0 {
             return Some(word / ONE..word / ONE);
         }
@@ -152,7 +162,7 @@ impl<S: Sequence> Claims<S> {
             let count = match count.of(limit.saturating_sub(next)) {
                 Some(count) if word & QUEUED == 0 => u64::from(count),
                 _ => {
-                    let now = self.word.load(Ordering::Relaxed);
+                    let now = self.word.load(Ordering::Acquire);
                     if now == word {
                         return None;
                     }
@@ -164,7 +174,7 @@ impl<S: Sequence> Claims<S> {
                 word,
                 word + count * ONE,
                 Ordering::AcqRel,
-                Ordering::Relaxed,
+                Ordering::Acquire,
             ) {
                 Ok(_) => return Some(next..next + count),
                 Err(now) => word = now,
@@ -175,23 +185,31 @@ impl<S: Sequence> Claims<S> {
     /// Whether one could be claimed, and nobody waits for it.
     pub(super) fn has_room(&self) -> bool {
         let word = self.word.load(Ordering::Acquire);
-        word & QUEUED == 0 && self.look_for_limit(word / ONE) > word / ONE
+        if word & QUEUED == 0 {
+            return self.look_for_limit(word / ONE) > word / ONE;
+        }
+        // Some may have been granted room, and leave some.
+        let waiting = self.lock();
+        let next = self.next();
+        waiting.waiters.is_empty() && self.look_for_limit(next) > next + waiting.reserved
     }
 
-    /// The same with room that was granted.
-    pub(super) fn claim_reserved(&self, count: u32) -> Range<u64> {
+    /// Under the lock: claims with room that was granted. Others may have room by that, if `ahead` says so: see [`Claims::grant`].
+    pub(super) fn claim_reserved(&self, waiting: &mut Waiting, count: u32) -> Range<u64> {
         let count = u64::from(count);
-        let mut waiting = self.lock();
         let next = self.word.fetch_add(count * ONE, Ordering::AcqRel) / ONE;
         waiting.reserved -= count;
-        self.open(&waiting);
+        self.open(waiting);
         next..next + count
     }
 
     /// Claims, if nobody waits, but some have been granted room and have not claimed yet: what they leave. So nobody waits for somebody who does not
     /// run just now.
     pub(super) fn claim_beside_them(&self, count: Count) -> Option<Range<u64>> {
-        if self.word.load(Ordering::Relaxed) & QUEUED == 0 {
+        let word = self.word.load(Ordering::Acquire);
+        let next = word / ONE;
+        // Who looks again and again leaves the lock alone while there is nothing to be had.
+        if word & QUEUED == 0 || count.of(self.look_for_limit(next) - next).is_none() {
             return None;
         }
         let waiting = self.lock();
@@ -253,12 +271,14 @@ impl<S: Sequence> Claims<S> {
     ) -> Option<u32> {
         let room = |taken| count.of(self.look_for_limit(self.next()).saturating_sub(taken));
         let taken = self.next() + waiting.reserved;
+        // The last index that must have been read.
+        let index = (taken + u64::from(count.least)).wrapping_sub(self.size + 1);
         let granted = room(taken).or_else(|| {
-            // The last index that must have been read.
-            let index = (taken + u64::from(count.least)).wrapping_sub(self.size + 1);
             arm(self.readers(), watcher, self.number(index));
             room(self.next() + waiting.reserved)
-        })?;
+        });
+        waiting.ahead = granted.is_none() && !minimum(self.readers()).precedes(self.number(index));
+        let granted = granted?;
         waiting.reserved += u64::from(granted);
         Some(granted)
     }

@@ -171,7 +171,7 @@ fn claim(ring: &RawMulti<u64>, task: Stage<Task>) -> Option<Range<u64>> {
     at_once.or_else(|| {
         let count = enter(task, &Room(ring), ONE.to_token())?;
         assert_eq!(count, 1, "the ring is closed");
-        Some(ring.claims.claim_reserved(count))
+        Some(ring.claim_reserved(count))
     })
 }
 
@@ -279,7 +279,7 @@ fn loom_nobody_claims_more_than_there_is_room_for() {
         wakes.deliver();
         let served = spawn({
             let ring = Arc::clone(&ring);
-            move || ring.claims.claim_reserved(1)
+            move || ring.claim_reserved(1)
         });
         let beside = spawn({
             let ring = Arc::clone(&ring);

@@ -1,5 +1,6 @@
 use super::arithmetic::{Sequence, SequenceRange};
 use super::awaited::{Awaiting, CLOSED, Options, PUBLISHED, wait_for};
+use super::barrier::SequenceBarrier;
 use super::claims::Count;
 use super::group::SequenceBarrierGroup;
 use super::raw_multi::{RawMulti, Reads, Room};
@@ -23,7 +24,7 @@ use std::pin::pin;
 /// until those who read have left the places: they publish so in the barriers with which the sequencer was made. Who reads
 /// [waits](MultiProducerSequencer::wait_until_published) for numbers, which come in order whatever the order in which they are published.
 ///
-/// **Cancellation is total.** Who waits for room waits first, and claims last, in the order of coming: a claim that is cancelled, times out or is
+/// **Cancellation is total.** Who waits for room waits first, and claims last, in the order of coming (but for those who [spin](WaitStrategy::Spin)): a claim that is cancelled, times out or is
 /// dropped as a future has never had a number. A claim that is had and not published is given back when it is dropped: the newest is *rolled back*, and its
 /// numbers are the next ones that are claimed; an older one is published as *skipped*, and readers [step over](MultiProducerSequencer::is_skipped) it.
 ///
@@ -72,9 +73,13 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         MultiProducerSequencer { raw }
     }
 
-    /// Says who reads. Once, before anybody claims.
-    pub(in crate::runtime::sync) fn set_readers(&self, read: SequenceBarrierGroup<S>) {
-        self.raw.set_readers(read.members().collect());
+    /// Says who reads last, and who before them. Once, before anybody claims.
+    pub(in crate::runtime::sync) fn set_readers(
+        &self,
+        read: SequenceBarrierGroup<S>,
+        before: Vec<SequenceBarrier<S>>,
+    ) {
+        self.raw.set_readers(read.members().collect(), before.into());
     }
 
     /// With another [`WaitStrategy`] for both sides.
@@ -179,7 +184,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             return None;
         }
         let count = Count::capped(count.min(1), count, self.size());
-        self.raw.claims.try_claim(count).map(|indexes| self.token(indexes))
+        self.raw.claims.claim_at_once(count).map(|indexes| self.token(indexes))
     }
 
     /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), as a future for any executor. One that is dropped has claimed nothing.
@@ -194,7 +199,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         let mut awaiting = pin!(Awaiting::new(Room(&self.raw), count.to_token()));
         match std::future::poll_fn(|cx| awaiting.as_mut().poll(cx)).await {
             CLOSED => Err(WaitError::Closed),
-            count => Ok(self.token(self.raw.claims.claim_reserved(count))),
+            count => Ok(self.token(self.raw.claim_reserved(count))),
         }
     }
 
@@ -229,14 +234,14 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             if self.is_closed() {
                 return Some(CLOSED);
             }
-            claimed = self.raw.claims.try_claim(count);
+            claimed = self.raw.claims.claim_at_once(count);
             claimed.is_some().then_some(0)
         };
         let answer = wait_for(Room(&self.raw), count.to_token(), until, look)?;
         match (claimed, answer) {
             (Some(indexes), _) => Ok(self.token(indexes)),
             (None, CLOSED) => Err(WaitError::Closed),
-            (None, count) => Ok(self.token(self.raw.claims.claim_reserved(count))),
+            (None, count) => Ok(self.token(self.raw.claim_reserved(count))),
         }
     }
 
@@ -369,13 +374,16 @@ impl<S: Sequence> RefUnwindSafe for MultiProducerSequencer<S> {}
 
 impl<S: Sequence> fmt::Debug for MultiProducerSequencer<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What it is written to is foreign code, and runs without a lock.
+        let for_room = self.raw.claims.lock().waiters.places();
+        let to_read = self.raw.stamps.lock().waiters.places();
         f.debug_struct("MultiProducerSequencer")
             .field("size", &self.size())
             .field("next", &self.raw.claims.number(self.raw.claims.next()))
             .field("last_published", &self.last_published())
             .field("closed", &self.is_closed())
-            .field("waiting_for_room", &self.raw.claims.lock().waiters.places())
-            .field("waiting_to_read", &self.raw.stamps.lock().waiters.places())
+            .field("waiting_for_room", &for_room)
+            .field("waiting_to_read", &to_read)
             .finish()
     }
 }

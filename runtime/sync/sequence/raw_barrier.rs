@@ -23,7 +23,7 @@
 //! `published` is stored with release and loaded with acquire: it carries what was written before. `wanted` carries nothing: who finds it reached takes
 //! the lock. The end is loaded before `published`: who is told that it has ended has seen all that was published before.
 
-use super::arithmetic::Sequence;
+use super::arithmetic::{Sequence, nearest};
 use super::awaited::{CLOSED, Options, PUBLISHED};
 use super::strategy::{Near, WaitStrategy};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
@@ -193,8 +193,7 @@ impl<S: Sequence> RawBarrier<S> {
         let last = self.published();
         let waiters = state.waiters.iter().map(target_of::<S>);
         let watchers = state.watchers.iter().filter_map(|armed| armed.at.map(S::from_word));
-        let nearest = waiters.chain(watchers).min_by_key(|target| target.difference(last));
-        let wanted = nearest.unwrap_or(far(last));
+        let wanted = nearest(waiters.chain(watchers), last).unwrap_or(far(last));
         self.watched.wanted.store(wanted.to_word(), Ordering::Relaxed);
     }
 

@@ -15,7 +15,7 @@
 //! As in a [barrier](super::raw_barrier): arm, fence, look. The watcher in a member is armed for the nearest number of all who are in the list, or
 //! has just been told and will look again.
 
-use super::arithmetic::Sequence;
+use super::arithmetic::{Sequence, nearest};
 use super::awaited::{Awaited, CLOSED, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::{End, Fences, Watcher};
@@ -112,7 +112,7 @@ impl<S: Sequence> Watcher for RawGroup<S> {
             waiters.grant_those(answer, &mut wakes);
             let last = self.published();
             let targets = waiters.iter().map(|node| S::from_word(node.token.get()));
-            let Some(nearest) = targets.min_by_key(|target| target.difference(last)) else { break };
+            let Some(nearest) = nearest(targets, last) else { break };
             arm(&self.members, &self.watcher, nearest);
             if self.answer(nearest).is_none() {
                 break;
@@ -141,8 +141,8 @@ impl<S: Sequence> Waitable for RawGroup<S> {
         }
         let last = self.published();
         let others = waiters.iter().map(|node| S::from_word(node.token.get()));
-        let nearest = others.chain([target]).min_by_key(|target| target.difference(last));
-        arm(&self.members, &self.watcher, nearest.expect("there is one"));
+        let nearest = nearest(others.chain([target]), last).expect("there is one");
+        arm(&self.members, &self.watcher, nearest);
         self.answer(target)
     }
 

@@ -11,11 +11,13 @@ use super::strategy::Near;
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 use std::ops::Range;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 pub(super) struct RawMulti<S: Sequence> {
     pub(super) claims: Claims<S>,
     pub(super) stamps: Stamps,
+    /// Those who read before the readers that make room: without one of them nothing comes to these any more.
+    before: OnceLock<Box<[SequenceBarrier<S>]>>,
     /// This one.
     watcher: Weak<dyn Watcher>,
     pub(super) options: Options,
@@ -30,7 +32,7 @@ impl<S: Sequence> RawMulti<S> {
         options: Options,
     ) -> Arc<RawMulti<S>> {
         let multi = RawMulti::without_readers(minimum(&readers).next(), size, options);
-        multi.set_readers(readers);
+        multi.set_readers(readers, Box::default());
         multi
     }
 
@@ -39,6 +41,7 @@ impl<S: Sequence> RawMulti<S> {
         Arc::new_cyclic(|this: &Weak<RawMulti<S>>| RawMulti {
             claims: Claims::new(base, size),
             stamps: Stamps::new(size, Fences::of(options.strategy)),
+            before: OnceLock::new(),
             watcher: this.clone(),
             options,
             near: [Near::default(), Near::default()],
@@ -46,11 +49,21 @@ impl<S: Sequence> RawMulti<S> {
     }
 
     /// Says who reads. Once, before anybody claims.
-    pub(super) fn set_readers(&self, readers: Box<[SequenceBarrier<S>]>) {
-        readers.iter().for_each(|reader| reader.raw().watch(self.watcher.clone()));
+    pub(super) fn set_readers(
+        &self,
+        readers: Box<[SequenceBarrier<S>]>,
+        before: Box<[SequenceBarrier<S>]>,
+    ) {
         self.claims.set_readers(readers);
+        assert!(self.before.set(before).is_ok(), "it is said once");
+        self.all_readers().for_each(|reader| reader.raw().watch(self.watcher.clone()));
         // They may have been closed before.
         self.progress();
+    }
+
+    fn all_readers(&self) -> impl Iterator<Item = &SequenceBarrier<S>> {
+        let before = self.before.get().into_iter().flatten();
+        self.claims.readers().iter().chain(before)
     }
 
     /// The last number that is published, for who knows that all up to `known` are. For readers: who is further behind than a ring's size finds
@@ -81,6 +94,18 @@ impl<S: Sequence> RawMulti<S> {
             RolledBack::ForOthers => self.grant_room(|_| ()),
             RolledBack::No => self.stamps.skip(indexes),
         }
+    }
+
+    /// Claims with room that was granted.
+    pub(super) fn claim_reserved(&self, count: u32) -> Range<u64> {
+        let mut waiting = self.claims.lock();
+        let indexes = self.claims.claim_reserved(&mut waiting, count);
+        let ahead = waiting.ahead;
+        drop(waiting);
+        if ahead {
+            self.grant_room(|_| ());
+        }
+        indexes
     }
 
     /// Gives the room that there is to those who wait for it, after something has been done under the lock.
@@ -114,7 +139,7 @@ impl<S: Sequence> RawMulti<S> {
 /// Called when somebody who reads has got on, or has ended.
 impl<S: Sequence> Watcher for RawMulti<S> {
     fn progress(&self) {
-        if self.claims.readers().iter().any(SequenceBarrier::is_finished) && !self.is_closed() {
+        if self.all_readers().any(SequenceBarrier::is_finished) && !self.is_closed() {
             self.close();
         } else {
             self.grant_room(|_| ());
@@ -124,7 +149,7 @@ impl<S: Sequence> Watcher for RawMulti<S> {
 
 impl<S: Sequence> Drop for RawMulti<S> {
     fn drop(&mut self) {
-        self.claims.readers().iter().for_each(|reader| reader.raw().forget(&self.watcher));
+        self.all_readers().for_each(|reader| reader.raw().forget(&self.watcher));
     }
 }
 

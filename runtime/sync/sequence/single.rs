@@ -8,6 +8,7 @@ use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::after;
 use crate::runtime::sync::errors::WaitError;
 use crate::shim::Arc;
+use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::{Duration, Instant};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -57,23 +58,38 @@ pub struct SingleProducerSequencer<S: Sequence = usize> {
 struct Ends<S: Sequence> {
     written: SequenceBarrier<S>,
     read: SequenceBarrierGroup<S>,
+    /// Those who read before these: without one of them nothing comes to these any more.
+    before: Vec<SequenceBarrier<S>>,
+    /// They are being closed. Who closes one of them is told of it, too: once is enough, however many they are.
+    over: AtomicBool,
     /// This one.
     watcher: Weak<dyn Watcher>,
 }
 
 impl<S: Sequence> Ends<S> {
-    fn new(written: &SequenceBarrier<S>, read: &SequenceBarrierGroup<S>) -> Arc<Ends<S>> {
+    fn new(
+        written: &SequenceBarrier<S>,
+        read: &SequenceBarrierGroup<S>,
+        before: Vec<SequenceBarrier<S>>,
+    ) -> Arc<Ends<S>> {
         let ends = Arc::new_cyclic(|this: &Weak<Ends<S>>| Ends {
             written: written.clone(),
             read: read.clone(),
+            before,
+            over: AtomicBool::new(false),
             watcher: this.clone(),
         });
-        ends.barriers().for_each(|barrier| barrier.raw().watch(ends.watcher.clone()));
+        ends.watched().for_each(|barrier| barrier.raw().watch(ends.watcher.clone()));
         // They may have ended before.
         ends.progress();
         ends
     }
 
+    fn watched(&self) -> impl Iterator<Item = SequenceBarrier<S>> + '_ {
+        self.barriers().chain(self.before.iter().cloned())
+    }
+
+    /// What ends together.
     fn barriers(&self) -> impl Iterator<Item = SequenceBarrier<S>> + '_ {
         self.read.members().chain([self.written.clone()])
     }
@@ -81,9 +97,9 @@ impl<S: Sequence> Ends<S> {
 
 impl<S: Sequence> Watcher for Ends<S> {
     fn progress(&self) {
-        let over =
-            self.written.is_closed() || self.read.members().any(|reader| reader.is_finished());
-        if over && self.barriers().any(|barrier| !barrier.is_closed()) {
+        let mut readers = self.read.members().chain(self.before.iter().cloned());
+        let over = self.written.is_closed() || readers.any(|reader| reader.is_finished());
+        if over && !self.over.swap(true, Ordering::Relaxed) {
             self.barriers().for_each(|barrier| barrier.close());
         }
     }
@@ -91,7 +107,7 @@ impl<S: Sequence> Watcher for Ends<S> {
 
 impl<S: Sequence> Drop for Ends<S> {
     fn drop(&mut self) {
-        self.barriers().for_each(|barrier| barrier.raw().forget(&self.watcher));
+        self.watched().for_each(|barrier| barrier.raw().forget(&self.watcher));
     }
 }
 
@@ -157,30 +173,32 @@ impl<S: Sequence> SingleProducerSequencer<S> {
     ) -> SingleProducerSequencer<S> {
         assert_size::<S>(size);
         let written = SequenceBarrier::starting_after(read.last_published()).with_options(options);
-        SingleProducerSequencer::publishing_in(written, &read, size, options)
+        SingleProducerSequencer::publishing_in(written, &read, Vec::new(), size, options)
     }
 
-    /// One that publishes in a barrier that others know already.
+    /// One that publishes in a barrier that others know already, with those who read before the readers that make room.
     pub(in crate::runtime::sync) fn with_written(
         written: SequenceBarrier<S>,
         read: &SequenceBarrierGroup<S>,
+        before: Vec<SequenceBarrier<S>>,
         size: usize,
         strategy: WaitStrategy,
     ) -> SingleProducerSequencer<S> {
         let options = Options { strategy, ..Options::default() };
-        SingleProducerSequencer::publishing_in(written, read, size, options)
+        SingleProducerSequencer::publishing_in(written, read, before, size, options)
     }
 
     fn publishing_in(
         written: SequenceBarrier<S>,
         read: &SequenceBarrierGroup<S>,
+        before: Vec<SequenceBarrier<S>>,
         size: usize,
         options: Options,
     ) -> SingleProducerSequencer<S> {
         let read = SequenceBarrierGroup::with(read.members(), options);
         let last = written.last_published();
         let published = SequenceBarrierGroup::with([written.clone()], options);
-        let ends = Ends::new(&written, &read);
+        let ends = Ends::new(&written, &read, before);
         let room = last.offset(size.cast_signed());
         SingleProducerSequencer {
             written,

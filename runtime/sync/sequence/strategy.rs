@@ -18,6 +18,9 @@ pub enum WaitStrategy {
     /// Looks again and again until it is there: the shortest time between the two, and a processor for each who waits. A task
     /// yields to others of its worker now and then, a thread to others of its processor.
     ///
+    /// Producers that spin for room are in no queue: who finds it first has it, and who wants much at once may be passed by those who want little, for
+    /// as long as these go on. Who parks is served before them.
+    ///
     /// Waits that are [futures](super::SequenceBarrier::wait_async) park.
     Spin,
 }
@@ -42,14 +45,16 @@ impl WaitStrategy {
         until: Option<Instant>,
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<Option<R>, Short> {
+        let worker = Worker::current();
+        let between_tasks = worker.is_some_and(|worker| worker.task().is_none());
+        let may_wait = !is_forbidden() && !between_tasks && !std::thread::panicking();
         let patience = match self {
             WaitStrategy::Park => return Ok(None),
             // Who may not wait is told so by parking; and a model has no time to wait.
-            _ if is_forbidden() || std::thread::panicking() || cfg!(loom) => return Ok(look()),
+            _ if !may_wait || cfg!(loom) => return Ok(look()),
             WaitStrategy::SpinThenPark => Some(PATIENT),
             WaitStrategy::Spin => None,
         };
-        let worker = Worker::current().filter(|worker| worker.task().is_some());
         let polite = if worker.is_some() { POLITE_TASK } else { POLITE_THREAD };
         // For what runs elsewhere, or will: somebody may come and take it, which a yield would prevent.
         let mut hope = match worker {
@@ -75,7 +80,9 @@ impl WaitStrategy {
             }
             let now = if until.or(hope).is_some() { Some(now()) } else { None };
             if until.is_some_and(|until| now >= Some(until)) {
-                return Err(Short::TimedOut);
+                // As who parks. However short its time, those that it waits for have theirs.
+                give_way(worker.is_some());
+                return look().map(Some).ok_or(Short::TimedOut);
             }
             if worker.is_some() && is_cancelled() {
                 return Err(Short::Cancelled);
