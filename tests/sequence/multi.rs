@@ -263,8 +263,13 @@ fn to_close_it_ends_the_waits_of_both_sides() {
         assert_eq!(reader.join().unwrap(), Err(WaitError::Closed));
         assert!(ring.is_closed() && read.is_closed() && !ring.any_available());
         assert_eq!(ring.wait_until_published(1, NOTHING), Ok(1));
-        assert_eq!(ring.claim_one().map(|_| ()), Err(WaitError::Closed));
-        assert!(ring.try_claim(1).is_none());
+        // Also of none.
+        for count in [1, 0] {
+            assert_eq!(ring.claim_up_to(count).map(|_| ()), Err(WaitError::Closed));
+            assert!(ring.try_claim(count).is_none());
+            let claim = poll_once(ring.claim_async(count));
+            assert_eq!(claim.map_ok(|_| ()), Poll::Ready(Err(WaitError::Closed)));
+        }
     });
 }
 

@@ -165,7 +165,11 @@ fn to_close_it_ends_the_waits_of_both_sides() {
         ring.close();
         assert_eq!(reader.join().unwrap(), Err(WaitError::Closed));
         assert!(ring.is_closed() && read.is_closed());
-        assert_eq!(ring.claim_one().unwrap_err(), WaitError::Closed);
+        // Also of none.
+        for count in [1, 0] {
+            assert_eq!(ring.claim_up_to(count).unwrap_err(), WaitError::Closed);
+            assert!(ring.try_claim(count).is_none());
+        }
     });
 }
 

@@ -206,7 +206,8 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     #[track_caller]
     #[inline(always)]
     fn claim(&self, count: Count, until: Option<Instant>) -> Result<MultiClaim<'_, S>, WaitError> {
-        if (!self.is_closed() && !is_cancelled() || count.most == 0)
+        if !self.is_closed()
+            && !is_cancelled()
             && let Some(indexes) = self.raw.claims.try_claim(count)
         {
             return Ok(self.token(indexes));
