@@ -125,10 +125,25 @@ macro_rules! produces {
             #[track_caller]
             #[inline]
             pub fn send(& $($mutability)* $self, value: T) -> Result<(), SendError<T>> {
+                // Apart from the other case: that it is one is known to the compiler, and so the rest becomes short.
+                if let Some(claim) = $self $($path)*.one_at_once() {
+                    let number = claim.range().start();
+                    // SAFETY: claimed, and nobody else's until the claim goes.
+                    unsafe { *$self.items.claimed(number) = value };
+                    claim.publish();
+                    return Ok(());
+                }
+                $self.wait_and_send(value)
+            }
+
+            #[cold]
+            #[inline(never)]
+            #[track_caller]
+            fn wait_and_send(& $($mutability)* $self, value: T) -> Result<(), SendError<T>> {
                 match $self $($path)*.claim_one() {
                     Ok(claim) => {
                         let number = claim.range().start();
-                        // SAFETY: claimed, and nobody else's until the claim goes.
+                        // SAFETY: as above.
                         unsafe { *$self.items.claimed(number) = value };
                         claim.publish();
                         Ok(())

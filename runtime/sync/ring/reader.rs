@@ -5,9 +5,14 @@ use crate::runtime::sync::sequence::{
     MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SequenceRange,
 };
 use crate::runtime::sync::{WaitError, after};
-use crate::shim::Arc;
 use crate::shim::time::{Duration, Instant};
+use crate::shim::{Arc, spin_loop};
 use std::fmt;
+
+/// With so many at once it does not matter what a look costs.
+const MANY: u64 = 32;
+/// Turns, at the most, that are left to who writes: a microsecond.
+const LONGEST: u64 = 64;
 
 /// What a stage waits for.
 #[derive(Clone)]
@@ -55,6 +60,8 @@ pub(super) struct Cursor<T> {
     next: u64,
     /// The first one of which it does not know that it can be read.
     end: u64,
+    /// How many there were when it looked last.
+    found: u64,
 }
 
 impl<T> Cursor<T> {
@@ -63,7 +70,7 @@ impl<T> Cursor<T> {
         source: Source,
         position: SequenceBarrier<u64>,
     ) -> Cursor<T> {
-        Cursor { items, source, position, next: 0, end: 0 }
+        Cursor { items, source, position, next: 0, end: 0, found: 0 }
     }
 
     /// Waits until there is something to read: up to so many numbers.
@@ -75,12 +82,30 @@ impl<T> Cursor<T> {
         until: Option<Instant>,
     ) -> Result<SequenceRange<u64>, WaitError> {
         if self.next == self.end {
-            self.end = self.source.last(self.next).wrapping_add(1);
+            self.let_them_write();
+            self.look();
         }
         if self.next == self.end || is_cancelled() {
             self.wait_for_more(until)?;
         }
         Ok(self.known(most))
+    }
+
+    /// Looks how far it can read.
+    #[inline(always)]
+    fn look(&mut self) {
+        self.end = self.source.last(self.next).wrapping_add(1);
+        self.found = self.end.wrapping_sub(self.next);
+    }
+
+    /// Some came at the last look, but not many: more are being written at this moment. Who then looks again at once takes the cache lines away from who
+    /// writes, for each few items, also those that are written next, which the processor fetches ahead: each item takes ten times as long. So it
+    /// waits, longer the more came: where one comes now and then, not at all.
+    #[inline(always)]
+    fn let_them_write(&self) {
+        if self.found.wrapping_sub(2) < MANY - 2 {
+            (0..(self.found * 2).min(LONGEST)).for_each(|_| spin_loop());
+        }
     }
 
     #[cold]
@@ -104,7 +129,10 @@ impl<T> Cursor<T> {
     #[inline(always)]
     fn learn(&mut self, waited: Result<u64, WaitError>) -> Result<(), WaitError> {
         match waited {
-            Ok(last) => self.end = last.wrapping_add(1),
+            Ok(last) => {
+                self.end = last.wrapping_add(1);
+                self.found = self.end.wrapping_sub(self.next);
+            }
             Err(why) => {
                 if why == WaitError::Closed {
                     // Nor does anything come for those after it.
@@ -123,9 +151,10 @@ impl<T> Cursor<T> {
     }
 
     /// What there is without a wait, if there is something.
+    #[inline(always)]
     fn try_wait(&mut self, most: usize) -> Option<SequenceRange<u64>> {
         if self.next == self.end {
-            self.end = self.source.last(self.next).wrapping_add(1);
+            self.look();
         }
         (self.next != self.end).then(|| self.known(most))
     }
@@ -200,8 +229,9 @@ macro_rules! reads {
             ///
             /// # Panics
             /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+            // Inlined: what it returns is written and read again in parts of different sizes, at which processors stall.
             #[track_caller]
-            #[inline]
+            #[inline(always)]
             pub fn next_batch(&mut self) -> Result<$batch<'_, T>, WaitError> {
                 self.next_batch_up_to(usize::MAX)
             }
@@ -214,7 +244,7 @@ macro_rules! reads {
             /// # Panics
             /// As there.
             #[track_caller]
-            #[inline]
+            #[inline(always)]
             pub fn next_batch_up_to(&mut self, most: usize) -> Result<$batch<'_, T>, WaitError> {
                 let numbers = self.cursor.wait(most, None)?;
                 Ok($batch::new(&mut self.cursor, numbers))
@@ -246,6 +276,7 @@ macro_rules! reads {
             }
 
             /// What there is to read at this moment, if there is something.
+            #[inline(always)]
             pub fn try_next_batch(&mut self) -> Option<$batch<'_, T>> {
                 let numbers = self.cursor.try_wait(usize::MAX)?;
                 Some($batch::new(&mut self.cursor, numbers))

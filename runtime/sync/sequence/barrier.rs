@@ -63,9 +63,10 @@ impl<S: Sequence> SequenceBarrier<S> {
     /// # Panics
     /// If it has been cloned, or is a member of something.
     #[must_use]
-    pub fn with_strategy(mut self, strategy: WaitStrategy) -> SequenceBarrier<S> {
-        self.options().strategy = strategy;
-        self
+    #[track_caller]
+    pub fn with_strategy(self, strategy: WaitStrategy) -> SequenceBarrier<S> {
+        let options = self.raw.options;
+        self.with_options(Options { strategy, ..options })
     }
 
     /// One that a wait which is cancelled or times out closes for all, as where nothing else can be told to stop.
@@ -73,20 +74,17 @@ impl<S: Sequence> SequenceBarrier<S> {
     /// # Panics
     /// As [`with_strategy`](SequenceBarrier::with_strategy).
     #[must_use]
-    pub fn terminal(mut self) -> SequenceBarrier<S> {
-        self.options().terminal = true;
-        self
+    #[track_caller]
+    pub fn terminal(self) -> SequenceBarrier<S> {
+        let options = self.raw.options;
+        self.with_options(Options { terminal: true, ..options })
     }
 
-    fn options(&mut self) -> &mut Options {
-        let raw = Arc::get_mut(&mut self.raw);
-        &mut raw
-            .expect("cygnet: options are set before a barrier is cloned, or used in a group")
-            .options
-    }
-
+    #[track_caller]
     pub(super) fn with_options(mut self, options: Options) -> SequenceBarrier<S> {
-        *self.options() = options;
+        let raw = Arc::get_mut(&mut self.raw);
+        raw.expect("cygnet: options are set before a barrier is cloned, or used in a group")
+            .set_options(options);
         self
     }
 

@@ -203,6 +203,16 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         }
     }
 
+    /// The next number, if there is room for it and nobody waits.
+    #[inline(always)]
+    pub(in crate::runtime::sync) fn one_at_once(&self) -> Option<MultiClaim<'_, S>> {
+        if self.is_closed() || is_cancelled() {
+            return None;
+        }
+        let indexes = self.raw.claims.try_claim(Count { least: 1, most: 1 })?;
+        Some(self.token(indexes))
+    }
+
     #[track_caller]
     #[inline(always)]
     fn claim(&self, count: Count, until: Option<Instant>) -> Result<MultiClaim<'_, S>, WaitError> {

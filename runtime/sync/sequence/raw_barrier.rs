@@ -39,6 +39,7 @@ pub(super) struct RawBarrier<S> {
     watched: CachePadded<Watched>,
     state: Mutex<State>,
     pub(super) options: Options,
+    fences: Fences,
     pub(super) near: Near,
     _sequence: PhantomData<S>,
 }
@@ -88,15 +89,20 @@ pub(super) enum Fences {
 }
 
 impl Fences {
+    /// To be asked after [`prepare`].
     pub(super) fn of(strategy: WaitStrategy) -> Fences {
-        if strategy == WaitStrategy::Park { Fences::Both } else { Fences::Waiters }
+        if strategy == WaitStrategy::Park || !is_one_sided() {
+            Fences::Both
+        } else {
+            Fences::Waiters
+        }
     }
 
     /// That of who publishes something, before it looks whether somebody waits.
     #[inline(always)]
     #[track_caller]
     pub(super) fn publisher(self) {
-        if self == Fences::Waiters && is_one_sided() { light() } else { fence(Ordering::SeqCst) }
+        if self == Fences::Waiters { light() } else { fence(Ordering::SeqCst) }
     }
 
     /// That of who has said that it waits, before it looks a last time.
@@ -117,6 +123,7 @@ impl<S: Sequence> RawBarrier<S> {
             }),
             state: Mutex::new(State { waiters: WaitList::new(), watchers: Vec::new() }),
             options: Options::default(),
+            fences: Fences::of(WaitStrategy::default()),
             near: Near::default(),
             _sequence: PhantomData,
         }
@@ -142,7 +149,13 @@ impl<S: Sequence> RawBarrier<S> {
 
     #[inline(always)]
     pub(super) fn fences(&self) -> Fences {
-        Fences::of(self.options.strategy)
+        self.fences
+    }
+
+    /// Before it is used.
+    pub(super) fn set_options(&mut self, options: Options) {
+        self.options = options;
+        self.fences = Fences::of(options.strategy);
     }
 
     /// Wakes those whose number has come, or all who cannot be served any more.

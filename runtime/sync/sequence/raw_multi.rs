@@ -4,7 +4,7 @@ use super::arithmetic::Sequence;
 use super::awaited::{Awaited, CLOSED, Options};
 use super::barrier::SequenceBarrier;
 use super::claims::{Claims, Count, RolledBack, Waiting};
-use super::raw_barrier::{Fences, Watcher};
+use super::raw_barrier::Watcher;
 use super::raw_group::minimum;
 use super::stamps::{Reading, Stamps};
 use super::strategy::Near;
@@ -40,7 +40,7 @@ impl<S: Sequence> RawMulti<S> {
     pub(super) fn without_readers(base: S, size: usize, options: Options) -> Arc<RawMulti<S>> {
         Arc::new_cyclic(|this: &Weak<RawMulti<S>>| RawMulti {
             claims: Claims::new(base, size),
-            stamps: Stamps::new(size, Fences::of(options.strategy)),
+            stamps: Stamps::new(size, options.strategy),
             before: OnceLock::new(),
             watcher: this.clone(),
             options,

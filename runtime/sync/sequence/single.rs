@@ -310,6 +310,15 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         self.try_claim(count).ok_or(WaitError::Closed)
     }
 
+    /// The next number, if there is known to be room for it, and nothing else to be done before.
+    #[inline(always)]
+    pub(in crate::runtime::sync) fn one_at_once(&mut self) -> Option<SingleClaim<'_, S>> {
+        if self.room.precedes(self.next) || self.is_closed() || is_cancelled() {
+            return None;
+        }
+        Some(self.token(1))
+    }
+
     #[track_caller]
     #[inline(always)]
     fn claim(

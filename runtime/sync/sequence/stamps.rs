@@ -21,6 +21,7 @@
 
 use super::awaited::{CLOSED, PUBLISHED};
 use super::raw_barrier::Fences;
+use super::strategy::WaitStrategy;
 use crate::scheduler::waiters::{WaitList, Wakes};
 use crate::shim::asymmetric::prepare;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -57,10 +58,10 @@ pub(super) struct Reading {
 
 impl Stamps {
     /// For a power of two.
-    pub(super) fn new(size: usize, fences: Fences) -> Stamps {
+    pub(super) fn new(size: usize, strategy: WaitStrategy) -> Stamps {
         prepare();
         Stamps {
-            fences,
+            fences: Fences::of(strategy),
             stamps: (0..size).map(|_| AtomicU64::new(0)).collect(),
             watched: CachePadded::new(Watched {
                 gap: AtomicU64::new(NONE),
