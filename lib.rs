@@ -50,6 +50,7 @@
 //! | stop softly, and finish what is in progress | [`shutdown`]: [`Swansong`](shutdown::Swansong), [`Guard`](shutdown::Guard), [`Interrupt`](shutdown::Interrupt); with features also around streams and what reads and writes |
 //! | end in good order, within a time | [`Runtime::shutdown`], [`Swansong::shut_down_within`](shutdown::Swansong::shut_down_within); `spawn_guarded` |
 //! | look | [`Metrics`], [`current_id`] |
+//! | have a seed decide who runs, to find what goes wrong seldom (feature `sim`) | `sim::check` |
 //!
 //! # The thread rule
 //!

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::{array, fs, ptr};
 
-use crate::shim::{Mutex, MutexGuard};
+use crate::shim::{Fault, Mutex, MutexGuard, fault, is_simulated};
 
 use super::guard::{GUARD, GuardKind, discard_all, install_markers, page_size};
 use super::slab::Slab;
@@ -88,6 +88,9 @@ impl StackMemory {
 
     /// A stack of the class, guarded. Costs a lock, and at the slot's first use a system call.
     pub(crate) fn take(&self, class: StackClass) -> Result<Stack, StackExhausted> {
+        if fault(Fault::Stack) {
+            return Err(StackExhausted::Memory { errno: libc::ENOMEM });
+        }
         let (stack, guarded) = self.ledger().take(self, class)?;
         if !guarded {
             // Outside the lock: the slot is this handle's, and other workers want stacks too.
@@ -111,7 +114,7 @@ impl StackMemory {
         extra: usize,
     ) -> Result<(Stack, Vec<Stack>), StackExhausted> {
         let scarce = self.max_stacks != usize::MAX || self.guard != GuardKind::Marker;
-        if extra == 0 || scarce || class > StackClass::DEFAULT {
+        if extra == 0 || scarce || class > StackClass::DEFAULT || is_simulated() {
             return Ok((self.take(class)?, Vec::new()));
         }
         let mut bare = Vec::with_capacity(1 + extra);

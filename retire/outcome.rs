@@ -2,10 +2,10 @@
 
 use crate::retire::cause::Cause;
 use crate::retire::stack::StackExhausted;
+use crate::shim::panicking;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::thread::panicking;
 
 /// What a panic carried.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;

@@ -5,11 +5,11 @@
 
 use crate::retire::wait::{Publish, WaitKind, WaitWord};
 use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::shim::spin_until;
 use crate::shim::time::{Duration, Instant, now};
+use crate::shim::unmodelled::thread::{self, Thread};
+use crate::shim::{spin_until, thread_local};
 use std::sync::Arc;
 use std::task::Wake;
-use std::thread::Thread;
 
 /// How long a thread spins before it sleeps: what a worker does at once is over by then.
 const SPIN: Duration = Duration::from_micros(20);
@@ -36,7 +36,7 @@ impl ThreadWaiter {
     fn new() -> Arc<ThreadWaiter> {
         Arc::new(ThreadWaiter {
             word: WaitWord::new(),
-            thread: std::thread::current(),
+            thread: thread::current(),
             polls: AtomicBool::new(false),
         })
     }
@@ -55,10 +55,10 @@ impl ThreadWaiter {
             // Parking may return early; the word decides.
             while self.word.is_parked() {
                 match left() {
-                    None => std::thread::park(),
+                    None => thread::park(),
                     // Nobody else cuts the wait of a thread: if this does not, the grant has come.
                     Some(Duration::ZERO) => return !self.word.cut(),
-                    Some(left) => std::thread::park_timeout(left),
+                    Some(left) => thread::park_timeout(left),
                 }
             }
         }
@@ -69,7 +69,7 @@ impl ThreadWaiter {
     pub(crate) fn wait_for_wake(&self) {
         if self.word.publish(WaitKind::Wake) == Publish::Parked {
             while self.word.is_parked() {
-                std::thread::park();
+                thread::park();
             }
         }
     }

@@ -12,11 +12,11 @@ use crate::runtime::task::{Task, TaskId};
 use crate::scheduler::blocking::{Cores, PoolConfig};
 use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
+use crate::shim::unmodelled::thread::{Builder as ThreadBuilder, JoinHandle};
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Whose guard an address belongs to. Runs in a signal handler on the faulting thread.
@@ -314,14 +314,14 @@ impl Builder {
                 overflow_report: self.overflow_report,
             };
             let core = cores.as_ref().map(|cores| cores[index % cores.len()]);
-            let started = std::thread::Builder::new()
-                .name(format!("{}-{index}", self.thread_name))
-                .spawn(move || {
+            let started = ThreadBuilder::new().name(format!("{}-{index}", self.thread_name)).spawn(
+                move || {
                     if let Some(core) = core {
                         pin(core);
                     }
                     thread::main(&shared, index, &config);
-                });
+                },
+            );
             match started {
                 Ok(thread) => runtime.threads.push(thread),
                 // The drop of `runtime` ends those that run.

@@ -6,7 +6,7 @@ use crate::runtime::shutdown::stop_runtime;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::spin_until;
-use crate::shim::time::Duration;
+use crate::shim::time::{Duration, patience};
 use std::sync::Arc;
 
 /// How long a drop spins for the end of a thread before it sleeps: they end one after the other, at once.
@@ -34,7 +34,7 @@ impl Runtime {
         let sentence = "cygnet: a runtime was dropped by one of its own tasks, which would wait for \
                         itself for ever; drop it outside, or keep a Handle there instead";
         self.leak();
-        if std::thread::panicking() {
+        if crate::shim::panicking() {
             say(sentence);
         } else {
             panic!("{sentence}");
@@ -49,7 +49,7 @@ impl Runtime {
         // One that was made in between.
         stop_runtime(&self.shared);
         match patience {
-            Some(time) if !self.shared.root.wait(time) => {
+            Some(time) if !self.shared.root.wait(Some(time)) => {
                 self.leak();
                 return false;
             }
@@ -70,7 +70,7 @@ impl Runtime {
 
     fn wait_for_tasks(&self) {
         let mut seconds = 10;
-        while !self.shared.root.wait(Duration::from_secs(seconds)) {
+        while !self.shared.root.wait(patience(Duration::from_secs(seconds))) {
             seconds = 60;
             say(&format!(
                 "cygnet: a runtime is being dropped and waits for its tasks: {}",

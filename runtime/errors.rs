@@ -48,7 +48,7 @@ impl Cancelled {
 
     /// Why the calling task is cancelled, if it is: what it passes on to a task that it can no longer wait for.
     pub(crate) fn passed_on() -> Option<Arc<Cause>> {
-        if std::thread::panicking() {
+        if crate::shim::panicking() {
             return None;
         }
         // SAFETY: as in `here`.
@@ -60,7 +60,7 @@ impl Cancelled {
     #[cold]
     #[inline(never)]
     pub(crate) fn here() -> Cancelled {
-        if std::thread::panicking() {
+        if crate::shim::panicking() {
             return Cancelled(Cause::unwinding());
         }
         let Some(worker) = Worker::current() else { return Cancelled(Cause::shut_down()) };

@@ -27,6 +27,8 @@ mod scope;
 mod scoped_task;
 mod several;
 pub mod shutdown;
+#[cfg(all(feature = "sim", not(loom)))]
+pub mod sim;
 mod spawn;
 mod suspend;
 pub mod sync;

@@ -260,7 +260,7 @@ where
 {
     let (worker, parent) = here("spawn_migratable");
     assert!(
-        !std::thread::panicking(),
+        !crate::shim::panicking(),
         "cygnet: spawn_migratable was called while the thread is panicking"
     );
     let traits = Traits { migratable: true, ..Traits::default() };

@@ -93,7 +93,7 @@ pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
         YieldTo::Itself
     } else if other.is_finished() {
         YieldTo::Finished
-    } else if std::thread::panicking() {
+    } else if crate::shim::panicking() {
         YieldTo::Elsewhere
     } else {
         match record.phase() {

@@ -78,7 +78,7 @@ enum State {
 /// Something that differs between threads.
 #[inline(never)]
 fn this_thread() -> usize {
-    thread_local!(static PLACE: u8 = const { 0 });
+    crate::shim::thread_local!(static PLACE: u8 = const { 0 });
     PLACE.with(|place| ptr::from_ref(place).addr())
 }
 

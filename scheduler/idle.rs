@@ -45,7 +45,7 @@
 
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::shim::{Mutex, MutexGuard, thread};
+use crate::shim::{Mutex, MutexGuard, assert_reachable, thread};
 use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -66,6 +66,11 @@ impl Sleeper {
     /// Introduces the worker's thread. Before it sleeps for the first time.
     pub(crate) fn introduce(&self) {
         let _ = self.thread.set(thread::current());
+    }
+
+    /// Panics if its worker is simulated, and the caller is not: what that does comes at another time in each run.
+    pub(crate) fn assert_reachable(&self) {
+        self.thread.get().into_iter().for_each(assert_reachable);
     }
 
     fn is_asleep(&self) -> bool {

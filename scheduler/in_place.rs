@@ -100,7 +100,7 @@ impl Worker {
             || !child.join.is_empty()
             || !self.dedicated.get().is_null()
             || self.forbidden.get() > 0
-            || std::thread::panicking()
+            || crate::shim::panicking()
             || (kind != WaitKind::Structured && !self.may_wait())
         {
             return None;

@@ -15,6 +15,7 @@
 //! | nothing but descendants may run | `restrict` |
 //! | no stack to be had | `shortage`: who waits, lends and gives back; `verdict`: who has to fail |
 //! | calls that block | `blocking`: the threads for them |
+//! | all of it on one thread, by a seed | `simulation` |
 
 /// As many as a runtime may have.
 pub(crate) const MAX_WORKERS: usize = 4096;
@@ -46,6 +47,8 @@ pub(crate) mod scope;
 mod search;
 pub(crate) mod shared;
 mod shortage;
+#[cfg(all(feature = "sim", not(loom)))]
+pub(crate) mod simulation;
 pub(crate) mod spawn;
 mod spread;
 pub(crate) mod thread;

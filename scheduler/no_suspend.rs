@@ -2,6 +2,7 @@
 
 use crate::retire::chain::Pin;
 use crate::scheduler::worker::Worker;
+use crate::shim::thread_local;
 use std::cell::Cell;
 
 thread_local! {

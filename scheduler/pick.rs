@@ -12,6 +12,7 @@ use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Turn, Worker};
 use crate::shim::atomic::Ordering;
+use crate::shim::point;
 use std::ptr::{self, NonNull};
 
 /// So many items an owner hands over at most, until its public deque holds as many; a thief takes half
@@ -228,7 +229,7 @@ impl Worker {
         // SAFETY: made by the caller.
         let class = self.class_for(unsafe { record.as_ref() });
         let strand =
-            if std::thread::panicking() { None } else { self.new_strand(class, record.as_ptr()) };
+            if crate::shim::panicking() { None } else { self.new_strand(class, record.as_ptr()) };
         let Some(strand) = strand else {
             if self.remote.front.push(record) {
                 self.attend();
@@ -286,6 +287,7 @@ impl Worker {
     pub(crate) fn publish(&self, record: NonNull<Record>) {
         // SAFETY: the run reference is in our hand.
         unsafe { record.as_ref() }.set_phase(Phase::Ready);
+        point();
         self.deque.push(Item::fresh(record));
     }
 
@@ -332,6 +334,7 @@ impl Worker {
     fn next_oldest_public(&self) -> Option<NonNull<Record>> {
         use crossbeam_deque::Steal;
         loop {
+            point();
             match self.remote.stealer.steal() {
                 Steal::Success(item) => {
                     if let Some(record) = self.open(item) {
@@ -345,6 +348,7 @@ impl Worker {
     }
 
     fn next_public(&self) -> Option<NonNull<Record>> {
+        point();
         while let Some(item) = self.deque.pop() {
             if let Some(record) = self.open(item) {
                 return Some(record);
@@ -392,6 +396,7 @@ impl Worker {
         use crossbeam_deque::Steal;
         let injector = &self.shared().injector;
         while !injector.is_empty() {
+            point();
             match injector.steal_batch_with_limit_and_pop(&self.deque, 16) {
                 Steal::Success(item) => {
                     // Between the two queues the others of the batch were in neither: whoever lay

@@ -399,7 +399,7 @@ impl Worker {
     fn note_idleness(&self) {
         let since = self.restrictions.idle_since.get().unwrap_or_else(now);
         self.restrictions.idle_since.set(Some(since));
-        if since.elapsed() >= PATIENCE && !self.restrictions.reported.replace(true) {
+        if now() - since >= PATIENCE && !self.restrictions.reported.replace(true) {
             self.report_strangers();
         }
     }
@@ -424,7 +424,7 @@ impl Worker {
                     others().filter(|remote| remote.has_private()).for_each(Remote::ask);
                     asked = Some(now());
                 }
-                Some(since) if since.elapsed() >= ANSWER => {
+                Some(since) if now() - since >= ANSWER => {
                     asked = None;
                     let mut by_force = others().filter(|remote| remote.has_private());
                     if by_force.any(|remote| self.take_private_kin(remote, &mut given)) {
@@ -433,7 +433,7 @@ impl Worker {
                 }
                 _ => {}
             }
-            if start.elapsed() >= LOOK {
+            if now() - start >= LOOK {
                 break false;
             }
             if asked.is_none() { thread::yield_now() } else { spin_loop() }

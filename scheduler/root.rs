@@ -94,11 +94,15 @@ impl Root {
     }
 
     /// Waits for the end; false if `patience` ran out first.
-    pub(crate) fn wait(&self, patience: Duration) -> bool {
+    pub(crate) fn wait(&self, patience: Option<Duration>) -> bool {
         let start = now();
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         while !*ended {
-            let Some(left) = patience.checked_sub(start.elapsed()) else { break };
+            let Some(patience) = patience else {
+                ended = self.changed.wait(ended).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let Some(left) = patience.checked_sub(now() - start) else { break };
             let woken = self.changed.wait_timeout(ended, left);
             (ended, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }

@@ -13,10 +13,10 @@ use crate::scheduler::pick::BATCH;
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::atomic::Ordering;
-use crate::shim::spin_loop;
 use crate::shim::spin_until;
 use crate::shim::thread;
 use crate::shim::time::{Duration, Instant, now};
+use crate::shim::{Fault, fault, point, spin_loop};
 use crossbeam_deque::Steal;
 
 /// How long a searcher waits for an answer before it takes by force.
@@ -149,7 +149,7 @@ impl Searcher {
         let Some(loot) = self.loot.take() else { return };
         // Tasks that have been started and wait are not done with.
         let done = worker.live() <= loot.live;
-        if done && loot.taken.elapsed() < SHORT.max(SHORT_ITEM * loot.items as u32) {
+        if done && (now() - loot.taken) < SHORT.max(SHORT_ITEM * loot.items as u32) {
             self.nap_longer(worker);
         } else {
             self.nap = Duration::ZERO;
@@ -290,7 +290,9 @@ impl Searcher {
                 continue;
             }
             // Retry means that another thief is at it: move on to the next victim.
+            point();
             if !remote.stealer.is_empty()
+                && !fault(Fault::Steal)
                 && let Steal::Success(()) =
                     remote.stealer.steal_batch_with_limit(&worker.deque, BATCH / 2)
             {
@@ -396,7 +398,7 @@ impl Searcher {
         let busy = || spawned != self.spawned || others(worker).any(Remote::has_private);
         let rest = if !self.nap.is_zero() && busy() {
             // As long as others spawn: one nap may follow the other for ever.
-            if self.tidied.is_none_or(|(last, _)| last.elapsed() >= KEEP) {
+            if self.tidied.is_none_or(|(last, _)| now() - last >= KEEP) {
                 self.tidy(worker);
             }
             Rest::Nap(self.nap)

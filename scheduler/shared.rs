@@ -18,7 +18,7 @@ use crate::scheduler::unresponsive::Unresponsive;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::shim::{Arc, Mutex};
+use crate::shim::{Arc, Mutex, point};
 use crossbeam_deque::{Injector, Steal};
 use std::ptr::{self, NonNull};
 
@@ -133,6 +133,7 @@ impl Shared {
 
     /// Puts an item where any worker finds it, and sees to it that one looks.
     pub(crate) fn offer(&self, item: Item) {
+        point();
         self.injector.push(item);
         self.idle.notify(self, true);
     }

@@ -231,7 +231,7 @@ fn last_attempt(
         Err(reason @ StackExhausted::Limit { .. }) => Some(reason),
         Err(reason) => {
             let since = *books.hopeless.get_or_insert_with(now);
-            (since.elapsed() >= PATIENCE).then_some(reason)
+            (now() - since >= PATIENCE).then_some(reason)
         }
     }
 }

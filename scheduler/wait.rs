@@ -14,9 +14,10 @@ use crate::scheduler::shared::Shared;
 use crate::scheduler::timers::{Action, Tick, Timer};
 use crate::scheduler::worker::{Strand, Worker};
 use crate::scheduler::{call, cancel, hold};
-use crate::shim::Arc;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::load_in_total_order;
+use crate::shim::{self, Arc};
+use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 
@@ -31,6 +32,23 @@ pub(crate) enum Short {
     Cancelled,
     /// The time of the wait is over.
     TimedOut,
+}
+
+/// Says to a simulation what the caller waits for, as long as what is returned lives.
+#[inline(always)]
+pub(crate) fn waits<'a>(what: impl Fn() -> String + 'a) -> shim::Waits<'a> {
+    let task = if shim::is_simulated() { Worker::current().and_then(Worker::task) } else { None };
+    shim::waits(move || {
+        // SAFETY: a task that waits has not ended.
+        match task.map(|task| unsafe { task.as_ref() }) {
+            Some(task) => {
+                let name = task.name().map_or(String::new(), |name| format!(" `{name}`"));
+                let (id, place) = (task.id(), task.spawned_at);
+                format!("task {id}{name}, spawned at {place}, waits for {}", what())
+            }
+            None => format!("the thread waits for {}", what()),
+        }
+    })
 }
 
 /// What else than a cancel of its node cuts a wait short.
@@ -95,6 +113,7 @@ fn home_of<'a>(record: NonNull<Record>) -> &'a Worker {
 /// Sends tasks to a home that is not the present worker.
 #[inline(never)]
 fn deliver(worker: Option<&Worker>, home: &Worker, last: NonNull<Record>, first: NonNull<Record>) {
+    home.remote.sleeper.assert_reachable();
     let shared = home.shared.get();
     if let Some(worker) = worker
         && ptr::eq(worker.shared.get(), shared)
@@ -219,7 +238,7 @@ impl Worker {
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
         // In the middle of an unwinding others must not run on this thread.
-        let panicking = std::thread::panicking();
+        let panicking = crate::shim::panicking();
         if kind != WaitKind::Structured && (panicking || !self.may_wait()) {
             return Rest::Over(Err(Cut));
         }
@@ -273,6 +292,8 @@ impl Worker {
     #[track_caller]
     pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Cut> {
         assert_may_suspend();
+        let place = Location::caller();
+        let _waits = waits(|| format!("a permit, parked at {place}"));
         let (result, worker) = self.wait(task, WaitKind::Permit);
         if result.is_err() {
             worker.give_way(task);
@@ -288,6 +309,8 @@ impl Worker {
             self.give_way(task);
             return Err(Cut);
         }
+        let place = Location::caller();
+        let _waits = waits(|| format!("a time, asleep at {place}"));
         let timer = Timer::new(at, Action::Wake(task));
         let timers = ptr::from_ref(&self.remote.timers);
         // SAFETY: it is taken out, or has fired, before this frame goes.
@@ -309,6 +332,7 @@ impl Worker {
     }
 
     /// Waits until a join word is done.
+    #[track_caller]
     pub(crate) fn await_end(
         &self,
         task: NonNull<Record>,
@@ -323,6 +347,8 @@ impl Worker {
             return Ok(());
         }
         assert_may_suspend();
+        let place = Location::caller();
+        let _waits = waits(|| format!("the end of a task at {place}"));
         if join.register(Waiter::Task(task.as_ptr())).is_err() {
             return Ok(());
         }
@@ -375,6 +401,7 @@ impl Worker {
         if frame.node.close() {
             return;
         }
+        let _waits = waits(|| "the end of its children".to_owned());
         let (result, _) = worker.wait(task, WaitKind::Structured);
         debug_assert!(result.is_ok(), "a structured wait was cut short");
     }
@@ -396,7 +423,7 @@ impl Worker {
     /// to be set aside here.
     #[inline(always)]
     fn queue_behind(&self, task: NonNull<Record>) -> Option<*const Strand> {
-        let allowed = !std::thread::panicking() && self.forbidden.get() == 0;
+        let allowed = !crate::shim::panicking() && self.forbidden.get() == 0;
         allowed.then(|| self.queue_and_pick(task))
     }
 
@@ -424,7 +451,7 @@ impl Worker {
     pub(crate) fn is_cut(&self) -> bool {
         // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
         let node = unsafe { self.node.get().as_ref() };
-        node.is_some_and(cancel::is_cancelled) || std::thread::panicking()
+        node.is_some_and(cancel::is_cancelled) || crate::shim::panicking()
     }
 }
 
@@ -433,18 +460,21 @@ impl Worker {
 #[inline(never)]
 #[track_caller]
 fn assert_may_yield() {
-    if !std::thread::panicking() {
+    if !crate::shim::panicking() {
         assert_may_suspend();
     }
 }
 
 /// Waits for the end of a task from wherever the caller is: a task, or a plain thread.
+#[track_caller]
 pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), Cut> {
     if let Some(worker) = Worker::current()
         && let Some(task) = worker.task()
     {
         return worker.await_end(task, join, kind);
     }
+    let place = Location::caller();
+    let _waits = waits(|| format!("the end of a task at {place}"));
     let waiter = ThreadWaiter::current();
     if join.register(Waiter::Thread(Arc::as_ptr(&waiter))).is_ok() {
         waiter.wait();

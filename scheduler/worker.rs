@@ -23,8 +23,8 @@ use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::spread::Spread;
 use crate::scheduler::timers::Timers;
-use crate::shim;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::shim::{self, Numbers};
 use crossbeam_deque::{Stealer, Worker as Deque};
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
@@ -182,7 +182,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(index: usize, class: StackClass) -> Worker {
-        static NUMBERS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+        static NUMBERS: Numbers = Numbers::from(1);
         let deque = Deque::new_lifo();
         Worker {
             remote: Remote {
@@ -196,7 +196,7 @@ impl Worker {
                 counters: CachePadded::new(Counters::default()),
                 retired: RetireQueue::new(),
                 // After four billion workers numbers come again; a live one by then has not ended.
-                number: NUMBERS.fetch_add(1, Ordering::Relaxed).max(1),
+                number: (NUMBERS.take(1) as u32).max(1),
                 index,
             },
             shared: Cell::new(ptr::null()),
@@ -425,6 +425,6 @@ pub(crate) fn task_of(node: *const Node) -> Option<NonNull<Record>> {
 
 /// Takes `n` ids from the process's counter.
 pub(crate) fn fetch_ids(n: u64) -> u64 {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    NEXT.fetch_add(n, Ordering::Relaxed)
+    static NEXT: Numbers = Numbers::from(1);
+    NEXT.take(n)
 }

@@ -30,6 +30,14 @@ pub(crate) use loom::cell::Cell;
 pub(crate) use loom::hint::spin_loop;
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::sync::Arc;
+pub(crate) use std::thread::panicking;
+pub(crate) use std::thread_local;
+
+pub(crate) mod unmodelled {
+    //! What loom's models leave out: threads and locks of `std` there too. In a simulation they are simulated.
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use std::thread;
+}
 
 pub(crate) mod alloc {
     //! The memory of records, watched: what is freed twice panics, what is left over is counted.
@@ -441,6 +449,15 @@ pub(crate) mod time {
     pub(crate) fn now() -> Instant {
         Instant::now()
     }
+
+    pub(crate) fn zero() -> Instant {
+        static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        *ZERO.get_or_init(Instant::now)
+    }
+
+    pub(crate) fn patience(time: Duration) -> Option<Duration> {
+        Some(time)
+    }
 }
 
 pub(crate) fn entropy() -> u64 {
@@ -448,6 +465,31 @@ pub(crate) fn entropy() -> u64 {
 }
 
 pub(crate) fn point() {}
+
+/// Panics if that thread is simulated, and the caller is not.
+#[inline(always)]
+pub(crate) fn assert_reachable(_: &thread::Thread) {}
+
+pub(crate) const fn is_simulated() -> bool {
+    false
+}
+
+pub(crate) const fn fault(_: super::Fault) -> bool {
+    false
+}
+
+pub(crate) const fn numbers(_: usize, _: u64) -> Option<u64> {
+    None
+}
+
+/// Says what the caller waits for, as long as what is returned lives. To nobody here.
+#[inline(always)]
+pub(crate) fn waits<'a>(_: impl Fn() -> String + 'a) -> Waits<'a> {
+    Waits(std::marker::PhantomData)
+}
+
+/// See [`waits`].
+pub(crate) struct Waits<'a>(std::marker::PhantomData<&'a ()>);
 
 /// An allocator that gives memory back late, so that a use after the end finds the mark of death in
 /// place and not somebody else's data.

@@ -19,7 +19,7 @@ mod face;
 mod face;
 
 #[cfg(all(not(loom), feature = "sim"))]
-#[path = "sim.rs"]
+#[path = "sim/mod.rs"]
 mod face;
 
 pub(crate) mod asymmetric;
@@ -43,7 +43,7 @@ pub(crate) fn spin_until(limit: Duration, mut so: impl FnMut() -> bool) -> bool 
         if time >= limit {
             return false;
         }
-        if time >= POLITE { std::thread::yield_now() } else { face::spin_loop() }
+        if time >= POLITE { face::thread::yield_now() } else { face::spin_loop() }
     }
 }
 
@@ -54,6 +54,39 @@ pub(crate) fn spin_until(_: Duration, mut so: impl FnMut() -> bool) -> bool {
 }
 
 pub(crate) use face::*;
+
+/// What goes wrong where a simulation is asked to let it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(dead_code, reason = "a face without faults does not look at them")]
+pub(crate) enum Fault {
+    /// A thief finds nothing where there is something.
+    Steal,
+    /// A thread that is parked goes on though nobody has unparked it.
+    SpuriousUnpark,
+    /// There is no stack.
+    Stack,
+}
+
+/// Numbers that are given out once in a process. A simulation has its own, the same in each run.
+pub(crate) struct Numbers {
+    // Not the face's: these are names, no protocol.
+    next: std::sync::atomic::AtomicU64,
+    first: u64,
+}
+
+impl Numbers {
+    pub(crate) const fn from(first: u64) -> Numbers {
+        Numbers { next: std::sync::atomic::AtomicU64::new(first), first }
+    }
+
+    /// The first of `count` numbers that are the caller's.
+    pub(crate) fn take(&'static self, count: u64) -> u64 {
+        match face::numbers(std::ptr::from_ref(self).addr(), count) {
+            Some(number) => self.first + number,
+            None => self.next.fetch_add(count, std::sync::atomic::Ordering::Relaxed),
+        }
+    }
+}
 
 /// A `const fn`, but in models: the atomics and locks of loom are made at run time.
 macro_rules! const_fn {

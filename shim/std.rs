@@ -3,7 +3,14 @@
 pub(crate) use std::cell::Cell;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-pub(crate) use std::thread;
+pub(crate) use std::thread::{self, panicking};
+pub(crate) use std::thread_local;
+
+pub(crate) mod unmodelled {
+    //! What loom's models leave out: threads and locks of `std` there too. In a simulation they are simulated.
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use std::thread;
+}
 
 pub(crate) mod alloc {
     //! The memory of records.
@@ -26,6 +33,17 @@ pub(crate) mod time {
     pub(crate) fn now() -> Instant {
         Instant::now()
     }
+
+    /// The instant that ticks are counted from: before all that `now` returns later.
+    pub(crate) fn zero() -> Instant {
+        static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        *ZERO.get_or_init(Instant::now)
+    }
+
+    /// For how long somebody waits before it says that it does; for ever in a simulation, which says itself what hangs.
+    pub(crate) fn patience(time: Duration) -> Option<Duration> {
+        Some(time)
+    }
 }
 
 /// A seed for a generator of victims and the like.
@@ -37,3 +55,34 @@ pub(crate) fn entropy() -> u64 {
 /// A place where a simulator may run somebody else. Empty here.
 #[inline(always)]
 pub(crate) fn point() {}
+
+/// Panics if that thread is simulated, and the caller is not.
+#[inline(always)]
+pub(crate) fn assert_reachable(_: &thread::Thread) {}
+
+/// Whether the caller is simulated.
+#[inline(always)]
+pub(crate) const fn is_simulated() -> bool {
+    false
+}
+
+/// The next numbers of the sequence of this key in the run: there is none.
+#[inline(always)]
+pub(crate) const fn numbers(_: usize, _: u64) -> Option<u64> {
+    None
+}
+
+/// Whether this is to go wrong now. Never here.
+#[inline(always)]
+pub(crate) const fn fault(_: super::Fault) -> bool {
+    false
+}
+
+/// Says what the caller waits for, as long as what is returned lives. To nobody here.
+#[inline(always)]
+pub(crate) fn waits<'a>(_: impl Fn() -> String + 'a) -> Waits<'a> {
+    Waits(std::marker::PhantomData)
+}
+
+/// See [`waits`].
+pub(crate) struct Waits<'a>(std::marker::PhantomData<&'a ()>);

@@ -4,6 +4,7 @@
 //! that resumed it: the *chain*. It is empty on a thread's own stack, that is in its main coroutine,
 //! and on a task's.
 
+use crate::shim::thread_local;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;

@@ -17,7 +17,6 @@ use std::ops::Range;
 use std::panic;
 use std::ptr;
 use std::sync::Arc;
-use std::thread;
 
 use super::current;
 use crate::retire::chain::Node;
@@ -135,7 +134,7 @@ impl Link {
     /// is there. `self` stays where it is until this returns.
     #[inline(always)]
     pub(super) unsafe fn enter(&self) {
-        if thread::panicking() {
+        if crate::shim::panicking() {
             // SAFETY: passed on.
             unsafe { self.enter_panicking() }
         } else {
@@ -241,7 +240,8 @@ impl Link {
     #[inline(always)]
     pub(super) fn assert_may_suspend(&self) {
         // What is rare (it is unwound, or was resumed on a panicking thread) guards the node: `set_suspension`.
-        if thread::panicking() || !ptr::eq(current::innermost(), self) || !self.node.is_free() {
+        if crate::shim::panicking() || !ptr::eq(current::innermost(), self) || !self.node.is_free()
+        {
             self.assert_may_suspend_all_the_same();
         }
     }
@@ -249,7 +249,7 @@ impl Link {
     #[cold]
     #[inline(never)]
     fn assert_may_suspend_all_the_same(&self) {
-        let in_order = thread::panicking() as u8 == self.suspension.get() as u8;
+        let in_order = crate::shim::panicking() as u8 == self.suspension.get() as u8;
         let outside = !ptr::eq(current::innermost(), self);
         if !in_order || outside || self.node.is_pinned() {
             self.refuse_to_suspend();

@@ -464,7 +464,7 @@ impl<In, Out, Ret> Drop for Coroutine<In, Out, Ret> {
         drop(unsafe { Box::from_raw(self.core.as_ptr()) });
         match result {
             // The hook has reported it.
-            Some(Err(payload)) if thread::panicking() => drop_payload(payload),
+            Some(Err(payload)) if crate::shim::panicking() => drop_payload(payload),
             Some(Err(payload)) => resume_unwind(payload),
             Some(Ok(_)) | None => {}
         }

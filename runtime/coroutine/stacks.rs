@@ -3,6 +3,7 @@
 //!
 //! A coroutine never leaves its thread, so its stack goes back to the pool it was taken from.
 
+use crate::shim::thread_local;
 use std::cell::RefCell;
 use std::sync::OnceLock;
 

@@ -33,7 +33,7 @@ fn poll<W: Waitable>(
 #[track_caller]
 fn block<W: Waitable>(source: &W) {
     // What is structured holds the worker there, and with it those who are waited for.
-    if !std::thread::panicking() {
+    if !crate::shim::panicking() {
         assert_may_wait();
     }
     match enter_and(source, 0, Manner::Structured, None) {

@@ -25,7 +25,7 @@
 use crate::scheduler::worker::Worker;
 use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use crate::shim::thread;
+use crate::shim::{Numbers, thread};
 use std::cell::Cell;
 use std::hint::cold_path;
 
@@ -55,13 +55,13 @@ impl ThreadNumber {
     /// Never inlined: a coroutine may have been moved to another thread since its caller looked.
     #[inline(never)]
     fn of_plain_thread() -> ThreadNumber {
-        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(PLAIN | 1);
-        thread_local! {
+        static NEXT: Numbers = Numbers::from(PLAIN | 1);
+        crate::shim::thread_local! {
             static NUMBER: Cell<u64> = const { Cell::new(0) };
         }
         let number = NUMBER.try_with(|number| {
             if number.get() == 0 {
-                number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+                number.set(NEXT.take(1));
             }
             number.get()
         });

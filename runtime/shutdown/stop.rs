@@ -160,6 +160,10 @@ macro_rules! waitable {
         impl<N: std::ops::Deref<Target = Node>> Waitable for $name<N> {
             type State = State;
 
+            fn what(&self) -> &'static str {
+                "a stop, or what comes after it"
+            }
+
             /// What has been so is so: nobody gives it back.
             fn stands(&self) -> bool {
                 true

@@ -96,6 +96,10 @@ impl Barrier {
 impl Waitable for RawBarrier {
     type State = WaitList;
 
+    fn what(&self) -> &'static str {
+        "a barrier"
+    }
+
     /// Others have passed by its coming.
     fn stands(&self) -> bool {
         true

@@ -202,6 +202,10 @@ impl Drop for Notified<'_> {
 impl Waitable for RawCondvar {
     type State = Turns;
 
+    fn what(&self) -> &'static str {
+        "a condition variable"
+    }
+
     fn state(&self) -> Lock<'_, Turns> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

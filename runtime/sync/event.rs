@@ -194,6 +194,10 @@ impl RawEvent {
 impl Waitable for RawEvent {
     type State = Turns;
 
+    fn what(&self) -> &'static str {
+        "an event"
+    }
+
     fn state(&self) -> MutexGuard<'_, Turns> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -33,7 +33,7 @@ impl Holder {
 
     #[inline(never)]
     fn thread() -> Holder {
-        thread_local! {
+        crate::shim::thread_local! {
             static NUMBER: Cell<u64> = const { Cell::new(0) };
         }
         NUMBER.with(|number| {
@@ -48,7 +48,7 @@ impl Holder {
     /// Whether the caller, who is this one and would wait for itself, is told so by a panic. A task that unwinds is turned
     /// away as from any other wait: a second panic would end the process.
     pub(super) fn may_be_told(self) -> bool {
-        self.0 & THREAD != 0 || !std::thread::panicking()
+        self.0 & THREAD != 0 || !crate::shim::panicking()
     }
 
     pub(super) fn number(self) -> u64 {

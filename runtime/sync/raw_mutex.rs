@@ -89,6 +89,14 @@ impl RawMutex {
 impl Waitable for RawMutex {
     type State = WaitList;
 
+    fn what(&self) -> &'static str {
+        "a mutex"
+    }
+
+    fn owner(&self) -> Option<String> {
+        self.holder().map(|holder| format!("{holder:?}"))
+    }
+
     fn state(&self) -> MutexGuard<'_, WaitList> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

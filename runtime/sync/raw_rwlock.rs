@@ -123,6 +123,10 @@ fn entered(word: usize, what: u64) -> Option<usize> {
 impl Waitable for RawRwLock {
     type State = WaitList;
 
+    fn what(&self) -> &'static str {
+        "a reader-writer lock"
+    }
+
     fn state(&self) -> MutexGuard<'_, WaitList> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

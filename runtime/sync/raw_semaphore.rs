@@ -145,6 +145,10 @@ fn add(word: usize, permits: usize) -> Option<usize> {
 impl Waitable for RawSemaphore {
     type State = WaitList;
 
+    fn what(&self) -> &'static str {
+        "permits of a semaphore"
+    }
+
     fn state(&self) -> MutexGuard<'_, WaitList> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -51,13 +51,15 @@ pub(crate) use cores::Cores;
 pub(crate) use job::Job;
 
 use crate::retire::tree::{Node, Verdict};
+use crate::shim::thread_local;
+use crate::shim::unmodelled::thread::{self, JoinHandle};
+use crate::shim::unmodelled::{Condvar, Mutex, MutexGuard};
 use job::Sent;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::mem;
 use std::ptr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// What a pool is made with.
@@ -226,7 +228,7 @@ impl Pool {
         }
         let number = state.started;
         let pool = Arc::clone(self);
-        let started = std::thread::Builder::new()
+        let started = thread::Builder::new()
             .name(format!("{}-blocking", config.thread_name))
             .spawn(move || pool.serve(number));
         let Ok(thread) = started else { return false };

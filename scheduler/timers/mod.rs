@@ -72,7 +72,7 @@ use crate::scheduler::cancel::{Woken, mark_overdue};
 use crate::scheduler::complete::wake_in_nobodys_name;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::shim::time::{Duration, Instant, now};
+use crate::shim::time::{Duration, Instant, now, zero};
 use crate::shim::{Cell, Mutex, MutexGuard};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -95,14 +95,8 @@ impl Tick {
     /// It never comes.
     pub(crate) const NEVER: Tick = Tick(NEVER);
 
-    /// The start of the count, for the process.
-    fn zero() -> Instant {
-        static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-        *ZERO.get_or_init(now)
-    }
-
     fn nanoseconds(time: Instant) -> u128 {
-        time.saturating_duration_since(Tick::zero()).as_nanos()
+        time.saturating_duration_since(zero()).as_nanos()
     }
 
     /// The first one that is not before `time`.

@@ -53,6 +53,7 @@ use crate::retire::wait::WaitKind;
 use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait, is_forbidden};
 use crate::scheduler::timers::Tick;
 use crate::scheduler::wait::Short;
+use crate::scheduler::wait::waits;
 use crate::scheduler::worker::Worker;
 use crate::shim::MutexGuard;
 use crate::shim::time::Instant;
@@ -66,6 +67,14 @@ use std::sync::Arc;
 pub(crate) trait Waitable {
     /// What its lock guards.
     type State;
+
+    /// What it is that one waits for, in a report.
+    fn what(&self) -> &'static str;
+
+    /// Who has it meanwhile, if it is known.
+    fn owner(&self) -> Option<String> {
+        None
+    }
 
     /// What was granted has been used already, and cannot be given back: who is cancelled meanwhile has it all the same.
     fn stands(&self) -> bool {
@@ -90,6 +99,14 @@ pub(crate) trait Waitable {
 
 impl<W: Waitable + ?Sized> Waitable for &W {
     type State = W::State;
+
+    fn what(&self) -> &'static str {
+        (**self).what()
+    }
+
+    fn owner(&self) -> Option<String> {
+        (**self).owner()
+    }
 
     fn stands(&self) -> bool {
         (**self).stands()
@@ -143,8 +160,13 @@ pub(crate) fn enter_and<W: Waitable + ?Sized>(
     manner: Manner,
     queued: Option<&mut dyn FnMut()>,
 ) -> Result<u32, Short> {
-    let node = pin!(WaitNode::new(token, Location::caller()));
+    let place = Location::caller();
+    let node = pin!(WaitNode::new(token, place));
     let node = node.as_ref();
+    let _waits = waits(|| {
+        let owner = source.owner().map_or(String::new(), |owner| format!(", which {owner} has"));
+        format!("{} at {place}{owner}", source.what())
+    });
     match Worker::current().and_then(|worker| Some((worker, worker.task()?))) {
         Some((worker, task)) => enter_as_task(source, node, manner, queued, worker, task),
         None => enter_as_thread(source, node, manner, queued),
@@ -199,13 +221,13 @@ fn enter_as_task<W: Waitable + ?Sized>(
         worker.give_way(task);
         return Err(Short::Cancelled);
     }
-    let may_wait = !is_forbidden() && !std::thread::panicking();
+    let may_wait = !is_forbidden() && !crate::shim::panicking();
     // SAFETY: it is taken out before this frame goes, and is granted before the task goes on.
     let (result, mut worker) = match unsafe { queue(source, node, who, may_wait, queued) } {
         Entry::Answer(answer) => return Ok(answer),
         Entry::Refused => {
             // A second panic would end the process.
-            if !std::thread::panicking() {
+            if !crate::shim::panicking() {
                 assert_may_suspend();
             }
             return Err(Short::Cancelled);

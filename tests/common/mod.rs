@@ -8,6 +8,8 @@ pub(crate) mod drops;
 pub(crate) mod proc;
 pub(crate) mod random;
 pub(crate) mod rerun;
+#[cfg(feature = "sim")]
+pub(crate) mod simulated;
 pub(crate) mod watchdog;
 
 pub(crate) use calls::Calls;
@@ -16,6 +18,15 @@ pub(crate) use random::Random;
 pub(crate) use watchdog::{within, within_seconds};
 
 use cygnet::Runtime;
+#[cfg(feature = "sim")]
+pub(crate) use cygnet::sim::{now, thread};
+#[cfg(not(feature = "sim"))]
+pub(crate) use std::thread;
+
+#[cfg(not(feature = "sim"))]
+pub(crate) fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}
 
 /// The numbers of workers that every behaviour is shown with.
 pub(crate) const WORKERS: [usize; 4] = [1, 2, 3, 8];
@@ -32,6 +43,10 @@ pub(crate) const SANITIZED: bool = cfg!(any(cygnet_asan, cygnet_tsan));
 
 /// `n`, or a part of it where each step takes many times as long.
 pub(crate) fn scaled(n: usize) -> usize {
+    #[cfg(feature = "sim")]
+    if simulated::seeds().is_some() {
+        return n.div_ceil(200);
+    }
     match (cfg!(cygnet_tsan), SANITIZED || emulated()) {
         (true, _) => n.div_ceil(50),
         (_, true) => n.div_ceil(20),
@@ -61,6 +76,11 @@ pub(crate) fn with_each_and_many(show: impl Fn(&Runtime) + Sync) {
 
 pub(crate) fn with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
     for &workers in workers {
+        #[cfg(feature = "sim")]
+        if let Some(seeds) = simulated::seeds() {
+            simulated::check(seeds, || show(&runtime(workers)));
+            continue;
+        }
         within(|| {
             let rt = runtime(workers);
             show(&rt);
@@ -72,18 +92,18 @@ pub(crate) fn with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
 pub(crate) fn give_way_until(mut so: impl FnMut() -> bool) {
     while !so() {
         cygnet::yield_now().unwrap();
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
 /// On a thread: waits until something that announces itself to nobody is so.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
-    let start = std::time::Instant::now();
+    let start = now();
     let limit = watchdog::patience() / 2;
     while !so() {
-        assert!(start.elapsed() < limit, "it is still not so: {what}");
-        std::thread::sleep(std::time::Duration::from_micros(200));
+        assert!(now() - start < limit, "it is still not so: {what}");
+        thread::sleep(std::time::Duration::from_micros(200));
     }
 }
 

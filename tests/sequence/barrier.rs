@@ -1,6 +1,6 @@
 //! `SequenceBarrier`: published, finished, closed, with waits of each kind.
 
-use crate::common::{give_way_until, panic_of, with_each, within};
+use crate::common::{give_way_until, panic_of, scaled, with_each, within};
 use crate::{LONG, poll_once, until_waiting, waiting};
 use cygnet::sync::WaitError;
 use cygnet::sync::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
@@ -41,7 +41,7 @@ fn a_wait_is_answered_with_the_last_number_that_is_published() {
 fn threads_tasks_and_futures_wait_for_one_barrier() {
     with_each(|rt| {
         let barrier = SequenceBarrier::<u32>::new().with_strategy(WaitStrategy::Park);
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let thread = s.spawn(|| barrier.wait_until_published(5));
             let future = s.spawn(|| cygnet::wait(barrier.wait_async(6)).unwrap());
             let task = rt.spawn({
@@ -229,7 +229,7 @@ fn numbers_wrap_around_many_times_with_waiters_that_come_and_go() {
         rt.block_on(|| {
             let barrier = SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park);
             let back = SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park);
-            let rounds = 2_000_u32;
+            let rounds = scaled(2_000) as u32;
             scope(|s| {
                 s.spawn(|| {
                     for round in 0..rounds {

@@ -27,7 +27,7 @@ fn a_group_has_got_as_far_as_the_last_of_its_members() {
             b.publish(3);
             assert_eq!(group.last_published(), u8::MAX);
             c.publish(4);
-            std::thread::yield_now();
+            crate::common::thread::yield_now();
             b.publish(6);
             c.publish(5);
             let [first, second] = task.join().unwrap();

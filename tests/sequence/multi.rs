@@ -1,6 +1,6 @@
 //! `MultiProducerSequencer`: claims of many producers, given back, skipped, and in the order of coming.
 
-use crate::common::{panic_of, with_each};
+use crate::common::{panic_of, scaled, with_each};
 use crate::{poll_once, until_waiting, waiting};
 use cygnet::sync::WaitError;
 use cygnet::sync::sequence::{
@@ -114,7 +114,7 @@ fn producers_that_wait_for_room_have_it_in_the_order_of_coming() {
             .collect();
         // Room for the second, but the first has come before it.
         read.publish(1);
-        std::thread::yield_now();
+        crate::common::thread::yield_now();
         assert!(ring.try_claim(1).is_none(), "nobody passes those who wait");
         assert_eq!(waiting(&ring), 3);
         read.publish(2);
@@ -378,7 +378,7 @@ fn all_numbers_come_once_and_in_order_from_many_producers_of_which_half_give_up(
             let read = SequenceBarrier::<u8>::new();
             let ring = MultiProducerSequencer::new(&read, 8).with_strategy(strategy);
             let items: Arc<[AtomicUsize]> = (0..8).map(|_| AtomicUsize::new(0)).collect();
-            let (producers, each) = (4, 2_000);
+            let (producers, each) = (4, scaled(2_000));
             let reader = rt.spawn({
                 let (ring, items) = (ring.clone(), Arc::clone(&items));
                 move || {
@@ -452,7 +452,7 @@ fn room_that_was_granted_and_is_not_claimed_yet_keeps_nobody_from_the_rest() {
                 }
             });
             crate::eventually("it has begun", || begun.load(Ordering::Relaxed) == 1);
-            std::thread::yield_now();
+            crate::common::thread::yield_now();
             // Nobody polls the future, which has been granted one of the four.
             read.publish(3);
             assert_eq!(other.join().unwrap(), Ok(()));

@@ -1,6 +1,6 @@
 //! `SingleProducerSequencer`: claims, in order, of one producer.
 
-use crate::common::{panic_of, with_each};
+use crate::common::{panic_of, scaled, with_each};
 use crate::{poll_once, until_waiting, waiting};
 use cygnet::sync::WaitError;
 use cygnet::sync::sequence::{
@@ -83,7 +83,7 @@ fn the_producer_waits_for_the_slowest_of_those_who_read() {
             let [fast, slow] = read;
             fast.publish(1);
             slow.publish(0);
-            std::thread::yield_now();
+            crate::common::thread::yield_now();
             slow.publish(1);
             assert_eq!(task.join().unwrap().0, Ok(2));
         });
@@ -236,7 +236,7 @@ fn all_numbers_come_once_and_in_order_with_half_of_the_claims_given_back() {
                 }
                 (sum, waiting(&read))
             });
-            let total = 10_000_u64;
+            let total = scaled(10_000) as u64;
             let writer = rt.spawn(move || {
                 let (mut written, mut expected) = (0, 0_u8);
                 while written < total {
@@ -266,7 +266,8 @@ fn all_numbers_come_once_and_in_order_with_half_of_the_claims_given_back() {
 #[test]
 fn a_reader_that_ends_ends_the_ring_however_many_they_are() {
     with_each(|rt| {
-        let read: Vec<_> = (0..1_000).map(|_| SequenceBarrier::<u64>::new()).collect();
+        let read: Vec<_> =
+            (0..scaled(1_000).max(8)).map(|_| SequenceBarrier::<u64>::new()).collect();
         let ring = SingleProducerSequencer::new(SequenceBarrierGroup::new(read.clone()), 4);
         rt.spawn(move || {
             read[7].finish();

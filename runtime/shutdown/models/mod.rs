@@ -48,7 +48,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // An execution that the checker ends early is left as it is.
-        if !std::thread::panicking() {
+        if !crate::shim::panicking() {
             Node::release_handle(&self.0);
         }
     }

@@ -297,6 +297,10 @@ impl<'a, T> Following<'a, T> {
 impl<T> Waitable for Following<'_, T> {
     type State = State<T>;
 
+    fn what(&self) -> &'static str {
+        "a value of a broadcast"
+    }
+
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.shared.lock()
     }

@@ -243,6 +243,10 @@ pub(super) struct Receiving<'a, T>(pub(super) &'a Shared<T>);
 impl<T> Waitable for Sending<'_, T> {
     type State = State<T>;
 
+    fn what(&self) -> &'static str {
+        "room in a channel"
+    }
+
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.0.lock()
     }
@@ -273,6 +277,10 @@ impl<T> Waitable for Sending<'_, T> {
 
 impl<T> Waitable for Receiving<'_, T> {
     type State = State<T>;
+
+    fn what(&self) -> &'static str {
+        "a value of a channel"
+    }
 
     fn stands(&self) -> bool {
         self.0.capacity() == 0

@@ -20,6 +20,10 @@ use std::task::{Context, Poll, ready};
 impl<T> Waitable for Receiver<T> {
     type State = State<T>;
 
+    fn what(&self) -> &'static str {
+        "a value of a channel"
+    }
+
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.shared.lock()
     }
@@ -43,6 +47,10 @@ impl<T> Waitable for Receiver<T> {
 
 impl<T> Waitable for Sender<T> {
     type State = State<T>;
+
+    fn what(&self) -> &'static str {
+        "room in a channel"
+    }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.shared.lock()

@@ -14,6 +14,10 @@ struct TakesAlong<'a>(&'a Shared<usize>);
 impl Waitable for TakesAlong<'_> {
     type State = State<usize>;
 
+    fn what(&self) -> &'static str {
+        "a model"
+    }
+
     fn state(&self) -> MutexGuard<'_, State<usize>> {
         self.0.lock()
     }

@@ -141,6 +141,10 @@ pub(super) struct Closing<'a, T>(pub(super) &'a Shared<T>);
 impl<T> Waitable for Receiving<'_, T> {
     type State = State<T>;
 
+    fn what(&self) -> &'static str {
+        "the value of a oneshot"
+    }
+
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.0.lock()
     }
@@ -159,6 +163,10 @@ impl<T> Waitable for Receiving<'_, T> {
 
 impl<T> Waitable for Closing<'_, T> {
     type State = State<T>;
+
+    fn what(&self) -> &'static str {
+        "the end of a oneshot's receiver"
+    }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.0.lock()

@@ -254,6 +254,10 @@ fn target_of<S: Sequence>(node: &WaitNode) -> S {
 impl<S: Sequence> Waitable for RawBarrier<S> {
     type State = State;
 
+    fn what(&self) -> &'static str {
+        "a number of a barrier"
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.lock()
     }

@@ -126,6 +126,10 @@ impl<S: Sequence> Watcher for RawGroup<S> {
 impl<S: Sequence> Waitable for RawGroup<S> {
     type State = WaitList;
 
+    fn what(&self) -> &'static str {
+        "a number of a group of barriers"
+    }
+
     fn state(&self) -> MutexGuard<'_, WaitList> {
         self.lock()
     }

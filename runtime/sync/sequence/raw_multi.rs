@@ -190,6 +190,10 @@ common! { Room: 0, Reads: 1 }
 impl<S: Sequence> Waitable for Room<'_, S> {
     type State = Waiting;
 
+    fn what(&self) -> &'static str {
+        "room of a sequencer"
+    }
+
     fn state(&self) -> MutexGuard<'_, Waiting> {
         self.0.claims.lock()
     }
@@ -216,6 +220,10 @@ impl<S: Sequence> Waitable for Room<'_, S> {
 
 impl<S: Sequence> Waitable for Reads<'_, S> {
     type State = Reading;
+
+    fn what(&self) -> &'static str {
+        "a number of a sequencer"
+    }
 
     fn state(&self) -> MutexGuard<'_, Reading> {
         self.0.stamps.lock()

@@ -47,7 +47,7 @@ impl WaitStrategy {
     ) -> Result<Option<R>, Short> {
         let worker = Worker::current();
         let between_tasks = worker.is_some_and(|worker| worker.task().is_none());
-        let may_wait = !is_forbidden() && !between_tasks && !std::thread::panicking();
+        let may_wait = !is_forbidden() && !between_tasks && !crate::shim::panicking();
         let patience = match self {
             WaitStrategy::Park => return Ok(None),
             // Who may not wait is told so by parking; and a model has no time to wait.

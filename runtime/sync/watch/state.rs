@@ -160,6 +160,10 @@ pub(super) struct Changing<'a, T> {
 impl<T> Waitable for Changing<'_, T> {
     type State = State<T>;
 
+    fn what(&self) -> &'static str {
+        "a change of a watched value"
+    }
+
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.shared.lock()
     }

@@ -1,0 +1,157 @@
+//! Many runs of one test.
+
+use super::options::Options;
+use super::report::{Explored, Failed, Run};
+use super::watchdog::Watchdog;
+use crate::scheduler::simulation::{Chooser, Config, Report, Simulation};
+use std::collections::VecDeque;
+
+/// The environment variable that asks for one run alone.
+const SEED: &str = "CYGNET_SIM_SEED";
+
+/// Runs the test in many orders of events, until it fails. See the [module](super).
+///
+/// With the environment variable `CYGNET_SIM_SEED` it is run once, by that seed.
+///
+/// # Panics
+/// If a run fails, with the text of [`Failed`]; and as [`explore`].
+pub fn check(options: &Options, test: impl Fn()) {
+    if let Err(failed) = explore(options, test) {
+        panic!("{failed}");
+    }
+}
+
+/// As [`check`], for who wants to know: what the runs came to, or the first one that has failed.
+///
+/// # Errors
+/// The first run that has failed.
+///
+/// # Panics
+/// In another simulation, and in a task. If `CYGNET_SIM_SEED` is not understood.
+pub fn explore(options: &Options, test: impl Fn()) -> Result<Explored, Box<Failed>> {
+    let watchdog = Watchdog::new();
+    let run = |schedule: &Schedule| schedule.run(options, &watchdog, &test);
+    let mut explored = Explored::default();
+    if let Ok(seed) = std::env::var(SEED) {
+        let schedule = Schedule::parse(&seed);
+        let schedule = schedule.unwrap_or_else(|| panic!("cygnet: {SEED}={seed} is no seed"));
+        explored.add(&schedule, run(&schedule))?;
+        return Ok(explored);
+    }
+    for seed in options.seeds.clone() {
+        let schedule = Schedule::Seed(seed);
+        explored.add(&schedule, run(&schedule))?;
+    }
+    let Some(preemptions) = options.preemptions else { return Ok(explored) };
+    // Breadth first: those with fewer preemptions come before those with more.
+    let mut plans = VecDeque::from([(Vec::new(), 0)]);
+    let mut left = options.most_runs;
+    let mut dropped = false;
+    while left > 0
+        && let Some((plan, used)) = plans.pop_front()
+    {
+        left -= 1;
+        let schedule = Schedule::Plan(plan);
+        let mut report = run(&schedule);
+        let choices = std::mem::take(&mut report.choices);
+        explored.add(&schedule, report)?;
+        let Schedule::Plan(plan) = schedule else { unreachable!("made above") };
+        for choice in choices {
+            let used = used + usize::from(!choice.must);
+            if used > preemptions {
+                continue;
+            }
+            for other in choice.others {
+                // What is never run need not be remembered.
+                if plans.len() >= left {
+                    dropped = true;
+                    break;
+                }
+                let mut plan = plan.clone();
+                plan.push((choice.at, other));
+                plans.push_back((plan, used));
+            }
+        }
+    }
+    explored.complete = plans.is_empty() && !dropped;
+    Ok(explored)
+}
+
+/// One run, by a seed.
+///
+/// # Errors
+/// How it has failed.
+///
+/// # Panics
+/// In another simulation, and in a task.
+pub fn run(seed: u64, test: impl FnOnce()) -> Result<Run, Box<Failed>> {
+    let schedule = Schedule::Seed(seed);
+    let report = schedule.run(&Options::new(), &Watchdog::new(), test);
+    schedule.judge(report)
+}
+
+impl Explored {
+    fn add(&mut self, schedule: &Schedule, report: Report) -> Result<(), Box<Failed>> {
+        self.runs += 1;
+        let run = schedule.judge(report).map_err(|mut failed| {
+            failed.runs = self.runs;
+            failed
+        })?;
+        self.steps += run.steps();
+        Ok(())
+    }
+}
+
+/// What decides who goes on.
+enum Schedule {
+    Seed(u64),
+    Plan(Vec<(u64, usize)>),
+}
+
+impl Schedule {
+    /// As [`Schedule::text`] writes it.
+    fn parse(text: &str) -> Option<Schedule> {
+        let Some(plan) = text.strip_prefix("plan") else {
+            return text.parse().ok().map(Schedule::Seed);
+        };
+        let step = |step: &str| {
+            let (at, to) = step.split_once('-')?;
+            Some((at.parse().ok()?, to.parse().ok()?))
+        };
+        let steps = plan.split(':').skip(1).map(step);
+        steps.collect::<Option<Vec<_>>>().map(Schedule::Plan)
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Schedule::Seed(seed) => seed.to_string(),
+            Schedule::Plan(plan) => {
+                let steps = plan.iter().map(|(at, to)| format!(":{at}-{to}"));
+                format!("plan{}", steps.collect::<String>())
+            }
+        }
+    }
+
+    fn run(&self, options: &Options, watchdog: &Watchdog, test: impl FnOnce()) -> Report {
+        watchdog.begin(self.text());
+        let (seed, chooser) = match self {
+            Schedule::Seed(seed) => (*seed, Chooser::random(*seed)),
+            Schedule::Plan(plan) => (0, Chooser::planned(plan.clone())),
+        };
+        let config = Config {
+            seed,
+            chooser,
+            faults: options.faults.rates,
+            most_steps: options.most_steps,
+            progress: watchdog.progress(),
+        };
+        Simulation::run(config, test)
+    }
+
+    fn judge(&self, report: Report) -> Result<Run, Box<Failed>> {
+        if report.failure.is_none() {
+            return Ok(Run::of(&report));
+        }
+        Err(Box::new(Failed::of(report, self.text())))
+    }
+}

@@ -1,0 +1,457 @@
+//! The scheduler on one OS thread, with every choice from a seed.
+//!
+//! A [`Simulation`] is the [controller](crate::shim::Controller) of the thread that runs it. It plays **virtual threads**: the one that runs the test, the workers of
+//! each runtime that the test makes, the threads for blocking calls, and those that the test starts by `cygnet::sim::thread`. Nothing of the scheduler
+//! knows of it: the very same code runs, on the simulation face of the [shim](crate::shim).
+//!
+//! # Flows
+//!
+//! A virtual thread is a [flow](flow::Flow) with a stack of its own, that of an OS thread elsewhere. What it runs may lie on other stacks: a worker runs tasks on
+//! theirs. To leave a virtual thread is to save where it is, on whichever stack, with the two words that the library keeps for each thread; to
+//! go on is to put both back. So a switch between virtual threads may happen inside any function of the library that touches an atomic, while the switches of
+//! the scheduler itself, between coroutines, happen as always.
+//!
+//! The *host* is the flow that has called [`Simulation::run`]. It goes on when all virtual threads have ended, or at the first failure. After a failure
+//! the others are never continued: their stacks hold live frames, and are leaked.
+//!
+//! # Choices
+//!
+//! At each *point* (an access to an atomic or a lock) the [chooser](choice::Chooser) says who goes on: the running thread, or another one that is ready. Where the running one has
+//! to wait, or gives way, it says which one of the others. The chooser, the program's own random numbers, and the faults draw from three streams of
+//! one seed; so do the same program and the same seed give the same run, whatever the machine does.
+//!
+//! # Time
+//!
+//! A step takes ten nanoseconds, a turn of a loop that waits for others a microsecond. When nobody is ready it is the time at which the first one
+//! wants to go on. When nobody wants to, the run is at its end: a *deadlock*, if some virtual thread has not ended.
+//!
+//! # What it does not see
+//!
+//! Weak memory orderings (loom's business), and what virtual threads do to each other past the shim: see [`crate::shim`].
+
+mod choice;
+mod flow;
+mod progress;
+mod random;
+mod trace;
+
+pub(crate) use choice::{Choice, Chooser};
+pub(crate) use progress::Progress;
+pub(crate) use trace::{Event, Step, Trace};
+
+use crate::scheduler::worker::Worker;
+use crate::shim::{Controller, Fault, VirtualThread, install};
+use flow::{Flow, State};
+use random::Stream;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::ptr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a step takes.
+const STEP: Duration = Duration::from_nanos(10);
+/// What a turn of a loop takes that waits for others.
+const TURN: Duration = Duration::from_micros(1);
+
+/// How often each fault happens, of 65,536 times that it could.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct FaultRates {
+    pub(crate) steal: u16,
+    pub(crate) spurious_unpark: u16,
+    pub(crate) stack: u16,
+    /// The clock jumps by up to a second, at a step.
+    pub(crate) clock: u16,
+}
+
+/// How a run goes.
+pub(crate) struct Config {
+    pub(crate) seed: u64,
+    pub(crate) chooser: Chooser,
+    pub(crate) faults: FaultRates,
+    /// More steps are a livelock.
+    pub(crate) most_steps: u64,
+    /// For who looks on.
+    pub(crate) progress: Arc<Progress>,
+}
+
+/// Why a run did not come to its end.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The test has panicked.
+    Panicked(Box<dyn Any + Send>),
+    /// Nobody can go on.
+    Deadlock,
+    /// It does not come to an end.
+    TooManySteps,
+}
+
+/// What a run came to.
+pub(crate) struct Report {
+    pub(crate) failure: Option<Failure>,
+    pub(crate) trace: Trace,
+    pub(crate) steps: u64,
+    pub(crate) time: Duration,
+    /// The names of the virtual threads.
+    pub(crate) names: Vec<String>,
+    /// What each one does that has not ended.
+    pub(crate) left: Vec<String>,
+    /// The choices that were made, if the chooser keeps them.
+    pub(crate) choices: Vec<Choice>,
+}
+
+/// A run. See the module's documentation.
+pub(crate) struct Simulation {
+    host: Flow,
+    flows: RefCell<Vec<Rc<Flow>>>,
+    running: Cell<usize>,
+    chooser: RefCell<Chooser>,
+    /// For what the program asks for.
+    randomness: Stream,
+    faults: Stream,
+    rates: FaultRates,
+    clock: Cell<Duration>,
+    steps: Cell<u64>,
+    most_steps: u64,
+    progress: Arc<Progress>,
+    /// Turns in a row that somebody has given way though nobody else was ready.
+    alone: Cell<u32>,
+    numbers: RefCell<BTreeMap<usize, u64>>,
+    /// Who says what they wait for.
+    waits: RefCell<BTreeMap<u64, Wait>>,
+    trace: RefCell<Trace>,
+    failure: RefCell<Option<Failure>>,
+    /// At a failure: what is waited for.
+    left: RefCell<Vec<String>>,
+}
+
+/// A wait that somebody has told of.
+struct Wait {
+    flow: usize,
+    describe: Box<dyn Fn() -> String>,
+}
+
+/// What the running thread does at a point.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    /// It could go on.
+    Freely,
+    /// Others come first, if there are any.
+    GivesWay,
+    /// It cannot go on.
+    Blocked,
+}
+
+impl Simulation {
+    /// Runs `test` as the first virtual thread, and all that it starts.
+    ///
+    /// # Panics
+    /// In another simulation, and on a worker.
+    pub(crate) fn run<'a>(config: Config, test: impl FnOnce() + 'a) -> Report {
+        let test: Box<dyn FnOnce() + 'a> = Box::new(test);
+        // SAFETY: it is called in this call. Where it does not return in it, its frame never goes on, and nothing in it is dropped.
+        let test: Box<dyn FnOnce()> = unsafe { std::mem::transmute(test) };
+        assert!(Worker::current().is_none(), "cygnet: a simulation is started by a task");
+        let simulation = Rc::new(Simulation {
+            host: Flow::of_host(),
+            flows: RefCell::default(),
+            running: Cell::new(0),
+            chooser: RefCell::new(config.chooser),
+            randomness: Stream::new(config.seed, 1),
+            faults: Stream::new(config.seed, 2),
+            rates: config.faults,
+            clock: Cell::new(Duration::ZERO),
+            steps: Cell::new(0),
+            most_steps: config.most_steps,
+            progress: config.progress,
+            alone: Cell::new(0),
+            numbers: RefCell::default(),
+            waits: RefCell::default(),
+            trace: RefCell::new(Trace::new()),
+            failure: RefCell::new(None),
+            left: RefCell::default(),
+        });
+        simulation.progress.begin();
+        let before = install(Some(Rc::clone(&simulation) as Rc<dyn Controller>));
+        assert!(before.is_none(), "cygnet: a simulation is started inside another one");
+        let weak = Rc::downgrade(&simulation);
+        let body = move || {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(test)) {
+                let simulation = weak.upgrade().expect("the host keeps it");
+                simulation.fail(Failure::Panicked(payload));
+            }
+        };
+        let first = simulation.add(Some("test".to_owned()), Box::new(body));
+        simulation.running.set(first);
+        let flow = simulation.flow(first);
+        // SAFETY: the host runs; the flow is new.
+        unsafe { simulation.host.leave_for(&flow) };
+        drop(flow);
+        install(None);
+        simulation.report()
+    }
+
+    fn report(self: Rc<Self>) -> Report {
+        let flows = self.flows.take();
+        let left = flows.iter().filter(|flow| flow.state.get() != State::Ended);
+        let left = self.left.take().into_iter().chain(left.map(|flow| flow.describe())).collect();
+        let names = flows.iter().map(|flow| flow.name()).collect();
+        let failure = self.failure.take();
+        for flow in flows {
+            match Rc::try_unwrap(flow) {
+                Ok(flow) if flow.state.get() == State::Ended => flow.recycle(),
+                // Its stack holds frames that will never go on, and that may refer to anything.
+                Ok(flow) => std::mem::forget(flow),
+                Err(flow) => std::mem::forget(flow),
+            }
+        }
+        Report {
+            failure,
+            trace: self.trace.take(),
+            steps: self.steps.get(),
+            time: self.clock.get(),
+            names,
+            left,
+            choices: self.chooser.borrow_mut().take_choices(),
+        }
+    }
+
+    /// Writes down what those wait for who have told of it, before their stacks are left for ever.
+    fn remember_waits(&self) {
+        // What they read must not lead to another choice.
+        let controller = install(None);
+        let (waits, flows) = (self.waits.borrow(), self.flows.borrow());
+        let texts = waits
+            .values()
+            .map(|wait| format!("{}: {}", flows[wait.flow].name(), (wait.describe)()));
+        *self.left.borrow_mut() = texts.collect();
+        install(controller);
+    }
+
+    fn flow(&self, index: usize) -> Rc<Flow> {
+        Rc::clone(&self.flows.borrow()[index])
+    }
+
+    fn add(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> usize {
+        let index = self.flows.borrow().len();
+        let flow = Flow::new(VirtualThread::new(index, name), body, self);
+        self.progress.add(flow.name());
+        self.flows.borrow_mut().push(flow);
+        index
+    }
+
+    /// Ends the run. Nobody comes back.
+    fn fail(&self, failure: Failure) -> ! {
+        self.failure.borrow_mut().get_or_insert(failure);
+        self.remember_waits();
+        let me = self.flow(self.running.get());
+        // SAFETY: the running flow, and the host, which is suspended.
+        unsafe { me.leave_for(&self.host) };
+        unreachable!("a run that has failed goes on");
+    }
+
+    /// Those who could go on; sees to the clock if there is nobody.
+    fn ready(&self, leaves: Leaves) -> Vec<usize> {
+        let me = self.running.get();
+        let flows = self.flows.borrow();
+        let ready = |flows: &[Rc<Flow>]| -> Vec<usize> {
+            let is = |&index: &usize| flows[index].state.get() == State::Ready && index != me;
+            (0..flows.len()).filter(is).collect()
+        };
+        let due = |flows: &[Rc<Flow>]| flows.iter().filter_map(|flow| flow.until()).min();
+        let now = self.clock.get();
+        let wake_due = |now: Duration| {
+            let late = flows.iter().filter(|flow| flow.until().is_some_and(|until| until <= now));
+            late.for_each(|flow| flow.state.set(State::Ready));
+        };
+        wake_due(now);
+        let others = ready(&flows);
+        match leaves {
+            Leaves::Freely => {}
+            _ if !others.is_empty() => self.alone.set(0),
+            Leaves::GivesWay => {
+                // Nobody else is there: time flies.
+                let turns = self.alone.get();
+                self.alone.set(turns + 1);
+                let later = now + TURN * (1 << turns.min(20));
+                self.clock.set(due(&flows).map_or(later, |due| later.min(due.max(now + TURN))));
+                wake_due(self.clock.get());
+                return ready(&flows);
+            }
+            // The running one may be among those whose time comes.
+            Leaves::Blocked => {
+                if let Some(due) = due(&flows) {
+                    self.clock.set(due.max(now));
+                    wake_due(self.clock.get());
+                }
+                let is = |&index: &usize| flows[index].state.get() == State::Ready;
+                return (0..flows.len()).filter(is).collect();
+            }
+        }
+        others
+    }
+
+    /// Somebody goes on; comes back when it is the running thread's turn again.
+    fn step(&self, leaves: Leaves, place: &'static Location<'static>) {
+        let steps = self.steps.get() + 1;
+        self.steps.set(steps);
+        self.progress.step(place);
+        if steps > self.most_steps {
+            self.fail(Failure::TooManySteps);
+        }
+        let takes = if leaves == Leaves::GivesWay { TURN } else { STEP };
+        self.clock.set(self.clock.get() + takes);
+        if self.rates.clock > 0 && self.faults.happens(self.rates.clock) {
+            let jump = Duration::from_nanos(self.faults.next() % 1_000_000_000);
+            self.clock.set(self.clock.get() + jump);
+        }
+        let me = self.running.get();
+        let others = self.ready(leaves);
+        let next = match leaves {
+            Leaves::Freely if others.is_empty() => me,
+            Leaves::Freely => self.chooser.borrow_mut().at_point(me, &others),
+            _ if others.is_empty() && leaves == Leaves::GivesWay => me,
+            _ if others.is_empty() => {
+                self.trace.borrow_mut().add(self.event(me, Step::Stuck, place));
+                self.fail(Failure::Deadlock)
+            }
+            _ => self.chooser.borrow_mut().when_it_must(me, &others),
+        };
+        if next == me {
+            self.trace.borrow_mut().pass(me, place);
+            return;
+        }
+        let step = match leaves {
+            Leaves::Freely => Step::Preempted,
+            Leaves::GivesWay => Step::GaveWay,
+            Leaves::Blocked => Step::Waits,
+        };
+        self.trace.borrow_mut().add(self.event(next, step, place));
+        self.go_on_with(me, next);
+    }
+
+    fn event(&self, next: usize, step: Step, place: &'static Location<'static>) -> Event {
+        Event { time: self.clock.get(), from: self.running.get(), step, place, to: next }
+    }
+
+    fn go_on_with(&self, me: usize, next: usize) {
+        self.flow(me).unwinds.set(std::thread::panicking() && self.panicking());
+        let (me, next_flow) = (self.flow(me), self.flow(next));
+        self.running.set(next);
+        self.progress.switch(next);
+        // SAFETY: the one runs, the other one is ready, and so suspended or new.
+        unsafe { me.leave_for(&next_flow) };
+    }
+
+    /// The running flow has come to its end: somebody else goes on, or the host. Called on its stack, with nothing left on it.
+    fn end_of_flow(&self) -> *const Flow {
+        let me = self.flow(self.running.get());
+        me.state.set(State::Ended);
+        let all_ended = self.flows.borrow().iter().all(|flow| flow.state.get() == State::Ended);
+        if all_ended {
+            return &raw const self.host;
+        }
+        self.alone.set(0);
+        let others = self.ready(Leaves::Blocked);
+        if others.is_empty() {
+            self.failure.borrow_mut().get_or_insert(Failure::Deadlock);
+            self.remember_waits();
+            return &raw const self.host;
+        }
+        let next = self.chooser.borrow_mut().when_it_must(self.running.get(), &others);
+        let place = Location::caller();
+        self.trace.borrow_mut().add(self.event(next, Step::Ended, place));
+        self.running.set(next);
+        self.progress.switch(next);
+        Rc::as_ptr(&self.flows.borrow()[next])
+    }
+}
+
+impl Controller for Simulation {
+    fn point(&self, place: &'static Location<'static>) {
+        // In the middle of an unwinding others would take it for theirs.
+        if !(std::thread::panicking() && self.panicking()) {
+            self.step(Leaves::Freely, place);
+        }
+    }
+
+    fn give_way(&self, place: &'static Location<'static>) {
+        self.step(Leaves::GivesWay, place);
+    }
+
+    fn wait(&self, on: usize, until: Option<Duration>, place: &'static Location<'static>) -> bool {
+        let me = self.flow(self.running.get());
+        me.woken.set(false);
+        me.state.set(State::Waiting { on, until, place });
+        self.step(Leaves::Blocked, place);
+        me.woken.get()
+    }
+
+    fn wake(&self, on: usize, all: bool) {
+        let flows = self.flows.borrow();
+        let waits = |flow: &&Rc<Flow>| matches!(flow.state.get(), State::Waiting { on: word, .. } if word == on);
+        let mut waiting: Vec<&Rc<Flow>> = flows.iter().filter(waits).collect();
+        if !all && !waiting.is_empty() {
+            let one = self.randomness.next() as usize % waiting.len();
+            waiting = vec![waiting[one]];
+        }
+        for flow in waiting {
+            flow.woken.set(true);
+            flow.state.set(State::Ready);
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.get()
+    }
+
+    fn random(&self) -> u64 {
+        self.randomness.next()
+    }
+
+    fn fault(&self, fault: Fault) -> bool {
+        let rate = match fault {
+            Fault::Steal => self.rates.steal,
+            Fault::SpuriousUnpark => self.rates.spurious_unpark,
+            Fault::Stack => self.rates.stack,
+        };
+        rate > 0 && self.faults.happens(rate)
+    }
+
+    fn numbers(&self, key: usize, count: u64) -> u64 {
+        let mut numbers = self.numbers.borrow_mut();
+        let next = numbers.entry(key).or_default();
+        let first = *next;
+        *next += count;
+        first
+    }
+
+    fn waits(&self, describe: Box<dyn Fn() -> String>) -> u64 {
+        let number = self.numbers(ptr::from_ref(self).addr(), 1);
+        self.waits.borrow_mut().insert(number, Wait { flow: self.running.get(), describe });
+        number
+    }
+
+    fn waits_no_more(&self, number: u64) {
+        self.waits.borrow_mut().remove(&number);
+    }
+
+    fn panicking(&self) -> bool {
+        // Some thread unwinds. If none of those that do not run does, it is the running one.
+        let flows = self.flows.borrow();
+        let me = self.running.get();
+        !flows.iter().enumerate().any(|(index, flow)| index != me && flow.unwinds.get())
+    }
+
+    fn current(&self) -> Arc<VirtualThread> {
+        Arc::clone(&self.flows.borrow()[self.running.get()].thread)
+    }
+
+    fn spawn(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> Arc<VirtualThread> {
+        let index = self.add(name, body);
+        Arc::clone(&self.flows.borrow()[index].thread)
+    }
+}

@@ -1,0 +1,72 @@
+//! What has happened in a run: its switches, and a sum of all steps.
+
+use std::collections::VecDeque;
+use std::panic::Location;
+use std::time::Duration;
+
+/// Switches that are kept: the last ones say why a run has failed.
+const KEPT: usize = 1 << 12;
+
+/// Why a virtual thread was left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    Preempted,
+    GaveWay,
+    Waits,
+    Ended,
+    /// And nobody can go on.
+    Stuck,
+}
+
+/// A switch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub(crate) time: Duration,
+    pub(crate) from: usize,
+    pub(crate) step: Step,
+    pub(crate) place: &'static Location<'static>,
+    pub(crate) to: usize,
+}
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(crate) struct Trace {
+    events: VecDeque<Event>,
+    /// FNV-1a, by words.
+    hash: u64,
+}
+
+impl Trace {
+    pub(super) fn new() -> Trace {
+        Trace { events: VecDeque::new(), hash: 0xcbf2_9ce4_8422_2325 }
+    }
+
+    fn mix(&mut self, word: u64) {
+        self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+
+    /// A step after which the same thread goes on.
+    pub(super) fn pass(&mut self, thread: usize, place: &Location<'_>) {
+        self.mix(u64::from(place.line()) << 32 | u64::from(place.column()) << 16 | thread as u64);
+    }
+
+    pub(super) fn add(&mut self, event: Event) {
+        self.pass(event.from, event.place);
+        self.mix(event.time.as_nanos() as u64);
+        self.mix((event.to as u64) << 8 | event.step as u64);
+        if self.events.len() == KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// The same for runs in which the same has happened at the same places and times.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The last switches.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter()
+    }
+}

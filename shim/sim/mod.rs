@@ -1,0 +1,178 @@
+//! The simulation face: what the machine decides elsewhere is decided by a [`Controller`] here.
+//!
+//! A controller is installed for one OS thread, and plays all **virtual threads** on it, of which one runs at a time. Each access to an atomic or a lock is
+//! a [`point`] at which it may run another one; what blocks gives the OS thread to another one; the clock is virtual; randomness comes from a seed. On threads
+//! without a controller everything behaves as on the `std` face.
+//!
+//! Order between accesses is always that of one machine that does one thing at a time: what weak orderings may do is loom's business.
+//!
+//! What two virtual threads do to each other through anything that is not of this face, such as a lock of `std`'s or a `static`, the controller does not
+//! see. One that blocks that way blocks the OS thread.
+
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc as StdArc;
+
+pub(crate) mod atomic;
+mod local;
+mod sync;
+pub(crate) mod thread;
+pub(crate) mod time;
+
+pub(crate) use local::{Key, thread_local};
+pub(crate) use std::cell::Cell;
+pub(crate) use std::sync::Arc;
+pub(crate) use sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use thread::VirtualThread;
+
+use super::Fault;
+use time::Duration;
+
+pub(crate) mod unmodelled {
+    //! What loom's models leave out.
+    pub(crate) use super::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use super::thread;
+}
+
+pub(crate) mod alloc {
+    //! The memory of records.
+    pub(crate) use std::alloc::{alloc, dealloc};
+}
+
+/// What a simulator answers on behalf of the machine. All calls come from the OS thread that it is installed on.
+pub(crate) trait Controller {
+    /// May run other virtual threads, and then comes back.
+    fn point(&self, place: &'static Location<'static>);
+
+    /// As [`point`](Self::point), and the caller has nothing to do before others have run.
+    fn give_way(&self, place: &'static Location<'static>);
+
+    /// Runs others until somebody calls [`wake`](Self::wake) with the same word, or until that time: whether it was woken.
+    fn wait(&self, on: usize, until: Option<Duration>, place: &'static Location<'static>) -> bool;
+
+    /// Lets one go on who waits for this word, or all of them.
+    fn wake(&self, on: usize, all: bool);
+
+    /// The virtual time since the start of the run.
+    fn now(&self) -> Duration;
+
+    /// The next number of the seeded stream.
+    fn random(&self) -> u64;
+
+    /// Whether this is to go wrong now.
+    fn fault(&self, fault: Fault) -> bool;
+
+    /// The next `count` numbers of the sequence that belongs to this key, counted from 0 in each run.
+    fn numbers(&self, key: usize, count: u64) -> u64;
+
+    /// Remembers what the running thread waits for, until [`waits_no_more`](Self::waits_no_more) with the same number.
+    fn waits(&self, describe: Box<dyn Fn() -> String>) -> u64;
+
+    /// The wait of this number is over.
+    fn waits_no_more(&self, number: u64);
+
+    /// Whether the virtual thread that runs is in the middle of an unwinding, if some one is.
+    fn panicking(&self) -> bool;
+
+    /// The virtual thread that runs.
+    fn current(&self) -> StdArc<VirtualThread>;
+
+    /// Starts one.
+    fn spawn(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> StdArc<VirtualThread>;
+}
+
+std::thread_local! {
+    static CONTROLLER: std::cell::RefCell<Option<Rc<dyn Controller>>> =
+        const { std::cell::RefCell::new(None) };
+}
+
+/// Installs (or removes) the controller of this thread; returns the one before.
+pub(crate) fn install(controller: Option<Rc<dyn Controller>>) -> Option<Rc<dyn Controller>> {
+    CONTROLLER.replace(controller)
+}
+
+/// That of this thread. None while its thread-locals are destroyed.
+fn controller() -> Option<Rc<dyn Controller>> {
+    CONTROLLER.try_with(|controller| controller.borrow().clone()).ok().flatten()
+}
+
+/// Panics if that thread is simulated, and the caller is none of the same simulation.
+#[track_caller]
+pub(crate) fn assert_reachable(thread: &thread::Thread) {
+    if let thread::Thread::Virtual(thread) = thread {
+        thread.controller();
+    }
+}
+
+/// Whether the caller is simulated.
+pub(crate) fn is_simulated() -> bool {
+    controller().is_some()
+}
+
+pub(crate) fn entropy() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    match controller() {
+        Some(controller) => controller.random(),
+        None => RandomState::new().hash_one(0_u64),
+    }
+}
+
+/// Whether the caller is in the middle of an unwinding.
+pub(crate) fn panicking() -> bool {
+    std::thread::panicking() && controller().is_none_or(|controller| controller.panicking())
+}
+
+/// A place where others may run.
+#[track_caller]
+pub(crate) fn point() {
+    if let Some(controller) = controller() {
+        controller.point(Location::caller());
+    }
+}
+
+/// A turn of a loop that waits for somebody else.
+#[track_caller]
+pub(crate) fn spin_loop() {
+    match controller() {
+        Some(controller) => controller.give_way(Location::caller()),
+        None => std::hint::spin_loop(),
+    }
+}
+
+/// Whether this is to go wrong now.
+pub(crate) fn fault(fault: Fault) -> bool {
+    controller().is_some_and(|controller| controller.fault(fault))
+}
+
+/// The next `count` numbers of the sequence of this key in the run; none outside of one.
+pub(crate) fn numbers(key: usize, count: u64) -> Option<u64> {
+    controller().map(|controller| controller.numbers(key, count))
+}
+
+/// Says what the caller waits for, as long as what is returned lives.
+pub(crate) fn waits<'a>(describe: impl Fn() -> String + 'a) -> Waits<'a> {
+    let number = controller().map(|controller| {
+        let describe: Box<dyn Fn() -> String + 'a> = Box::new(describe);
+        // SAFETY: it is forgotten before what it borrows goes: see the drop of what is returned, which nobody forgets.
+        controller.waits(unsafe {
+            std::mem::transmute::<Box<dyn Fn() -> String + 'a>, Box<dyn Fn() -> String>>(describe)
+        })
+    });
+    Waits { number, borrows: std::marker::PhantomData }
+}
+
+/// See [`waits`].
+pub(crate) struct Waits<'a> {
+    number: Option<u64>,
+    borrows: std::marker::PhantomData<&'a ()>,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number
+            && let Some(controller) = controller()
+        {
+            controller.waits_no_more(number);
+        }
+    }
+}

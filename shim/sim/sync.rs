@@ -1,0 +1,170 @@
+//! Locks: those of `std`, on which a virtual thread waits by letting others run.
+
+use super::{controller, point};
+use std::ops::{Deref, DerefMut};
+use std::panic::Location;
+use std::ptr;
+use std::sync::{LockResult, PoisonError, TryLockError};
+use std::time::Duration;
+
+#[derive(Default, Debug)]
+pub(crate) struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
+
+#[allow(dead_code, reason = "as that of `std`")]
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Mutex<T> {
+        Mutex(std::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn into_inner(self) -> LockResult<T> {
+        self.0.into_inner()
+    }
+}
+
+#[allow(dead_code, reason = "as that of `std`")]
+impl<T: ?Sized> Mutex<T> {
+    fn word(&self) -> usize {
+        ptr::from_ref(&self.0).cast::<()>().addr()
+    }
+
+    fn guard<'a>(&'a self, guard: std::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        MutexGuard { mutex: self, guard: Some(guard) }
+    }
+
+    #[track_caller]
+    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        point();
+        let Some(controller) = controller() else {
+            return match self.0.lock() {
+                Ok(guard) => Ok(self.guard(guard)),
+                Err(poisoned) => Err(PoisonError::new(self.guard(poisoned.into_inner()))),
+            };
+        };
+        loop {
+            match self.0.try_lock() {
+                Ok(guard) => return Ok(self.guard(guard)),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return Err(PoisonError::new(self.guard(poisoned.into_inner())));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    controller.wait(self.word(), None, Location::caller());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.0.get_mut()
+    }
+}
+
+pub(crate) struct MutexGuard<'a, T: ?Sized> {
+    mutex: &'a Mutex<T>,
+    /// Taken while it waits for a condition, and by the drop.
+    guard: Option<std::sync::MutexGuard<'a, T>>,
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.guard.as_ref().expect("it is locked")
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.guard.as_mut().expect("it is locked")
+    }
+}
+
+impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        if self.guard.take().is_some()
+            && let Some(controller) = controller()
+        {
+            controller.wake(self.mutex.word(), false);
+        }
+    }
+}
+
+/// Whether the time was over.
+pub(crate) struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    pub(crate) fn timed_out(&self) -> bool {
+        self.0
+    }
+}
+
+#[derive(Default, Debug)]
+pub(crate) struct Condvar(std::sync::Condvar);
+
+impl Condvar {
+    pub(crate) const fn new() -> Condvar {
+        Condvar(std::sync::Condvar::new())
+    }
+
+    fn word(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// Waits without the lock; nobody runs between the two. Whether somebody has called.
+    #[track_caller]
+    fn wait_for<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        time: Option<Duration>,
+    ) -> (LockResult<MutexGuard<'a, T>>, bool) {
+        let mutex = guard.mutex;
+        let place = Location::caller();
+        let Some(controller) = controller() else {
+            let inner = guard.guard.take().expect("it is locked");
+            let (inner, called) = match time {
+                None => (self.0.wait(inner).unwrap_or_else(PoisonError::into_inner), true),
+                Some(time) => {
+                    let waited = self.0.wait_timeout(inner, time);
+                    let (inner, late) = waited.unwrap_or_else(PoisonError::into_inner);
+                    (inner, !late.timed_out())
+                }
+            };
+            return (Ok(mutex.guard(inner)), called);
+        };
+        drop(guard);
+        let until = time.map(|time| controller.now() + time);
+        let called = controller.wait(self.word(), until, place);
+        (mutex.lock(), called)
+    }
+
+    #[track_caller]
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        self.wait_for(guard, None).0
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        time: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+        let (guard, called) = self.wait_for(guard, Some(time));
+        let guard = guard.unwrap_or_else(PoisonError::into_inner);
+        Ok((guard, WaitTimeoutResult(!called)))
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.notify(false);
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.notify(true);
+    }
+
+    fn notify(&self, all: bool) {
+        match controller() {
+            Some(controller) => controller.wake(self.word(), all),
+            None if all => self.0.notify_all(),
+            None => self.0.notify_one(),
+        }
+    }
+}

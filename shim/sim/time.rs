@@ -1,0 +1,30 @@
+//! The clock: virtual under a controller.
+
+pub(crate) use std::time::{Duration, Instant};
+
+use std::sync::OnceLock;
+
+/// When a simulation begins: all of them at the same instant of the process.
+pub(super) fn base() -> Instant {
+    static BASE: OnceLock<Instant> = OnceLock::new();
+    *BASE.get_or_init(Instant::now)
+}
+
+/// The present, on a clock that never goes back.
+pub(crate) fn now() -> Instant {
+    match super::controller() {
+        Some(controller) => base() + controller.now(),
+        None => Instant::now(),
+    }
+}
+
+/// The instant that ticks are counted from: before all that `now` returns.
+pub(crate) fn zero() -> Instant {
+    static ZERO: OnceLock<Instant> = OnceLock::new();
+    if super::is_simulated() { base() } else { *ZERO.get_or_init(Instant::now) }
+}
+
+/// For how long somebody waits before it says that it does; for ever in a simulation, which says itself what hangs.
+pub(crate) fn patience(time: Duration) -> Option<Duration> {
+    (!super::is_simulated()).then_some(time)
+}

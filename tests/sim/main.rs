@@ -1,0 +1,254 @@
+//! The scheduler in simulation.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use common::rerun::{command, role};
+use cygnet::sim::{self, Faults, Options, Reason};
+use cygnet::sync::{Event, Mutex};
+use cygnet::{Runtime, scope, sleep, spawn, yield_now};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+/// A bit of all.
+fn program() {
+    let rt = runtime(3);
+    let sum = rt.block_on(|| {
+        let tasks: Vec<_> = (0..10_u64).map(|n| spawn(move || n * n)).collect();
+        let (left, right) = cygnet::join(|| 1, || 2);
+        sleep(Duration::from_millis(5)).unwrap();
+        let squares = tasks.into_iter().map(|task| task.join().unwrap()).sum::<u64>();
+        squares + left + right + cygnet::blocking(|| 4)
+    });
+    assert_eq!(sum, 292);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 0..200 {
+        let [first, second] = [(); 2].map(|()| sim::run(seed, program).unwrap());
+        assert_eq!(first, second, "seed {seed}");
+    }
+}
+
+#[test]
+fn seeds_differ() {
+    let hashes = (0..100).map(|seed| sim::run(seed, program).unwrap().trace_hash());
+    let different: std::collections::BTreeSet<_> = hashes.collect();
+    assert!(different.len() > 90, "{} of 100", different.len());
+}
+
+#[test]
+fn time_is_virtual() {
+    let day = Duration::from_secs(86_400);
+    let run = sim::run(1, move || {
+        let rt = runtime(2);
+        let before = sim::now();
+        rt.block_on(|| sleep(day).unwrap());
+        assert!(sim::now() - before >= day);
+        sim::thread::sleep(day);
+    });
+    let time = run.unwrap().time();
+    assert!(time >= 2 * day && time < 2 * day + Duration::from_secs(1), "{time:?}");
+}
+
+#[test]
+fn a_deadlock_is_found() {
+    let failed = sim::explore(&Options::new(), || {
+        let (first, second) = (Mutex::new(()), Mutex::new(()));
+        runtime(2).block_on(|| {
+            scope(|s| {
+                s.spawn(|| {
+                    let _first = first.lock().unwrap();
+                    let _second = second.lock().unwrap();
+                });
+                s.spawn(|| {
+                    let _second = second.lock().unwrap();
+                    let _first = first.lock().unwrap();
+                });
+            });
+        });
+    });
+    let failed = failed.unwrap_err();
+    assert_eq!(*failed.reason(), Reason::Deadlock);
+    println!("{failed}");
+}
+
+fn counted_twice() {
+    let visits = Arc::new(AtomicU32::new(0));
+    runtime(2).block_on(|| {
+        scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    let before = visits.load(Ordering::Relaxed);
+                    yield_now().unwrap();
+                    visits.store(before + 1, Ordering::Relaxed);
+                });
+            }
+        });
+    });
+    assert_eq!(visits.load(Ordering::Relaxed), 2, "a visit was not counted");
+}
+
+#[test]
+fn a_lost_update_is_found_and_found_again() {
+    let failed = sim::explore(&Options::new(), counted_twice).unwrap_err();
+    let Reason::Panicked(text) = failed.reason() else { panic!("{failed}") };
+    assert!(text.contains("a visit was not counted"), "{text}");
+    let seed = failed.seed().parse().unwrap();
+    let again = sim::run(seed, counted_twice).unwrap_err();
+    assert_eq!(again.run(), failed.run());
+}
+
+#[test]
+fn all_runs_with_a_preemption_are_tried() {
+    let options = Options::new().seeds(0..0).preemptions(1, 100_000);
+    let explored = sim::explore(&options, || {
+        let event = Event::new();
+        runtime(1).block_on(|| {
+            let waits = || event.wait().unwrap();
+            scope(|s| {
+                s.spawn(waits);
+                event.set();
+            });
+        });
+    });
+    let explored = explored.unwrap();
+    println!("{explored:?}");
+    assert!(explored.is_complete());
+}
+
+#[test]
+fn a_run_without_an_end_is_given_up() {
+    let options = Options::new().most_steps(10_000);
+    let failed = sim::explore(&options, || {
+        runtime(1).block_on(|| while yield_now().is_ok() {});
+    });
+    assert_eq!(*failed.unwrap_err().reason(), Reason::TooManySteps);
+}
+
+#[test]
+fn programs_come_to_their_ends_though_much_goes_wrong() {
+    let faults = Faults::new().steal(0.3).spurious_unpark(0.2).stack(0.3).clock(0.001);
+    let explored = sim::explore(&Options::new().seeds(0..500).faults(faults), program);
+    assert_eq!(explored.unwrap().runs(), 500);
+}
+
+#[test]
+fn threads_of_the_test_are_simulated() {
+    let explored = sim::explore(&Options::new().seeds(0..200), || {
+        let rt = runtime(2);
+        let (to, from) = cygnet::sync::bounded(1);
+        let sum = sim::thread::scope(|s| {
+            let sums = s.spawn(|| from.iter().sum::<u32>());
+            for _ in 0..2 {
+                let to = to.clone();
+                s.spawn(move || (0..5).for_each(|n| to.send(n).unwrap()));
+            }
+            rt.block_on(move || to.send(100).unwrap());
+            sums.join().unwrap()
+        });
+        assert_eq!(sum, 120);
+    });
+    explored.unwrap();
+}
+
+/// In processes of their own, whose addresses differ.
+#[test]
+fn a_hundred_processes_have_the_same_run() {
+    if role().is_some() {
+        println!("trace {:x}", sim::run(7, program).unwrap().trace_hash());
+        return;
+    }
+    let trace = || {
+        let output = command("a_hundred_processes_have_the_same_run", "once").output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let trace = said.lines().find_map(|line| line.split("trace ").nth(1));
+        trace.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let first = trace();
+    (1..100).for_each(|_| assert_eq!(trace(), first));
+}
+
+/// One of two threads that should have the lock finds that the other one has it.
+fn comes_too_early() {
+    let mutex = Mutex::new(0);
+    sim::thread::scope(|s| {
+        (0..2).for_each(|_| drop(s.spawn(|| *mutex.try_lock().expect("nobody has it") += 1)));
+    });
+}
+
+/// Both a seed and a plan, as a failed run has named them.
+#[test]
+fn the_environment_names_the_run_that_is_to_come_again() {
+    let fails = || sim::check(&Options::new(), comes_too_early);
+    if role().is_some() {
+        return fails();
+    }
+    let by_plan = Options::new().seeds(0..0).preemptions(1, 10_000);
+    let by_seed = Options::new();
+    for options in [by_plan, by_seed] {
+        let failed = sim::explore(&options, comes_too_early).unwrap_err();
+        let output = command("the_environment_names_the_run_that_is_to_come_again", "again")
+            .env("CYGNET_SIM_SEED", failed.seed())
+            .output()
+            .unwrap();
+        let said =
+            String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("run 1 of the simulation has failed"), "{said}");
+        let steps = format!("after {} steps", failed.run().steps());
+        assert!(said.contains(&steps), "{steps} is not in {said}");
+    }
+}
+
+#[test]
+fn a_real_thread_that_wakes_a_simulated_one_is_told_so() {
+    let told = Arc::new(OnceLock::new());
+    let tells = Arc::clone(&told);
+    let failed = sim::run(1, move || {
+        runtime(1).block_on(|| {
+            let event = Arc::new(Event::new());
+            let sets = Arc::clone(&event);
+            scope(|s| {
+                s.spawn(|| event.wait());
+                while !format!("{event:?}").contains(".rs:") {
+                    yield_now().unwrap();
+                }
+                let panic = std::thread::spawn(move || sets.set()).join().unwrap_err();
+                tells.set(panic.downcast::<String>().unwrap()).unwrap();
+            });
+        });
+    });
+    let text = told.get().unwrap();
+    assert!(text.contains("start threads by `cygnet::sim::thread`"), "{text}");
+    // Whom it would have woken waits for ever.
+    assert_eq!(*failed.unwrap_err().reason(), Reason::Deadlock);
+}
+
+#[test]
+fn a_std_lock_that_is_held_over_a_suspension_is_named() {
+    if role().is_some() {
+        let _ = sim::run(3, || {
+            let lock = std::sync::Mutex::new(());
+            runtime(1).block_on(|| {
+                let _held = lock.lock().unwrap();
+                scope(|s| {
+                    s.spawn(|| drop(lock.lock().unwrap()));
+                    yield_now().unwrap();
+                });
+            });
+        });
+        return;
+    }
+    let output = command("a_std_lock_that_is_held_over_a_suspension_is_named", "hang").output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(said.contains("has not made a step for 10s: thread `cygnet-0`"), "{said}");
+    assert!(said.contains("CYGNET_SIM_SEED=3"), "{said}");
+}
