@@ -202,3 +202,23 @@ fn server_cancels_what_is_stuck_and_names_it() {
         assert!(rest.contains("scopes and tasks were cancelled"), "{rest}");
     });
 }
+
+#[cfg(feature = "sim")]
+#[test]
+fn bank_loses_money_by_a_seed_that_loses_it_again() {
+    within(|| {
+        let Some(mut bank) = example("bank") else { return };
+        let said = String::from_utf8(bank.output().unwrap().stdout).unwrap();
+        assert!(said.contains("money has come from nowhere"), "{said}");
+        let line = |said: &str, start: &str| {
+            let mut lines = said.lines().filter_map(|line| line.split(start).nth(1));
+            lines.next().map(str::to_owned).unwrap_or_else(|| panic!("no {start} in {said}"))
+        };
+        let seed = line(&said, "CYGNET_SIM_SEED=");
+        let output = example("bank").unwrap().env("CYGNET_SIM_SEED", &seed).output().unwrap();
+        let again = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(again.starts_with("run 1 of the simulation has failed"), "{again}");
+        assert_eq!(line(&again, "after "), line(&said, "after "));
+    });
+}
