@@ -80,22 +80,22 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let (mut parser, mut keeper, writer) = (ring.stage(), ring.stage(), ring.stage());
     let mut producer = ring.producer();
 
-    let written = AtomicU64::new(0);
-    let (read, waited, came, ended) = runtime.block_on(|| {
+    // Where each says how it has ended: who is cancelled does not wait for others, but the scope does.
+    let (mut came, mut ended, written) = (None, None, AtomicU64::new(0));
+    runtime.block_on(|| {
         cygnet::scope(|s| {
             let cancel = s.cancel_handle();
             on_ctrl_c(stop.clone(), cancel.clone());
-            let reader = s.spawn(move || {
-                read(input, &mut producer, &stop, at, || cancel.cancel("asked for"))
+            let came = &mut came;
+            s.spawn(move || {
+                *came = Some(read(input, &mut producer, &stop, at, || cancel.cancel("asked for")));
             });
             s.spawn(move || parse(&mut parser));
             s.spawn(move || keep(&mut keeper));
-            let writes = s.spawn(|| write(writer, io::stdout().lock(), &written));
-            let (read, waited, came) = reader.join().unwrap_or((0, 0, Ok(())));
-            (read, waited, came, writes.join())
-        })
+            s.spawn(|| ended = Some(write(writer, io::stdout().lock(), &written)));
+        });
     });
-    let written = written.into_inner();
+    let (written, (read, waited, came)) = (written.into_inner(), came.unwrap_or((0, 0, Ok(()))));
     eprintln!("read {read} lines, wrote {written}; the reader waited for room {waited} times");
     // One that was cancelled before it began has no result.
     ended.unwrap_or(Ok(()))?;
