@@ -2,7 +2,7 @@ use super::batch::{Batch, BatchMut};
 use super::items::Items;
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::sequence::{
-    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SequenceRange,
+    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SequenceRange, WaitStrategy,
 };
 use crate::runtime::sync::{WaitError, after};
 use crate::shim::time::{Duration, Instant};
@@ -62,6 +62,7 @@ pub(super) struct Cursor<T> {
     end: u64,
     /// How many there were when it looked last.
     found: u64,
+    strategy: WaitStrategy,
 }
 
 impl<T> Cursor<T> {
@@ -69,8 +70,9 @@ impl<T> Cursor<T> {
         items: Arc<Items<T>>,
         source: Source,
         position: SequenceBarrier<u64>,
+        strategy: WaitStrategy,
     ) -> Cursor<T> {
-        Cursor { items, source, position, next: 0, end: 0, found: 0 }
+        Cursor { items, source, position, next: 0, end: 0, found: 0, strategy }
     }
 
     /// Waits until there is something to read: up to so many numbers.
@@ -100,10 +102,10 @@ impl<T> Cursor<T> {
 
     /// Some came at the last look, but not many: more are being written at this moment. Who then looks again at once takes the cache lines away from who
     /// writes, for each few items, also those that are written next, which the processor fetches ahead: each item takes ten times as long. So it
-    /// waits, longer the more came: where one comes now and then, not at all.
+    /// waits, longer the more came: where one comes now and then, not at all. Nor where the processor is to be left at once.
     #[inline(always)]
     fn let_them_write(&self) {
-        if self.found.wrapping_sub(2) < MANY - 2 {
+        if self.found.wrapping_sub(2) < MANY - 2 && self.strategy != WaitStrategy::Park {
             (0..(self.found * 2).min(LONGEST)).for_each(|_| spin_loop());
         }
     }
