@@ -120,9 +120,7 @@ impl<T: Send, P> RingBuilder<T, P> {
         self.last = positions.to_vec();
         let group = SequenceBarrierGroup::new(positions.clone()).with_strategy(self.strategy);
         let source = std::mem::replace(&mut self.source, Source::Barriers(group));
-        positions.map(|position| {
-            Cursor::new(Arc::clone(&self.items), source.clone(), position, self.strategy)
-        })
+        positions.map(|position| Cursor::new(Arc::clone(&self.items), source.clone(), position))
     }
 
     /// Those who read last: where they are.

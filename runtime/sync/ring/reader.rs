@@ -2,7 +2,7 @@ use super::batch::{Batch, BatchMut};
 use super::items::Items;
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::sequence::{
-    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SequenceRange, WaitStrategy,
+    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SequenceRange,
 };
 use crate::runtime::sync::{WaitError, after};
 use crate::shim::time::{Duration, Instant};
@@ -62,7 +62,6 @@ pub(super) struct Cursor<T> {
     end: u64,
     /// How many there were when it looked last.
     found: u64,
-    strategy: WaitStrategy,
 }
 
 impl<T> Cursor<T> {
@@ -70,9 +69,8 @@ impl<T> Cursor<T> {
         items: Arc<Items<T>>,
         source: Source,
         position: SequenceBarrier<u64>,
-        strategy: WaitStrategy,
     ) -> Cursor<T> {
-        Cursor { items, source, position, next: 0, end: 0, found: 0, strategy }
+        Cursor { items, source, position, next: 0, end: 0, found: 0 }
     }
 
     /// Waits until there is something to read: up to so many numbers.
@@ -102,10 +100,11 @@ impl<T> Cursor<T> {
 
     /// Some came at the last look, but not many: more are being written at this moment. Who then looks again at once takes the cache lines away from who
     /// writes, for each few items, also those that are written next, which the processor fetches ahead: each item takes ten times as long. So it
-    /// waits, longer the more came: where one comes now and then, not at all. Nor where the processor is to be left at once.
+    /// waits, longer the more came: where one comes now and then, not at all. It does so also where it would park at once: with four producers a message
+    /// took three times as long without (105 ns and 32), as it parked for each few items.
     #[inline(always)]
     fn let_them_write(&self) {
-        if self.found.wrapping_sub(2) < MANY - 2 && self.strategy != WaitStrategy::Park {
+        if self.found.wrapping_sub(2) < MANY - 2 {
             (0..(self.found * 2).min(LONGEST)).for_each(|_| spin_loop());
         }
     }

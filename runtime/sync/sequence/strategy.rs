@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum WaitStrategy {
-    /// Leaves the processor at once: a task to other tasks, a thread to other threads. Nothing is used while nothing happens.
+    /// Leaves the processor at once: a task to other tasks, a thread to other threads. Nothing is used while nothing happens. (A reader of a
+    /// [ring](crate::sync::ring) that has just found a few items leaves those who write a microsecond at the most before it looks again.)
     Park,
     /// Looks again and again for a few microseconds, and then parks. For what comes soon, mostly.
     #[default]
