@@ -4,6 +4,7 @@
 //! pool is only a cache: it can be empty, be trimmed, or be missing (on foreign threads).
 
 use crate::shim::alloc::{alloc, dealloc};
+use crate::shim::{Fault, fault};
 use std::alloc::{Layout, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -98,14 +99,16 @@ const fn rounded(layout: Layout) -> Layout {
     }
 }
 
-/// Takes memory from the global allocator.
+fn try_allocate(layout: Layout) -> Option<NonNull<u8>> {
+    // SAFETY: a record is never of size 0.
+    NonNull::new(unsafe { alloc(rounded(layout)) })
+}
+
+/// Takes memory from the global allocator. If there is none the process ends, as `Box::new` would end it.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
-    let layout = rounded(layout);
-    // SAFETY: a record is never of size 0.
-    let memory = unsafe { alloc(layout) };
-    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+    try_allocate(layout).unwrap_or_else(|| handle_alloc_error(rounded(layout)))
 }
 
 /// Gives memory back to the global allocator.
@@ -127,6 +130,20 @@ impl RecordPool {
             unsafe { list.unlink(chunk) };
             return chunk.cast();
         }
+        self.allocate(layout)
+    }
+
+    /// As the function `allocate`, but before the process ends, what is kept for later is given back.
+    #[cold]
+    #[inline(never)]
+    fn allocate(&self, layout: Layout) -> NonNull<u8> {
+        if !fault(Fault::Allocation)
+            && let Some(memory) = try_allocate(layout)
+        {
+            return memory;
+        }
+        self.shrink_to(0, 0);
+        return_to_system();
         allocate(layout)
     }
 

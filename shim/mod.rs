@@ -65,6 +65,10 @@ pub(crate) enum Fault {
     SpuriousUnpark,
     /// There is no stack.
     Stack,
+    /// The allocator has no memory.
+    Allocation,
+    /// The system refuses a thread for calls that block.
+    Thread,
 }
 
 /// Numbers that are given out once in a process. A simulation has its own, the same in each run.

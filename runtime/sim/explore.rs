@@ -98,6 +98,7 @@ impl Explored {
             failed
         })?;
         self.steps += run.steps();
+        self.faults += run.faults();
         Ok(())
     }
 }

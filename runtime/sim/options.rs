@@ -91,8 +91,17 @@ impl Faults {
         steal;
         /// A thread goes on that was parked, though nobody has unparked it.
         spurious_unpark;
+        /// A thread that is woken goes on late, by up to a millisecond.
+        late_wake;
+        /// A thread, a worker or another one, stands still for up to ten milliseconds, at a step.
+        stall;
         /// There is no memory for a stack.
         stack;
+        /// The allocator has no memory for what is kept of a task. The library gives back what it has kept for later, and asks once more; the second
+        /// time there is some.
+        allocation;
+        /// The system refuses a thread for calls that block: [`blocking`](crate::blocking) waits for another one, or makes the call itself.
+        thread;
         /// The clock jumps, by up to a second, at a step.
         clock;
     }

@@ -14,12 +14,14 @@ const SHOWN: usize = 60;
 pub struct Run {
     trace_hash: u64,
     steps: u64,
+    faults: u64,
     time: Duration,
 }
 
 impl Run {
     pub(super) fn of(report: &Report) -> Run {
-        Run { trace_hash: report.trace.hash(), steps: report.steps, time: report.time }
+        let (trace_hash, steps, faults) = (report.trace.hash(), report.steps, report.faults);
+        Run { trace_hash, steps, faults, time: report.time }
     }
 
     /// A number for what has happened: where who did what, and when. The same for the same program and seed.
@@ -34,6 +36,12 @@ impl Run {
         self.steps
     }
 
+    /// How often something went wrong because that was [asked for](super::Faults).
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.faults
+    }
+
     /// How long it took, on its own clock.
     #[must_use]
     pub fn time(&self) -> Duration {
@@ -46,6 +54,7 @@ impl Run {
 pub struct Explored {
     pub(super) runs: usize,
     pub(super) steps: u64,
+    pub(super) faults: u64,
     pub(super) complete: bool,
 }
 
@@ -60,6 +69,12 @@ impl Explored {
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
+    }
+
+    /// How often something went wrong in them because that was [asked for](super::Faults).
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.faults
     }
 
     /// Whether these were all runs with so many [preemptions](super::Options::preemptions).
@@ -145,7 +160,8 @@ impl Failed {
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "run {} of the simulation has failed: {}", self.runs, self.reason)?;
-        writeln!(f, "after {} steps, {:?} on its clock", self.run.steps, self.run.time)?;
+        let (steps, faults, time) = (self.run.steps, self.run.faults, self.run.time);
+        writeln!(f, "after {steps} steps and {faults} faults, {time:?} on its clock")?;
         writeln!(f, "the same again: CYGNET_SIM_SEED={}", self.seed)?;
         if !self.left.is_empty() {
             writeln!(f, "who has not ended:")?;
@@ -175,6 +191,7 @@ fn written(report: &Report) -> String {
             Step::GaveWay => "gives way",
             Step::Waits => "waits",
             Step::Ended => "has ended",
+            Step::Stalled => "stands still",
             Step::Stuck => "waits, as all others do,",
         };
         let micros = event.time.as_nanos() as f64 / 1_000.0;

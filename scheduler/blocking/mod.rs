@@ -51,9 +51,9 @@ pub(crate) use cores::Cores;
 pub(crate) use job::Job;
 
 use crate::retire::tree::{Node, Verdict};
-use crate::shim::thread_local;
 use crate::shim::unmodelled::thread::{self, JoinHandle};
 use crate::shim::unmodelled::{Condvar, Mutex, MutexGuard};
+use crate::shim::{Fault, fault, thread_local};
 use job::Sent;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -223,7 +223,7 @@ impl Pool {
     // Under the lock: what is counted is there.
     fn start_thread(self: &Arc<Pool>, state: &mut State) -> bool {
         let config = &self.config;
-        if state.threads.len() >= config.max_threads {
+        if state.threads.len() >= config.max_threads || fault(Fault::Thread) {
             return false;
         }
         let number = state.started;

@@ -45,7 +45,15 @@ thread_local! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Ready,
-    Waiting { on: usize, until: Option<Duration>, place: &'static Location<'static> },
+    /// It could go on, but the machine lets it wait.
+    Late {
+        at: Duration,
+    },
+    Waiting {
+        on: usize,
+        until: Option<Duration>,
+        place: &'static Location<'static>,
+    },
     Ended,
 }
 
@@ -118,11 +126,12 @@ impl Flow {
         self.unwinds.set(false);
     }
 
-    /// When it goes on at the latest, if it waits for the clock.
+    /// When it goes on at the latest, if the clock lets it.
     pub(super) fn until(&self) -> Option<Duration> {
         match self.state.get() {
+            State::Late { at } => Some(at),
             State::Waiting { until, .. } => until,
-            _ => None,
+            State::Ready | State::Ended => None,
         }
     }
 
@@ -142,7 +151,7 @@ impl Flow {
     pub(super) fn describe(&self) -> String {
         let name = self.name();
         match self.state.get() {
-            State::Ready => format!("{name} could go on"),
+            State::Ready | State::Late { .. } => format!("{name} could go on"),
             State::Ended => format!("{name} has ended"),
             State::Waiting { place, until: None, .. } => format!("{name} waits at {place}"),
             State::Waiting { place, until: Some(until), .. } => {

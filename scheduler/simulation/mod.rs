@@ -57,14 +57,25 @@ const STEP: Duration = Duration::from_nanos(10);
 /// What a turn of a loop takes that waits for others.
 const TURN: Duration = Duration::from_micros(1);
 
+/// The longest jump of the clock, delay of a wake, and standstill of a thread.
+const JUMP: Duration = Duration::from_secs(1);
+const LATE: Duration = Duration::from_millis(1);
+const STALL: Duration = Duration::from_millis(10);
+
 /// How often each fault happens, of 65,536 times that it could.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct FaultRates {
     pub(crate) steal: u16,
     pub(crate) spurious_unpark: u16,
     pub(crate) stack: u16,
+    pub(crate) allocation: u16,
+    pub(crate) thread: u16,
     /// The clock jumps by up to a second, at a step.
     pub(crate) clock: u16,
+    /// A thread that is woken goes on up to a millisecond later.
+    pub(crate) late_wake: u16,
+    /// A thread stands still for up to ten milliseconds, at a step.
+    pub(crate) stall: u16,
 }
 
 /// How a run goes.
@@ -94,6 +105,8 @@ pub(crate) struct Report {
     pub(crate) failure: Option<Failure>,
     pub(crate) trace: Trace,
     pub(crate) steps: u64,
+    /// Faults that have happened.
+    pub(crate) faults: u64,
     pub(crate) time: Duration,
     /// The names of the virtual threads.
     pub(crate) names: Vec<String>,
@@ -113,6 +126,8 @@ pub(crate) struct Simulation {
     randomness: Stream,
     faults: Stream,
     rates: FaultRates,
+    /// Faults that have happened.
+    happened: Cell<u64>,
     clock: Cell<Duration>,
     steps: Cell<u64>,
     most_steps: u64,
@@ -143,6 +158,8 @@ enum Leaves {
     GivesWay,
     /// It cannot go on.
     Blocked,
+    /// The machine does not let it go on.
+    Stalled,
 }
 
 impl Simulation {
@@ -163,6 +180,7 @@ impl Simulation {
             randomness: Stream::new(config.seed, 1),
             faults: Stream::new(config.seed, 2),
             rates: config.faults,
+            happened: Cell::new(0),
             clock: Cell::new(Duration::ZERO),
             steps: Cell::new(0),
             most_steps: config.most_steps,
@@ -196,10 +214,16 @@ impl Simulation {
 
     fn report(self: Rc<Self>) -> Report {
         let flows = self.flows.take();
-        let left = flows.iter().filter(|flow| flow.state.get() != State::Ended);
-        let left = self.left.take().into_iter().chain(left.map(|flow| flow.describe())).collect();
-        let names = flows.iter().map(|flow| flow.name()).collect();
         let failure = self.failure.take();
+        // Who has panicked is said elsewhere.
+        let panicked = matches!(failure, Some(Failure::Panicked(_))).then(|| self.running.get());
+        let left = flows
+            .iter()
+            .enumerate()
+            .filter(|&(index, flow)| flow.state.get() != State::Ended && Some(index) != panicked);
+        let left = left.map(|(_, flow)| flow.describe());
+        let left = self.left.take().into_iter().chain(left).collect();
+        let names = flows.iter().map(|flow| flow.name()).collect();
         for flow in flows {
             match Rc::try_unwrap(flow) {
                 Ok(flow) if flow.state.get() == State::Ended => flow.recycle(),
@@ -212,6 +236,7 @@ impl Simulation {
             failure,
             trace: self.trace.take(),
             steps: self.steps.get(),
+            faults: self.happened.get(),
             time: self.clock.get(),
             names,
             left,
@@ -282,7 +307,7 @@ impl Simulation {
                 return ready(&flows);
             }
             // The running one may be among those whose time comes.
-            Leaves::Blocked => {
+            Leaves::Blocked | Leaves::Stalled => {
                 if let Some(due) = due(&flows) {
                     self.clock.set(due.max(now));
                     wake_due(self.clock.get());
@@ -292,6 +317,19 @@ impl Simulation {
             }
         }
         others
+    }
+
+    /// Whether what does so at this rate goes wrong now.
+    fn goes_wrong(&self, rate: u16) -> bool {
+        let happens = rate > 0 && self.faults.happens(rate);
+        self.happened.set(self.happened.get() + u64::from(happens));
+        happens
+    }
+
+    /// How long something takes that goes wrong at this rate; mostly it does not.
+    fn delay(&self, rate: u16, longest: Duration) -> Option<Duration> {
+        let happens = self.goes_wrong(rate);
+        happens.then(|| Duration::from_nanos(self.faults.next() % longest.as_nanos() as u64))
     }
 
     /// Somebody goes on; comes back when it is the running thread's turn again.
@@ -304,11 +342,17 @@ impl Simulation {
         }
         let takes = if leaves == Leaves::GivesWay { TURN } else { STEP };
         self.clock.set(self.clock.get() + takes);
-        if self.rates.clock > 0 && self.faults.happens(self.rates.clock) {
-            let jump = Duration::from_nanos(self.faults.next() % 1_000_000_000);
+        if let Some(jump) = self.delay(self.rates.clock, JUMP) {
             self.clock.set(self.clock.get() + jump);
         }
         let me = self.running.get();
+        let mut leaves = leaves;
+        if leaves != Leaves::Blocked
+            && let Some(stall) = self.delay(self.rates.stall, STALL)
+        {
+            self.flow(me).state.set(State::Late { at: self.clock.get() + stall });
+            leaves = Leaves::Stalled;
+        }
         let others = self.ready(leaves);
         let next = match leaves {
             Leaves::Freely if others.is_empty() => me,
@@ -328,6 +372,7 @@ impl Simulation {
             Leaves::Freely => Step::Preempted,
             Leaves::GivesWay => Step::GaveWay,
             Leaves::Blocked => Step::Waits,
+            Leaves::Stalled => Step::Stalled,
         };
         self.trace.borrow_mut().add(self.event(next, step, place));
         self.go_on_with(me, next);
@@ -400,7 +445,10 @@ impl Controller for Simulation {
         }
         for flow in waiting {
             flow.woken.set(true);
-            flow.state.set(State::Ready);
+            flow.state.set(match self.delay(self.rates.late_wake, LATE) {
+                Some(delay) => State::Late { at: self.clock.get() + delay },
+                None => State::Ready,
+            });
         }
     }
 
@@ -417,8 +465,10 @@ impl Controller for Simulation {
             Fault::Steal => self.rates.steal,
             Fault::SpuriousUnpark => self.rates.spurious_unpark,
             Fault::Stack => self.rates.stack,
+            Fault::Allocation => self.rates.allocation,
+            Fault::Thread => self.rates.thread,
         };
-        rate > 0 && self.faults.happens(rate)
+        self.goes_wrong(rate)
     }
 
     fn numbers(&self, key: usize, count: u64) -> u64 {

@@ -13,6 +13,8 @@ pub(crate) enum Step {
     Preempted,
     GaveWay,
     Waits,
+    /// The machine has let it stand still.
+    Stalled,
     Ended,
     /// And nobody can go on.
     Stuck,

@@ -2,9 +2,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod faults;
 
 use common::rerun::{command, role};
-use cygnet::sim::{self, Faults, Options, Reason};
+use cygnet::sim::{self, Options, Reason};
 use cygnet::sync::{Event, Mutex};
 use cygnet::{Runtime, scope, sleep, spawn, yield_now};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -130,13 +131,6 @@ fn a_run_without_an_end_is_given_up() {
         runtime(1).block_on(|| while yield_now().is_ok() {});
     });
     assert_eq!(*failed.unwrap_err().reason(), Reason::TooManySteps);
-}
-
-#[test]
-fn programs_come_to_their_ends_though_much_goes_wrong() {
-    let faults = Faults::new().steal(0.3).spurious_unpark(0.2).stack(0.3).clock(0.001);
-    let explored = sim::explore(&Options::new().seeds(0..500).faults(faults), program);
-    assert_eq!(explored.unwrap().runs(), 500);
 }
 
 #[test]

@@ -1,0 +1,78 @@
+//! An allocator that refuses memory for the records of tasks.
+
+#[path = "common/mod.rs"]
+mod common;
+
+use common::rerun::{command, role};
+use cygnet::{Runtime, spawn};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// What a task's closure holds here: so its record is told from all else.
+type Load = [u64; 53];
+const LOAD: usize = size_of::<Load>();
+
+thread_local! {
+    /// How many times the thread is refused memory for a block of such a size.
+    static REFUSALS: Cell<u32> = const { Cell::new(0) };
+}
+
+struct Refusing;
+
+// SAFETY: the system's, or nothing.
+unsafe impl GlobalAlloc for Refusing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let of_record = (LOAD..2 * LOAD).contains(&layout.size());
+        let refusals = REFUSALS.try_with(Cell::get).unwrap_or(0);
+        if of_record && refusals > 0 {
+            REFUSALS.set(refusals - 1);
+            return std::ptr::null_mut();
+        }
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Refusing = Refusing;
+
+/// Spawns a task whose record the allocator refuses so many times.
+fn refused(times: u32) -> u64 {
+    Runtime::builder().workers(1).build().unwrap().block_on(move || {
+        // Some that are kept for later.
+        for _ in 0..100 {
+            spawn(|| ()).join().unwrap();
+        }
+        let load: Load = std::array::from_fn(|n| n as u64);
+        REFUSALS.set(times);
+        let task = spawn(move || load.iter().sum::<u64>());
+        assert_eq!(REFUSALS.replace(0), 0, "it was not asked");
+        task.join().unwrap()
+    })
+}
+
+#[test]
+fn one_who_is_refused_memory_gives_back_what_is_kept_and_asks_once_more() {
+    let sum = (0..53).sum::<u64>();
+    assert_eq!(refused(0), sum);
+    assert_eq!(refused(1), sum);
+}
+
+#[test]
+fn one_who_is_refused_it_twice_ends_the_process_and_says_how_much_was_asked_for() {
+    const NAME: &str =
+        "one_who_is_refused_it_twice_ends_the_process_and_says_how_much_was_asked_for";
+    if role().is_some() {
+        refused(2);
+        return;
+    }
+    let output = command(NAME, "out of memory").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("memory allocation of "), "{said}");
+}
