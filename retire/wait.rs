@@ -34,7 +34,7 @@
 //! through the queue that carries it home).
 
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::shim::load_in_total_order;
+use crate::shim::{Bug, has, load_in_total_order};
 
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
@@ -143,7 +143,8 @@ impl WaitWord {
     pub(crate) fn grant(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let new = if word & PARKED != 0 { word & !PARKED } else { word | NOTIFIED };
+            let kept = if has(Bug::LostWake) { 0 } else { NOTIFIED };
+            let new = if word & PARKED != 0 { word & !PARKED } else { word | kept };
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return word & PARKED != 0,
                 Err(now) => word = now,

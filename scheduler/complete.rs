@@ -22,6 +22,7 @@ use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
+use crate::shim::{Bug, has};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
@@ -33,6 +34,11 @@ pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) {
     // SAFETY: alive by the run reference.
     let task = unsafe { record.as_ref() };
     if !task.node.close() {
+        if has(Bug::OutlivingChild)
+            && let Finished::Waiter(waiter) = task.join.finish()
+        {
+            wake(waiter);
+        }
         return;
     }
     if task.at_home.get() != JoinedAtHome::Waiting {

@@ -45,7 +45,7 @@
 
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::shim::{Mutex, MutexGuard, assert_reachable, thread};
+use crate::shim::{Bug, Mutex, MutexGuard, assert_reachable, has, thread};
 use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -351,7 +351,7 @@ impl Idle {
             self.publish(&lists);
         }
         fence(Ordering::SeqCst);
-        if !look() {
+        if has(Bug::NoLookBeforeSleep) || !look() {
             me.sleep(match rest {
                 Rest::Sleep => None,
                 Rest::Nap(time) | Rest::SleepFor(time) | Rest::HeldFor(time) => Some(time),

@@ -478,6 +478,12 @@ pub(crate) const fn fault(_: super::Fault) -> bool {
     false
 }
 
+/// Whether the library has this mistake. Never here.
+#[inline(always)]
+pub(crate) const fn has(_: super::Bug) -> bool {
+    false
+}
+
 pub(crate) const fn numbers(_: usize, _: u64) -> Option<u64> {
     None
 }

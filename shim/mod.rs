@@ -71,6 +71,24 @@ pub(crate) enum Fault {
     Thread,
 }
 
+/// A mistake that a simulation is asked to put into the library, to see whether it is found. Left out of all builds without simulation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(dead_code, reason = "a face without simulation does not look at them")]
+pub enum Bug {
+    /// A grant that comes before its wait is published is forgotten.
+    LostWake,
+    /// A mutex that is handed over to the last of its queue is left free.
+    DoubleGrant,
+    /// A mutex that was handed over to one that has given up is not passed on.
+    LeakedLock,
+    /// A task shows its result before its children have ended.
+    OutlivingChild,
+    /// Who has published a wait does not look whether it is cancelled.
+    NoLookAfterPublishing,
+    /// A worker that has announced its sleep does not look whether there is work.
+    NoLookBeforeSleep,
+}
+
 /// Numbers that are given out once in a process. A simulation has its own, the same in each run.
 pub(crate) struct Numbers {
     // Not the face's: these are names, no protocol.

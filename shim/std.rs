@@ -78,6 +78,12 @@ pub(crate) const fn fault(_: super::Fault) -> bool {
     false
 }
 
+/// Whether the library has this mistake. Never here.
+#[inline(always)]
+pub(crate) const fn has(_: super::Bug) -> bool {
+    false
+}
+
 /// Says what the caller waits for, as long as what is returned lives. To nobody here.
 #[inline(always)]
 pub(crate) fn waits<'a>(_: impl Fn() -> String + 'a) -> Waits<'a> {

@@ -143,6 +143,7 @@ impl Schedule {
             seed,
             chooser,
             faults: options.faults.rates,
+            bug: options.bug,
             most_steps: options.most_steps,
             progress: watchdog.progress(),
         };

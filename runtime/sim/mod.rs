@@ -50,6 +50,8 @@ mod report;
 pub mod thread;
 mod watchdog;
 
+#[doc(hidden)]
+pub use crate::shim::Bug;
 pub use explore::{check, explore, run};
 pub use options::{Faults, Options};
 pub use report::{Explored, Failed, Reason, Run};

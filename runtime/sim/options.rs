@@ -1,6 +1,7 @@
 //! How a test is simulated.
 
 use crate::scheduler::simulation::FaultRates;
+use crate::shim::Bug;
 use std::ops::Range;
 
 /// How [`check`](super::check) runs a test: with a thousand seeds, unless it is told otherwise.
@@ -11,6 +12,7 @@ pub struct Options {
     pub(super) most_runs: usize,
     pub(super) most_steps: u64,
     pub(super) faults: Faults,
+    pub(super) bug: Option<Bug>,
 }
 
 impl Default for Options {
@@ -21,6 +23,7 @@ impl Default for Options {
             most_runs: 10_000,
             most_steps: 1_000_000,
             faults: Faults::default(),
+            bug: None,
         }
     }
 }
@@ -55,6 +58,13 @@ impl Options {
     #[must_use]
     pub fn faults(self, faults: Faults) -> Options {
         Options { faults, ..self }
+    }
+
+    /// The library has this mistake. For tests of the simulation, which has to find it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn bug(self, bug: Bug) -> Options {
+        Options { bug: Some(bug), ..self }
     }
 }
 

@@ -22,7 +22,7 @@
 use super::holder::Holder;
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::{Mutex, MutexGuard, const_fn};
+use crate::shim::{Bug, Mutex, MutexGuard, const_fn, has};
 use std::sync::PoisonError;
 
 const FREE: u64 = 0;
@@ -69,6 +69,7 @@ impl RawMutex {
         let wake = queue.grant_first(0);
         let word = match next {
             None => FREE,
+            Some(_) if has(Bug::DoubleGrant) && queue.is_empty() => FREE,
             Some(next) if queue.is_empty() => next,
             Some(next) => next | QUEUED,
         };
@@ -121,6 +122,9 @@ impl Waitable for RawMutex {
     }
 
     fn give_back(&self, node: &WaitNode) {
+        if has(Bug::LeakedLock) {
+            return;
+        }
         // SAFETY: it was handed over to the node.
         unsafe { self.unlock(Holder::from_number(node.token.get())) };
     }

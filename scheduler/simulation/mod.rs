@@ -40,7 +40,7 @@ pub(crate) use progress::Progress;
 pub(crate) use trace::{Event, Step, Trace};
 
 use crate::scheduler::worker::Worker;
-use crate::shim::{Controller, Fault, VirtualThread, install};
+use crate::shim::{Bug, Controller, Fault, VirtualThread, install};
 use flow::{Flow, State};
 use random::Stream;
 use std::any::Any;
@@ -83,6 +83,7 @@ pub(crate) struct Config {
     pub(crate) seed: u64,
     pub(crate) chooser: Chooser,
     pub(crate) faults: FaultRates,
+    pub(crate) bug: Option<Bug>,
     /// More steps are a livelock.
     pub(crate) most_steps: u64,
     /// For who looks on.
@@ -126,6 +127,7 @@ pub(crate) struct Simulation {
     randomness: Stream,
     faults: Stream,
     rates: FaultRates,
+    bug: Option<Bug>,
     /// Faults that have happened.
     happened: Cell<u64>,
     clock: Cell<Duration>,
@@ -180,6 +182,7 @@ impl Simulation {
             randomness: Stream::new(config.seed, 1),
             faults: Stream::new(config.seed, 2),
             rates: config.faults,
+            bug: config.bug,
             happened: Cell::new(0),
             clock: Cell::new(Duration::ZERO),
             steps: Cell::new(0),
@@ -469,6 +472,10 @@ impl Controller for Simulation {
             Fault::Thread => self.rates.thread,
         };
         self.goes_wrong(rate)
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
     }
 
     fn numbers(&self, key: usize, count: u64) -> u64 {

@@ -25,7 +25,7 @@ pub(crate) use std::sync::Arc;
 pub(crate) use sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use thread::VirtualThread;
 
-use super::Fault;
+use super::{Bug, Fault};
 use time::Duration;
 
 pub(crate) mod unmodelled {
@@ -61,6 +61,9 @@ pub(crate) trait Controller {
 
     /// Whether this is to go wrong now.
     fn fault(&self, fault: Fault) -> bool;
+
+    /// Whether the library has this mistake.
+    fn has(&self, bug: Bug) -> bool;
 
     /// The next `count` numbers of the sequence that belongs to this key, counted from 0 in each run.
     fn numbers(&self, key: usize, count: u64) -> u64;
@@ -142,6 +145,11 @@ pub(crate) fn spin_loop() {
 /// Whether this is to go wrong now.
 pub(crate) fn fault(fault: Fault) -> bool {
     controller().is_some_and(|controller| controller.fault(fault))
+}
+
+/// Whether the library has this mistake.
+pub(crate) fn has(bug: Bug) -> bool {
+    controller().is_some_and(|controller| controller.has(bug))
 }
 
 /// The next `count` numbers of the sequence of this key in the run; none outside of one.

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod planted;
 
 use common::rerun::{command, role};
 use cygnet::sim::{self, Options, Reason};
