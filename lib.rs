@@ -80,7 +80,8 @@
 //! it calls foreign code itself (wakers, [`Builder::on_panic`], destructors that run after a task's
 //! end). Two milder relatives of the rule are not about soundness: a `RefCell` in a thread-local
 //! that is borrowed over a suspension is found borrowed by the next task, and a std `Mutex` that is
-//! locked over one can block the very worker that would have to unlock it.
+//! locked over one can block the very worker that would have to unlock it. docs/soundness.md has every
+//! hazard that we know, what is done about it, and the test; tests/hazards.rs shows the first two.
 //!
 //! Outside the rule are [`spawn_local`] (never leaves its worker at all, so it asks no `Send`) and
 //! the unsafe [`spawn_migratable`] (may change workers at each suspension).

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Small jobs, and some tests, under valgrind's memory checker, which sees what the compiled program really does: the switches in assembly too.
+CHECK=valgrind
+# shellcheck source=ci/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+need_packages valgrind
+
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CHECKOUT/target}
+# The stack pointer changes by more than max-stackframe where a stack is switched, they lie 64 KiB apart, and only there: no frame of these programs is as large. Where a program refers to memory to its end, that
+# is not lost.
+memcheck=(valgrind --quiet --error-exitcode=9 --max-stackframe=30000)
+leaks=(--leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect)
+
+limited 10 cargo build -p cygnet-bench
+for job in "nqueens 7" "wordcount docs" "hash docs"; do
+    note "run $job"
+    # shellcheck disable=SC2086 # the words of a job are its arguments
+    limited 5 "${memcheck[@]}" "${leaks[@]}" "$CARGO_TARGET_DIR/debug/cygnet" run $job --workers 3 >/dev/null
+done
+
+# As in an emulator: everything takes many times as long.
+export CYGNET_EMULATED=1
+target=$(rustc -vV | sed -n 's/^host: //p')
+runner=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$target")_RUNNER
+tests=(cargo test -p cygnet)
+# Some tests leak on purpose.
+export "$runner=${memcheck[*]}"
+run_tests 10 "${tests[@]}" --test scopes --test parking --test hazards
+must_fail asan 5 'Invalid read of size 8' 'planted::planted_asan' \
+    -- "${tests[@]}" --test planted planted_asan -- --ignored
+export "$runner=${memcheck[*]} ${leaks[*]}"
+must_fail leak 5 'are definitely lost' 'planted::planted_leak' \
+    -- "${tests[@]}" --test planted planted_leak -- --ignored

@@ -1,0 +1,164 @@
+//! What pinning cannot restore: a thread does one thing at a time, and a worker does not. Two interleavings break code that relies on it, although no line of that
+//! code, nor of the tasks', is unsafe. They are ignored: they show what no signature can prevent. Beside each stands the same under `no_suspend`, which
+//! does prevent it. See docs/soundness.md.
+//!
+//! ```sh
+//! cargo test -p cygnet --test hazards -- --ignored
+//! ```
+
+mod common;
+
+use common::rerun::alone;
+use common::{Drops, give_way_until, panic_of, runtime, within};
+use cygnet::{blocking, no_suspend, park, spawn, yield_now};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A value whose end can be seen.
+struct Precious(Rc<Cell<bool>>);
+
+impl Precious {
+    fn new() -> Precious {
+        Precious(Rc::new(Cell::new(true)))
+    }
+
+    /// What tells whether it is still there, and does not go with it.
+    fn life(&self) -> Rc<Cell<bool>> {
+        Rc::clone(&self.0)
+    }
+}
+
+impl Drop for Precious {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+/// The first task suspends in the initialiser. The second one finds nothing there, makes a value of its own, and borrows it over a suspension. Then the
+/// first one's initialiser ends, and puts its value into the same place.
+#[test]
+#[ignore = "a known hazard: suspension inside the initialiser of a thread-local"]
+fn a_suspended_initialiser_lets_a_value_go_that_is_borrowed() {
+    thread_local! {
+        static VALUE: Precious = {
+            if FIRST.swap(false, Ordering::Relaxed) {
+                // Until the other one has its value, and has borrowed it.
+                give_way_until(|| BORROWED.load(Ordering::Relaxed));
+            }
+            Precious::new()
+        };
+    }
+    static FIRST: AtomicBool = AtomicBool::new(true);
+    static BORROWED: AtomicBool = AtomicBool::new(false);
+    within(|| {
+        let gone = runtime(1).block_on(|| {
+            let first = spawn(|| VALUE.with(|value| value.life().get()));
+            give_way_until(|| !FIRST.load(Ordering::Relaxed));
+            let second = spawn(|| {
+                VALUE.with(|value| {
+                    let alive = value.life();
+                    BORROWED.store(true, Ordering::Relaxed);
+                    (0..10).for_each(|_| yield_now().unwrap());
+                    // `value` is borrowed to here. Nobody looks at it any more: it is not there.
+                    !alive.get()
+                })
+            });
+            first.join().unwrap();
+            second.join().unwrap()
+        });
+        assert!(gone, "the hazard has gone: mend docs/soundness.md and the contract");
+    });
+}
+
+#[test]
+fn no_suspend_turns_a_suspension_in_an_initialiser_into_a_panic() {
+    thread_local! {
+        static VALUE: Precious = no_suspend(|| {
+            yield_now().unwrap();
+            Precious::new()
+        });
+    }
+    within(|| {
+        runtime(1).block_on(|| {
+            let said = panic_of(|| VALUE.with(|value| value.life().get()));
+            assert!(said.contains("inside no_suspend"), "{said}");
+        });
+    });
+}
+
+scoped_tls::scoped_thread_local!(static CONTEXT: Precious);
+
+/// Two tasks of one worker set a scoped thread-local, and take turns: the extents are not nested. The one that has begun first ends first, and takes its value
+/// with it; the other one, at its end, puts back what it has found: the address of that value.
+#[test]
+#[ignore = "a known hazard: suspension inside the extent of a scoped thread-local"]
+fn extents_that_are_not_nested_leave_the_address_of_a_value_that_has_gone() {
+    let step = AtomicBool::new(false);
+    within(|| {
+        let left = runtime(1).block_on(|| {
+            cygnet::scope(|s| {
+                let first = s.spawn(|| {
+                    let value = Precious::new();
+                    CONTEXT.set(&value, || give_way_until(|| step.load(Ordering::Relaxed)));
+                });
+                give_way_until(|| CONTEXT.is_set());
+                let second = s.spawn(|| {
+                    let value = Precious::new();
+                    CONTEXT.set(&value, || {
+                        step.store(true, Ordering::Relaxed);
+                        first.join().unwrap();
+                    });
+                });
+                second.join().unwrap();
+            });
+            // Outside of both. Nobody looks at what it leads to: it is not there.
+            CONTEXT.is_set()
+        });
+        assert!(left, "the hazard has gone: mend docs/soundness.md and the contract");
+    });
+}
+
+#[test]
+fn no_suspend_turns_a_suspension_in_such_an_extent_into_a_panic() {
+    within(|| {
+        runtime(1).block_on(|| {
+            let value = Precious::new();
+            let said = panic_of(|| CONTEXT.set(&value, || no_suspend(|| yield_now().unwrap())));
+            assert!(said.contains("inside no_suspend"), "{said}");
+            assert!(!CONTEXT.is_set());
+        });
+    });
+}
+
+/// The third place of the contract. The thread counts as panicking there, so a wait that may be cut short is, and a structured one holds the worker: the hook
+/// is not left for another task, which might panic itself.
+#[test]
+fn a_wait_in_a_panic_hook_does_not_leave_it() {
+    alone("a_wait_in_a_panic_hook_does_not_leave_it", || {
+        static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        static OTHERS: AtomicBool = AtomicBool::new(false);
+        std::panic::set_hook(Box::new(|_| {
+            let waits = [park().is_err(), yield_now().is_ok(), blocking(|| true)];
+            let left = OTHERS.load(Ordering::Relaxed);
+            SEEN.lock().unwrap().push(format!("{waits:?}, others have run: {left}"));
+        }));
+        within(|| {
+            let drops = Drops::new();
+            runtime(1).block_on(|| {
+                let guard = drops.guard();
+                let panics = spawn(move || {
+                    let _guard = guard;
+                    panic!("for the hook");
+                });
+                let other = spawn(|| OTHERS.store(true, Ordering::Relaxed));
+                assert!(panics.join().is_err());
+                other.join().unwrap();
+            });
+            assert_eq!(drops.count(), 1);
+        });
+        let _ = std::panic::take_hook();
+        assert_eq!(*SEEN.lock().unwrap(), ["[true, true, true], others have run: false"]);
+    });
+}
