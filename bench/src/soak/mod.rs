@@ -162,16 +162,18 @@ fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
     interrupt::install().context("cannot have Ctrl-C noted")?;
     faults::install_panic_hook();
 
+    let before = sample::heap_in_use();
     // What keeps its threads for so short a time as this has none left at rest.
     let lasting = Runtime::builder().workers(2).thread_name("lasting").max_blocking_threads(8);
     let lasting = lasting.blocking_keep_alive(Duration::from_millis(20)).build()?;
     round::fill_pools(&lasting);
     let state = Arc::new(State::new(seed, length, lasting.handle()));
-    let report = Report {
+    let mut report = Report {
         machine: Machine::here(),
         workers: args.workers.clone(),
         restricted: args.program.clone().unwrap_or_else(|| args.only.join(",")),
         out: args.out.clone().zip(picture),
+        left: None,
     };
     let (hung_state, hung_report) = (Arc::clone(&state), report.clone());
     let limit = Duration::from_secs(args.watchdog);
@@ -193,6 +195,10 @@ fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
     for observer in observers {
         observer.join().map_err(|_| anyhow!("the thread that looks at the clock has panicked"))?;
     }
+    drop(lasting);
+    // What a cache of the lasting runtime has kept is back now; what leaks is not.
+    let left = sample::heap_in_use() - before - state::lock(&state.samples).bytes();
+    report.left = Some(left);
     report.finish(&state, interrupt::is_interrupted())
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Report {
     pub(crate) restricted: String,
     /// The file of the report, and that of the picture.
     pub(crate) out: Option<(PathBuf, PathBuf)>,
+    /// Heap in use when the lasting runtime has ended, beyond what there was before it.
+    pub(crate) left: Option<f64>,
 }
 
 impl Report {
@@ -71,6 +73,13 @@ impl Report {
         self.head(&mut text, state, cut_short);
         programs(&mut text, state);
         slopes(&mut text, samples, rows);
+        if let Some(left) = self.left.filter(|left| left.is_finite()) {
+            let left = number(Unit::Bytes, left);
+            let _ = writeln!(
+                text,
+                "\nWhen the lasting runtime had ended the heap in use was {left} above that before it: what its pools keep is not in it."
+            );
+        }
         if let Some((_, picture)) = &self.out
             && let Some(name) = picture.file_name()
         {

@@ -38,7 +38,7 @@ pub(crate) const BLOCKING: usize = 10;
 
 /// The limits are what pools and arenas may still grow by when a rare round needs more than all before it.
 pub(crate) const SERIES: &[Series] = &[
-    Series { name: "heap in use", unit: Unit::Bytes, limit: 256.0 * KIB },
+    Series { name: "heap in use", unit: Unit::Bytes, limit: MIB },
     Series { name: "resident memory", unit: Unit::Bytes, limit: 8.0 * MIB },
     Series { name: "address space", unit: Unit::Bytes, limit: 512.0 * MIB },
     Series { name: "mappings", unit: Unit::Count, limit: 64.0 },
@@ -96,14 +96,14 @@ impl Sample {
 
 /// Bytes that have been allocated and not been given back. The freed ones that a thread keeps for itself count until it ends.
 #[cfg(target_env = "gnu")]
-fn heap_in_use() -> f64 {
+pub(crate) fn heap_in_use() -> f64 {
     // SAFETY: it takes no argument, locks what it reads, and returns a structure by value.
     let info = unsafe { libc::mallinfo2() };
     info.uordblks as f64 + info.hblkhd as f64
 }
 
 #[cfg(not(target_env = "gnu"))]
-fn heap_in_use() -> f64 {
+pub(crate) fn heap_in_use() -> f64 {
     f64::NAN
 }
 
@@ -153,6 +153,11 @@ impl Samples {
         let last = self.kept.iter().rev().find(|sample| sample.at_rest == at_rest);
         let apart = if at_rest { self.apart } else { self.apart.max(Duration::from_millis(250)) };
         last.is_none_or(|last| since.as_secs_f64() - last.minutes * 60.0 >= apart.as_secs_f64())
+    }
+
+    /// Memory that they have from the beginning.
+    pub(crate) fn bytes(&self) -> f64 {
+        (self.kept.capacity() * size_of::<Sample>()) as f64
     }
 
     pub(crate) fn all(&self) -> &[Sample] {
