@@ -196,6 +196,7 @@ fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
         observer.join().map_err(|_| anyhow!("the thread that looks at the clock has panicked"))?;
     }
     drop(lasting);
+    state.forget_lasting();
     // What a cache of the lasting runtime has kept is back now; what leaks is not.
     let left = sample::heap_in_use() - before - state::lock(&state.samples).bytes();
     report.left = Some(left);

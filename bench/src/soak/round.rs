@@ -158,7 +158,7 @@ fn build(plan: &Plan) -> Result<Runtime, cygnet::BuildError> {
 /// Runs a program on the runtime of the round, or the other way round, with what disturbs it.
 fn program(state: &State, kind: &'static Kind, seed: u64, round: &Handle, step: &Step) {
     let mut rng = Rng::new(seed);
-    let pair = (round.clone(), state.lasting.clone());
+    let pair = (round.clone(), state.lasting());
     let (handle, other) = if rng.one_in(4) { (pair.1, pair.0) } else { pair };
     if rng.one_in(16) {
         Fault::Leaf.count();

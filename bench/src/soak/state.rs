@@ -41,7 +41,7 @@ pub(crate) struct State {
     pub(crate) began: Instant,
     pub(crate) length: Duration,
     /// The runtime that lasts as long as the run.
-    pub(crate) lasting: Handle,
+    lasting: Mutex<Option<Handle>>,
     /// That of the round, while there is one.
     round: Mutex<Option<Handle>>,
     running: Mutex<Vec<Running>>,
@@ -63,7 +63,7 @@ impl State {
             seed,
             began: Instant::now(),
             length,
-            lasting,
+            lasting: Mutex::new(Some(lasting)),
             round: Mutex::new(None),
             running: Mutex::new(Vec::with_capacity(64)),
             next: AtomicU64::new(0),
@@ -85,7 +85,17 @@ impl State {
 
     pub(crate) fn runtimes(&self) -> Vec<Handle> {
         let round = lock(&self.round).clone();
-        [Some(self.lasting.clone()), round].into_iter().flatten().collect()
+        [lock(&self.lasting).clone(), round].into_iter().flatten().collect()
+    }
+
+    /// The runtime that lasts.
+    pub(crate) fn lasting(&self) -> Handle {
+        lock(&self.lasting).clone().expect("it lasts longer than what runs on it")
+    }
+
+    /// A handle keeps what the workers shared, with the pools that were theirs.
+    pub(crate) fn forget_lasting(&self) {
+        *lock(&self.lasting) = None;
     }
 
     /// Does something, and has the watchdog look at how long it takes.
