@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use cygnet_bench::compare::CompareArgs;
 use cygnet_bench::figures::FiguresArgs;
+use cygnet_bench::soak::SoakArgs;
 
 /// Compute jobs on coroutines.
 #[derive(Debug, Parser)]
@@ -36,6 +37,12 @@ pub(crate) enum Command {
     /// Nothing else should run on the machine meanwhile. The other runtimes are in the build with the
     /// feature `peers`; programs in other languages take part by --external.
     Compare(CompareArgs),
+    /// Run random programs on real threads with faults, for a long time, and see whether anything hangs, leaks or comes out wrong
+    ///
+    /// Each program checks its own result. Memory and the library's counters are sampled; what grows beyond its limit is a leak. The
+    /// exit status is 1 if a program failed or hung, or something leaks. Ctrl-C ends the run early, with the report of what was
+    /// done so far. docs/soak.md says what the report means.
+    Soak(SoakArgs),
 }
 
 /// The jobs.

@@ -3,4 +3,5 @@
 pub mod clock;
 pub mod compare;
 pub mod figures;
+pub mod soak;
 pub mod turns;

@@ -14,13 +14,14 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
-use cygnet_bench::{compare, figures};
+use cygnet_bench::{compare, figures, soak};
 
 fn main() -> ExitCode {
     let outcome = match cli::Cli::parse().command {
         cli::Command::Run { job } => jobs::run(job),
         cli::Command::Bench(args) => Ok(figures::run(&args)),
         cli::Command::Compare(args) => Ok(compare::run(&args)),
+        cli::Command::Soak(args) => Ok(soak::run(&args)),
     };
     match outcome {
         Ok(status) => status,

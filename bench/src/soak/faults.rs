@@ -1,0 +1,119 @@
+//! What is done to the programs on purpose, counted; and panics, those that are meant and those that are not.
+
+use std::any::Any;
+use std::panic::{self, PanicHookInfo};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+macro_rules! faults {
+    ($($fault:ident: $what:literal,)*) => {
+        /// A kind of fault.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum Fault { $($fault,)* }
+
+        impl Fault {
+            /// All of them, and what each is, for the report.
+            pub(crate) const ALL: &[(Fault, &str)] = &[$((Fault::$fault, $what),)*];
+        }
+    };
+}
+
+faults! {
+    Panic: "a panic in a task, a message or a member",
+    Cancel: "a cancel by a handle, at a random moment",
+    Drop: "a handle dropped while its task runs or waits",
+    Timeout: "a time limit that may pass during a wait",
+    Unwind: "a cancelled task that unwinds instead of returning",
+    Stacks: "a runtime with hardly more stacks than workers",
+    Stall: "a foreign thread that stalls before it does what is waited for",
+    Busy: "a thread beside that computes all the time",
+    Leaf: "a task that computes for milliseconds and asks nobody",
+    Unpark: "an unpark that nobody asked for",
+    Unpublished: "a claim of a ring that is dropped unpublished",
+    Abandoned: "a promise that is dropped without a value",
+    InFlight: "a runtime dropped, or shut down past its time, while tasks run and wait",
+}
+
+static COUNTS: [AtomicU64; Fault::ALL.len()] = [const { AtomicU64::new(0) }; Fault::ALL.len()];
+/// Panics that no program has meant.
+static UNPLANNED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// More of them say nothing new, and memory is what is watched here.
+const MOST_UNPLANNED: usize = 100;
+
+/// What a panic that is meant carries.
+pub(crate) struct Planned;
+
+impl Fault {
+    /// Counts one.
+    pub(crate) fn count(self) {
+        COUNTS[self as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counted(self) -> u64 {
+        COUNTS[self as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// Panics, as a program means it to.
+pub(crate) fn panic_as_planned() -> ! {
+    Fault::Panic.count();
+    panic::panic_any(Planned)
+}
+
+pub(crate) fn is_planned(payload: &(dyn Any + Send)) -> bool {
+    payload.is::<Planned>()
+}
+
+/// Has planned panics say nothing, and keeps what the others say: wherever they are caught, they are failures.
+pub(crate) fn install_panic_hook() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if is_planned(info.payload()) {
+            return;
+        }
+        let mut unplanned = UNPLANNED.lock().unwrap_or_else(PoisonError::into_inner);
+        if unplanned.len() < MOST_UNPLANNED {
+            unplanned.push(describe(info));
+        }
+        drop(unplanned);
+        before(info);
+    }));
+}
+
+fn describe(info: &PanicHookInfo<'_>) -> String {
+    let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
+    format!("a panic that is not planned{place}: {}", text(info.payload()))
+}
+
+/// The text of a panic.
+pub(crate) fn text(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&'static str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("not a text")
+}
+
+/// What the hook has kept since the last call.
+pub(crate) fn take_unplanned() -> Vec<String> {
+    std::mem::take(&mut *UNPLANNED.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_has_a_place_of_its_own() {
+        for (place, (fault, what)) in Fault::ALL.iter().enumerate() {
+            assert_eq!(*fault as usize, place);
+            assert!(!what.is_empty());
+        }
+    }
+
+    #[test]
+    fn planned_panics_are_told_apart() {
+        let planned = panic::catch_unwind(|| panic::resume_unwind(Box::new(Planned))).unwrap_err();
+        assert!(is_planned(&*planned));
+        let other = panic::catch_unwind(|| panic::resume_unwind(Box::new("no"))).unwrap_err();
+        assert!(!is_planned(&*other));
+        assert_eq!(text(&*other), "no");
+    }
+}

@@ -1,0 +1,150 @@
+//! Runtimes of their own: their ends, and too few stacks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cygnet::{Runtime, Task};
+
+use super::Program;
+use super::aids::{LONG, Tally, outcome, pause, stall, value};
+use crate::soak::faults::Fault;
+use crate::soak::rng::Rng;
+
+pub(crate) fn ends(p: &mut Program) {
+    let builder = Runtime::builder().workers(p.rng.count(1, 4)).max_blocking_threads(2);
+    let runtime = builder.build().expect("a runtime can be built");
+    let handle = runtime.handle();
+    let tally = Arc::new(Tally::default());
+    let finished = Arc::new(AtomicU64::new(0));
+    let guarded = p.rng.below(4);
+    let tasks: Vec<Task<()>> = (0..p.rng.between(1, 20))
+        .map(|number| {
+            let (tally, rng) = (tally.clone(), p.rng.split());
+            if number < guarded {
+                let finished = finished.clone();
+                return runtime.spawn_guarded(move || {
+                    busy_for_a_while(&tally, rng);
+                    finished.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            runtime.spawn(move || busy_until_told(&tally, rng))
+        })
+        .collect();
+    let guarded = guarded.min(tasks.len() as u64);
+    let detached = p.rng.one_in(2);
+    let tasks = if detached {
+        tasks.into_iter().for_each(Task::detach);
+        Vec::new()
+    } else {
+        tasks
+    };
+    stall(&mut p.rng);
+    match p.rng.below(4) {
+        0 => {
+            let report = runtime.shutdown(LONG);
+            assert!(report.is_in_time(), "{report}");
+            assert_eq!(finished.load(Ordering::Relaxed), guarded, "guards were waited for");
+        }
+        1 => {
+            Fault::InFlight.count();
+            let report = runtime.shutdown(p.rng.micros(300));
+            assert!(!report.is_given_up());
+        }
+        2 => {
+            Fault::InFlight.count();
+            thread::scope(|s| {
+                s.spawn(move || drop(runtime));
+                // Somebody who comes late is told so, and has what he brought given back.
+                for number in 0..20u64 {
+                    match handle.spawn(move || number) {
+                        Ok(late) => {
+                            outcome(late.join());
+                        }
+                        Err(_) => break,
+                    }
+                }
+            });
+        }
+        _ => {
+            Fault::InFlight.count();
+            drop(runtime);
+        }
+    }
+    tally.assert_balanced();
+    assert!(handle.spawn(|| ()).is_err(), "a runtime that has ended takes nothing");
+    assert!(handle.try_block_on(|| ()).is_err());
+    for task in tasks {
+        outcome(task.join());
+    }
+}
+
+fn busy_for_a_while(tally: &Tally, mut rng: Rng) {
+    let _present = tally.enter();
+    for _ in 0..rng.below(5) {
+        drop(pause(&mut rng));
+    }
+}
+
+/// Waits of all kinds, which the end of the runtime cuts short.
+fn busy_until_told(tally: &Tally, mut rng: Rng) {
+    let _present = tally.enter();
+    match rng.below(6) {
+        0 => assert!(cygnet::park().is_err()),
+        1 => assert!(cygnet::sleep(LONG).is_err()),
+        2 => cygnet::blocking(|| thread::sleep(Duration::from_micros(200))),
+        3 => cygnet::scope(|s| {
+            for _ in 0..3 {
+                let own = rng.split();
+                s.spawn(move || busy_for_a_while(tally, own));
+            }
+            drop(cygnet::sleep(LONG));
+        }),
+        4 => while pause(&mut rng).is_ok() && !cygnet::is_cancelled() {},
+        _ => drop(cygnet::wait(std::future::pending::<()>())),
+    }
+}
+
+/// Every task gets a stack in the end, or runs on that of who waits for it.
+pub(crate) fn stacks(p: &mut Program) {
+    Fault::Stacks.count();
+    let workers = p.rng.count(1, 3);
+    let limit = workers + p.rng.count(0, 4);
+    let runtime = Runtime::builder().workers(workers).stack_size(256 << 10).max_stacks(limit);
+    let runtime = runtime.build().expect("a runtime can be built");
+    let tally = Arc::new(Tally::default());
+    let count = p.rng.between(1, 40);
+    let naps: Vec<_> = (0..count)
+        .map(|_| {
+            let (tally, mut rng) = (tally.clone(), p.rng.split());
+            runtime.spawn(move || {
+                let _present = tally.enter();
+                for _ in 0..rng.below(4) {
+                    pause(&mut rng).expect("nobody cancels it");
+                }
+            })
+        })
+        .collect();
+    let (seed, depth) = (p.rng.next(), p.rng.between(1, 3));
+    runtime.block_on(|| family(&tally, Rng::new(seed), depth));
+    naps.into_iter().for_each(|task| value(task.join()));
+    assert!(tally.assert_balanced() >= count);
+    let metrics = runtime.metrics();
+    let most = metrics.stacks_high_water;
+    assert!(most <= limit, "{most} stacks, and {limit} are allowed");
+}
+
+/// Generations that wait for each other: what waits lends its stack.
+fn family(tally: &Tally, mut rng: Rng, depth: u64) {
+    let _present = tally.enter();
+    pause(&mut rng).expect("nobody cancels it");
+    if depth > 0 {
+        cygnet::scope(|s| {
+            for _ in 0..rng.between(1, 3) {
+                let own = rng.split();
+                s.spawn(move || family(tally, own, depth - 1));
+            }
+        });
+    }
+}

@@ -1,0 +1,161 @@
+//! Forks, loops, scopes; and panics in them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cygnet::par;
+
+use super::Program;
+use super::aids::{Leaving, Tally, outcome, pause, value};
+use crate::soak::faults::{is_planned, panic_as_planned};
+use crate::soak::rng::Rng;
+
+/// The same tree twice: forked, and by plain calls.
+pub(crate) fn joins(p: &mut Program) {
+    let (seed, depth) = (p.rng.next(), p.rng.between(2, 9) as u32);
+    let sum = p.handle.block_on(|| tree(seed, depth, true));
+    assert_eq!(sum, tree(seed, depth, false), "the sum of a tree of forks");
+}
+
+fn tree(seed: u64, depth: u32, forks: bool) -> u64 {
+    let mut rng = Rng::new(seed);
+    if depth == 0 || rng.one_in(9) {
+        if forks {
+            pause(&mut rng).expect("nobody cancels it");
+        }
+        return seed >> 20;
+    }
+    let (a, b, alone) = (rng.next(), rng.next(), rng.one_in(16));
+    let (a, b) = (|| tree(a, depth - 1, forks), move || tree(b, depth - 1, forks));
+    let (x, y) = match (forks, alone) {
+        (false, _) => (a(), b()),
+        (true, false) => cygnet::join(a, b),
+        (true, true) => cygnet::join_with(cygnet::Wait::DescendantsOnly, a, b),
+    };
+    x.wrapping_mul(3).wrapping_add(y).wrapping_add(1)
+}
+
+pub(crate) fn loops(p: &mut Program) {
+    let count = p.rng.below(4000);
+    let mut rng = p.rng.split();
+    p.handle.block_on(move || {
+        let square = |i: u64| i * i;
+        let sum = par::map_reduce(0..count, || 0, square, |a, b| a + b).unwrap();
+        assert_eq!(sum, (0..count).map(square).sum::<u64>());
+        let squares = par::map_collect(0..count, square).unwrap();
+        assert!(squares.iter().enumerate().all(|(i, &s)| s == square(i as u64)));
+        let mut numbers: Vec<u64> = (0..count).map(|_| rng.below(1000)).collect();
+        let mut sorted = numbers.clone();
+        sorted.sort_unstable();
+        par::sort_unstable(&mut numbers).unwrap();
+        assert_eq!(numbers, sorted);
+        let wanted = rng.below(count + 10);
+        let found = par::find_any(0..count, |&i| i == wanted).unwrap();
+        assert_eq!(found, (wanted < count).then_some(wanted));
+        let visited = AtomicU64::new(0);
+        par::for_each(&mut numbers, |number| {
+            *number += 1;
+            visited.fetch_add(1, Ordering::Relaxed);
+        })
+        .unwrap();
+        assert_eq!(visited.into_inner(), count);
+        assert!(numbers.iter().zip(&sorted).all(|(a, b)| *a == b + 1));
+    });
+}
+
+pub(crate) fn scopes(p: &mut Program) {
+    let (tally, seed, depth) = (Tally::default(), p.rng.next(), p.rng.between(1, 4));
+    let counted = p.handle.block_on(|| nest(&tally, Rng::new(seed), depth));
+    assert_eq!(tally.assert_balanced(), counted, "tasks begun, and tasks spawned");
+}
+
+/// Opens a scope with a few tasks that do the same. How many there were in all.
+fn nest(tally: &Tally, mut rng: Rng, depth: u64) -> u64 {
+    let below = AtomicU64::new(0);
+    let inside = Tally::default();
+    let (counted, present) = (&below, &inside);
+    let spawned = cygnet::scope(|s| {
+        let children = rng.below(6);
+        for _ in 0..children {
+            let mut own = rng.split();
+            let child = move || {
+                let _present = (tally.enter(), present.enter());
+                pause(&mut own).expect("nobody cancels it");
+                if depth > 0 && own.one_in(2) {
+                    counted.fetch_add(nest(tally, own, depth - 1), Ordering::Relaxed);
+                }
+            };
+            match rng.below(5) {
+                0 => drop(s.spawn_now(child)),
+                1 => value(s.spawn(child).join()),
+                2 => {
+                    let size = 1 << rng.between(17, 20);
+                    let task = cygnet::task().name("sized").stack_size(size).expect("in bounds");
+                    drop(s.spawn_with(task, child));
+                }
+                3 => drop(s.lease().spawn(move || ())),
+                _ => drop(s.spawn(child)),
+            }
+            if rng.one_in(4) {
+                pause(&mut rng).expect("nobody cancels it");
+            }
+        }
+        children
+    });
+    // Those of a lease are not counted: they were dropped, and may never have begun.
+    let own = inside.assert_balanced();
+    assert!(own <= spawned, "{own} of {spawned} tasks have begun");
+    own + below.into_inner()
+}
+
+pub(crate) fn panics(p: &mut Program) {
+    let mut rng = p.rng.split();
+    let (tally, leaving) = (Arc::new(Tally::default()), Leaving::new());
+    let last = leaving.ticket();
+    let count = rng.between(1, 12);
+    let bad: Vec<bool> = (0..count).map(|_| rng.one_in(3)).collect();
+    let body = |bad: bool, mut rng: Rng, tally: &Tally| {
+        let _present = tally.enter();
+        pause(&mut rng).expect("nobody cancels it");
+        if bad {
+            panic_as_planned();
+        }
+    };
+    p.handle.block_on(|| {
+        // In a scope that joins some, and is left by the panic of one that was not joined.
+        let joined = AtomicU64::new(0);
+        let left = catch_unwind(AssertUnwindSafe(|| {
+            cygnet::scope(|s| {
+                for &bad in &bad {
+                    let (own, tally) = (rng.split(), &tally);
+                    let task = s.spawn(move || body(bad, own, tally));
+                    if rng.one_in(2) {
+                        assert_eq!(outcome(task.join()).is_none(), bad);
+                        joined.fetch_add(bad.into(), Ordering::Relaxed);
+                    }
+                }
+            });
+        }));
+        tally.assert_balanced();
+        let unjoined = bad.iter().filter(|bad| **bad).count() as u64 - joined.into_inner();
+        assert_eq!(left.is_err(), unjoined > 0, "{unjoined} panics were left to the scope");
+        if let Err(payload) = left
+            && !is_planned(&*payload)
+        {
+            resume_unwind(payload);
+        }
+        // Without anybody who takes them.
+        for &bad in &bad {
+            let (own, tally, ticket) = (rng.split(), Arc::clone(&tally), last.clone());
+            let task = cygnet::spawn(move || {
+                let _last = ticket;
+                body(bad, own, &tally);
+            });
+            task.detach();
+        }
+    });
+    drop(last);
+    leaving.wait();
+    assert_eq!(tally.assert_balanced(), 2 * count, "each began and ended twice");
+}

@@ -1,0 +1,25 @@
+//! Programs that go wrong.
+
+use cygnet::sync::Event;
+
+use super::Program;
+
+/// What is forgotten each time.
+const FORGOTTEN: usize = 64 << 10;
+
+pub(crate) fn leak(p: &mut Program) {
+    p.handle.block_on(|| std::mem::forget(std::hint::black_box(vec![1u8; FORGOTTEN])));
+}
+
+pub(crate) fn hang(p: &mut Program) {
+    let event = Event::new();
+    let task = cygnet::task().name("waits for ever");
+    p.handle.block_on(move || {
+        cygnet::scope(|s| drop(s.spawn_with(task, || event.wait())));
+    });
+}
+
+pub(crate) fn wrong(p: &mut Program) {
+    let sum = p.handle.block_on(|| cygnet::join(|| 1, || 2));
+    assert_eq!(sum.0 + sum.1, 4, "planted");
+}

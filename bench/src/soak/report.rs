@@ -1,0 +1,272 @@
+//! The result: as Markdown, with its picture, and as the last line on the terminal.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use anyhow::Context;
+
+use super::faults::Fault;
+use super::plot;
+use super::sample::{Sample, Unit};
+use super::slope::Fit;
+use super::state::{Failure, State, lock};
+use super::verdict::{self, Row};
+use crate::figures::machine::Machine;
+
+/// What is known of a run beforehand.
+#[derive(Clone)]
+pub(crate) struct Report {
+    pub(crate) machine: Machine,
+    pub(crate) workers: Vec<usize>,
+    /// The kinds, or the program, that was asked for; empty for all.
+    pub(crate) restricted: String,
+    /// The file of the report, and that of the picture.
+    pub(crate) out: Option<(PathBuf, PathBuf)>,
+    /// Heap in use when the lasting runtime has ended, beyond what there was before it.
+    pub(crate) left: Option<f64>,
+}
+
+impl Report {
+    /// Writes or prints it. Whether all went well.
+    ///
+    /// # Errors
+    /// A file that cannot be written, or a standard output that cannot.
+    pub(crate) fn finish(&self, state: &State, cut_short: bool) -> anyhow::Result<bool> {
+        let samples = lock(&state.samples).all().to_vec();
+        let rows = verdict::rows(&samples);
+        let failures = state.failures();
+        let verdict = Verdict::new(&rows, &failures);
+        let text = self.markdown(state, &samples, &rows, &failures, cut_short);
+        if let Some((report, picture)) = &self.out {
+            fs::write(report, text)
+                .with_context(|| format!("cannot write {}", report.display()))?;
+            let drawn = plot::svg(&samples)?;
+            let written = fs::write(picture, drawn);
+            written.with_context(|| format!("cannot write {}", picture.display()))?;
+            let programs = state.programs();
+            let minutes = state.elapsed().as_secs_f64() / 60.0;
+            print(&format!(
+                "{}\n{programs} programs in {minutes:.1} minutes: {}\n",
+                verdict.text,
+                report.display()
+            ))?;
+        } else {
+            print(&text)?;
+        }
+        Ok(verdict.passed)
+    }
+
+    fn markdown(
+        &self,
+        state: &State,
+        samples: &[Sample],
+        rows: &[Row],
+        failures: &[Failure],
+        cut_short: bool,
+    ) -> String {
+        let mut text = String::from("# Soak\n\n");
+        let verdict = Verdict::new(rows, failures);
+        let _ = writeln!(text, "**{}**\n", verdict.text);
+        self.head(&mut text, state, cut_short);
+        programs(&mut text, state);
+        slopes(&mut text, samples, rows);
+        if let Some(left) = self.left.filter(|left| left.is_finite()) {
+            let left = number(Unit::Bytes, left);
+            let _ = writeln!(
+                text,
+                "\nWhen the lasting runtime had ended the heap in use was {left} above that before it: what its pools keep is not in it."
+            );
+        }
+        if let Some((_, picture)) = &self.out
+            && let Some(name) = picture.file_name()
+        {
+            let _ = writeln!(text, "\n![memory and counters over time]({})", name.display());
+        }
+        if !failures.is_empty() {
+            text.push_str("\n## Failures\n");
+        }
+        for failure in failures {
+            let _ = writeln!(text, "\n{}:\n\n```text\n{}\n```", failure.step, failure.what.trim());
+        }
+        text
+    }
+
+    fn head(&self, text: &mut String, state: &State, cut_short: bool) {
+        let Machine { cygnet, rustc, cpu, cores, kernel, date } = &self.machine;
+        let build = if cfg!(debug_assertions) { ", debug build" } else { "" };
+        let workers: Vec<_> = self.workers.iter().map(usize::to_string).collect();
+        let minutes = state.elapsed().as_secs_f64() / 60.0;
+        let asked = state.length.as_secs_f64() / 60.0;
+        let ended = if cut_short { ", cut short" } else { "" };
+        let rounds = state.rounds.load(Ordering::Relaxed);
+        let _ = writeln!(text, "- {date}, cygnet {cygnet}, {rustc}{build}");
+        let _ = writeln!(text, "- {cpu}, {cores} cores, Linux {kernel}");
+        let _ = writeln!(
+            text,
+            "- {minutes:.1} of {asked:.1} minutes{ended}: {rounds} rounds, {} programs",
+            state.programs()
+        );
+        let _ = writeln!(text, "- seed {}, workers {} in turn", state.seed, workers.join(", "));
+        if !self.restricted.is_empty() {
+            let _ = writeln!(text, "- only {}", self.restricted);
+        }
+        let program = &self.restricted;
+        let only = match program.is_empty() {
+            true => String::new(),
+            false if program.contains(':') => format!(" --program {program}"),
+            false => format!(" --only {program}"),
+        };
+        let _ = writeln!(
+            text,
+            "- again: `cygnet soak --minutes {asked} --seed {} --workers {}{only}`\n",
+            state.seed,
+            workers.join(",")
+        );
+    }
+}
+
+/// In one line.
+struct Verdict {
+    passed: bool,
+    text: String,
+}
+
+impl Verdict {
+    fn new(rows: &[Row], failures: &[Failure]) -> Verdict {
+        let leaks: Vec<_> =
+            rows.iter().filter(|row| row.leaks()).map(|row| row.series.name).collect();
+        let judged = rows.iter().any(|row| row.fit.is_some());
+        let mut faults = Vec::new();
+        if !failures.is_empty() {
+            faults.push(match failures.len() {
+                1 => "1 failure".to_owned(),
+                count => format!("{count} failures"),
+            });
+        }
+        if !leaks.is_empty() {
+            faults.push(format!("grows beyond its limit: {}", leaks.join(", ")));
+        }
+        let text = match (faults.is_empty(), judged) {
+            (false, _) => format!("FAILED: {}", faults.join("; ")),
+            (true, true) => "passed: no failure, and nothing grows beyond its limit".to_owned(),
+            (true, false) => {
+                "passed: no failure; too short to tell whether anything grows".to_owned()
+            }
+        };
+        Verdict { passed: faults.is_empty(), text }
+    }
+}
+
+fn programs(text: &mut String, state: &State) {
+    text.push_str("| program | runs |\n| --- | ---: |\n");
+    for (name, count) in state.counts().filter(|(_, count)| *count > 0) {
+        let _ = writeln!(text, "| {name} | {count} |");
+    }
+    text.push_str("\n| fault | times |\n| --- | ---: |\n");
+    for (fault, what) in Fault::ALL {
+        let _ = writeln!(text, "| {what} | {} |", fault.counted());
+    }
+}
+
+fn slopes(text: &mut String, samples: &[Sample], rows: &[Row]) {
+    let at_rest = samples.iter().filter(|sample| sample.at_rest).count();
+    let _ = writeln!(
+        text,
+        "\nOf {} samples {at_rest} were taken at rest, between rounds, when only the runtime that lasts is there, whose counters \
+         these are then. The slopes are those of the second half of them (Theil and Sen), with the interval of 99 %. What has *surely* \
+         grown, by the interval's lower end over the time of the fit, must stay below the limit.\n",
+        samples.len()
+    );
+    text.push_str(
+        "| at rest | first | last | per minute | per program | surely grown | limit | |\n",
+    );
+    text.push_str("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n");
+    for row in rows {
+        let unit = row.series.unit;
+        let Some(Fit { slope, low, high, ends, .. }) = row.fit else {
+            let _ = writeln!(
+                text,
+                "| {} | | | | | | {} | too few samples |",
+                row.series.name,
+                number(unit, row.series.limit)
+            );
+            continue;
+        };
+        let grown = row.fit.map_or(0.0, |fit| fit.sure_growth()).max(0.0);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} ({} to {}) | {} | {} | {} | {} |",
+            row.series.name,
+            number(unit, ends.0),
+            number(unit, ends.1),
+            number(unit, slope),
+            number(unit, low),
+            number(unit, high),
+            small(unit, row.per_program),
+            number(unit, grown),
+            number(unit, row.series.limit),
+            if row.leaks() { "**grows**" } else { "ok" }
+        );
+    }
+}
+
+/// A number in a unit for people.
+fn number(unit: Unit, value: f64) -> String {
+    // No minus before a zero.
+    let value = if value.abs() < 0.005 { 0.0 } else { value };
+    match unit {
+        Unit::Bytes if value.abs() >= 10.0 * 1_048_576.0 => {
+            format!("{:.1} MiB", value / 1_048_576.0)
+        }
+        Unit::Bytes => format!("{:.1} KiB", value / 1024.0),
+        Unit::Count if value == value.trunc() => format!("{value:.0}"),
+        Unit::Count => format!("{value:.2}"),
+    }
+}
+
+/// The same for what a single program may leave.
+fn small(unit: Unit, value: f64) -> String {
+    match unit {
+        _ if value.is_nan() => String::new(),
+        Unit::Bytes => format!("{value:.2} B"),
+        Unit::Count => format!("{value:.4}"),
+    }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot print the report")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::tests::some;
+    use super::super::state::Step;
+    use super::*;
+
+    #[test]
+    fn the_verdict_names_what_went_wrong() {
+        let fine = verdict::rows(some(400, 0.0).all());
+        assert!(Verdict::new(&fine, &[]).text.contains("nothing grows"));
+        let leak = verdict::rows(some(400, 1e6).all());
+        let step = Step { kind: "join", seed: 1, round: "round 0".to_owned() };
+        let failures = vec![Failure { step, what: "no".to_owned() }];
+        let both = Verdict::new(&leak, &failures);
+        assert_eq!(both.text, "FAILED: 1 failure; grows beyond its limit: heap in use");
+        assert!(!both.passed && !Verdict::new(&fine, &failures).passed);
+        let short = Verdict::new(&verdict::rows(some(4, 1e9).all()), &[]);
+        assert!(short.passed && short.text.contains("too short"));
+    }
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(number(Unit::Bytes, -0.0), "0.0 KiB");
+        assert_eq!(number(Unit::Bytes, 20.0 * 1_048_576.0), "20.0 MiB");
+        assert_eq!(number(Unit::Count, 3.0), "3");
+        assert_eq!(number(Unit::Count, 0.25), "0.25");
+        assert_eq!(small(Unit::Bytes, f64::NAN), "");
+    }
+}

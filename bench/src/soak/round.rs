@@ -1,0 +1,220 @@
+//! A round: a runtime, threads that run programs on it and on the one that lasts, and its end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cygnet::{Handle, Runtime};
+
+use super::faults::{self, Fault};
+use super::programs::{Kind, Program};
+use super::rng::Rng;
+use super::state::{Failure, MOST_FAILURES, State, Step};
+
+/// What programs there are to draw from.
+pub(crate) struct Mix {
+    pub(crate) kinds: Vec<&'static Kind>,
+    /// This seed for each program, and no other.
+    pub(crate) seed: Option<u64>,
+    /// Run after each of them.
+    pub(crate) planted: Option<&'static Kind>,
+    pub(crate) workers: Vec<usize>,
+}
+
+/// How long runtimes may take to come to rest when no program runs any more.
+const REST: Duration = Duration::from_secs(20);
+/// How long a long leaf computes.
+const LEAF: Duration = Duration::from_millis(5);
+
+/// Has the workers keep as much memory of dead tasks as they ever do when they sleep.
+///
+/// What other threads allocate for a task is kept by the worker that ends it, up to a bound for each size of records. A run of
+/// some minutes would reach it slowly, and that would look like a leak.
+pub(crate) fn fill_pools(runtime: &Runtime) {
+    for _ in 0..4 {
+        fill::<0>(runtime);
+        fill::<8>(runtime);
+        fill::<16>(runtime);
+        fill::<32>(runtime);
+    }
+}
+
+/// Of the size of records that tasks have that capture so many words.
+fn fill<const WORDS: usize>(runtime: &Runtime) {
+    let payload = [1u64; WORDS];
+    let spawn = |_| runtime.spawn(move || drop(std::hint::black_box(Box::new(payload))));
+    let tasks: Vec<_> = (0..8192).map(spawn).collect();
+    tasks.into_iter().for_each(|task| drop(task.join()));
+}
+
+/// The settings of a round.
+struct Plan {
+    workers: usize,
+    stack_size: usize,
+    blocking: usize,
+    threads: u64,
+    programs: u64,
+    busy: bool,
+    end: u64,
+}
+
+impl Plan {
+    fn draw(rng: &mut Rng, number: u64, workers: &[usize]) -> Plan {
+        Plan {
+            workers: workers[number as usize % workers.len()],
+            stack_size: *rng.pick(&[64, 64, 128, 256, 1024]) << 10,
+            blocking: rng.count(2, 12),
+            threads: rng.between(1, 3),
+            programs: rng.between(5, 40),
+            busy: rng.one_in(6),
+            end: rng.below(4),
+        }
+    }
+
+    fn words(&self, number: u64) -> String {
+        let Plan { workers, stack_size, blocking, threads, busy, .. } = self;
+        let busy = if *busy { ", one busy thread beside" } else { "" };
+        format!(
+            "round {number}: {workers} workers, stacks of {} KiB, at most {blocking} blocking threads, programs \
+             from {threads} threads{busy}",
+            stack_size >> 10
+        )
+    }
+}
+
+/// Runs the round with this number, to its end or to that of the time.
+pub(crate) fn run(state: &State, mix: &Mix, number: u64, stop: &(dyn Fn() -> bool + Sync)) {
+    let seed = Rng::part(state.seed, number).next();
+    let mut rng = Rng::new(seed);
+    let plan = Plan::draw(&mut rng, number, &mix.workers);
+    let round = plan.words(number);
+    let step = |kind, seed| Step { kind, seed, round: round.clone() };
+    let runtime = match build(&plan) {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let what = format!("a runtime could not be built: {error}");
+            return state.fail(Failure { step: step("begin", seed), what });
+        }
+    };
+    state.set_round(Some(runtime.handle()));
+    let over = AtomicBool::new(false);
+    thread::scope(|s| {
+        if plan.busy {
+            Fault::Busy.count();
+            s.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let drivers: Vec<_> = (0..plan.threads)
+            .map(|driver| {
+                let (mut rng, handle, step) = (Rng::part(seed, driver), runtime.handle(), &step);
+                s.spawn(move || {
+                    for _ in 0..plan.programs {
+                        if stop() || state.failures().len() >= MOST_FAILURES {
+                            break;
+                        }
+                        let kind = *rng.pick(&mix.kinds);
+                        let seed = mix.seed.unwrap_or(rng.next());
+                        program(state, kind, seed, &handle, &step(kind.name, seed));
+                        if let Some(kind) = mix.planted {
+                            program(state, kind, seed, &handle, &step(kind.name, seed));
+                        }
+                    }
+                })
+            })
+            .collect();
+        // A driver has caught all that it ran, so it does not panic.
+        drivers.into_iter().for_each(|driver| drop(driver.join()));
+        over.store(true, Ordering::Relaxed);
+    });
+    state.watched(step("rest", seed), || {
+        for runtime in state.runtimes() {
+            if let Err(what) = come_to_rest(&runtime) {
+                state.fail(Failure { step: step("rest", seed), what });
+            }
+        }
+    });
+    state.set_round(None);
+    state.watched(step("end", seed), || end(runtime, plan.end));
+    for what in faults::take_unplanned() {
+        state.fail(Failure { step: step("panic", seed), what });
+    }
+    state.rounds.fetch_add(1, Ordering::Relaxed);
+    state.sample(true);
+}
+
+fn build(plan: &Plan) -> Result<Runtime, cygnet::BuildError> {
+    Runtime::builder()
+        .workers(plan.workers)
+        .stack_size(plan.stack_size)
+        .max_blocking_threads(plan.blocking)
+        .thread_name("round")
+        .build()
+}
+
+/// Runs a program on the runtime of the round, or the other way round, with what disturbs it.
+fn program(state: &State, kind: &'static Kind, seed: u64, round: &Handle, step: &Step) {
+    let mut rng = Rng::new(seed);
+    let pair = (round.clone(), state.lasting());
+    let (handle, other) = if rng.one_in(4) { (pair.1, pair.0) } else { pair };
+    if rng.one_in(16) {
+        Fault::Leaf.count();
+        let leaf = handle.spawn(|| {
+            let begun = Instant::now();
+            while begun.elapsed() < LEAF {
+                std::hint::spin_loop();
+            }
+        });
+        leaf.expect("the runtime ends later").detach();
+    }
+    let mut program = Program { handle, other, rng };
+    let caught =
+        state.watched(step.clone(), || catch_unwind(AssertUnwindSafe(|| (kind.run)(&mut program))));
+    if let Err(payload) = caught {
+        let what = if faults::is_planned(&*payload) {
+            "a planned panic came where it should not".to_owned()
+        } else {
+            format!("the program has failed: {}", faults::text(&*payload))
+        };
+        state.fail(Failure { step: step.clone(), what });
+    }
+    state.count(kind);
+}
+
+/// When no program runs, all that was started has ended, or does so soon.
+fn come_to_rest(runtime: &Handle) -> Result<(), String> {
+    let begun = Instant::now();
+    loop {
+        let metrics = runtime.metrics();
+        let coroutines: u64 = metrics.workers.iter().map(|worker| worker.coroutines).sum();
+        let blocking = &metrics.blocking;
+        let at_work = blocking.threads - blocking.idle.min(blocking.threads) + blocking.queued;
+        let left = (coroutines, metrics.timers(), at_work, metrics.unresponsive.len());
+        if left == (0, 0, 0, 0) {
+            return Ok(());
+        }
+        if begun.elapsed() > REST {
+            return Err(format!(
+                "{REST:?} after the last program there are still (coroutines, timers, blocking calls, unresponsive \
+                 tasks) {left:?}: {metrics:?}"
+            ));
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn end(runtime: Runtime, how: u64) {
+    match how {
+        0 => drop(runtime),
+        1 => drop(runtime.shutdown(Duration::from_secs(1000))),
+        2 => drop(runtime.shutdown(Duration::ZERO)),
+        _ => {
+            // As the last thing of a task of another runtime.
+            let other = Runtime::builder().workers(1).build().expect("a runtime can be built");
+            other.block_on(move || drop(runtime));
+        }
+    }
+}

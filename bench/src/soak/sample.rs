@@ -1,0 +1,223 @@
+//! What is looked at, again and again: the process, as the kernel and the allocator see it, and the library's own counters.
+
+use std::fs;
+use std::time::Duration;
+
+use cygnet::Handle;
+
+/// One of the things that are sampled.
+pub(crate) struct Series {
+    pub(crate) name: &'static str,
+    /// What a number is shown in: bytes in KiB, or a number.
+    pub(crate) unit: Unit,
+    /// It leaks if it has surely grown by more than this at rest, over the time of the fit.
+    pub(crate) limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Bytes,
+    Count,
+}
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+
+/// Places in [`SERIES`].
+pub(crate) const HEAP: usize = 0;
+pub(crate) const RESIDENT: usize = 1;
+pub(crate) const VIRTUAL: usize = 2;
+pub(crate) const MAPPINGS: usize = 3;
+pub(crate) const THREADS: usize = 4;
+pub(crate) const DESCRIPTORS: usize = 5;
+pub(crate) const STACKS: usize = 6;
+pub(crate) const COROUTINES: usize = 7;
+pub(crate) const TIMERS: usize = 8;
+pub(crate) const RETIRING: usize = 9;
+pub(crate) const BLOCKING: usize = 10;
+
+/// The limits are what pools and arenas may still grow by when a rare round needs more than all before it.
+pub(crate) const SERIES: &[Series] = &[
+    Series { name: "heap in use", unit: Unit::Bytes, limit: MIB },
+    Series { name: "resident memory", unit: Unit::Bytes, limit: 8.0 * MIB },
+    Series { name: "address space", unit: Unit::Bytes, limit: 512.0 * MIB },
+    Series { name: "mappings", unit: Unit::Count, limit: 64.0 },
+    Series { name: "threads", unit: Unit::Count, limit: 3.0 },
+    Series { name: "open descriptors", unit: Unit::Count, limit: 3.0 },
+    Series { name: "stacks", unit: Unit::Count, limit: 64.0 },
+    Series { name: "live coroutines", unit: Unit::Count, limit: 3.0 },
+    Series { name: "timers", unit: Unit::Count, limit: 3.0 },
+    Series { name: "retire backlog", unit: Unit::Count, limit: 64.0 },
+    Series { name: "blocking threads", unit: Unit::Count, limit: 3.0 },
+];
+
+/// Everything, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) minutes: f64,
+    /// Between two rounds, when nothing runs but what lasts.
+    pub(crate) at_rest: bool,
+    pub(crate) programs: u64,
+    /// In the order of [`SERIES`]; NaN where the system does not tell.
+    pub(crate) values: [f64; SERIES.len()],
+}
+
+impl Sample {
+    /// With the counters of these runtimes, summed up.
+    pub(crate) fn take(
+        since: Duration,
+        at_rest: bool,
+        programs: u64,
+        runtimes: &[Handle],
+    ) -> Sample {
+        let mut values = [f64::NAN; SERIES.len()];
+        values[HEAP] = heap_in_use();
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        values[RESIDENT] = field(&status, "VmRSS:") * KIB;
+        values[VIRTUAL] = field(&status, "VmSize:") * KIB;
+        values[THREADS] = field(&status, "Threads:");
+        values[MAPPINGS] = fs::read("/proc/self/maps")
+            .map_or(f64::NAN, |maps| maps.iter().filter(|byte| **byte == b'\n').count() as f64);
+        values[DESCRIPTORS] =
+            fs::read_dir("/proc/self/fd").map_or(f64::NAN, |files| files.count() as f64 - 1.0);
+        values[STACKS..].fill(0.0);
+        for metrics in runtimes.iter().map(Handle::metrics) {
+            values[STACKS] += metrics.stacks as f64;
+            for worker in &metrics.workers {
+                values[COROUTINES] += worker.coroutines as f64;
+                values[RETIRING] += worker.retiring as f64;
+            }
+            values[TIMERS] += metrics.timers() as f64;
+            values[BLOCKING] += metrics.blocking.threads as f64;
+        }
+        Sample { minutes: since.as_secs_f64() / 60.0, at_rest, programs, values }
+    }
+}
+
+/// Bytes that have been allocated and not been given back. The freed ones that a thread keeps for itself count until it ends.
+#[cfg(target_env = "gnu")]
+pub(crate) fn heap_in_use() -> f64 {
+    // SAFETY: it takes no argument, locks what it reads, and returns a structure by value.
+    let info = unsafe { libc::mallinfo2() };
+    info.uordblks as f64 + info.hblkhd as f64
+}
+
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn heap_in_use() -> f64 {
+    f64::NAN
+}
+
+/// The number of a line of the kernel's description of the process.
+fn field(status: &str, name: &str) -> f64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// The samples of a run, in memory that is there from the beginning, so that they do not look like a leak. When it is full every
+/// second one goes.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    kept: Vec<Sample>,
+    /// At least so long lies between two of a sort.
+    pub(crate) apart: Duration,
+}
+
+const MOST: usize = 4096;
+/// Between two samples of a sort, in a short run.
+const APART: Duration = Duration::from_millis(100);
+/// And in a long one so many of a sort are taken.
+const WANTED: f64 = 1200.0;
+
+impl Samples {
+    pub(crate) fn new(length: Duration) -> Samples {
+        let apart = length.div_f64(WANTED).clamp(APART, Duration::from_secs(60));
+        Samples { kept: Vec::with_capacity(MOST), apart }
+    }
+
+    pub(crate) fn push(&mut self, sample: Sample) {
+        if self.kept.len() == MOST {
+            for at_rest in [true, false] {
+                let mut odd = false;
+                self.kept.retain(|kept| {
+                    odd ^= kept.at_rest == at_rest;
+                    kept.at_rest != at_rest || odd
+                });
+            }
+            self.apart *= 2;
+        }
+        self.kept.push(sample);
+    }
+
+    /// Whether it is time for another one of this sort.
+    pub(crate) fn is_due(&self, at_rest: bool, since: Duration) -> bool {
+        let last = self.kept.iter().rev().find(|sample| sample.at_rest == at_rest);
+        let apart = if at_rest { self.apart } else { self.apart.max(Duration::from_millis(250)) };
+        last.is_none_or(|last| since.as_secs_f64() - last.minutes * 60.0 >= apart.as_secs_f64())
+    }
+
+    /// Memory that they have from the beginning.
+    pub(crate) fn bytes(&self) -> f64 {
+        (self.kept.capacity() * size_of::<Sample>()) as f64
+    }
+
+    pub(crate) fn all(&self) -> &[Sample] {
+        &self.kept
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A run of so many samples, of each sort in turn, with this growth of the heap per minute.
+    pub(crate) fn some(count: usize, growth: f64) -> Samples {
+        let mut samples = Samples::new(Duration::from_secs(60));
+        for number in 0..count {
+            let minutes = number as f64 / 100.0;
+            let mut values = [10.0; SERIES.len()];
+            values[HEAP] = 1e6 + growth * minutes;
+            let at_rest = number % 2 == 0;
+            samples.push(Sample { minutes, at_rest, programs: number as u64 * 10, values });
+        }
+        samples
+    }
+
+    #[test]
+    fn a_sample_has_all_that_linux_tells() {
+        let runtime = cygnet::Runtime::builder().workers(2).build().unwrap();
+        let sample = Sample::take(Duration::from_secs(6), true, 5, &[runtime.handle()]);
+        assert_eq!(sample.minutes, 0.1);
+        assert!(sample.values[RESIDENT] > 100.0 * KIB && sample.values[THREADS] >= 3.0);
+        assert!(sample.values[MAPPINGS] > 5.0 && sample.values[DESCRIPTORS] >= 1.0);
+        assert!(sample.values[VIRTUAL] > sample.values[RESIDENT]);
+    }
+
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn what_is_allocated_is_in_use() {
+        let before = heap_in_use();
+        let large = std::hint::black_box(vec![1u8; 10 << 20]);
+        let with = heap_in_use();
+        drop(large);
+        // Tests beside this one allocate too, but not that much.
+        assert!(with - before > 8.0 * MIB, "{before} {with}");
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_name() {
+        assert_eq!(field("VmSize:\t 5 kB\nVmRSS:\t  7 kB\n", "VmRSS:"), 7.0);
+        assert!(field("", "VmRSS:").is_nan());
+    }
+
+    #[test]
+    fn a_run_without_end_is_kept_in_bounded_memory() {
+        let samples = some(50_000, 1.0);
+        assert!(samples.all().len() <= MOST && samples.all().len() >= MOST / 4);
+        assert!(samples.all().is_sorted_by(|a, b| a.minutes < b.minutes));
+        for at_rest in [true, false] {
+            let of_a_sort = samples.all().iter().filter(|sample| sample.at_rest == at_rest);
+            assert!(of_a_sort.count() > MOST / 10);
+        }
+        assert!(samples.apart > APART);
+    }
+}

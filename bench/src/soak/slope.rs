@@ -1,0 +1,132 @@
+//! Whether something grows: a robust line through its samples, and how sure that is.
+//!
+//! The slope is the median of the slopes between all pairs of samples (Theil and Sen), which a few samples far off, as a
+//! round with many threads makes them, do not move. Its interval is that of Sen, by the normal approximation of Kendall's
+//! statistic. Samples that follow each other are not independent, so the interval is narrower than it says; that is why a
+//! series fails only if what it has *surely* grown in the time of the fit is beyond a limit of its own.
+
+/// Pairs grow as the square: more points than this are thinned out.
+const MOST_POINTS: usize = 800;
+/// Fewer tell nothing.
+pub(crate) const FEWEST_POINTS: usize = 8;
+/// Quantile of the normal distribution for an interval of 99 %.
+const Z: f64 = 2.576;
+
+/// A line through samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Fit {
+    /// Growth per unit of x.
+    pub(crate) slope: f64,
+    /// The interval in which it lies with 99 %.
+    pub(crate) low: f64,
+    /// Its upper end.
+    pub(crate) high: f64,
+    /// How much of x was looked at.
+    pub(crate) extent: f64,
+    /// Value of the first sample of the fit, and of the last, each as the median of an eighth of all.
+    pub(crate) ends: (f64, f64),
+}
+
+impl Fit {
+    /// What it has grown by at least over the time of the fit; negative if it may have shrunk.
+    pub(crate) fn sure_growth(&self) -> f64 {
+        self.low * self.extent
+    }
+}
+
+/// The line through the second half of the samples (x, y), which are in the order of x: in the first half pools fill, and what
+/// is made once is made.
+pub(crate) fn of_second_half(points: &[(f64, f64)]) -> Option<Fit> {
+    let (first, last) = (points.first()?.0, points.last()?.0);
+    let from = points.partition_point(|point| point.0 < (first + last) / 2.0);
+    fit(&points[from..])
+}
+
+fn fit(points: &[(f64, f64)]) -> Option<Fit> {
+    let step = points.len().div_ceil(MOST_POINTS).max(1);
+    let points: Vec<(f64, f64)> = points.iter().copied().step_by(step).collect();
+    if points.len() < FEWEST_POINTS {
+        return None;
+    }
+    let mut slopes = Vec::with_capacity(points.len() * (points.len() - 1) / 2);
+    for (at, one) in points.iter().enumerate() {
+        let later = points[at + 1..].iter().filter(|other| other.0 > one.0);
+        slopes.extend(later.map(|other| (other.1 - one.1) / (other.0 - one.0)));
+    }
+    slopes.sort_unstable_by(f64::total_cmp);
+    let count = points.len() as f64;
+    let reach = Z * (count * (count - 1.0) * (2.0 * count + 5.0) / 18.0).sqrt();
+    let pairs = slopes.len();
+    let at = |place: f64| slopes.get((place.max(0.0) as usize).min(pairs.checked_sub(1)?)).copied();
+    let eighth = (points.len() / 8).max(1);
+    Some(Fit {
+        slope: at(pairs as f64 / 2.0)?,
+        low: at((pairs as f64 - reach) / 2.0)?,
+        high: at((pairs as f64 + reach) / 2.0)?,
+        extent: points[points.len() - 1].0 - points[0].0,
+        ends: (median(&points[..eighth]), median(&points[points.len() - eighth..])),
+    })
+}
+
+fn median(points: &[(f64, f64)]) -> f64 {
+    let mut values: Vec<f64> = points.iter().map(|point| point.1).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rng::Rng;
+    use super::*;
+
+    /// A line with noise, and every tenth sample far off.
+    fn noisy(slope: f64, count: usize) -> Vec<(f64, f64)> {
+        let mut rng = Rng::new(5);
+        let point = |at: usize| {
+            let x = at as f64 / 10.0;
+            let far_off = if at % 10 == 3 { 50_000.0 } else { 0.0 };
+            (x, 1000.0 + slope * x + rng.below(100) as f64 + far_off)
+        };
+        (0..count).map(point).collect()
+    }
+
+    #[test]
+    fn a_slope_is_found_among_noise_and_samples_far_off() {
+        let fit = of_second_half(&noisy(100.0, 400)).unwrap();
+        assert!((fit.slope - 100.0).abs() < 5.0, "{fit:?}");
+        assert!(fit.low < 100.0 && 100.0 < fit.high, "{fit:?}");
+        assert!((fit.extent - 19.9).abs() < 0.2, "{fit:?}");
+        assert!(fit.sure_growth() > 1500.0, "{fit:?}");
+    }
+
+    #[test]
+    fn what_does_not_grow_has_not_surely_grown() {
+        assert!(of_second_half(&noisy(0.0, 400)).unwrap().sure_growth() < 60.0);
+        assert!(of_second_half(&noisy(-100.0, 400)).unwrap().sure_growth() < 0.0);
+    }
+
+    #[test]
+    fn what_grew_in_the_first_half_only_is_no_leak() {
+        let points: Vec<_> = (0..200).map(|at| (f64::from(at), f64::from(at.min(90)))).collect();
+        assert_eq!(of_second_half(&points).unwrap().slope, 0.0);
+    }
+
+    #[test]
+    fn a_step_among_few_samples_is_not_sure() {
+        let points: Vec<_> = (0..40).map(|at| (f64::from(at), f64::from(at / 37))).collect();
+        assert!(of_second_half(&points).unwrap().sure_growth() <= 0.0);
+    }
+
+    #[test]
+    fn few_samples_and_none_tell_nothing() {
+        assert_eq!(of_second_half(&[]), None);
+        assert_eq!(of_second_half(&noisy(100.0, 13)), None);
+        assert_eq!(of_second_half(&[(1.0, 1.0); 40]), None, "all of the same moment");
+    }
+
+    #[test]
+    fn many_samples_are_thinned_out() {
+        let fit = of_second_half(&noisy(100.0, 20_000)).unwrap();
+        assert!((fit.slope - 100.0).abs() < 1.0, "{fit:?}");
+    }
+}

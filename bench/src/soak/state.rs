@@ -1,0 +1,156 @@
+//! What the threads of a run share: what runs, what has been counted, what has gone wrong.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cygnet::Handle;
+
+use super::programs::{KINDS, Kind, PLANTED};
+use super::sample::{Sample, Samples};
+
+/// A program, or the end of a round, that has begun and has not ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) what: Step,
+    pub(crate) begun: Instant,
+    number: u64,
+}
+
+/// What can take too long, or go wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) kind: &'static str,
+    pub(crate) seed: u64,
+    /// The round, in words.
+    pub(crate) round: String,
+}
+
+/// Something that should not have happened.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) step: Step,
+    pub(crate) what: String,
+}
+
+/// More of them say nothing new: the run ends.
+pub(crate) const MOST_FAILURES: usize = 20;
+
+pub(crate) struct State {
+    pub(crate) seed: u64,
+    pub(crate) began: Instant,
+    pub(crate) length: Duration,
+    /// The runtime that lasts as long as the run.
+    lasting: Mutex<Option<Handle>>,
+    /// That of the round, while there is one.
+    round: Mutex<Option<Handle>>,
+    running: Mutex<Vec<Running>>,
+    next: AtomicU64,
+    counts: Vec<(&'static str, AtomicU64)>,
+    pub(crate) rounds: AtomicU64,
+    failures: Mutex<Vec<Failure>>,
+    pub(crate) samples: Mutex<Samples>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What they hold is in order between any two steps that could panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    pub(crate) fn new(seed: u64, length: Duration, lasting: Handle) -> State {
+        State {
+            seed,
+            began: Instant::now(),
+            length,
+            lasting: Mutex::new(Some(lasting)),
+            round: Mutex::new(None),
+            running: Mutex::new(Vec::with_capacity(64)),
+            next: AtomicU64::new(0),
+            counts: KINDS.iter().chain(PLANTED).map(|kind| (kind.name, 0.into())).collect(),
+            rounds: AtomicU64::new(0),
+            failures: Mutex::new(Vec::with_capacity(MOST_FAILURES)),
+            samples: Mutex::new(Samples::new(length)),
+        }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Says whose counters are looked at besides those of the lasting runtime.
+    pub(crate) fn set_round(&self, handle: Option<Handle>) {
+        *lock(&self.round) = handle;
+    }
+
+    pub(crate) fn runtimes(&self) -> Vec<Handle> {
+        let round = lock(&self.round).clone();
+        [lock(&self.lasting).clone(), round].into_iter().flatten().collect()
+    }
+
+    /// The runtime that lasts.
+    pub(crate) fn lasting(&self) -> Handle {
+        lock(&self.lasting).clone().expect("it lasts longer than what runs on it")
+    }
+
+    /// A handle keeps what the workers shared, with the pools that were theirs.
+    pub(crate) fn forget_lasting(&self) {
+        *lock(&self.lasting) = None;
+    }
+
+    /// Does something, and has the watchdog look at how long it takes.
+    pub(crate) fn watched<R>(&self, what: Step, f: impl FnOnce() -> R) -> R {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.running).push(Running { what, begun: Instant::now(), number });
+        let back = f();
+        lock(&self.running).retain(|running| running.number != number);
+        back
+    }
+
+    pub(crate) fn running(&self) -> Vec<Running> {
+        lock(&self.running).clone()
+    }
+
+    pub(crate) fn count(&self, kind: &Kind) {
+        for (name, count) in &self.counts {
+            if *name == kind.name {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The kinds of programs, and how many of each have ended.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counts.iter().map(|(name, count)| (*name, count.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn programs(&self) -> u64 {
+        self.counts().map(|(_, count)| count).sum()
+    }
+
+    pub(crate) fn fail(&self, failure: Failure) {
+        eprintln!("cygnet: {}: {}", failure.step, failure.what);
+        let mut failures = lock(&self.failures);
+        if failures.len() < MOST_FAILURES {
+            failures.push(failure);
+        }
+    }
+
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        lock(&self.failures).clone()
+    }
+
+    pub(crate) fn sample(&self, at_rest: bool) {
+        if !lock(&self.samples).is_due(at_rest, self.elapsed()) {
+            return;
+        }
+        let sample = Sample::take(self.elapsed(), at_rest, self.programs(), &self.runtimes());
+        lock(&self.samples).push(sample);
+    }
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (--program {}:{}) in {}", self.kind, self.kind, self.seed, self.round)
+    }
+}

@@ -1,0 +1,147 @@
+//! The command `soak`, for a few seconds: what it refuses, what it reports, and that it finds what is planted.
+
+mod common;
+
+use std::fs;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use common::{Scratch, stderr};
+
+/// A run with few workers, as tests run beside it.
+fn soak(args: &[&str]) -> Output {
+    common::run([&["soak", "--workers", "1,2"], args].concat())
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+#[test]
+fn bad_arguments_are_refused_with_a_sentence() {
+    for (args, status, sentence) in [
+        (&["--minutes", "0"][..], 2, "more than 0"),
+        (&["--minutes=-1"], 2, "more than 0"),
+        (&["--minutes", "NaN"], 2, "more than 0"),
+        (&["--minutes", "soon"], 2, "not a number of minutes"),
+        (&[], 2, "--minutes"),
+        (&["--minutes", "1", "--workers", "2,0"], 2, "1 to 256 workers"),
+        (&["--minutes", "1", "--workers", "two"], 2, "not a number of workers"),
+        (&["--minutes", "1", "--seed", "x"], 2, "--seed"),
+        (&["--minutes", "1", "--watchdog", "0"], 2, "--watchdog"),
+        (&["--minutes", "1", "--only", "join,nonsense"], 1, "no kind's name contains nonsense"),
+        (&["--minutes", "1", "--program", "join"], 1, "not a kind and a seed"),
+        (&["--minutes", "1", "--program", "nonsense:1"], 1, "not a kind and a seed"),
+        (&["--minutes", "1", "--plant", "nonsense"], 1, "leak, hang, wrong"),
+        (&["--minutes", "1", "--out", "/nonexistent/a.md"], 1, "cannot write /nonexistent/a.md"),
+        (&["--minutes", "1", "--out", "picture.svg"], 1, "the report is Markdown"),
+    ] {
+        let output = common::run([&["soak"], args].concat());
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {told}");
+        assert!(told.contains(sentence), "{args:?}: {told}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn the_kinds_are_listed() {
+    let output = common::run(["soak", "--list"]);
+    assert!(output.status.success());
+    assert!(stdout(&output).lines().any(|line| line.starts_with("channel ")), "{output:?}");
+}
+
+#[test]
+fn a_short_run_passes_and_writes_its_report_and_its_picture() {
+    let scratch = Scratch::new("soak-report");
+    let file = scratch.path().join("soak.md");
+    let output = soak(&["--minutes", "0.05", "--seed", "7", "--out", file.to_str().expect("text")]);
+    assert!(output.status.success(), "{}{}", stderr(&output), stdout(&output));
+    assert!(stdout(&output).starts_with("passed: no failure"), "{}", stdout(&output));
+    let report = fs::read_to_string(file).expect("a report");
+    assert!(report.contains("(soak.svg)") && report.contains("| heap in use |"), "{report}");
+    assert!(report.contains("--seed 7 --workers 1,2`"), "{report}");
+    let picture = fs::read_to_string(scratch.path().join("soak.svg")).expect("a picture");
+    assert!(picture.contains("</svg>"));
+    assert_eq!(scratch.names(), ["soak.md", "soak.svg"]);
+}
+
+#[test]
+fn only_what_is_asked_for_is_run_and_the_seed_is_printed() {
+    let output = soak(&["--minutes", "0.01", "--only", "join,mutex"]);
+    assert!(output.status.success(), "{}{}", stderr(&output), stdout(&output));
+    let (told, text) = (stderr(&output), stdout(&output));
+    assert!(text.contains("| join |") || text.contains("| mutex |"), "{text}");
+    assert!(!text.contains("| channel |"), "{text}");
+    let seed = told.split("--seed ").nth(1).expect("it is printed").trim();
+    assert!(text.contains(&format!("- seed {seed},")), "{told}{text}");
+
+    let output = soak(&["--minutes", "0.01", "--program", "join:5"]);
+    assert!(stdout(&output).contains("--program join:5`"), "{}", stdout(&output));
+}
+
+#[cfg(target_env = "gnu")]
+#[test]
+fn a_planted_leak_is_found() {
+    let output = soak(&["--minutes", "0.3", "--only", "join,end", "--plant", "leak"]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", stderr(&output), stdout(&output));
+    let text = stdout(&output);
+    assert!(text.contains("**FAILED: grows beyond its limit: heap in use"), "{text}");
+
+    let output = soak(&["--minutes", "0.15", "--only", "join,end"]);
+    assert!(output.status.success(), "the same without: {}", stdout(&output));
+}
+
+#[test]
+fn a_planted_hang_ends_the_run_and_is_described() {
+    let scratch = Scratch::new("soak-hang");
+    let file = scratch.path().join("soak.md");
+    let file = file.to_str().expect("text");
+    let begun = Instant::now();
+    let output = soak(&["--minutes", "10", "--watchdog", "2", "--plant", "hang", "--out", file]);
+    assert!(begun.elapsed() < Duration::from_secs(300), "it does not go on");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let report = fs::read_to_string(file).expect("a report");
+    for text in [stderr(&output), report] {
+        assert!(text.contains("hang (--program hang:"), "{text}");
+        assert!(text.contains("it has not ended after 2s"), "{text}");
+        assert!(text.contains("WorkerMetrics") && text.contains("thread lasting-0"), "{text}");
+    }
+}
+
+#[test]
+fn a_planted_wrong_result_is_a_failure_with_its_seed() {
+    let output = soak(&["--minutes", "10", "--only", "join", "--plant", "wrong"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("**FAILED: 20 failures"), "{text}");
+    assert!(text.contains("wrong (--program wrong:") && text.contains("planted"), "{text}");
+}
+
+#[test]
+fn an_interrupt_ends_the_run_with_its_report() {
+    let mut child = common::cygnet(["soak", "--minutes", "10", "--only", "join"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    // The first line comes just before Ctrl-C is noted; what the kernel says of the process tells when it is.
+    let status = format!("/proc/{}/status", child.id());
+    let is_noted = || {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+        caught.is_some_and(|set| set & (1 << (libc::SIGINT - 1)) != 0)
+    };
+    let begun = Instant::now();
+    while !is_noted() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "Ctrl-C is not noted");
+        assert!(child.try_wait().expect("a child").is_none(), "it has ended before");
+        std::thread::yield_now();
+    }
+    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}{}", stderr(&output), stdout(&output));
+    assert!(stdout(&output).contains("of 10.0 minutes, cut short"), "{}", stdout(&output));
+}
