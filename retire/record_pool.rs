@@ -142,7 +142,7 @@ impl RecordPool {
         {
             return memory;
         }
-        self.shrink_to(0, 0);
+        self.give_all_back();
         return_to_system();
         allocate(layout)
     }
@@ -196,6 +196,11 @@ impl RecordPool {
         }
     }
 
+    /// Keeps nothing.
+    pub(crate) fn give_all_back(&self) {
+        self.shrink_to(0, 0);
+    }
+
     /// Whether there is anything that a `trim` for good would give back.
     pub(crate) fn exceeds_bound(&self) -> bool {
         let mut sizes = SIZES.into_iter().enumerate();
@@ -224,7 +229,7 @@ impl RecordPool {
 
 impl Drop for RecordPool {
     fn drop(&mut self) {
-        self.shrink_to(0, 0);
+        self.give_all_back();
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     worker.dismiss_spare();
     worker.housekeeping();
     worker.stacks.borrow_mut().close(&shared.stacks);
+    // Handles may keep the worker for long.
+    worker.records.give_all_back();
     asm::set_thread_word(ptr::null_mut());
     worker.main.set(ptr::null());
     worker.current.set(ptr::null());

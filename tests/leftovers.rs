@@ -539,3 +539,22 @@ fn a_leak_is_seen() {
         assert!(live() - before >= 1_000, "they have gone with the runtime");
     });
 }
+
+#[test]
+fn a_handle_that_outlives_its_runtime_keeps_no_records() {
+    alone("a_handle_that_outlives_its_runtime_keeps_no_records", || {
+        within(|| {
+            let rt = runtime(2);
+            let before = live();
+            rt.block_on(|| {
+                let tasks: Vec<_> = (0..1_000).map(|_| spawn(|| ())).collect();
+                tasks.into_iter().for_each(|task| task.join().unwrap());
+            });
+            let handle = rt.handle();
+            assert!(live() > before + 500, "records are kept for later");
+            drop(rt);
+            assert!(live() < before + SLACK, "{} before, {} now", before, live());
+            drop(handle);
+        });
+    });
+}
