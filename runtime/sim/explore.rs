@@ -145,6 +145,7 @@ impl Schedule {
             faults: options.faults.rates,
             bug: options.bug,
             most_steps: options.most_steps,
+            keeps_calls: std::env::var_os(SEED).is_some(),
             progress: watchdog.progress(),
         };
         Simulation::run(config, test)

@@ -2,7 +2,7 @@
 //!
 //! [`check`] runs a test many times, each time with another order of events, until it fails: it panics, somebody waits for ever, or it does not come to
 //! an end. It then says what has happened, and by which seed; with that in the environment variable `CYGNET_SIM_SEED` the very same run
-//! comes again, in this process or in another one.
+//! comes again, in this process or in another one, and the report then has the test's own lines beside the library's.
 //!
 //! ```should_panic
 //! use cygnet::sim;
@@ -44,6 +44,7 @@
 //! * *Weak memory.* Accesses are seen in the order in which they happen.
 //! * *Values that a failed run has left.* Its stacks are leaked, with all that lies on them.
 
+mod calls;
 mod explore;
 mod options;
 mod report;

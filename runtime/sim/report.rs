@@ -1,13 +1,11 @@
 //! What runs come to.
 
-use crate::scheduler::simulation::{Event, Failure, Report, Step};
+use super::calls;
+use crate::scheduler::simulation::{Failure, Report, Step};
 use std::any::Any;
 use std::error::Error;
 use std::fmt::{self, Write};
 use std::time::Duration;
-
-/// Switches that a report shows.
-const SHOWN: usize = 60;
 
 /// A run that has come to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,7 +160,7 @@ impl fmt::Display for Failed {
         writeln!(f, "run {} of the simulation has failed: {}", self.runs, self.reason)?;
         let (steps, faults, time) = (self.run.steps, self.run.faults, self.run.time);
         writeln!(f, "after {steps} steps and {faults} faults, {time:?} on its clock")?;
-        writeln!(f, "the same again: CYGNET_SIM_SEED={}", self.seed)?;
+        writeln!(f, "the same again, with the test's own lines: CYGNET_SIM_SEED={}", self.seed)?;
         if !self.left.is_empty() {
             writeln!(f, "who has not ended:")?;
             self.left.iter().try_for_each(|left| writeln!(f, "    {left}"))?;
@@ -182,9 +180,8 @@ fn text_of(payload: &(dyn Any + Send)) -> String {
 
 fn written(report: &Report) -> String {
     let mut text = String::new();
-    let events: Vec<&Event> = report.trace.events().collect();
     let name = |thread: usize| report.names.get(thread).map_or("?", String::as_str);
-    for event in &events[events.len().saturating_sub(SHOWN)..] {
+    for event in report.trace.events() {
         let (from, to) = (name(event.from), name(event.to));
         let why = match event.step {
             Step::Preempted => "is left",
@@ -196,6 +193,9 @@ fn written(report: &Report) -> String {
         };
         let micros = event.time.as_nanos() as f64 / 1_000.0;
         let _ = write!(text, "{micros:>14.2} us  {from} {why} at {}", event.place);
+        if let Some(call) = event.calls.as_ref().and_then(calls::of_the_test) {
+            let _ = write!(text, " ({call})");
+        }
         let _ =
             if event.step == Step::Stuck { writeln!(text) } else { writeln!(text, " for {to}") };
     }

@@ -86,6 +86,8 @@ pub(crate) struct Config {
     pub(crate) bug: Option<Bug>,
     /// More steps are a livelock.
     pub(crate) most_steps: u64,
+    /// Whether the last switches are remembered with the calls that led to them.
+    pub(crate) keeps_calls: bool,
     /// For who looks on.
     pub(crate) progress: Arc<Progress>,
 }
@@ -191,7 +193,7 @@ impl Simulation {
             alone: Cell::new(0),
             numbers: RefCell::default(),
             waits: RefCell::default(),
-            trace: RefCell::new(Trace::new()),
+            trace: RefCell::new(Trace::new(config.keeps_calls)),
             failure: RefCell::new(None),
             left: RefCell::default(),
         });
@@ -382,7 +384,14 @@ impl Simulation {
     }
 
     fn event(&self, next: usize, step: Step, place: &'static Location<'static>) -> Event {
-        Event { time: self.clock.get(), from: self.running.get(), step, place, to: next }
+        Event {
+            time: self.clock.get(),
+            from: self.running.get(),
+            step,
+            place,
+            to: next,
+            calls: None,
+        }
     }
 
     fn go_on_with(&self, me: usize, next: usize) {

@@ -1,11 +1,12 @@
 //! What has happened in a run: its switches, and a sum of all steps.
 
+use std::backtrace::Backtrace;
 use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::Duration;
 
 /// Switches that are kept: the last ones say why a run has failed.
-const KEPT: usize = 1 << 12;
+const KEPT: usize = 64;
 
 /// Why a virtual thread was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,26 +22,29 @@ pub(crate) enum Step {
 }
 
 /// A switch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) time: Duration,
     pub(crate) from: usize,
     pub(crate) step: Step,
     pub(crate) place: &'static Location<'static>,
     pub(crate) to: usize,
+    /// Those that led here, if they are kept.
+    pub(crate) calls: Option<Backtrace>,
 }
 
 /// See the module's documentation.
 #[derive(Default)]
 pub(crate) struct Trace {
     events: VecDeque<Event>,
+    keeps_calls: bool,
     /// FNV-1a, by words.
     hash: u64,
 }
 
 impl Trace {
-    pub(super) fn new() -> Trace {
-        Trace { events: VecDeque::new(), hash: 0xcbf2_9ce4_8422_2325 }
+    pub(super) fn new(keeps_calls: bool) -> Trace {
+        Trace { events: VecDeque::new(), keeps_calls, hash: 0xcbf2_9ce4_8422_2325 }
     }
 
     fn mix(&mut self, word: u64) {
@@ -52,13 +56,14 @@ impl Trace {
         self.mix(u64::from(place.line()) << 32 | u64::from(place.column()) << 16 | thread as u64);
     }
 
-    pub(super) fn add(&mut self, event: Event) {
+    pub(super) fn add(&mut self, mut event: Event) {
         self.pass(event.from, event.place);
         self.mix(event.time.as_nanos() as u64);
         self.mix((event.to as u64) << 8 | event.step as u64);
         if self.events.len() == KEPT {
             self.events.pop_front();
         }
+        event.calls = self.keeps_calls.then(Backtrace::force_capture);
         self.events.push_back(event);
     }
 

@@ -198,6 +198,8 @@ fn the_environment_names_the_run_that_is_to_come_again() {
         assert!(said.contains("run 1 of the simulation has failed"), "{said}");
         let steps = format!("after {} steps", failed.run().steps());
         assert!(said.contains(&steps), "{steps} is not in {said}");
+        // The line of the test beside that of the library.
+        assert!(said.contains("comes_too_early"), "{said}");
     }
 }
 
