@@ -83,12 +83,12 @@ fn only_what_is_asked_for_is_run_and_the_seed_is_printed() {
 #[cfg(target_env = "gnu")]
 #[test]
 fn a_planted_leak_is_found() {
-    let output = soak(&["--minutes", "0.3", "--only", "join,end", "--plant", "leak"]);
+    let output = soak(&["--minutes", "0.15", "--only", "join,end", "--plant", "leak"]);
     assert_eq!(output.status.code(), Some(1), "{}{}", stderr(&output), stdout(&output));
     let text = stdout(&output);
     assert!(text.contains("**FAILED: grows beyond its limit: heap in use"), "{text}");
 
-    let output = soak(&["--minutes", "0.15", "--only", "join,end"]);
+    let output = soak(&["--minutes", "0.06", "--only", "join,end"]);
     assert!(output.status.success(), "the same without: {}", stdout(&output));
 }
 

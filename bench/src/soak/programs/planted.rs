@@ -5,7 +5,7 @@ use cygnet::sync::Event;
 use super::Program;
 
 /// What is forgotten each time.
-const FORGOTTEN: usize = 64 << 10;
+const FORGOTTEN: usize = 100 << 10;
 
 pub(crate) fn leak(p: &mut Program) {
     p.handle.block_on(|| std::mem::forget(std::hint::black_box(vec![1u8; FORGOTTEN])));
