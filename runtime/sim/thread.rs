@@ -143,7 +143,9 @@ impl<'scope> Scope<'scope, '_> {
             let outcome = catch_unwind(AssertUnwindSafe(f));
             let panicked = outcome.is_err();
             *to.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            drop(to);
+            // The result, if its handle is gone: before the scope may end, and whatever its destructor does.
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(to))).map_err(std::mem::forget);
+            let panicked = panicked || dropped.is_err();
             let mut threads = running.0.lock().unwrap_or_else(PoisonError::into_inner);
             threads.run -= 1;
             threads.panicked += usize::from(panicked);

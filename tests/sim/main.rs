@@ -4,6 +4,7 @@
 mod common;
 mod faults;
 mod planted;
+mod types;
 
 use common::rerun::{command, role};
 use cygnet::sim::{self, Options, Reason};
