@@ -4,6 +4,8 @@
 #![allow(dead_code, unused_imports)] // no file of tests uses all of it
 
 pub(crate) mod calls;
+pub(crate) mod choices;
+pub(crate) mod corpus;
 pub(crate) mod drops;
 pub(crate) mod proc;
 pub(crate) mod random;

@@ -5,11 +5,13 @@ mod barrier;
 #[path = "../common/mod.rs"]
 mod common;
 mod group;
+mod model;
 mod multi;
+mod random;
 mod single;
 mod storm;
 
-use common::eventually;
+use common::{choices, eventually};
 use std::fmt::Debug;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

@@ -1,0 +1,9 @@
+//! Sequences, sequencers and rings beside models of them in plain numbers: see tests/sequence/model.
+#![no_main]
+
+#[path = "../../tests/common/choices.rs"]
+mod choices;
+#[path = "../../tests/sequence/model/mod.rs"]
+mod model;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| model::run(bytes));

@@ -1,0 +1,197 @@
+//! Many who write, each with a claim of its own.
+
+use super::{Wrapping, answer, near_an_edge, poll_once, size};
+use crate::choices::Choices;
+use cygnet::sync::WaitError;
+use cygnet::sync::sequence::{MultiClaim, MultiProducerSequencer, SequenceBarrier};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::task::Poll;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Claimed,
+    Published,
+    Skipped,
+}
+
+/// What the model knows.
+pub(super) struct Plain {
+    size: i128,
+    first: i128,
+    /// What has become of the numbers that were claimed, and not rolled back.
+    pub(super) places: BTreeMap<i128, Place>,
+    pub(super) next: i128,
+    /// How far the last of those who read has got.
+    pub(super) read: i128,
+    pub(super) closed: bool,
+}
+
+impl Plain {
+    pub(super) fn new(size: usize, first: i128) -> Plain {
+        Plain {
+            size: size as i128,
+            first,
+            places: BTreeMap::new(),
+            next: first,
+            read: first - 1,
+            closed: false,
+        }
+    }
+
+    pub(super) fn room(&self) -> usize {
+        (self.read + self.size + 1 - self.next).max(0) as usize
+    }
+
+    /// The last number before the first that is not there yet.
+    pub(super) fn last(&self) -> i128 {
+        let there =
+            |n: &i128| matches!(self.places.get(n), Some(Place::Published | Place::Skipped));
+        (self.read + 1..).take_while(there).last().unwrap_or(self.read)
+    }
+
+    pub(super) fn claim(&mut self, count: usize) -> Range<i128> {
+        let claimed = self.next..self.next + count as i128;
+        self.places.extend(claimed.clone().map(|n| (n, Place::Claimed)));
+        self.next = claimed.end;
+        claimed
+    }
+
+    pub(super) fn becomes(&mut self, numbers: Range<i128>, place: Place) {
+        self.places.extend(numbers.map(|n| (n, place)));
+    }
+
+    /// The newest is rolled back, and others are stepped over.
+    pub(super) fn give_up(&mut self, numbers: Range<i128>) {
+        if numbers.end == self.next {
+            self.next = numbers.start;
+            self.places.retain(|n, _| *n < numbers.start);
+        } else {
+            self.becomes(numbers, Place::Skipped);
+        }
+    }
+}
+
+/// A claim of the sequencer's, and its numbers.
+type Claim<'a, S> = (MultiClaim<'a, S>, Range<i128>);
+
+pub(super) fn run<S: Wrapping>(choices: &mut Choices<'_>) {
+    let (size, first) = (size(choices), near_an_edge::<S>(choices));
+    let read = SequenceBarrier::<S>::starting_after(S::of(first - 1));
+    let ring = MultiProducerSequencer::new(&read, size);
+    let mut plain = Plain::new(size, first);
+    let mut claims: Vec<Claim<'_, S>> = Vec::new();
+    while !choices.is_over() {
+        match choices.below(12) {
+            0..=3 => claims.extend(claim(&ring, &mut plain, choices)),
+            4..=7 if !claims.is_empty() => {
+                let one = claims.swap_remove(choices.below(claims.len().min(256)));
+                ends(one, &mut plain, choices);
+            }
+            8..=10 => {
+                let unread = plain.last() - plain.read;
+                let to = plain.read + choices.below(256) as i128 % (unread + 1);
+                assert_eq!(read.publish(S::of(to)), to > plain.read);
+                plain.read = to;
+            }
+            11 if choices.one_in(8) => {
+                // Without a difference to be seen here: what is published is read as before.
+                match choices.below(4) {
+                    0 => ring.close(),
+                    1 => ring.finish(),
+                    2 => read.close(),
+                    _ => read.finish(),
+                }
+                plain.closed = true;
+            }
+            _ => {}
+        }
+        compare(&ring, &read, &plain, choices);
+    }
+    // Those that are left are given up in some order.
+    while let Some((claim, numbers)) = claims.pop() {
+        drop(claim);
+        plain.give_up(numbers);
+        compare(&ring, &read, &plain, choices);
+    }
+    assert_eq!(ring.last_published(), S::of(plain.next - 1));
+}
+
+fn claim<'a, S: Wrapping>(
+    ring: &'a MultiProducerSequencer<S>,
+    plain: &mut Plain,
+    choices: &mut Choices<'_>,
+) -> Option<Claim<'a, S>> {
+    let asked = if choices.one_in(4) { choices.below(130) } else { choices.below(5) };
+    let room = plain.room();
+    let claim = match choices.below(4) {
+        0 if room >= asked.min(ring.size()) => ring.claim_exactly(asked).ok(),
+        1 if room > 0 || asked == 0 => ring.claim_up_to(asked).ok(),
+        2 => match poll_once(ring.claim_async(asked)) {
+            Poll::Ready(claim) => {
+                assert!(!matches!(&claim, Err(error) if *error != WaitError::Closed));
+                claim.ok()
+            }
+            Poll::Pending => {
+                assert!(!plain.closed, "it waits, and is closed");
+                None
+            }
+        },
+        _ => ring.try_claim(asked),
+    };
+    let has = !plain.closed && (room > 0 || asked == 0);
+    assert_eq!(claim.is_some(), has, "asked for {asked}, room for {room}");
+    let claim = claim?;
+    let numbers = plain.claim(asked.min(room));
+    let expected = (numbers.end - numbers.start) as usize;
+    assert_eq!((claim.range().start(), claim.range().len()), (S::of(numbers.start), expected));
+    Some((claim, numbers))
+}
+
+fn ends<S: Wrapping>((claim, numbers): Claim<'_, S>, plain: &mut Plain, choices: &mut Choices<'_>) {
+    match choices.below(4) {
+        0 | 1 => {
+            claim.publish();
+            plain.becomes(numbers, Place::Published);
+        }
+        2 => {
+            let first = choices.below(70);
+            claim.publish_first(first);
+            let middle = numbers.end.min(numbers.start + first as i128);
+            plain.becomes(numbers.start..middle, Place::Published);
+            if middle < numbers.end {
+                plain.give_up(middle..numbers.end);
+            }
+        }
+        _ => {
+            drop(claim);
+            if !numbers.is_empty() {
+                plain.give_up(numbers);
+            }
+        }
+    }
+}
+
+fn compare<S: Wrapping>(
+    ring: &MultiProducerSequencer<S>,
+    read: &SequenceBarrier<S>,
+    plain: &Plain,
+    choices: &mut Choices<'_>,
+) {
+    let last = plain.last();
+    assert_eq!(read.last_published(), S::of(plain.read));
+    assert_eq!(ring.is_closed(), plain.closed);
+    assert_eq!(ring.last_published(), S::of(last), "{plain:?}", plain = plain.places);
+    // Who knows all that is read, or some of what is published, is told the same.
+    let known = plain.read + choices.below(256) as i128 % (last - plain.read + 1);
+    assert_eq!(ring.last_published_after(S::of(known)), S::of(last));
+    assert_eq!(ring.any_available(), plain.room() > 0 && !plain.closed);
+    for number in plain.read + 1..=last {
+        let skipped = plain.places[&number] == Place::Skipped;
+        assert_eq!(ring.is_skipped(S::of(number)), skipped, "{number}");
+    }
+    // Of what is published and not yet read, or comes next.
+    let target = (last + choices.below(5) as i128 - 2).max(plain.first - 1).max(plain.read);
+    let said = poll_once(ring.wait_async(S::of(target)));
+    assert_eq!(said, answer(target, last, plain.closed), "waits for {target}, {last} is published");
+}

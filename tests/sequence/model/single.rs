@@ -1,0 +1,169 @@
+//! One who writes, and one or two who read.
+
+use super::{Wrapping, answer, near_an_edge, poll_once, size};
+use crate::choices::{Choices, planted};
+use cygnet::sync::WaitError;
+use cygnet::sync::sequence::{
+    SequenceBarrier, SequenceBarrierGroup, SingleClaim, SingleProducerSequencer,
+};
+use std::task::Poll;
+
+/// What the model knows.
+struct Plain {
+    size: i128,
+    /// The next number to be claimed; all before it are published.
+    next: i128,
+    /// How far each reader has got.
+    read: Vec<i128>,
+    closed: bool,
+}
+
+impl Plain {
+    fn last_read(&self) -> i128 {
+        *self.read.iter().min().expect("there is one")
+    }
+
+    fn room(&self) -> usize {
+        let last = self.last_read();
+        // Who reads may say that it has read what was never written.
+        let last = if planted("fuzz_sequence_arithmetic") { last } else { last.min(self.next - 1) };
+        (last + self.size + 1 - self.next).max(0) as usize
+    }
+}
+
+pub(super) fn run<S: Wrapping>(choices: &mut Choices<'_>) {
+    let (size, first) = (size(choices), near_an_edge::<S>(choices));
+    let readers: Vec<_> = (0..1 + choices.below(2))
+        .map(|_| SequenceBarrier::<S>::starting_after(S::of(first - 1)))
+        .collect();
+    let read = SequenceBarrierGroup::new(readers.iter().cloned());
+    let mut ring = SingleProducerSequencer::new(read.clone(), size);
+    let mut plain = Plain {
+        size: size as i128,
+        next: first,
+        read: vec![first - 1; readers.len()],
+        closed: false,
+    };
+    compare(&ring, &read, &readers, &plain, choices);
+    while !choices.is_over() {
+        match choices.below(10) {
+            0..=3 => claims(&mut ring, &mut plain, choices),
+            4..=7 => reads(&readers, &mut plain, choices),
+            8 => polls_a_claim(&mut ring, &mut plain, choices),
+            _ if choices.one_in(8) => {
+                match choices.below(3) {
+                    0 => ring.close(),
+                    1 => readers[0].close(),
+                    _ => readers[0].finish(),
+                }
+                plain.closed = true;
+            }
+            _ => {}
+        }
+        compare(&ring, &read, &readers, &plain, choices);
+    }
+}
+
+/// How many are asked for: few, or any number up to the ring's size and more.
+fn count(choices: &mut Choices<'_>) -> usize {
+    if choices.one_in(2) { choices.below(130) } else { choices.below(5) }
+}
+
+fn claims<S: Wrapping>(
+    ring: &mut SingleProducerSequencer<S>,
+    plain: &mut Plain,
+    choices: &mut Choices<'_>,
+) {
+    let (asked, room) = (count(choices), plain.room());
+    // The one that waits is used where it need not.
+    let claim = match choices.below(3) {
+        0 if room >= asked.min(ring.size()) => ring.claim_exactly(asked),
+        1 if room > 0 || asked == 0 => ring.claim_up_to(asked),
+        _ => ring.try_claim(asked).ok_or(WaitError::Closed),
+    };
+    let has = !plain.closed && (room > 0 || asked == 0);
+    assert_eq!(claim.is_ok(), has, "asked for {asked}, room for {room}");
+    if let Ok(claim) = claim {
+        goes_on(claim, asked.min(room), plain, choices);
+    }
+}
+
+fn goes_on<S: Wrapping>(
+    claim: SingleClaim<'_, S>,
+    expected: usize,
+    plain: &mut Plain,
+    choices: &mut Choices<'_>,
+) {
+    assert_eq!((claim.range().start(), claim.range().len()), (S::of(plain.next), expected));
+    match choices.below(4) {
+        0 | 1 => {
+            claim.publish();
+            plain.next += expected as i128;
+        }
+        2 => {
+            let first = choices.below(70);
+            claim.publish_first(first);
+            plain.next += first.min(expected) as i128;
+        }
+        _ => drop(claim),
+    }
+}
+
+fn polls_a_claim<S: Wrapping>(
+    ring: &mut SingleProducerSequencer<S>,
+    plain: &mut Plain,
+    choices: &mut Choices<'_>,
+) {
+    let (asked, room) = (count(choices), plain.room());
+    match poll_once(ring.claim_async(asked)) {
+        Poll::Pending => assert!(asked > 0 && room == 0 && !plain.closed),
+        Poll::Ready(Err(error)) => assert!(plain.closed && error == WaitError::Closed),
+        Poll::Ready(Ok(claim)) => {
+            assert!(!plain.closed && (asked == 0 || room > 0));
+            goes_on(claim, asked.min(room), plain, choices);
+        }
+    }
+}
+
+/// A reader gets further, maybe past what is published; or says what it has said before.
+fn reads<S: Wrapping>(
+    readers: &[SequenceBarrier<S>],
+    plain: &mut Plain,
+    choices: &mut Choices<'_>,
+) {
+    let reader = choices.below(readers.len());
+    let has = plain.read[reader];
+    let unread = plain.next - 1 - has;
+    let to = match choices.below(8) {
+        0..=4 => has + choices.below(256) as i128 % (unread.max(0) + 1),
+        5 | 6 => has + unread.max(0),
+        // Not so far that it could not be told from what is before.
+        _ => (has + choices.below(3) as i128 - 1).min(plain.next - 1 + plain.size / 2),
+    };
+    assert_eq!(readers[reader].publish(S::of(to)), to > has);
+    plain.read[reader] = has.max(to);
+}
+
+fn compare<S: Wrapping>(
+    ring: &SingleProducerSequencer<S>,
+    read: &SequenceBarrierGroup<S>,
+    readers: &[SequenceBarrier<S>],
+    plain: &Plain,
+    choices: &mut Choices<'_>,
+) {
+    let last = plain.next - 1;
+    assert_eq!(ring.last_published(), S::of(last));
+    assert_eq!(ring.published().last_published(), S::of(last));
+    assert_eq!(ring.is_closed(), plain.closed);
+    assert_eq!(ring.any_available(), plain.room() > 0 && !plain.closed);
+    assert_eq!(read.last_published(), S::of(plain.last_read()));
+    for (reader, has) in readers.iter().zip(&plain.read) {
+        assert_eq!(reader.last_published(), S::of(*has));
+    }
+    let target = last + choices.below(5) as i128 - 2;
+    let said = poll_once(ring.published().wait_async(S::of(target)));
+    assert_eq!(said, answer(target, last, plain.closed), "waits for {target}, {last} is published");
+    let target = plain.last_read() + choices.below(5) as i128 - 2;
+    let said = poll_once(read.wait_async(S::of(target)));
+    assert_eq!(said, answer(target, plain.last_read(), plain.closed));
+}
