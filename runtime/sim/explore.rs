@@ -99,6 +99,9 @@ impl Explored {
         })?;
         self.steps += run.steps();
         self.faults += run.faults();
+        self.threads += run.threads();
+        // In order: the same runs one after the other.
+        self.trace_hash = self.trace_hash.rotate_left(5) ^ run.trace_hash();
         Ok(())
     }
 }

@@ -14,12 +14,14 @@ pub struct Run {
     steps: u64,
     faults: u64,
     time: Duration,
+    threads: usize,
 }
 
 impl Run {
     pub(super) fn of(report: &Report) -> Run {
-        let (trace_hash, steps, faults) = (report.trace.hash(), report.steps, report.faults);
-        Run { trace_hash, steps, faults, time: report.time }
+        let Report { trace, steps, faults, time, names, .. } = report;
+        let (trace_hash, steps, faults) = (trace.hash(), *steps, *faults);
+        Run { trace_hash, steps, faults, time: *time, threads: names.len() }
     }
 
     /// A number for what has happened: where who did what, and when. The same for the same program and seed.
@@ -45,6 +47,13 @@ impl Run {
     pub fn time(&self) -> Duration {
         self.time
     }
+
+    /// How many virtual threads there were: the test's own, workers, those for blocking calls, and those that the test has started. All of them have
+    /// ended, unless it has failed.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
 }
 
 /// Runs that have all come to their ends.
@@ -53,6 +62,8 @@ pub struct Explored {
     pub(super) runs: usize,
     pub(super) steps: u64,
     pub(super) faults: u64,
+    pub(super) threads: usize,
+    pub(super) trace_hash: u64,
     pub(super) complete: bool,
 }
 
@@ -73,6 +84,18 @@ impl Explored {
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.faults
+    }
+
+    /// How many virtual threads there were in all of them: see [`Run::threads`].
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// A number for what has happened in all of them: see [`Run::trace_hash`].
+    #[must_use]
+    pub fn trace_hash(&self) -> u64 {
+        self.trace_hash
     }
 
     /// Whether these were all runs with so many [preemptions](super::Options::preemptions).

@@ -229,6 +229,9 @@ impl Simulation {
         let left = left.map(|(_, flow)| flow.describe());
         let left = self.left.take().into_iter().chain(left).collect();
         let names = flows.iter().map(|flow| flow.name()).collect();
+        let told = self.waits.borrow();
+        debug_assert!(failure.is_some() || told.is_empty(), "all have ended, and somebody waits");
+        drop(told);
         for flow in flows {
             match Rc::try_unwrap(flow) {
                 Ok(flow) if flow.state.get() == State::Ended => flow.recycle(),

@@ -31,7 +31,6 @@ impl<'a> Choices<'a> {
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }
-
 }
 
 /// Whether the fault of that name was planted, which a fuzz target must find: see ci/fuzz.sh.

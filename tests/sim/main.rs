@@ -4,8 +4,13 @@
 mod common;
 mod faults;
 mod planted;
+mod programs;
+mod random;
+mod shutdown;
+mod tree;
 mod types;
 
+use common::choices;
 use common::rerun::{command, role};
 use cygnet::sim::{self, Options, Reason};
 use cygnet::sync::{Event, Mutex};
@@ -151,7 +156,37 @@ fn threads_of_the_test_are_simulated() {
         });
         assert_eq!(sum, 120);
     });
-    explored.unwrap();
+    let explored = explored.unwrap();
+    // The test's own, two workers, and three that it has started.
+    assert_eq!(explored.threads(), 200 * 6);
+}
+
+#[test]
+fn what_is_explored_again_has_happened_again() {
+    let twice = [(); 2].map(|()| sim::explore(&Options::new().seeds(0..5), program).unwrap());
+    assert_eq!(twice[0], twice[1]);
+    let others = sim::explore(&Options::new().seeds(1..6), program).unwrap();
+    assert_ne!(twice[0].trace_hash(), others.trace_hash());
+}
+
+/// Tasks that are spawned outside of all tasks, and cancelled: where they are kept must not depend on where in memory they lie.
+#[test]
+fn addresses_make_no_difference() {
+    let run = |kept: &mut Vec<Vec<u8>>| {
+        let run = sim::run(3, || {
+            let rt = runtime(3);
+            let tasks: Vec<_> = (0..20).map(|_| rt.spawn(cygnet::park)).collect();
+            rt.block_on(|| yield_now().unwrap());
+            tasks.iter().for_each(|task| task.cancel("enough"));
+            tasks.into_iter().for_each(|task| drop(task.join()));
+        });
+        // What is allocated next lies elsewhere.
+        kept.extend((0..50).map(|n| vec![0; 100 + 37 * n]));
+        run.unwrap()
+    };
+    let mut kept = Vec::new();
+    let first = run(&mut kept);
+    (0..20).for_each(|_| assert_eq!(run(&mut kept), first));
 }
 
 /// In processes of their own, whose addresses differ.

@@ -1,0 +1,258 @@
+//! Shutdowns beside a reference in plain numbers: the clock is virtual, so it is known to the millisecond who ends when, and what a report says.
+
+use crate::runtime;
+use cygnet::shutdown::Swansong;
+use cygnet::{ignore_cancellation, sim, sleep_until, spawn, wait};
+use proptest::prelude::*;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What holds a guard for some time.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A guarded task, which ends when it is cancelled.
+    Obeys,
+    /// One that takes no notice.
+    Ignores,
+    /// A scope of the Swansong's, with a guard.
+    Scoped,
+    /// A thread, which cannot be cancelled.
+    Thread,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    kind: Kind,
+    /// The Swansong.
+    at: usize,
+    /// In milliseconds from the start, as all times here.
+    ends: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    seed: u64,
+    workers: usize,
+    /// Of each but the root its parent.
+    parents: Vec<usize>,
+    works: Vec<Work>,
+    /// What is shut down, when, and for how long it has time; then how much more before it is given up.
+    stopped: usize,
+    start: u64,
+    grace: u64,
+    patience: Option<u64>,
+}
+
+/// What must come.
+#[derive(PartialEq, Eq, Debug)]
+struct Told {
+    in_time: bool,
+    late: usize,
+    cancelled: usize,
+    given_up: bool,
+    left: usize,
+    took: u64,
+    ends: Vec<u64>,
+    /// When an interrupted wait at each Swansong ends.
+    interrupted: Vec<u64>,
+}
+
+/// Interrupts that nothing stops are stopped by a second shutdown, of all.
+const LAST: u64 = 1_000;
+
+impl Plan {
+    fn is_below(&self, mut at: usize, above: usize) -> bool {
+        while at > above {
+            at = self.parents[at - 1];
+        }
+        at == above
+    }
+
+    fn told(&self) -> Told {
+        let concerned = |work: &&Work| self.is_below(work.at, self.stopped);
+        let over = self.start + self.grace;
+        let late: Vec<_> =
+            self.works.iter().filter(concerned).filter(|it| it.ends > over).collect();
+        let cancelled = |work: &Work| match work.kind {
+            Kind::Obeys | Kind::Scoped => over,
+            Kind::Ignores | Kind::Thread => work.ends,
+        };
+        let ends = |work: &Work| match concerned(&work) && work.ends > over {
+            true => cancelled(work),
+            false => work.ends,
+        };
+        // Whatever ends later than it begins; what has ended before is not waited for.
+        let concerned_ends = self.works.iter().filter(concerned).map(ends);
+        let last = concerned_ends.clone().max().unwrap_or(0).max(self.start);
+        let limit = self.patience.filter(|_| !late.is_empty()).map(|patience| over + patience);
+        let given_up = limit.is_some_and(|limit| last > limit);
+        let end = limit.filter(|_| given_up).unwrap_or(last);
+        Told {
+            in_time: late.is_empty(),
+            late: late.len(),
+            cancelled: late.iter().filter(|it| !matches!(it.kind, Kind::Thread)).count(),
+            given_up,
+            left: concerned_ends.filter(|ends| *ends > end).count(),
+            took: end - self.start,
+            ends: self.works.iter().map(ends).collect(),
+            interrupted: (0..=self.parents.len())
+                .map(|at| if self.is_below(at, self.stopped) { self.start } else { LAST })
+                .collect(),
+        }
+    }
+}
+
+fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// When each of some things has happened.
+type Times = Arc<[AtomicU64]>;
+
+fn times(count: usize) -> Times {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn read(times: &Times) -> Vec<u64> {
+    times.iter().map(|time| time.load(Relaxed)).collect()
+}
+
+fn play(plan: &Plan) -> Told {
+    let start = sim::now();
+    let note = move |times: &Times, n: usize| {
+        times[n].store((sim::now() - start).as_millis() as u64, Relaxed);
+    };
+    let until = move |time: u64| start + millis(time);
+    let mut all = vec![Swansong::new()];
+    for parent in &plan.parents {
+        all.push(all[*parent].child());
+    }
+    let (ends, interrupted) = (times(plan.works.len()), times(all.len()));
+    let threads: Vec<_> = plan
+        .works
+        .iter()
+        .enumerate()
+        .filter_map(|(n, work)| {
+            let (guard, ends, time) = (all[work.at].guard(), ends.clone(), work.ends);
+            matches!(work.kind, Kind::Thread).then(|| {
+                sim::thread::spawn(move || {
+                    sim::thread::sleep(until(time) - sim::now());
+                    note(&ends, n);
+                    drop(guard);
+                })
+            })
+        })
+        .collect();
+    let report = runtime(plan.workers).block_on(|| {
+        let waits: Vec<_> = all
+            .iter()
+            .enumerate()
+            .map(|(at, swansong)| {
+                let (swansong, interrupted) = (swansong.clone(), interrupted.clone());
+                spawn(move || {
+                    assert!(wait(swansong.interrupt(pending::<()>())).unwrap().is_none());
+                    note(&interrupted, at);
+                })
+            })
+            .collect();
+        let tasks: Vec<_> = plan
+            .works
+            .iter()
+            .enumerate()
+            .filter_map(|(n, work)| {
+                let (swansong, ends, time) = (all[work.at].clone(), ends.clone(), work.ends);
+                let body = move || {
+                    let _ = sleep_until(until(time));
+                    note(&ends, n);
+                };
+                match work.kind {
+                    Kind::Obeys => Some(swansong.spawn_guarded(body)),
+                    Kind::Ignores => {
+                        Some(swansong.spawn_guarded(|| ignore_cancellation(body).unwrap()))
+                    }
+                    Kind::Scoped => Some(spawn(move || {
+                        swansong.scope(|s| {
+                            let _guard = s.swansong().guard();
+                            body();
+                        });
+                    })),
+                    Kind::Thread => None,
+                }
+            })
+            .collect();
+        sleep_until(until(plan.start)).unwrap();
+        let (swansong, grace) = (&all[plan.stopped], millis(plan.grace));
+        let report = match plan.patience.map(millis) {
+            None => swansong.shut_down_within(grace),
+            Some(patience) => swansong.shut_down_within_at_most(grace, patience),
+        };
+        sleep_until(until(LAST)).unwrap();
+        drop(all[0].shut_down());
+        waits.into_iter().chain(tasks).for_each(|task| task.join().unwrap());
+        report
+    });
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    Told {
+        in_time: report.is_in_time(),
+        late: report.guards_in_time_over(),
+        cancelled: report.cancelled(),
+        given_up: report.is_given_up(),
+        left: report.left(),
+        // It has begun a moment after the time that was planned.
+        took: (report.took() + millis(1) / 2).as_millis() as u64,
+        ends: read(&ends),
+        interrupted: read(&interrupted),
+    }
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let kinds = prop_oneof![
+        3 => Just(Kind::Obeys),
+        1 => Just(Kind::Ignores),
+        2 => Just(Kind::Scoped),
+        1 => Just(Kind::Thread)
+    ];
+    let works = proptest::collection::vec((kinds, 0..5_usize, 0..30_u64), 0..10);
+    let times = (0..15_u64, 0..15_u64, proptest::option::of(0..15_u64));
+    let parents = proptest::collection::vec(any::<usize>(), 0..5);
+    (0..1_000_u64, 1..4_usize, parents, works, 0..5_usize, times).prop_map(
+        |(seed, workers, parents, works, stopped, (start, grace, patience))| {
+            let parents: Vec<_> =
+                parents.iter().enumerate().map(|(n, any)| any % (n + 1)).collect();
+            let count = parents.len() + 1;
+            // No two of these times are the same, so that it is known what comes first.
+            let works = works.into_iter().map(|(kind, at, ends)| Work {
+                kind,
+                at: at % count,
+                ends: 10 * ends + 5,
+            });
+            Plan {
+                seed,
+                workers,
+                works: works.collect(),
+                parents,
+                stopped: stopped % count,
+                start: 10 * start + 10,
+                grace: 10 * grace,
+                patience: patience.map(|patience| 10 * patience + 2),
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn shutdowns_do_what_the_plain_reference_says(plan in plans()) {
+        let mut told = None;
+        sim::run(plan.seed, || told = Some(play(&plan))).unwrap();
+        prop_assert_eq!(told.unwrap(), plan.told());
+    }
+}
