@@ -9,7 +9,7 @@ mod play;
 mod world;
 
 use crate::choices::Choices;
-use cygnet::sim::{self, Explored, Faults, Options};
+use cygnet::sim::{self, Bug, Explored, Failed, Faults, Options};
 use cygnet::sync::{bounded, unbounded};
 use cygnet::{JoinError, Runtime};
 use plan::{End, Plan};
@@ -31,20 +31,32 @@ pub(crate) fn run(bytes: &[u8]) {
 }
 
 fn run_plan(plan: &dyn Fn() -> Plan) -> Explored {
-    let Plan { seed, faults, .. } = plan();
-    let rates = Faults::new().steal(0.2).spurious_unpark(0.1).clock(0.0005);
-    let options = Options::new().seeds(seed..seed + 1).most_steps(3_000_000);
-    let options = if faults { options.faults(rates) } else { options };
-    match sim::explore(&options, || program(plan())) {
+    let Plan { workers, faults, .. } = plan();
+    match explore(plan, None) {
         Ok(explored) => {
             // The test's own, the collector, the workers, and one for blocking calls: or one after the other, if the clock jumps.
-            let least = plan().workers + 2;
+            let least = workers + 2;
             let most = if faults { usize::MAX } else { least + 1 };
             assert!((least..=most).contains(&explored.threads()), "{explored:?}");
             explored
         }
         Err(failed) => panic!("{failed}\nof the program {:?}", plan()),
     }
+}
+
+/// Whether a program finds a mistake that is put into the library.
+#[allow(dead_code, reason = "the fuzz target has none")]
+pub(crate) fn finds(bug: Bug, bytes: &[u8]) -> bool {
+    explore(&|| Plan::decode(&mut Choices::new(bytes)), Some(bug)).is_err()
+}
+
+fn explore(plan: &dyn Fn() -> Plan, bug: Option<Bug>) -> Result<Explored, Box<Failed>> {
+    let Plan { seed, faults, .. } = plan();
+    let rates = Faults::new().steal(0.2).spurious_unpark(0.1).clock(0.0005);
+    let options = Options::new().seeds(seed..seed + 1).most_steps(3_000_000);
+    let options = if faults { options.faults(rates) } else { options };
+    let options = bug.into_iter().fold(options, Options::bug);
+    sim::explore(&options, || program(plan()))
 }
 
 fn program(plan: Plan) {
