@@ -13,6 +13,7 @@ use crate::scheduler::blocking::{Cores, PoolConfig};
 use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
 use crate::shim::unmodelled::thread::{Builder as ThreadBuilder, JoinHandle};
+use crate::shim::{is_simulated, processors};
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
@@ -270,9 +271,7 @@ impl Builder {
     /// assert_eq!(error.to_string(), "a runtime has 1 to 4096 workers, not 0 (Builder::workers)");
     /// ```
     pub fn build(self) -> Result<Runtime, BuildError> {
-        let workers = self.workers.unwrap_or_else(|| {
-            std::thread::available_parallelism().map_or(1, usize::from).min(Self::MAX_WORKERS)
-        });
+        let workers = self.workers.unwrap_or_else(|| processors().min(Self::MAX_WORKERS));
         if !(1..=Self::MAX_WORKERS).contains(&workers) {
             return Err(BuildError::Workers { asked: workers });
         }
@@ -316,7 +315,8 @@ impl Builder {
             let core = cores.as_ref().map(|cores| cores[index % cores.len()]);
             let started = ThreadBuilder::new().name(format!("{}-{index}", self.thread_name)).spawn(
                 move || {
-                    if let Some(core) = core {
+                    // A simulated worker would bind the thread that all run on, beyond its run.
+                    if let Some(core) = core.filter(|_| !is_simulated()) {
                         pin(core);
                     }
                     thread::main(&shared, index, &config);

@@ -6,7 +6,7 @@ use crate::retire::overflow::{AltStack, Description};
 use crate::scheduler::search::Searcher;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
-use crate::shim::Arc;
+use crate::shim::{Arc, is_simulated};
 use std::ptr;
 
 /// Hooks and settings of a worker's thread.
@@ -23,7 +23,9 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     worker.shared.set(Arc::as_ptr(shared));
     worker.remote.sleeper.introduce();
     // Without one a fault in a guard still ends the process, only with less to read.
-    let _alternate = if config.overflow_report { AltStack::install().ok() } else { None };
+    // In a simulation the OS thread has one for all workers.
+    let wanted = config.overflow_report && !is_simulated();
+    let _alternate = if wanted { AltStack::install().ok() } else { None };
     let main = Coroutine::of_thread(ptr::from_ref(worker));
     worker.main.set(&raw const main);
     worker.current.set(&raw const main);

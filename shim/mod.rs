@@ -55,6 +55,20 @@ pub(crate) fn spin_until(_: Duration, mut so: impl FnMut() -> bool) -> bool {
 
 pub(crate) use face::*;
 
+/// How many threads run at once: those of the machine that the process may use. A simulation always has the same, as a seed is to bring the same run on each machine.
+#[cfg(not(loom))]
+pub(crate) fn processors() -> usize {
+    if face::is_simulated() {
+        return 4;
+    }
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(loom)]
+pub(crate) fn processors() -> usize {
+    1
+}
+
 /// What goes wrong where a simulation is asked to let it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(dead_code, reason = "a face without faults does not look at them")]

@@ -25,7 +25,7 @@
 use crate::scheduler::worker::Worker;
 use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use crate::shim::{Numbers, thread};
+use crate::shim::{Numbers, is_simulated, processors, thread};
 use std::cell::Cell;
 use std::hint::cold_path;
 
@@ -146,10 +146,8 @@ fn count() -> usize {
     }
     // Once: the answer is read from files, of the control groups.
     static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *COUNT.get_or_init(|| {
-        let processors = std::thread::available_parallelism().map_or(4, usize::from);
-        (2 * processors).next_power_of_two().clamp(8, 128)
-    })
+    let count = || (2 * processors()).next_power_of_two().clamp(8, 128);
+    if is_simulated() { count() } else { *COUNT.get_or_init(count) }
 }
 
 impl Slot {

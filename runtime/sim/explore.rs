@@ -122,8 +122,12 @@ impl Schedule {
             let (at, to) = step.split_once('-')?;
             Some((at.parse().ok()?, to.parse().ok()?))
         };
-        let steps = plan.split(':').skip(1).map(step);
-        steps.collect::<Option<Vec<_>>>().map(Schedule::Plan)
+        let steps = match plan.strip_prefix(':') {
+            Some(steps) => steps.split(':').map(step).collect::<Option<Vec<_>>>()?,
+            None if plan.is_empty() => Vec::new(),
+            None => return None,
+        };
+        Some(Schedule::Plan(steps))
     }
 
     fn text(&self) -> String {

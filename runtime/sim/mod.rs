@@ -42,6 +42,10 @@
 //! * *Real time and real randomness.* A program that asks for them (`Instant::now`, the order of a `HashMap`) runs differently each time, and a seed does
 //!   not bring the same run again.
 //! * *Weak memory.* Accesses are seen in the order in which they happen.
+//! * *The machine.* A [`Runtime`](crate::Runtime) that is not told how many workers it has gets four, and none is bound to a core. So a seed means the same on each
+//!   machine; not for another build of the program, though: one with debug assertions takes other steps than one without.
+//! * *Runtimes and values from outside of the run*, such as a `static` runtime. What is made in a run has to end in it; a thread of a real runtime that wakes a
+//!   virtual one panics.
 //! * *Values that a failed run has left.* Its stacks are leaked, with all that lies on them.
 
 mod calls;

@@ -115,6 +115,8 @@ pub enum Reason {
     Deadlock,
     /// It has taken as many steps as it [may](super::Options::most_steps).
     TooManySteps,
+    /// Not the run that was to come: the program has changed since, or it depends on something that no seed decides, as real time or the order of a `HashMap`.
+    Another,
 }
 
 impl fmt::Display for Reason {
@@ -123,6 +125,10 @@ impl fmt::Display for Reason {
             Reason::Panicked(text) => write!(f, "the test has panicked: {text}"),
             Reason::Deadlock => f.write_str("nobody can go on, and no timer is set"),
             Reason::TooManySteps => f.write_str("it does not come to an end"),
+            Reason::Another => f.write_str(
+                "it is another run than the one to be seen again: the program has changed, or it depends on something that no seed decides, as real \
+                 time or the order of a `HashMap`",
+            ),
         }
     }
 }
@@ -135,6 +141,8 @@ pub struct Failed {
     pub(super) run: Run,
     /// How many runs it took to find it.
     pub(super) runs: usize,
+    /// The test itself has returned.
+    returned: bool,
     left: Vec<String>,
     trace: String,
 }
@@ -145,12 +153,13 @@ impl Failed {
         let reason = match &report.failure {
             Some(Failure::Panicked(payload)) => Reason::Panicked(text_of(&**payload)),
             Some(Failure::TooManySteps) => Reason::TooManySteps,
+            Some(Failure::Misfit) => Reason::Another,
             Some(Failure::Deadlock) | None => Reason::Deadlock,
         };
         let trace = written(&report);
         // What a panic carried may be anything; it is leaked, as is the rest of the run.
         std::mem::forget(report.failure);
-        Failed { reason, seed, run, runs: 1, left: report.left, trace }
+        Failed { reason, seed, run, runs: 1, returned: report.returned, left: report.left, trace }
     }
 
     /// Why.
@@ -184,6 +193,11 @@ impl fmt::Display for Failed {
         let (steps, faults, time) = (self.run.steps, self.run.faults, self.run.time);
         writeln!(f, "after {steps} steps and {faults} faults, {time:?} on its clock")?;
         writeln!(f, "the same again, with the test's own lines: CYGNET_SIM_SEED={}", self.seed)?;
+        if self.returned {
+            let why =
+                "a thread was not joined, or a runtime not dropped, which a `static` never is";
+            writeln!(f, "the test itself has returned: {why}")?;
+        }
         if !self.left.is_empty() {
             writeln!(f, "who has not ended:")?;
             self.left.iter().try_for_each(|left| writeln!(f, "    {left}"))?;

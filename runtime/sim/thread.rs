@@ -1,7 +1,7 @@
 //! Threads of a simulation. Outside of one they are those of `std`, so that a program can use these in any case.
 
 use crate::shim::thread;
-use crate::shim::{Condvar, Mutex};
+use crate::shim::{Condvar, Mutex, panicking};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
@@ -120,6 +120,29 @@ struct Threads {
 
 type Running = Arc<(Mutex<Threads>, Condvar)>;
 
+/// A thread of a scope, or what should have become one: its drop says that it has ended, however it does.
+struct Member {
+    running: Running,
+    panicked: bool,
+}
+
+impl Member {
+    fn new(running: &Running) -> Member {
+        running.0.lock().unwrap_or_else(PoisonError::into_inner).run += 1;
+        Member { running: Arc::clone(running), panicked: false }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let mut threads = self.running.0.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.run -= 1;
+        // It may be the drop of the result that has.
+        threads.panicked += usize::from(self.panicked || panicking());
+        self.running.1.notify_all();
+    }
+}
+
 /// Where threads may be started that borrow. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     running: Running,
@@ -137,19 +160,14 @@ impl<'scope> Scope<'scope, '_> {
         f: impl FnOnce() -> T + Send + 'scope,
     ) -> ScopedJoinHandle<'scope, T> {
         let result = Arc::new(Mutex::new(None));
-        let (running, to) = (Arc::clone(&self.running), Arc::clone(&result));
-        running.0.lock().unwrap_or_else(PoisonError::into_inner).run += 1;
+        let (mut member, to) = (Member::new(&self.running), Arc::clone(&result));
         let body = move || {
             let outcome = catch_unwind(AssertUnwindSafe(f));
-            let panicked = outcome.is_err();
+            member.panicked = outcome.is_err();
             *to.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            // The result, if its handle is gone: before the scope may end, and whatever its destructor does.
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(to))).map_err(std::mem::forget);
-            let panicked = panicked || dropped.is_err();
-            let mut threads = running.0.lock().unwrap_or_else(PoisonError::into_inner);
-            threads.run -= 1;
-            threads.panicked += usize::from(panicked);
-            running.1.notify_all();
+            // The last of what may borrow goes before the thread is said to have ended.
+            drop(to);
+            drop(member);
         };
         let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(body);
         // SAFETY: the scope does not end before it has said that it is at its end, and what it borrows is not touched afterwards.

@@ -33,6 +33,8 @@ pub(crate) struct Planned {
     next: usize,
     point: u64,
     choices: Vec<Choice>,
+    /// It has named one who could not go on.
+    misfit: bool,
 }
 
 impl Chooser {
@@ -44,7 +46,7 @@ impl Chooser {
     }
 
     pub(crate) fn planned(plan: Vec<(u64, usize)>) -> Chooser {
-        Chooser::Planned(Planned { plan, next: 0, point: 0, choices: Vec::new() })
+        Chooser::Planned(Planned { plan, next: 0, point: 0, choices: Vec::new(), misfit: false })
     }
 
     /// Who goes on where `me` could.
@@ -69,6 +71,16 @@ impl Chooser {
         }
     }
 
+    /// Whether the plan is not one of this program: it names somebody who could not go on, or points that the run, which has ended, has not come to.
+    pub(super) fn is_misfit(&self, ended: bool) -> bool {
+        match self {
+            Chooser::Random(_) => false,
+            Chooser::Planned(planned) => {
+                planned.misfit || (ended && planned.next < planned.plan.len())
+            }
+        }
+    }
+
     pub(super) fn take_choices(&mut self) -> Vec<Choice> {
         match self {
             Chooser::Random(_) => Vec::new(),
@@ -85,7 +97,8 @@ impl Planned {
             && planned == at
         {
             self.next += 1;
-            return Some(to);
+            self.misfit |= !others.contains(&to);
+            return others.contains(&to).then_some(to);
         }
         if self.next == self.plan.len() {
             self.choices.push(Choice { at, others: others.to_vec(), must });

@@ -39,8 +39,9 @@ pub(crate) use choice::{Choice, Chooser};
 pub(crate) use progress::Progress;
 pub(crate) use trace::{Event, Step, Trace};
 
+use crate::retire::overflow::AltStack;
 use crate::scheduler::worker::Worker;
-use crate::shim::{Bug, Controller, Fault, VirtualThread, install};
+use crate::shim::{Bug, Controller, Fault, VirtualThread, install, is_simulated};
 use flow::{Flow, State};
 use random::Stream;
 use std::any::Any;
@@ -101,6 +102,8 @@ pub(crate) enum Failure {
     Deadlock,
     /// It does not come to an end.
     TooManySteps,
+    /// It is not the run that the plan is made for.
+    Misfit,
 }
 
 /// What a run came to.
@@ -113,6 +116,8 @@ pub(crate) struct Report {
     pub(crate) time: Duration,
     /// The names of the virtual threads.
     pub(crate) names: Vec<String>,
+    /// The test itself has come to its end, and others have not.
+    pub(crate) returned: bool,
     /// What each one does that has not ended.
     pub(crate) left: Vec<String>,
     /// The choices that were made, if the chooser keeps them.
@@ -176,6 +181,8 @@ impl Simulation {
         // SAFETY: it is called in this call. Where it does not return in it, its frame never goes on, and nothing in it is dropped.
         let test: Box<dyn FnOnce()> = unsafe { std::mem::transmute(test) };
         assert!(Worker::current().is_none(), "cygnet: a simulation is started by a task");
+        // Before anything of this one is there: the other one goes on after the panic.
+        assert!(!is_simulated(), "cygnet: a simulation is started inside another one");
         let simulation = Rc::new(Simulation {
             host: Flow::of_host(),
             flows: RefCell::default(),
@@ -198,8 +205,8 @@ impl Simulation {
             left: RefCell::default(),
         });
         simulation.progress.begin();
-        let before = install(Some(Rc::clone(&simulation) as Rc<dyn Controller>));
-        assert!(before.is_none(), "cygnet: a simulation is started inside another one");
+        // One for all workers: it belongs to the OS thread.
+        let _alternate = AltStack::install().ok();
         let weak = Rc::downgrade(&simulation);
         let body = move || {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(test)) {
@@ -210,6 +217,7 @@ impl Simulation {
         let first = simulation.add(Some("test".to_owned()), Box::new(body));
         simulation.running.set(first);
         let flow = simulation.flow(first);
+        install(Some(Rc::clone(&simulation) as Rc<dyn Controller>));
         // SAFETY: the host runs; the flow is new.
         unsafe { simulation.host.leave_for(&flow) };
         drop(flow);
@@ -219,7 +227,10 @@ impl Simulation {
 
     fn report(self: Rc<Self>) -> Report {
         let flows = self.flows.take();
-        let failure = self.failure.take();
+        let mut failure = self.failure.take();
+        if self.chooser.borrow().is_misfit(failure.is_none()) {
+            failure = Some(Failure::Misfit);
+        }
         // Who has panicked is said elsewhere.
         let panicked = matches!(failure, Some(Failure::Panicked(_))).then(|| self.running.get());
         let left = flows
@@ -232,6 +243,7 @@ impl Simulation {
         let told = self.waits.borrow();
         debug_assert!(failure.is_some() || told.is_empty(), "all have ended, and somebody waits");
         drop(told);
+        let returned = flows.first().is_some_and(|flow| flow.state.get() == State::Ended);
         for flow in flows {
             match Rc::try_unwrap(flow) {
                 Ok(flow) if flow.state.get() == State::Ended => flow.recycle(),
@@ -247,6 +259,7 @@ impl Simulation {
             faults: self.happened.get(),
             time: self.clock.get(),
             names,
+            returned,
             left,
             choices: self.chooser.borrow_mut().take_choices(),
         }
@@ -372,6 +385,9 @@ impl Simulation {
             }
             _ => self.chooser.borrow_mut().when_it_must(me, &others),
         };
+        if self.chooser.borrow().is_misfit(false) {
+            self.fail(Failure::Misfit);
+        }
         if next == me {
             self.trace.borrow_mut().pass(me, place);
             return;

@@ -1,60 +1,80 @@
-//! Locks: those of `std`, on which a virtual thread waits by letting others run.
+//! Locks: those of `std`, on which a virtual thread waits by letting others run, if one of these has it. A lock that another OS thread has is waited for as
+//! elsewhere: none of the virtual threads could give it back, and what other OS threads do is no part of the run.
 
-use super::{controller, point};
+use super::{controller, point, time};
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LockResult, PoisonError, TryLockError};
 use std::time::Duration;
 
+/// A number for the calling OS thread, which is not 0.
+fn os_thread() -> usize {
+    std::thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| ptr::from_ref(mark).addr())
+}
+
 #[derive(Default, Debug)]
-pub(crate) struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
+pub(crate) struct Mutex<T: ?Sized> {
+    /// The OS thread that has it, or 0; 0 for a moment after it was taken, too.
+    holder: AtomicUsize,
+    real: std::sync::Mutex<T>,
+}
 
 #[allow(dead_code, reason = "as that of `std`")]
 impl<T> Mutex<T> {
     pub(crate) const fn new(value: T) -> Mutex<T> {
-        Mutex(std::sync::Mutex::new(value))
+        Mutex { holder: AtomicUsize::new(0), real: std::sync::Mutex::new(value) }
     }
 
     pub(crate) fn into_inner(self) -> LockResult<T> {
-        self.0.into_inner()
+        self.real.into_inner()
     }
 }
 
 #[allow(dead_code, reason = "as that of `std`")]
 impl<T: ?Sized> Mutex<T> {
     fn word(&self) -> usize {
-        ptr::from_ref(&self.0).cast::<()>().addr()
+        ptr::from_ref(&self.holder).addr()
     }
 
     fn guard<'a>(&'a self, guard: std::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.holder.store(os_thread(), Ordering::Relaxed);
         MutexGuard { mutex: self, guard: Some(guard) }
+    }
+
+    /// Takes it from whichever OS thread has it.
+    fn lock_for_real(&self) -> LockResult<MutexGuard<'_, T>> {
+        match self.real.lock() {
+            Ok(guard) => Ok(self.guard(guard)),
+            Err(poisoned) => Err(PoisonError::new(self.guard(poisoned.into_inner()))),
+        }
     }
 
     #[track_caller]
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         point();
-        let Some(controller) = controller() else {
-            return match self.0.lock() {
-                Ok(guard) => Ok(self.guard(guard)),
-                Err(poisoned) => Err(PoisonError::new(self.guard(poisoned.into_inner()))),
-            };
-        };
+        let Some(controller) = controller() else { return self.lock_for_real() };
         loop {
-            match self.0.try_lock() {
+            match self.real.try_lock() {
                 Ok(guard) => return Ok(self.guard(guard)),
                 Err(TryLockError::Poisoned(poisoned)) => {
                     return Err(PoisonError::new(self.guard(poisoned.into_inner())));
                 }
-                Err(TryLockError::WouldBlock) => {
+                // The number of this OS thread is written and removed by itself alone.
+                Err(TryLockError::WouldBlock)
+                    if self.holder.load(Ordering::Relaxed) == os_thread() =>
+                {
                     controller.wait(self.word(), None, Location::caller());
                 }
+                Err(TryLockError::WouldBlock) => return self.lock_for_real(),
             }
         }
     }
 
     pub(crate) fn get_mut(&mut self) -> LockResult<&mut T> {
-        self.0.get_mut()
+        self.real.get_mut()
     }
 }
 
@@ -62,6 +82,14 @@ pub(crate) struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     /// Taken while it waits for a condition, and by the drop.
     guard: Option<std::sync::MutexGuard<'a, T>>,
+}
+
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// The guard of `std`, for who gives the lock back.
+    fn release(&mut self) -> std::sync::MutexGuard<'a, T> {
+        self.mutex.holder.store(0, Ordering::Relaxed);
+        self.guard.take().expect("it is locked")
+    }
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
@@ -80,10 +108,11 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
-        if self.guard.take().is_some()
-            && let Some(controller) = controller()
-        {
-            controller.wake(self.mutex.word(), false);
+        if self.guard.is_some() {
+            drop(self.release());
+            if let Some(controller) = controller() {
+                controller.wake(self.mutex.word(), false);
+            }
         }
     }
 }
@@ -119,7 +148,7 @@ impl Condvar {
         let mutex = guard.mutex;
         let place = Location::caller();
         let Some(controller) = controller() else {
-            let inner = guard.guard.take().expect("it is locked");
+            let inner = guard.release();
             let (inner, called) = match time {
                 None => (self.0.wait(inner).unwrap_or_else(PoisonError::into_inner), true),
                 Some(time) => {
@@ -131,7 +160,7 @@ impl Condvar {
             return (Ok(mutex.guard(inner)), called);
         };
         drop(guard);
-        let until = time.map(|time| controller.now() + time);
+        let until = time.and_then(|time| time::after(controller.now(), time));
         let called = controller.wait(self.word(), until, place);
         (mutex.lock(), called)
     }

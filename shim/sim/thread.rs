@@ -1,6 +1,6 @@
 //! Threads, real or virtual.
 
-use super::{Controller, controller};
+use super::{Controller, controller, time};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -170,7 +170,7 @@ fn park_until(time: Option<Duration>) {
     if controller.fault(super::Fault::SpuriousUnpark) {
         return controller.give_way(place);
     }
-    let until = time.map(|time| controller.now().saturating_add(time));
+    let until = time.and_then(|time| time::after(controller.now(), time));
     while !thread.token.swap(false, Ordering::Relaxed) {
         if !controller.wait(thread.word(), until, place) {
             return;
@@ -190,13 +190,13 @@ pub(crate) fn yield_now() {
 pub(crate) fn sleep(time: Duration) {
     match controller() {
         Some(controller) => {
-            let until = controller.now().saturating_add(time);
+            let until = time::after(controller.now(), time);
             // A word that nobody else has.
             let nobody = 0_u8;
             let on = ptr::from_ref(&nobody).addr();
-            while controller.now() < until && !controller.wait(on, Some(until), Location::caller())
-            {
-            }
+            while until.is_none_or(|until| controller.now() < until)
+                && !controller.wait(on, until, Location::caller())
+            {}
         }
         None => std::thread::sleep(time),
     }

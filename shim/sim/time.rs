@@ -10,6 +10,14 @@ pub(super) fn base() -> Instant {
     *BASE.get_or_init(Instant::now)
 }
 
+/// Who waits until later than this waits for ever: no clock shows it.
+const FAR: Duration = Duration::from_secs(1 << 40);
+
+/// The end of a wait that begins now; none for one whose end nobody sees.
+pub(super) fn after(now: Duration, time: Duration) -> Option<Duration> {
+    now.checked_add(time).filter(|&until| until < FAR)
+}
+
 /// The present, on a clock that never goes back.
 pub(crate) fn now() -> Instant {
     match super::controller() {

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod misuse;
 mod planted;
 mod programs;
 mod random;

@@ -1,7 +1,6 @@
 //! What of `sim` may cross threads, real or virtual, and panics; and that scopes and handles borrow as those of `std` do.
 
 use cygnet::sim::{Explored, Failed, Faults, Options, Reason, Run, thread};
-use cygnet::sync::Event;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
 use std::error::Error;
@@ -34,30 +33,4 @@ fn a_thread_of_a_scope_borrows_what_is_outside_and_returns_it() {
             numbers.iter_mut().for_each(|number| drop(s.spawn(|| *number += 1)));
         });
     }
-}
-
-/// A destructor that panics, of a result that nobody has taken, is a panic of its thread.
-#[test]
-fn a_scope_ends_although_the_destructor_of_a_result_panics() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("a result's destructor");
-        }
-    }
-    let scope = || {
-        let nobody_takes_it = Event::new();
-        thread::scope(|s| {
-            drop(s.spawn(|| {
-                nobody_takes_it.wait().unwrap();
-                Bomb
-            }));
-            nobody_takes_it.set();
-        });
-    };
-    let caught = std::panic::catch_unwind(scope).unwrap_err();
-    assert_eq!(caught.downcast_ref::<&str>(), Some(&"a scoped thread panicked"));
-    cygnet::sim::check(&Options::new().seeds(0..20), || {
-        assert!(std::panic::catch_unwind(scope).is_err());
-    });
 }
