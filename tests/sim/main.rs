@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod thieves;
 
 use common::rerun::{command, role};
 use cygnet::sim::{self, Faults, Options, Reason};
