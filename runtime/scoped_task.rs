@@ -42,12 +42,14 @@ impl<T> ScopedTask<'_, T> {
     ///
     /// # Panics
     /// As there.
+    #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
         claim.join(WaitKind::Grant, not_joined)
     }
 
     /// As `join`, in a wait that is not cut short.
+    #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn await_end(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
         claim.join(WaitKind::Structured, |_| unreachable!("a structured wait is not cut short"))

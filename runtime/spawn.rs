@@ -308,6 +308,7 @@ impl<T> LocalTask<T> {
     ///
     /// # Panics
     /// As there.
+    #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(self) -> Result<T, JoinError> {
         self.task.join()
     }

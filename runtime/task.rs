@@ -66,6 +66,8 @@ impl<T> Claim<T> {
     /// Waits for the end and takes the outcome. A wait that is cut short, which a structured one never
     /// is, ends in `cut`.
     #[inline(always)]
+    // A deadlock's report names the place. What leads here has the same attribute.
+    #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn join(
         self,
         kind: WaitKind,
@@ -105,6 +107,7 @@ impl<T> Claim<T> {
 
     /// Waits for a task that cannot be called here.
     #[inline(never)]
+    #[cfg_attr(feature = "sim", track_caller)]
     fn join_elsewhere(
         self,
         worker: &Worker,
@@ -126,6 +129,7 @@ impl<T> Claim<T> {
     /// The end of a child that was called here, if it has children left or is known to others.
     #[cold]
     #[inline(never)]
+    #[cfg_attr(feature = "sim", track_caller)]
     fn end_shared(
         self,
         kind: WaitKind,
@@ -181,6 +185,7 @@ impl<T> Claim<T> {
     }
 
     #[inline(never)]
+    #[cfg_attr(feature = "sim", track_caller)]
     fn await_and_take(
         self,
         kind: WaitKind,
@@ -301,6 +306,7 @@ impl<T> Task<T> {
     }
 
     /// As `join`, in a wait that is not cut short.
+    #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn await_end(self) -> Result<T, JoinError> {
         let claim = self.into_claim();
         claim.join(WaitKind::Structured, |_| unreachable!("a structured wait is not cut short"))
@@ -343,6 +349,7 @@ impl<T> Task<T> {
     /// assert_eq!(failed.join().unwrap_err().to_string(), "the task panicked: no luck");
     /// # });
     /// ```
+    #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(self) -> Result<T, JoinError> {
         self.into_claim().join(WaitKind::Grant, Claim::not_joined)
     }

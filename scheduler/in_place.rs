@@ -77,6 +77,7 @@ impl Worker {
     ///
     /// The child runs here until its end, so hardly anything need be locked, unless the last of its own
     /// children ends elsewhere after it: `at_home` of the record says whether it has ended here.
+    #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn start_and_await(
         &self,
         record: NonNull<Record>,

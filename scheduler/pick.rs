@@ -223,6 +223,21 @@ impl Worker {
         true
     }
 
+    /// Makes a fresh task that was stolen just now, and is in our hand, the next one to run here, on a coroutine of its own. For the main
+    /// coroutine, which runs it before anything else; if there is no stack it is kept as any other.
+    ///
+    /// A thief keeps the first task of its loot in this way. Where others may steal it, it could be passed from thief to thief for ever: each of
+    /// them looks at every worker before it runs anything, and that takes longer than the next one needs to find it, if enough of them search.
+    pub(crate) fn run_next(&self, record: NonNull<Record>) {
+        let Some(strand) = self.begin(record) else { return };
+        // SAFETY: we hold the run reference.
+        let task = unsafe { record.as_ref() };
+        task.unclaim_privately();
+        task.place.store(strand.expose_provenance(), Ordering::Relaxed);
+        self.ready.push_front(record);
+        self.has_next.set(true);
+    }
+
     /// Starts a fresh child of the running node, which lies in no queue, at once on a coroutine of its own; `task`,
     /// which runs, comes next after it. If there is no stack, or nothing may suspend here, the child is queued.
     pub(crate) fn start_now(&self, task: NonNull<Record>, record: NonNull<Record>) {
@@ -347,7 +362,7 @@ impl Worker {
         }
     }
 
-    fn next_public(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_public(&self) -> Option<NonNull<Record>> {
         point();
         while let Some(item) = self.deque.pop() {
             if let Some(record) = self.open(item) {

@@ -176,7 +176,9 @@ impl Worker {
                 return true;
             }
         }
-        let next = self.pick();
+        // Not a task whose turn it is: that might wait for the very task.
+        let kept = if self.has_next.replace(false) { self.next_ready() } else { None };
+        let next = kept.unwrap_or_else(|| self.pick());
         self.tell_of_next();
         if ptr::eq(next, self.main.get()) {
             return false;

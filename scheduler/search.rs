@@ -291,12 +291,21 @@ impl Searcher {
             }
             // Retry means that another thief is at it: move on to the next victim.
             point();
-            if !remote.stealer.is_empty()
-                && !fault(Fault::Steal)
-                && let Steal::Success(()) =
-                    remote.stealer.steal_batch_with_limit(&worker.deque, BATCH / 2)
+            if remote.stealer.is_empty() || fault(Fault::Steal) {
+                continue;
+            }
+            let (from, most) = (&remote.stealer, BATCH / 2);
+            if !worker.may_start() {
+                if from.steal_batch_with_limit(&worker.deque, most).is_success() {
+                    self.looted(worker, 0);
+                    return true;
+                }
+            } else if let Steal::Success(item) =
+                from.steal_batch_with_limit_and_pop(&worker.deque, most)
             {
-                self.looted(worker);
+                self.looted(worker, 1);
+                let first = worker.open(item).or_else(|| worker.next_public());
+                first.into_iter().for_each(|first| worker.run_next(first));
                 return true;
             }
         }
@@ -323,13 +332,19 @@ impl Searcher {
             return false;
         }
         let silent = remote.counters.spawned.get() == spawned && remote.front.wants_attention();
-        let mut taken = remote.front.steal(BATCH / 2, |record| worker.publish(record));
-        if taken == 0 {
-            taken = usize::from(worker.steal_fork(remote, |_| true));
+        let (keeps, mut kept) = (worker.may_start(), None);
+        let mut taken = remote.front.steal(BATCH / 2, |record| match kept {
+            None if keeps => kept = Some(record),
+            _ => worker.publish(record),
+        });
+        if taken == 0 && worker.steal_fork(remote, |_| true) {
+            taken = 1;
+            kept = if keeps { worker.next_public() } else { None };
         }
         worker.counters().rescues.add(1);
         if taken > 0 {
-            self.looted(worker);
+            self.looted(worker, usize::from(kept.is_some()));
+            kept.into_iter().for_each(|first| worker.run_next(first));
             if silent {
                 // It computes, and would not have come to them soon: not to be judged by their length.
                 self.loot = None;
@@ -339,9 +354,11 @@ impl Searcher {
         taken > 0
     }
 
-    fn looted(&mut self, worker: &Worker) {
+    /// Something was stolen, of which so many items are not in the deque.
+    fn looted(&mut self, worker: &Worker, besides: usize) {
         worker.counters().steals.add(1);
-        self.loot = Some(Loot { taken: now(), items: worker.deque.len(), live: worker.live() });
+        let items = worker.deque.len() + besides;
+        self.loot = Some(Loot { taken: now(), items, live: worker.live() });
     }
 
     /// There are tasks, or another worker has some, but no stacks.

@@ -162,6 +162,8 @@ pub(crate) struct Worker {
     /// As a searcher that left it has told nobody of one task in the injector or its own deque, which it
     /// takes next.
     pub(crate) takes_next: Cell<bool>,
+    /// The first of the ready tasks comes before all others: it was stolen just now.
+    pub(crate) has_next: Cell<bool>,
     pub(crate) restrictions: Restrictions,
     /// When it looked at the clock last, and when it is up at the latest, in ticks.
     pub(crate) looked: Cell<u64>,
@@ -222,6 +224,7 @@ impl Worker {
             spread: Spread::new(),
             offers_on: Cell::new(false),
             takes_next: Cell::new(false),
+            has_next: Cell::new(false),
             restrictions: Restrictions::default(),
             looked: Cell::new(0),
             up_at: Cell::new(0),

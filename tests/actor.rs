@@ -2,6 +2,7 @@
 
 mod common;
 
+use crate::common::mpsc::channel;
 use common::{
     Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each,
     with_each_and_many, within,
@@ -9,7 +10,6 @@ use common::{
 use cygnet::{CallError, JoinError, TaskActor, park, scope, sleep, spawn, timeout, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 #[test]
@@ -21,7 +21,7 @@ fn messages_run_one_after_the_other_in_the_order_of_the_sender() {
         let senders: Vec<_> = (0..3)
             .map(|sender| {
                 let actor = actor.clone();
-                std::thread::spawn(move || {
+                common::thread::spawn(move || {
                     for i in 0..n {
                         actor.send(move |seen: &mut Vec<_>| seen.push((sender, i))).unwrap();
                     }
@@ -306,7 +306,7 @@ fn a_permit_that_comes_between_two_messages_is_for_the_next_one() {
 #[test]
 fn a_state_whose_destructor_calls_its_own_actor_gets_an_error() {
     #[derive(Clone, Default)]
-    struct Own(Arc<std::sync::Mutex<Option<TaskActor<Calls>>>>);
+    struct Own(Arc<common::Mutex<Option<TaskActor<Calls>>>>);
     struct Calls(Own);
     impl Drop for Calls {
         fn drop(&mut self) {
@@ -341,7 +341,7 @@ fn the_end_of_the_runtime_ends_it_and_its_callers() {
             let before = common::parks(&rt);
             let held = actor.clone();
             actor.send(|_| assert!(park().is_err())).unwrap();
-            let thread = std::thread::spawn(move || held.call(|n| *n));
+            let thread = common::thread::spawn(move || held.call(|n| *n));
             eventually("it waits", || common::parks(&rt) > before);
             drop(rt);
             assert_eq!(thread.join().unwrap(), Err(CallError::Ended));

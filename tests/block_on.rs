@@ -2,11 +2,11 @@
 
 mod common;
 
+use crate::common::mpsc::channel;
 use common::{give_way_until, parks, scaled, text, with_each, with_each_and_many};
 use cygnet::{blocking, spawn, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 // --- from a thread -------------------------------------------------------------------------------
 

@@ -2,11 +2,11 @@
 
 mod common;
 
+use crate::common::mpsc::{Receiver, Sender, channel};
 use common::{eventually, parks, with, with_each};
 use cygnet::{JoinError, Runtime, Task, park, scope, spawn, task, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Calls itself in place `depth` times, and then `f`.
 fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
@@ -91,7 +91,7 @@ fn a_cancel_at_any_moment_reaches_the_child() {
             });
             waits.recv().unwrap();
             for _ in 0..round % 128 {
-                std::hint::spin_loop();
+                common::spin_loop();
             }
             drop(parent);
             assert!(told.recv().unwrap());

@@ -2,10 +2,11 @@
 
 mod common;
 
+use crate::common::Mutex;
 use common::{Drops, eventually, scaled, scaled_in_debug, with, with_each};
 use cygnet::{park, spawn, unparker, yield_now};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 #[test]
 fn a_chain_of_spawn_and_join_may_be_100_000_deep() {

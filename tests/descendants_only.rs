@@ -2,6 +2,9 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::mpsc::channel;
+use crate::common::thread;
 use common::rerun::{alone, command, role};
 use common::{
     eventually, give_way_until, panic_of, parks, runtime, scaled, with, with_each,
@@ -14,11 +17,8 @@ use cygnet::{
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -71,6 +71,7 @@ fn a_lock_of_stds_may_be_held_over_a_join() {
 /// The control: what the test above does would hang otherwise.
 #[test]
 fn without_the_restriction_the_same_program_hangs() {
+    common::real!("a process of its own");
     let name = "without_the_restriction_the_same_program_hangs";
     if role().is_some() {
         assert_eq!(runtime(1).block_on(|| contend(Wait::DescendantsOnly, 20)), 20 * (21 + 34));
@@ -331,6 +332,7 @@ fn kin_fork_and_are_stolen() {
 
 #[test]
 fn one_that_waits_for_a_stranger_of_its_worker_is_reported() {
+    common::real!("a process of its own");
     let name = "one_that_waits_for_a_stranger_of_its_worker_is_reported";
     if role().is_some() {
         runtime(1).block_on(|| {
@@ -348,7 +350,7 @@ fn one_that_waits_for_a_stranger_of_its_worker_is_reported() {
         });
         return;
     }
-    let begun = Instant::now();
+    let begun = common::now();
     let mut child = command(name, "report").stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let report = lines.into_iter().find(|line| line.contains("a wait for descendants only"));
@@ -356,7 +358,7 @@ fn one_that_waits_for_a_stranger_of_its_worker_is_reported() {
     child.wait().unwrap();
     let report = report.expect("it says so before it is killed");
     assert!(report.contains("has kept 1 ready task(s) of worker 0 waiting"), "{report}");
-    assert!(begun.elapsed() >= Duration::from_secs(10));
+    assert!((common::now() - begun) >= Duration::from_secs(10));
 }
 
 #[test]
@@ -392,6 +394,7 @@ fn processor_time() -> Duration {
 
 #[test]
 fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
+    common::real!("a process of its own");
     alone("workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector", || {
         for workers in [1, 2, 3, 8] {
             let rt = runtime(workers);

@@ -2,11 +2,12 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::mpsc::channel;
 use common::{Drops, eventually, give_way_until, with, with_each};
 use cygnet::{park, spawn, unparker, yield_now};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 
 #[test]
 fn dropping_a_task_before_its_start_prevents_the_start_and_drops_its_captures() {

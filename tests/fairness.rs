@@ -3,11 +3,11 @@
 
 mod common;
 
+use crate::common::mpsc::channel;
 use common::{give_way_until, scaled, with, with_each, with_each_and_many, within};
 use cygnet::{Runtime, Unparker, YieldTo, park, scope, spawn, task, unparker, yield_now, yield_to};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 type Flood = (&'static str, fn(&AtomicBool));
 
@@ -190,7 +190,7 @@ fn tasks_that_were_injected_together_all_start_although_each_floods() {
                 rt.spawn(move || {
                     busy.fetch_add(1, Ordering::Relaxed);
                     while !open.load(Ordering::Relaxed) {
-                        std::thread::yield_now();
+                        common::thread::yield_now();
                     }
                 })
                 .detach();

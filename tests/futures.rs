@@ -2,27 +2,29 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::mpsc::{Sender, channel};
 use common::rerun::alone;
 use common::{
     eventually, panic_of, parks, scaled, scaled_in_debug, text, with, with_each, with_each_and_many,
 };
 use cygnet::{Runtime, Task, TaskId, park, spawn, spawn_migratable, unparker, yield_now};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 mod executor {
     //! The smallest executor: a thread that polls one future and parks in between.
 
+    use crate::common::thread;
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll, Wake, Waker};
 
     pub(super) struct Unpark {
-        thread: std::thread::Thread,
+        thread: thread::Thread,
         pub(super) wakes: AtomicUsize,
     }
 
@@ -34,8 +36,7 @@ mod executor {
     }
 
     pub(super) fn waker() -> (Arc<Unpark>, Waker) {
-        let unpark =
-            Arc::new(Unpark { thread: std::thread::current(), wakes: AtomicUsize::new(0) });
+        let unpark = Arc::new(Unpark { thread: thread::current(), wakes: AtomicUsize::new(0) });
         (unpark.clone(), Waker::from(unpark))
     }
 
@@ -45,7 +46,7 @@ mod executor {
         loop {
             match future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(output) => return output,
-                Poll::Pending => std::thread::park(),
+                Poll::Pending => thread::park(),
             }
         }
     }
@@ -137,7 +138,7 @@ fn a_waker_is_called_in_the_name_of_no_task() {
                         if waits {
                             yield_now().unwrap();
                         }
-                        std::thread::yield_now();
+                        common::thread::yield_now();
                     }
                 }
             });
@@ -291,7 +292,7 @@ fn join_that_drops_a_waker_that_waits(rt: &Runtime, joiners: u64, join: fn(&Runt
         }));
         assert!(Pin::new(&mut task).poll(&mut Context::from_waker(&waker)).is_pending());
         drop(waker);
-        std::thread::scope(|threads| {
+        common::thread::scope(|threads| {
             threads.spawn(|| join(rt, task));
             eventually("the task has ended while its waker waits", || {
                 let left: u64 = rt.metrics().workers.iter().map(|w| w.coroutines).sum();
@@ -307,6 +308,7 @@ fn join_that_drops_a_waker_that_waits(rt: &Runtime, joiners: u64, join: fn(&Runt
 
 #[test]
 fn the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor() {
+    common::real!("a process of its own");
     alone(
         "the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor",
         || {
@@ -321,6 +323,7 @@ fn the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s
 
 #[test]
 fn the_end_of_a_task_that_a_thread_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor() {
+    common::real!("a process of its own");
     alone(
         "the_end_of_a_task_that_a_thread_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor",
         || {
@@ -350,6 +353,7 @@ impl Drop for Moves {
 
 #[test]
 fn a_migratable_task_may_move_while_its_join_in_place_drops_an_earlier_waker() {
+    common::real!("a process of its own");
     fn poll_and_join(n: u64) -> u64 {
         let mut task = spawn(move || vec![n; 4]);
         let waker = Waker::from(Arc::new(Moves));

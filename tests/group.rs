@@ -27,7 +27,7 @@ fn a_join_waits_for_all_members_wherever_they_come_from() {
         };
         rt.block_on(|| {
             let group = TaskGroup::new();
-            std::thread::scope(|threads| {
+            common::thread::scope(|threads| {
                 threads.spawn(|| spawn_in(&group));
                 threads.spawn(|| spawn_in(&group));
                 spawn_in(&group);
@@ -228,7 +228,7 @@ fn a_detached_one_outlives_its_maker_and_ends_with_its_runtime() {
             });
             group.spawn(|| assert!(park().is_err()));
             eventually("they wait", || common::parks(&rt) >= before + 2);
-            let dropper = std::thread::spawn(move || drop(rt));
+            let dropper = common::thread::spawn(move || drop(rt));
             // From a plain thread.
             eventually("it is told", || group.is_cancelled());
             let joined = group.join();
@@ -292,6 +292,7 @@ fn a_detached_one_does_not_hold_up_the_end_of_its_runtime() {
 
 #[test]
 fn a_forgotten_detached_one_does_not_hold_up_the_end_of_its_runtime() {
+    common::real!("a process of its own");
     alone_and_leaking("a_forgotten_detached_one_does_not_hold_up_the_end_of_its_runtime", || {
         for workers in common::WORKERS {
             within(|| {
@@ -370,7 +371,7 @@ fn spawns_into_detached_ones_race_cancels_and_the_end_of_the_runtime() {
                         }
                     }
                 };
-                std::thread::scope(|threads| {
+                common::thread::scope(|threads| {
                     let group = &group;
                     threads.spawn(move || spawned(group));
                     threads.spawn(move || spawned(group));

@@ -3,12 +3,12 @@
 
 mod common;
 
+use crate::common::Barrier;
 use common::{runtime, scaled, with_each, within};
 use cygnet::coroutine::Coroutine;
 use cygnet::{no_suspend, scope, spawn_local, task, yield_now};
 use std::hint::black_box;
 use std::panic::resume_unwind;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const LARGE: usize = if common::SANITIZED { 8 << 20 } else { 1 << 20 };
@@ -161,7 +161,7 @@ fn what_held_workers_give_away_is_found_by_those_who_wait_for_it() {
     within(|| {
         for _ in 0..scaled(100) {
             let (rt, barrier, counted) = (runtime(2), Barrier::new(2), AtomicUsize::new(0));
-            let spin = |n| (0..n).for_each(|_| std::hint::spin_loop());
+            let spin = |n| (0..n).for_each(|_| common::spin_loop());
             let leaf = || {
                 spin(200);
                 counted.fetch_add(1, Ordering::Relaxed);

@@ -22,7 +22,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 /// One whose first tick was due so many hours and a half ago.
 fn late_by(hours: u32, missed: MissedTicks) -> (Instant, Interval) {
-    let start = Instant::now() - hours * HOUR - HOUR / 2;
+    let start = common::now() - hours * HOUR - HOUR / 2;
     let mut ticks = interval_at(start, HOUR);
     ticks.set_missed_ticks(missed);
     (start, ticks)
@@ -32,16 +32,16 @@ fn late_by(hours: u32, missed: MissedTicks) -> (Instant, Interval) {
 fn the_first_tick_comes_at_once_and_each_other_a_period_after_the_one_before() {
     with_each(|rt| {
         rt.block_on(|| {
-            let before = Instant::now();
+            let before = common::now();
             let mut ticks = interval(SHORT);
             let first = ticks.tick().unwrap();
-            assert!(first >= before && first <= Instant::now());
+            assert!(first >= before && first <= common::now());
             for n in 1..5 {
                 let due = ticks.tick().unwrap();
                 assert_eq!(due, first + n * SHORT);
-                assert!(Instant::now() >= due, "it came before it was due");
+                assert!(common::now() >= due, "it came before it was due");
             }
-            let start = Instant::now() + 2 * SHORT;
+            let start = common::now() + 2 * SHORT;
             let mut ticks = interval_at(start, SHORT);
             for n in 0..5 {
                 assert_eq!(ticks.tick(), Ok(start + n * SHORT));
@@ -71,16 +71,16 @@ fn a_delay_begins_anew_with_the_late_one() {
     with_each(|rt| {
         rt.block_on(|| {
             let (start, mut ticks) = late_by(10, MissedTicks::Delay);
-            let before = Instant::now();
+            let before = common::now();
             assert_eq!(ticks.tick(), Ok(start));
             let next = ticks.next_tick().unwrap();
-            assert!(next >= before + HOUR && next <= Instant::now() + HOUR);
+            assert!(next >= before + HOUR && next <= common::now() + HOUR);
             // Likewise of a future.
             ticks.reset_at(start);
-            let before = Instant::now();
+            let before = common::now();
             assert_eq!(wait(ticks.tick_async()), Ok(Ok(start)));
             let next = ticks.next_tick().unwrap();
-            assert!(next >= before + HOUR && next <= Instant::now() + HOUR);
+            assert!(next >= before + HOUR && next <= common::now() + HOUR);
         });
     });
 }
@@ -103,7 +103,7 @@ fn a_tick_that_was_cancelled_or_dropped_is_not_used_up() {
         let handle = rt.handle();
         let before = parks(rt);
         // While it waits.
-        let start = Instant::now() + HOUR;
+        let start = common::now() + HOUR;
         let mut ticks = handle.interval_at(start, HOUR);
         let task = rt.spawn(move || {
             let told = ticks.tick().unwrap_err();
@@ -114,7 +114,7 @@ fn a_tick_that_was_cancelled_or_dropped_is_not_used_up() {
         let (reason, mut ticks) = task.join().unwrap();
         assert_eq!((reason, ticks.next_tick()), (Reason::from("enough"), Some(start)));
         // On entry, though it is due.
-        let start = Instant::now();
+        let start = common::now();
         ticks.reset_at(start);
         let task = rt.spawn(move || {
             cygnet::cancel_handle().cancel("enough");
@@ -198,9 +198,9 @@ fn a_tick_of_another_runtime_s_interval_and_the_end_of_that() {
         let mut ticks = rt.handle().interval(SHORT);
         let first = ticks.next_tick().unwrap();
         assert_eq!(other.block_on(|| ticks.tick()), Ok(first));
-        ticks.reset_at(Instant::now() + HOUR);
+        ticks.reset_at(common::now() + HOUR);
         let far = ticks.next_tick();
-        std::thread::scope(|threads| {
+        common::thread::scope(|threads| {
             let waits = threads.spawn(|| {
                 // On a plain thread it is the end of the interval's own that counts.
                 let ended = ticks.tick().unwrap_err();
@@ -224,10 +224,10 @@ fn a_reset_puts_the_next_tick_off_by_a_period() {
     with_each(|rt| {
         rt.block_on(|| {
             let mut ticks = interval(HOUR);
-            let before = Instant::now();
+            let before = common::now();
             ticks.reset();
             let next = ticks.next_tick().unwrap();
-            assert!(next >= before + HOUR && next <= Instant::now() + HOUR);
+            assert!(next >= before + HOUR && next <= common::now() + HOUR);
             ticks.reset_at(before);
             assert_eq!(ticks.tick(), Ok(before));
             assert_eq!((ticks.next_tick(), ticks.period()), (Some(before + HOUR), HOUR));
@@ -243,7 +243,7 @@ fn a_period_of_no_time_is_refused_and_one_of_all_time_has_one_tick() {
         rt.block_on(|| {
             for said in [
                 panic_of(|| interval(Duration::ZERO)),
-                panic_of(|| interval_at(Instant::now(), Duration::ZERO)),
+                panic_of(|| interval_at(common::now(), Duration::ZERO)),
             ] {
                 assert!(said.contains("no time at all"), "{said}");
             }
@@ -264,7 +264,7 @@ fn a_period_of_no_time_is_refused_and_one_of_all_time_has_one_tick() {
 fn where_nothing_may_wait_a_tick_says_so_and_is_not_used_up() {
     with_each(|rt| {
         rt.block_on(|| {
-            let start = Instant::now() + HOUR;
+            let start = common::now() + HOUR;
             let mut ticks = interval_at(start, HOUR);
             let said = panic_of(|| cygnet::no_suspend(|| ticks.tick()));
             assert!(said.contains("inside no_suspend"), "{said}");

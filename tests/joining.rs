@@ -2,10 +2,11 @@
 
 mod common;
 
+use crate::common::Mutex;
 use common::{give_way_until, with_each};
 use cygnet::{JoinError, Runtime, park, spawn};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 #[test]
 fn a_task_that_joins_itself_is_told_so() {

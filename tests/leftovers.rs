@@ -365,6 +365,7 @@ fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
 
 #[test]
 fn a_cancelled_wait_leaves_nothing_behind() {
+    common::real!("a process of its own");
     alone("a_cancelled_wait_leaves_nothing_behind", || {
         for (kind, wait) in WAITS {
             leaves_nothing(kind, || cancelled(wait));
@@ -374,6 +375,7 @@ fn a_cancelled_wait_leaves_nothing_behind() {
 
 #[test]
 fn a_wait_that_has_timed_out_leaves_nothing_behind() {
+    common::real!("a process of its own");
     alone("a_wait_that_has_timed_out_leaves_nothing_behind", || {
         for (kind, wait) in WAITS {
             leaves_nothing(kind, || timed_out(wait));
@@ -383,6 +385,7 @@ fn a_wait_that_has_timed_out_leaves_nothing_behind() {
 
 #[test]
 fn a_wait_that_has_lost_leaves_nothing_behind() {
+    common::real!("a process of its own");
     alone("a_wait_that_has_lost_leaves_nothing_behind", || {
         leaves_nothing("any", any_with_losers);
         leaves_nothing("all_fail_fast", all_with_a_failure);
@@ -394,6 +397,7 @@ fn a_wait_that_has_lost_leaves_nothing_behind() {
 /// Two tasks that hand primitives to each other, so that each call has to wait.
 #[test]
 fn a_wait_of_a_primitive_allocates_nothing() {
+    common::real!("a process of its own");
     alone("a_wait_of_a_primitive_allocates_nothing", || {
         within(|| {
             let rounds = 1_000;
@@ -439,6 +443,7 @@ fn a_wait_of_a_primitive_allocates_nothing() {
 /// A oneshot is one allocation, and a broadcast and a watch have one for each value, with room for those that lie there.
 #[test]
 fn channels_allocate_no_more_than_they_say() {
+    common::real!("a process of its own");
     alone("channels_allocate_no_more_than_they_say", || {
         let rounds = 10_000;
         let made = |round: &mut dyn FnMut()| {
@@ -473,6 +478,7 @@ fn channels_allocate_no_more_than_they_say() {
 /// would be seen.
 #[test]
 fn a_million_cancelled_waits_leave_nothing() {
+    common::real!("a process of its own");
     const EACH: usize = 1_000;
     const PRIMITIVES: usize = 7;
     alone("a_million_cancelled_waits_leave_nothing", || {
@@ -526,6 +532,7 @@ fn a_million_cancelled_waits_leave_nothing() {
 /// What is forgotten does stay, and is seen here.
 #[test]
 fn a_leak_is_seen() {
+    common::real!("a process of its own");
     alone_and_leaking("a_leak_is_seen", || {
         let before = live();
         let rt = runtime(2);

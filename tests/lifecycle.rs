@@ -3,14 +3,15 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::mpsc::channel;
 use common::{
     Drops, eventually, give_way_until, panic_of, scaled, with, with_each, with_each_and_many,
 };
 use cygnet::{Runtime, TaskId, TaskLocal, scope, spawn, spawn_unscoped, unparker, yield_now};
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 
 // --- values --------------------------------------------------------------------------------------
 
@@ -33,7 +34,7 @@ fn tasks_are_spawned_from_many_foreign_threads_at_once() {
     with_each_and_many(|rt| {
         let handle = rt.handle();
         let each = scaled(500) as u64;
-        let sum: u64 = std::thread::scope(|scope| {
+        let sum: u64 = common::thread::scope(|scope| {
             let spawners: Vec<_> = (0..4)
                 .map(|_| {
                     let handle = handle.clone();
@@ -262,7 +263,7 @@ fn a_result_that_nobody_takes_is_not_dropped_in_the_name_of_a_parent_that_runs_e
                         spawn(move || {
                             away.store(true, Ordering::Release);
                             while !open.load(Ordering::Acquire) {
-                                std::thread::yield_now();
+                                common::thread::yield_now();
                             }
                         })
                         .detach();
@@ -270,13 +271,13 @@ fn a_result_that_nobody_takes_is_not_dropped_in_the_name_of_a_parent_that_runs_e
                     }
                 });
                 while !away.load(Ordering::Acquire) {
-                    std::thread::yield_now();
+                    common::thread::yield_now();
                 }
                 // The child has returned, and its own child is left.
                 child.detach();
                 open.store(true, Ordering::Release);
                 while asked.lock().unwrap().is_empty() {
-                    std::thread::yield_now();
+                    common::thread::yield_now();
                 }
             });
         });

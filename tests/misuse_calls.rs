@@ -2,11 +2,12 @@
 
 mod common;
 
+use crate::common::mpsc;
 use common::{panic_of, runtime, within};
 use cygnet::{Handle, JoinError, Runtime, Task, no_suspend, park, spawn, unparker, yield_now};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn block_on_nested_in_itself_runs() {
@@ -106,10 +107,10 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
         panic_of(cygnet::checkpoint),
         panic_of(Handle::current),
         panic_of(|| cygnet::sleep_async(Duration::ZERO)),
-        panic_of(|| cygnet::sleep_until_async(Instant::now())),
+        panic_of(|| cygnet::sleep_until_async(common::now())),
         panic_of(|| cygnet::timeout_async(Duration::ZERO, async {})),
         panic_of(|| cygnet::interval(Duration::from_secs(1))),
-        panic_of(|| cygnet::interval_at(Instant::now(), Duration::from_secs(1))),
+        panic_of(|| cygnet::interval_at(common::now(), Duration::from_secs(1))),
     ];
     for said in said {
         assert!(said.contains("outside a"), "{said}");
@@ -192,7 +193,7 @@ fn a_scope_inside_no_suspend_that_must_wait_for_a_started_child_waits_no_shorter
                     });
                     // This worker is kept, so the other one takes it.
                     while !started.load(Ordering::Acquire) {
-                        std::thread::yield_now();
+                        common::thread::yield_now();
                     }
                 });
                 ended.load(Ordering::Acquire)
@@ -204,6 +205,7 @@ fn a_scope_inside_no_suspend_that_must_wait_for_a_started_child_waits_no_shorter
 
 #[test]
 fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
+    common::real!("a runtime is leaked, whose threads do not end");
     within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers);
@@ -225,6 +227,7 @@ fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
 
 #[test]
 fn a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic() {
+    common::real!("a runtime is leaked, whose threads do not end");
     within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers);
@@ -278,7 +281,7 @@ fn a_runtime_dropped_while_its_tasks_compute_waits_for_them() {
             rt.spawn(move || {
                 started.send(()).unwrap();
                 while !cygnet::is_cancelled() {
-                    std::hint::spin_loop();
+                    common::spin_loop();
                 }
                 ended.fetch_add(1, Ordering::Relaxed);
             })
@@ -457,7 +460,7 @@ fn a_task_polled_after_its_end_says_so() {
     let rt = runtime(1);
     let mut task = rt.spawn(|| 7);
     while !task.is_finished() {
-        std::thread::yield_now();
+        common::thread::yield_now();
     }
     let mut cx = Context::from_waker(Waker::noop());
     assert!(Pin::new(&mut task).poll(&mut cx).is_ready());

@@ -3,6 +3,7 @@
 
 mod common;
 
+use crate::common::mpsc;
 use common::rerun::alone_and_leaking;
 use common::{runtime, within};
 use cygnet::{Handle, Runtime, TaskLocal, park, scope, spawn, spawn_local, unparker, yield_now};
@@ -10,11 +11,12 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 
 #[test]
 fn a_forgotten_task_runs_and_its_parent_ends_after_it() {
+    common::real!("a process of its own");
     alone_and_leaking("a_forgotten_task_runs_and_its_parent_ends_after_it", || {
         let rt = runtime(2);
         let ended = Arc::new(AtomicUsize::new(0));
@@ -33,6 +35,7 @@ fn a_forgotten_task_runs_and_its_parent_ends_after_it() {
 
 #[test]
 fn a_forgotten_local_task_runs_and_its_parent_ends_after_it() {
+    common::real!("a process of its own");
     alone_and_leaking("a_forgotten_local_task_runs_and_its_parent_ends_after_it", || {
         let rt = runtime(2);
         let ended = Arc::new(AtomicUsize::new(0));
@@ -46,6 +49,7 @@ fn a_forgotten_local_task_runs_and_its_parent_ends_after_it() {
 
 #[test]
 fn a_forgotten_scoped_task_ends_before_its_scope() {
+    common::real!("a process of its own");
     alone_and_leaking("a_forgotten_scoped_task_ends_before_its_scope", || {
         let rt = runtime(2);
         let mut borrowed = [0; 10];
@@ -65,6 +69,7 @@ fn a_forgotten_scoped_task_ends_before_its_scope() {
 
 #[test]
 fn a_forgotten_unparker_leaks_a_record_and_no_more() {
+    common::real!("a process of its own");
     alone_and_leaking("a_forgotten_unparker_leaks_a_record_and_no_more", || {
         let rt = runtime(1);
         let dropped = Arc::new(());
@@ -84,6 +89,7 @@ fn a_forgotten_unparker_leaks_a_record_and_no_more() {
 
 #[test]
 fn a_forgotten_handle_does_not_keep_its_runtime_from_ending() {
+    common::real!("a process of its own");
     alone_and_leaking("a_forgotten_handle_does_not_keep_its_runtime_from_ending", || {
         let rt = runtime(1);
         forget(rt.handle());
@@ -93,6 +99,7 @@ fn a_forgotten_handle_does_not_keep_its_runtime_from_ending() {
 
 #[test]
 fn a_forgotten_runtime_goes_on() {
+    common::real!("a process of its own");
     alone_and_leaking("a_forgotten_runtime_goes_on", || {
         let rt = runtime(2);
         let handle = rt.handle();
@@ -103,6 +110,7 @@ fn a_forgotten_runtime_goes_on() {
 
 #[test]
 fn a_forgotten_builder_has_started_nothing() {
+    common::real!("a process of its own");
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     alone_and_leaking("a_forgotten_builder_has_started_nothing", || {
         let before = threads();
@@ -114,6 +122,7 @@ fn a_forgotten_builder_has_started_nothing() {
 
 #[test]
 fn a_forgotten_result_is_leaked_and_its_task_has_ended() {
+    common::real!("a process of its own");
     alone_and_leaking("a_forgotten_result_is_leaked_and_its_task_has_ended", || {
         let rt = runtime(1);
         forget(rt.spawn(|| vec![1; 100]).join());
@@ -146,6 +155,7 @@ fn at_thread_end(f: impl FnOnce() + 'static) {
 
 #[test]
 fn destructors_of_a_workers_thread_locals_are_outside_of_the_runtime() {
+    common::real!("thread-locals of OS threads");
     within(|| {
         let rt = runtime(1);
         let handle = rt.handle();
@@ -171,6 +181,7 @@ fn destructors_of_a_workers_thread_locals_are_outside_of_the_runtime() {
 
 #[test]
 fn handles_may_be_dropped_by_destructors_of_a_workers_thread_locals() {
+    common::real!("thread-locals of OS threads");
     within(|| {
         let rt = runtime(2);
         let other = runtime(1);
@@ -198,12 +209,13 @@ fn handles_may_be_dropped_by_destructors_of_a_workers_thread_locals() {
 
 #[test]
 fn destructors_of_a_foreign_threads_locals_may_use_a_runtime() {
+    common::real!("thread-locals of OS threads");
     within(|| {
         let rt = Arc::new(runtime(2));
         let (said, heard) = mpsc::channel();
         for wait_before in [false, true] {
             let (rt, said) = (rt.clone(), said.clone());
-            std::thread::spawn(move || {
+            common::thread::spawn(move || {
                 at_thread_end({
                     let rt = rt.clone();
                     move || {
@@ -230,17 +242,18 @@ fn destructors_of_a_foreign_threads_locals_may_use_a_runtime() {
 
 #[test]
 fn a_runtime_may_be_dropped_by_a_destructor_of_a_foreign_threads_locals() {
+    common::real!("thread-locals of OS threads");
     within(|| {
         let rt = runtime(2);
         let handle = rt.handle();
-        std::thread::spawn(move || at_thread_end(move || drop(rt))).join().unwrap();
+        common::thread::spawn(move || at_thread_end(move || drop(rt))).join().unwrap();
         assert!(handle.spawn(|| ()).is_err());
     });
 }
 
 /// A thread with a stack for values of a megabyte, which pass over it a few times.
 fn spacious(body: impl FnOnce() + Send + 'static) {
-    within(|| {
+    common::watchdog::within_seconds(60, || {
         let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(body).unwrap();
         if let Err(payload) = thread.join() {
             std::panic::resume_unwind(payload);
@@ -250,6 +263,7 @@ fn spacious(body: impl FnOnce() + Send + 'static) {
 
 #[test]
 fn captures_and_results_of_a_mebibyte_pass_unharmed_from_outside() {
+    common::real!("a thread with a stack of another size");
     spacious(|| {
         let rt = runtime(1);
         let captured = [7u8; 1 << 20];
@@ -262,6 +276,7 @@ fn captures_and_results_of_a_mebibyte_pass_unharmed_from_outside() {
 
 #[test]
 fn captures_and_results_of_a_mebibyte_pass_unharmed_between_tasks() {
+    common::real!("a thread with a stack of another size");
     spacious(|| {
         let rt = Runtime::builder().workers(2).stack_size(64 << 20).build().unwrap();
         rt.block_on(|| {
@@ -283,6 +298,7 @@ fn captures_and_results_of_a_mebibyte_pass_unharmed_between_tasks() {
 
 #[test]
 fn captures_and_results_aligned_to_4096_are_so_everywhere() {
+    common::real!("a thread with a stack of another size");
     #[repr(align(4096))]
     #[derive(Clone, Copy)]
     struct Aligned(u8);

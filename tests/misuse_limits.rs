@@ -123,6 +123,7 @@ fn a_name_with_a_nul_byte_is_refused_like_any_thread_that_cannot_start() {
 
 #[test]
 fn a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended() {
+    common::real!("a process of its own");
     if limits_mean_nothing() {
         return;
     }
@@ -141,6 +142,7 @@ fn a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended() {
 
 #[test]
 fn without_memory_for_a_single_stack_block_on_says_so() {
+    common::real!("a process of its own");
     if limits_mean_nothing() {
         return;
     }
@@ -158,6 +160,7 @@ fn without_memory_for_a_single_stack_block_on_says_so() {
 
 #[test]
 fn blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_started() {
+    common::real!("a process of its own");
     if limits_mean_nothing() {
         return;
     }
@@ -186,6 +189,7 @@ fn blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_starte
 
 #[test]
 fn blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started() {
+    common::real!("a process of its own");
     if limits_mean_nothing() {
         return;
     }
@@ -194,7 +198,7 @@ fn blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started
         one_arena();
         within(|| {
             let rt = Runtime::builder().workers(2).build().unwrap();
-            let (open, gate) = std::sync::mpsc::channel::<()>();
+            let (open, gate) = common::mpsc::channel::<()>();
             let first = rt.spawn(|| cygnet::blocking(move || gate.recv().unwrap()));
             let calls = |wait: fn(u32) -> u32| -> Vec<_> {
                 (0..8).map(|n| rt.spawn(move || wait(n))).collect()
@@ -227,6 +231,7 @@ fn blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started
 
 #[test]
 fn blocking_calls_that_were_refused_a_thread_get_one_when_there_are_threads_again() {
+    common::real!("a process of its own");
     if limits_mean_nothing() {
         return;
     }
@@ -235,13 +240,13 @@ fn blocking_calls_that_were_refused_a_thread_get_one_when_there_are_threads_agai
         one_arena();
         within(|| {
             let rt = Runtime::builder().workers(2).build().unwrap();
-            let (open, gate) = std::sync::mpsc::channel::<()>();
+            let (open, gate) = common::mpsc::channel::<()>();
             let first = rt.spawn(|| cygnet::blocking(move || gate.recv().unwrap()));
             // The stacks that the calls take are there from now on.
             let meeting: &_ = Box::leak(Box::new(cygnet::sync::Barrier::new(4)));
             let warm: Vec<_> = (0..4).map(|_| rt.spawn(|| drop(meeting.wait()))).collect();
             warm.into_iter().for_each(|task| task.join().unwrap());
-            let together: &_ = Box::leak(Box::new(std::sync::Barrier::new(4)));
+            let together: &_ = Box::leak(Box::new(common::Barrier::new(4)));
             let call = || rt.spawn(|| cygnet::blocking(|| together.wait().is_leader()));
             common::eventually("the first call has a thread", || {
                 let blocking = rt.metrics().blocking;
@@ -264,6 +269,7 @@ fn blocking_calls_that_were_refused_a_thread_get_one_when_there_are_threads_agai
 
 #[test]
 fn a_map_that_fails_makes_tasks_wait_until_others_have_ended() {
+    common::real!("a process of its own");
     if limits_mean_nothing() {
         return;
     }

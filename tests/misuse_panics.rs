@@ -2,6 +2,8 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::mpsc;
 use common::rerun::alone_and_leaking;
 use common::{runtime, scaled, text, with_each, within};
 use cygnet::{
@@ -11,8 +13,8 @@ use cygnet::{
 use std::any::Any;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
 
 /// Panics when it is dropped, unless the thread is panicking already.
 struct Bomb(&'static str);
@@ -106,7 +108,7 @@ fn a_panic_in_the_drop_of_a_result_on_a_foreign_thread_does_not_come_out_of_the_
         let rt = runtime(1);
         let task = rt.spawn(|| Bomb("a result"));
         while !task.is_finished() {
-            std::thread::yield_now();
+            common::thread::yield_now();
         }
         drop(task);
         assert_eq!(rt.block_on(|| 7), 7);
@@ -138,6 +140,7 @@ fn a_panic_in_the_drop_of_a_scoped_result_surfaces_at_the_end_of_the_scope() {
 
 #[test]
 fn a_payload_whose_drop_panics_reaches_the_join_and_does_no_harm_elsewhere() {
+    common::real!("a process of its own");
     alone_and_leaking(
         "a_payload_whose_drop_panics_reaches_the_join_and_does_no_harm_elsewhere",
         || {
@@ -164,6 +167,7 @@ fn a_payload_whose_drop_panics_reaches_the_join_and_does_no_harm_elsewhere() {
 
 #[test]
 fn a_payload_whose_drop_panics_with_such_a_payload_is_leaked_and_does_no_harm() {
+    common::real!("a process of its own");
     struct Matryoshka(u32);
     impl Drop for Matryoshka {
         fn drop(&mut self) {
@@ -275,7 +279,7 @@ fn a_scope_during_an_unwinding_loses_no_child_although_others_were_joined_before
 fn a_held_worker_hides_no_task_while_it_runs_a_descendant() {
     fn spin_until(flag: &AtomicBool) {
         while !flag.load(Ordering::Acquire) {
-            std::thread::yield_now();
+            common::thread::yield_now();
         }
     }
     fn set(flag: &AtomicBool) {
@@ -409,7 +413,7 @@ fn neighbours_do_not_see_a_panic_that_waits_nor_poison_their_locks() {
                 })
                 .collect();
             while rounds.load(Ordering::Relaxed) < 100 {
-                std::thread::yield_now();
+                common::thread::yield_now();
             }
             for _ in 0..10 {
                 let error = rt.try_block_on(|| {

@@ -2,11 +2,12 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::mpsc::channel;
 use common::{Drops, give_way_until, parks, with_each};
 use cygnet::{blocking, checkpoint, no_suspend, park, spawn, unparker, yield_now};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 
 const REFUSAL: &str = "a task would be suspended inside no_suspend";
 

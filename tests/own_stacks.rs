@@ -3,13 +3,13 @@
 
 mod common;
 
+use crate::common::mpsc::channel;
+use crate::common::thread;
 use common::drops::Drops;
 use common::{eventually, with_each};
 use cygnet::{JoinError, Task, park, spawn, task, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::thread;
 
 const USUAL: usize = 64 << 10;
 const LARGE: usize = 1 << 20;
@@ -75,7 +75,7 @@ fn children_left_by_such_a_child_end_before_its_join_returns() {
                             // On another worker, if there is one.
                             spawn(move || {
                                 for _ in 0..round {
-                                    std::hint::spin_loop();
+                                    common::spin_loop();
                                 }
                                 ended.fetch_add(1, Ordering::Relaxed);
                             })
@@ -139,7 +139,7 @@ fn cancels_that_meet_the_end_of_the_child_lose_nothing() {
                 let _ = child_begun.recv();
             }
             for _ in 0..round % 64 {
-                std::hint::spin_loop();
+                common::spin_loop();
             }
             drop(joiner);
             // Every child that began has made one value, which is gone.

@@ -2,6 +2,7 @@
 
 mod common;
 
+use crate::common::mpsc;
 use common::drops::Guard;
 use common::{
     Drops, eventually, panic_of, runtime, scaled, with, with_each, with_each_and_many, within,
@@ -9,8 +10,8 @@ use common::{
 use cygnet::par::{IntoSource, Source};
 use cygnet::{Cancelled, par, spawn, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 
 #[test]
 fn a_search_ends_when_something_is_found() {
@@ -134,6 +135,7 @@ fn a_panic_is_thrown_after_the_last_call_has_ended() {
                             panic!("stop");
                         }
                         std::hint::black_box(n);
+                        common::spin_loop();
                         active.fetch_sub(1, Ordering::SeqCst);
                     })
                 });
@@ -272,16 +274,17 @@ fn a_source_may_panic_wherever_it_is_called_and_each_item_and_result_is_dropped_
 fn a_panic_of_identity_on_another_worker_stops_the_first_one() {
     with(&[2, 3, 8], |rt| {
         rt.block_on(|| {
-            let caller = std::thread::current().id();
+            let caller = common::thread::current().id();
             let panicked = AtomicBool::new(false);
             let identity = || {
-                let elsewhere = std::thread::current().id() != caller;
+                let elsewhere = common::thread::current().id() != caller;
                 // Once: else the others' halves would panic, one after the other, until nothing is left.
                 assert!(!elsewhere || panicked.swap(true, Ordering::SeqCst), "identity");
             };
             // Nothing else would end it.
             let fold = |(), n| {
                 std::hint::black_box(n);
+                common::spin_loop();
             };
             let text = panic_of(|| par::fold_reduce(0..=u64::MAX, identity, fold, |(), ()| ()));
             assert_eq!(text, "identity");
@@ -317,6 +320,7 @@ fn a_cancelled_loop_ends_with_an_error_after_its_last_call() {
                     active.fetch_add(1, Ordering::SeqCst);
                     begun.store(true, Ordering::SeqCst);
                     std::hint::black_box(n);
+                    common::spin_loop();
                     active.fetch_sub(1, Ordering::SeqCst);
                 });
                 (result, active.into_inner())
@@ -394,18 +398,18 @@ fn a_cancelled_loop_drops_each_result_if_the_destructor_of_one_panics() {
             let text = cancelled_meanwhile(workers, {
                 let (made, drops) = (made.clone(), drops.clone());
                 move |begun| {
-                    let caller = std::thread::current().id();
+                    let caller = common::thread::current().id();
                     let planted = AtomicBool::new(false);
                     panic_of(|| {
                         par::map_collect(0..10_000_000u32, |_| {
-                            let elsewhere = std::thread::current().id() != caller;
+                            let elsewhere = common::thread::current().id() != caller;
                             let first = elsewhere && !planted.swap(true, Ordering::SeqCst);
                             // Not before there is a result that must be dropped, in the second half.
                             if !elsewhere && planted.load(Ordering::SeqCst) {
                                 begun.store(true, Ordering::SeqCst);
                             }
                             while !elsewhere && !planted.load(Ordering::SeqCst) {
-                                std::thread::yield_now();
+                                common::thread::yield_now();
                             }
                             if !first && !cygnet::is_cancelled() {
                                 let _ = yield_now();
@@ -435,7 +439,7 @@ fn a_cancellation_reaches_parts_whose_caller_has_nothing_left_but_to_wait() {
                 move || {
                     let wait = |flag: &AtomicBool| {
                         while !flag.load(Ordering::SeqCst) {
-                            std::thread::yield_now();
+                            common::thread::yield_now();
                         }
                     };
                     let result = par::for_each(0..1_000_000, |n| match n {
@@ -499,8 +503,10 @@ fn the_end_of_a_runtime_cuts_its_loops_short() {
             for _ in 0..3 {
                 let (begun, sender) = (begun.clone(), sender.clone());
                 rt.spawn(move || {
-                    let result =
-                        par::for_each(0..=u64::MAX, |_| begun.store(true, Ordering::SeqCst));
+                    let result = par::for_each(0..=u64::MAX, |_| {
+                        begun.store(true, Ordering::SeqCst);
+                        common::spin_loop();
+                    });
                     let _ = sender.send(result);
                 })
                 .detach();

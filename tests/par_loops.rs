@@ -3,6 +3,8 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::thread::{self, ThreadId};
 use common::{Drops, panic_of, scaled_in_debug, with, with_each, with_each_and_many};
 use cygnet::coroutine::Coroutine;
 use cygnet::par::{self, IntoSource, Source};
@@ -10,9 +12,7 @@ use cygnet::{scope, spawn, yield_now};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread::{self, ThreadId};
 
 /// Sizes with and without whole halves, below and above the first chunks.
 const SIZES: [usize; 12] = [0, 1, 2, 3, 4, 7, 8, 10, 63, 100, 1_000, 10_007];
@@ -274,7 +274,7 @@ fn several_workers_share_a_loop_of_few_long_items() {
             par::for_each(0..2, |_| {
                 here.fetch_add(1, Ordering::SeqCst);
                 while here.load(Ordering::SeqCst) < 2 {
-                    std::thread::yield_now();
+                    common::thread::yield_now();
                 }
             })
             .unwrap();
@@ -291,7 +291,7 @@ fn eight_workers_share_a_loop_of_eight_long_items() {
                 here.fetch_add(1, Ordering::SeqCst);
                 // Four: whoever works alone through two halves of two is done with both in time.
                 while here.load(Ordering::SeqCst) < 4 {
-                    std::thread::yield_now();
+                    common::thread::yield_now();
                 }
             })
             .unwrap();
@@ -324,7 +324,10 @@ fn ready_coroutines_get_through_during_a_loop() {
                 yield_now().unwrap();
             }
             // Without an end, unless the coroutine goes on.
-            let through = |_: u64| counted.load(Ordering::Relaxed) == 50;
+            let through = |_: u64| {
+                common::spin_loop();
+                counted.load(Ordering::Relaxed) == 50
+            };
             assert_eq!(par::any(0..=u64::MAX, through), Ok(true));
             walker.join().unwrap();
         });
@@ -468,9 +471,10 @@ fn worker_threads_other_than_the_callers_take_part() {
     with(&[3], |rt| {
         rt.block_on(|| {
             let threads = Mutex::new(BTreeSet::new());
-            let id = || format!("{:?}", std::thread::current().id());
+            let id = || format!("{:?}", common::thread::current().id());
             // Without an end, unless somebody else comes.
             let others = |_: u64| {
+                common::spin_loop();
                 let mut threads = threads.lock().unwrap();
                 threads.insert(id());
                 threads.len() > 1

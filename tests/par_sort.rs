@@ -2,6 +2,7 @@
 
 mod common;
 
+use crate::common::mpsc;
 use common::{
     Drops, emulated, eventually, panic_of, runtime, scaled_in_debug, with, with_each,
     with_each_and_many, within,
@@ -9,8 +10,8 @@ use common::{
 use cygnet::{Runtime, par};
 use std::cell::Cell;
 use std::cmp::{Ordering, Reverse};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
 
 /// More elements than a sort leaves in one piece while nobody is hungry; fewer where each comparison takes many
 /// times as long.
@@ -236,11 +237,12 @@ fn a_sort_that_is_cut_unevenly_goes_no_deeper_with_two_workers_where_the_stack_i
         return; // frames are several times as large; or it takes as many times as long
     }
     let depths = [1, 2].map(|workers| {
+        let depth = AtomicUsize::new(0);
         within(|| {
             let rt = Runtime::builder().workers(workers).stack_size(256 << 10).build().unwrap();
             let (begun, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
             // The other worker has something else to do.
-            rt.block_on(|| {
+            let deep = rt.block_on(|| {
                 cygnet::scope(|s| {
                     for _ in 1..workers {
                         s.spawn(|| {
@@ -249,14 +251,16 @@ fn a_sort_that_is_cut_unevenly_goes_no_deeper_with_two_workers_where_the_stack_i
                         });
                     }
                     while begun.load(SeqCst) + 1 < workers {
-                        std::thread::yield_now();
+                        common::thread::yield_now();
                     }
                     let depth = depth_of_an_uneven_sort(1 << 19);
                     ended.store(true, SeqCst);
                     depth
                 })
-            })
-        })
+            });
+            depth.store(deep, SeqCst);
+        });
+        depth.into_inner()
     });
     // A few forks may be open, whose frames are large where nothing is optimised. (Without a bound it is twice as
     // deep, there four times.)
@@ -282,7 +286,7 @@ fn a_cancelled_sort_ends_with_an_error_and_a_permutation() {
                         begun.store(true, SeqCst);
                         // Not before the cancellation: so pieces are left that must not be begun.
                         while !gone.load(SeqCst) {
-                            std::thread::yield_now();
+                            common::thread::yield_now();
                         }
                         a.cmp(b)
                     });

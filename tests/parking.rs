@@ -2,11 +2,11 @@
 
 mod common;
 
+use crate::common::mpsc::channel;
 use common::{eventually, give_way_until, parks, scaled, with_each, with_each_and_many};
 use cygnet::{Unparker, blocking, park, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 #[test]
 fn an_unpark_before_the_park_is_kept_and_two_count_as_one() {
@@ -72,7 +72,7 @@ fn every_permit_of_many_foreign_threads_at_once_is_seen() {
             }
         });
         let unparker = unparkers.recv().unwrap();
-        std::thread::scope(|scope| {
+        common::thread::scope(|scope| {
             for _ in 0..3 {
                 let (sent, unparker) = (&sent, unparker.clone());
                 scope.spawn(move || {

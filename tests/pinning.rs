@@ -3,15 +3,16 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::thread::{ThreadId, current};
 use common::{compute, give_way_until, scaled, with, with_each, with_each_and_many};
 use cygnet::{blocking, checkpoint, park, scope, spawn, spawn_local, spawn_migratable, yield_now};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{ThreadId, current};
 
 /// Calls every kind of wait, and panics if one of them returns on another thread.
 fn wait_in_every_way(handle: &cygnet::Handle) {
@@ -279,13 +280,13 @@ fn the_result_of_a_local_task_is_dropped_at_home_although_its_last_child_ends_el
                         spawn(move || {
                             started.store(true, Ordering::Release);
                             while !open.load(Ordering::Acquire) {
-                                std::thread::yield_now();
+                                common::thread::yield_now();
                             }
                         })
                         .detach();
                         // It does not wait, so the child can start on another worker only.
                         while !away.load(Ordering::Acquire) {
-                            std::thread::yield_now();
+                            common::thread::yield_now();
                         }
                         returned.set(true);
                         TellsThread { dropped, _not_send: PhantomData }

@@ -4,6 +4,9 @@
 //! ignored, and sleep unless `CYGNET_PLANT` names them, so that `cargo test -- --ignored` is
 //! harmless.
 
+#[cfg(feature = "sim")]
+mod common;
+
 /// Whether the fault of that name is called for.
 fn planted(name: &str) -> bool {
     std::env::var_os("CYGNET_PLANT").is_some_and(|plant| plant == name)
@@ -11,7 +14,7 @@ fn planted(name: &str) -> bool {
 
 #[test]
 fn no_fault_is_awake_in_an_ordinary_run() {
-    for name in ["arm64", "asan", "leak", "tsan"] {
+    for name in ["arm64", "asan", "leak", "simulation", "tsan"] {
         assert!(!planted(name), "CYGNET_PLANT={name} is for the ignored tests of this file");
     }
 }
@@ -93,4 +96,30 @@ fn planted_tsan() {
         }
     });
     println!("counted {} of 2,000", word.0.into_inner());
+}
+
+/// ci/simulation.sh: loses an update, if the two tasks run at the same time.
+#[cfg(feature = "sim")]
+#[test]
+#[ignore = "a planted fault"]
+fn planted_simulation() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    if !planted("simulation") {
+        return;
+    }
+    common::with(&[2], |rt| {
+        let visits = AtomicU32::new(0);
+        rt.block_on(|| {
+            cygnet::scope(|s| {
+                for _ in 0..2 {
+                    s.spawn(|| {
+                        let before = visits.load(Ordering::Relaxed);
+                        common::thread::yield_now();
+                        visits.store(before + 1, Ordering::Relaxed);
+                    });
+                }
+            });
+        });
+        assert_eq!(visits.into_inner(), 2, "a visit was not counted");
+    });
 }

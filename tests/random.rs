@@ -3,14 +3,15 @@
 
 mod common;
 
+use crate::common::Mutex;
 use common::drops::Guard;
 use common::{Drops, Random, runtime, scaled_in_debug, within};
 use cygnet::{
     Task, TaskLocal, Unparker, park, scope, spawn, spawn_local, spawn_migratable, unparker,
     yield_now, yield_to,
 };
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 static BOUND: TaskLocal<Bound> = TaskLocal::new();
 
@@ -107,7 +108,7 @@ fn random_trees_of_tasks_that_are_cut_short_anywhere_end_and_drop_everything() {
                 // The runtime ends at once, or after some have been woken from outside.
                 for _ in 0..random.below(4) * 50 {
                     if !round.wake_one() {
-                        std::thread::yield_now();
+                        common::thread::yield_now();
                     }
                 }
                 drop(rt);

@@ -2,13 +2,14 @@
 
 mod common;
 
+use crate::common::Mutex;
 use common::{
     Drops, give_way_until, panic_of, parks, scaled, scaled_in_debug, with_each, with_each_and_many,
 };
 use cygnet::{park, scope, spawn, unparker, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 #[test]
 fn tasks_in_a_scope_borrow_and_mutate_what_is_outside() {

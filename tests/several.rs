@@ -227,7 +227,7 @@ fn a_cancel_of_the_caller_reaches_them_and_they_are_waited_for() {
 fn the_losers_are_told_why() {
     with_each(|rt| {
         rt.block_on(|| {
-            let why = Arc::new(std::sync::Mutex::new(None));
+            let why = Arc::new(common::Mutex::new(None));
             let seen = why.clone();
             let closures: [Box<dyn FnOnce() -> Result<usize, Reason> + Send>; 2] = [
                 Box::new(move || {

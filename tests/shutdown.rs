@@ -2,13 +2,13 @@
 
 mod common;
 
+use crate::common::mpsc::channel;
 use common::{Drops, eventually, scaled_in_debug};
 use cygnet::{JoinError, Runtime, Unparker, park, spawn, spawn_local, unparker, yield_now};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 #[test]
 fn a_runtime_that_ends_wakes_parked_yielding_and_joining_tasks_with_cancelled() {
@@ -161,7 +161,7 @@ fn threads_begin_and_end_with_the_runtime_and_call_its_hooks() {
             })
             .build()
             .unwrap();
-        let name = rt.block_on(|| std::thread::current().name().unwrap().to_owned());
+        let name = rt.block_on(|| common::thread::current().name().unwrap().to_owned());
         assert!(["life-0", "life-1", "life-2"].contains(&name.as_str()), "{name}");
         drop(rt);
         assert_eq!((starts.load(Ordering::Relaxed), stops.load(Ordering::Relaxed)), (3, 3));
@@ -199,7 +199,7 @@ fn a_join_on_a_task_that_the_runtime_s_end_prevented_says_that_it_never_started(
                 rt.spawn(move || drop(guard))
             })
             .collect();
-        std::thread::scope(|scope| {
+        common::thread::scope(|scope| {
             scope.spawn(move || drop(rt));
             await_refusal(&handle);
             assert!(queued.iter().all(|task| !task.is_finished()));

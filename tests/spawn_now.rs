@@ -13,9 +13,9 @@ fn the_child_has_begun_on_this_thread_when_the_call_returns() {
         rt.block_on(|| {
             for n in 0..scaled_in_debug(1_000) {
                 let begun = Arc::new(AtomicUsize::new(0));
-                let (seen, here) = (begun.clone(), std::thread::current().id());
+                let (seen, here) = (begun.clone(), common::thread::current().id());
                 let child = spawn_now(move || {
-                    assert_eq!(std::thread::current().id(), here);
+                    assert_eq!(common::thread::current().id(), here);
                     seen.fetch_add(1, Ordering::Relaxed);
                     if n % 2 == 0 {
                         yield_now().unwrap();
@@ -56,7 +56,7 @@ fn the_caller_goes_on_before_others_that_are_ready() {
 fn a_child_that_parks_is_woken_by_its_parent() {
     with_each(|rt| {
         rt.block_on(|| {
-            let (give, given) = std::sync::mpsc::channel();
+            let (give, given) = common::mpsc::channel();
             let child = spawn_now(move || {
                 give.send(unparker()).unwrap();
                 park().unwrap();

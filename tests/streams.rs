@@ -264,8 +264,8 @@ fn nothing_is_lost_in_a_storm() {
                 };
                 let mut sending: Vec<_> = (0..4).map(|i| rt.spawn(sends(i))).collect();
                 let mut receiving: Vec<_> = (0..4).map(|i| rt.spawn(receives(i))).collect();
-                let threads = [sends(10), sends(11)].map(std::thread::spawn);
-                let takes = [receives(12), receives(13)].map(std::thread::spawn);
+                let threads = [sends(10), sends(11)].map(common::thread::spawn);
+                let takes = [receives(12), receives(13)].map(common::thread::spawn);
                 let mut sent: u64 = sending.drain(..).map(|task| task.join().unwrap()).sum();
                 sent += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
                 sender.close();

@@ -2,10 +2,11 @@
 
 mod common;
 
+use crate::common::Mutex;
 use common::{Drops, give_way_until, panic_of, with_each, with_each_and_many};
 use cygnet::{TaskLocal, blocking, scope, spawn, unparker, yield_now};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 static NUMBER: TaskLocal<u64> = TaskLocal::new();
 static OTHER: TaskLocal<u64> = TaskLocal::new();

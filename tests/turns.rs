@@ -2,11 +2,12 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::mpsc::channel;
 use common::{give_way_until, parks, scaled, with, with_each, with_each_and_many};
 use cygnet::{YieldTo, checkpoint, no_suspend, park, spawn, unparker, yield_now, yield_to};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 
 #[test]
 fn yield_now_lets_every_ready_task_run_once() {
@@ -152,14 +153,14 @@ fn yield_to_a_parked_a_finished_and_the_calling_task_yields_to_others_instead() 
 fn yield_to_a_task_of_another_worker_says_that_it_is_elsewhere() {
     with(&[2, 3, 8], |rt| {
         rt.block_on(|| {
-            let here = std::thread::current().id();
+            let here = common::thread::current().id();
             let (started, stop) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
             let elsewhere = spawn({
                 let (started, stop) = (started.clone(), stop.clone());
                 move || {
-                    *started.lock().unwrap() = Some(std::thread::current().id());
+                    *started.lock().unwrap() = Some(common::thread::current().id());
                     while !stop.load(Ordering::Relaxed) {
-                        std::thread::yield_now();
+                        common::thread::yield_now();
                     }
                 }
             });
@@ -182,12 +183,12 @@ fn yield_to_a_fresh_task_of_another_runtime_leaves_it_there() {
         let (open, gate) = channel::<()>();
         let (running, runs) = channel();
         let busy = other.spawn(move || {
-            running.send(std::thread::current().id()).unwrap();
+            running.send(common::thread::current().id()).unwrap();
             gate.recv().unwrap();
         });
         let there = runs.recv().unwrap();
         // Its only worker is busy, so this one stays queued.
-        let queued = other.spawn(|| std::thread::current().id());
+        let queued = other.spawn(|| common::thread::current().id());
         assert_eq!(rt.block_on(|| yield_to(&queued)), Ok(YieldTo::Elsewhere));
         assert!(!queued.is_finished());
         open.send(()).unwrap();
@@ -199,7 +200,7 @@ fn yield_to_a_fresh_task_of_another_runtime_leaves_it_there() {
 /// Lets others take work from this worker, and stays.
 fn checkpoint_without_a_turn() {
     no_suspend(checkpoint).unwrap();
-    std::thread::yield_now();
+    common::thread::yield_now();
 }
 
 #[test]

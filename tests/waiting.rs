@@ -2,6 +2,8 @@
 
 mod common;
 
+use crate::common::Mutex;
+use crate::common::thread::ThreadId;
 use common::{
     Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each, within,
 };
@@ -10,10 +12,9 @@ use std::cell::Cell;
 use std::future::{pending, poll_fn, ready};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::thread::ThreadId;
 use std::time::Duration;
 
 /// Ready when it is told so, from anywhere.
@@ -71,7 +72,7 @@ fn a_future_that_is_ready_or_becomes_so_gives_its_value() {
     });
     // On a plain thread, too.
     let signal = Signal::default();
-    std::thread::scope(|s| {
+    common::thread::scope(|s| {
         let waits = s.spawn(|| wait(signal.clone()));
         eventually("it waits", || signal.is_polled());
         signal.give();
@@ -84,7 +85,7 @@ fn it_may_borrow_and_need_not_be_send_and_is_polled_and_dropped_at_home() {
     struct Home(ThreadId, Rc<Cell<u32>>);
     impl Drop for Home {
         fn drop(&mut self) {
-            assert_eq!(std::thread::current().id(), self.0);
+            assert_eq!(common::thread::current().id(), self.0);
             self.1.set(self.1.get() + 1);
         }
     }
@@ -92,7 +93,7 @@ fn it_may_borrow_and_need_not_be_send_and_is_polled_and_dropped_at_home() {
         let dropped = rt.block_on(|| {
             let text = String::from("borrowed");
             let drops = Rc::new(Cell::new(0));
-            let home = Home(std::thread::current().id(), Rc::clone(&drops));
+            let home = Home(common::thread::current().id(), Rc::clone(&drops));
             let length = wait(async {
                 let _home = home;
                 wait_a_little().await;
@@ -110,7 +111,7 @@ async fn wait_a_little() {
     for _ in 0..3 {
         let signal = Signal::default();
         let theirs = signal.clone();
-        std::thread::spawn(move || theirs.give());
+        common::thread::spawn(move || theirs.give());
         signal.await;
     }
 }
@@ -260,7 +261,7 @@ fn a_wait_inside_a_poll_does_not_swallow_what_wakes_the_outer_one() {
             }
             let waker = cx.waker().clone();
             let theirs = signal.clone();
-            std::thread::spawn(move || {
+            common::thread::spawn(move || {
                 eventually("the inner one waits", || theirs.is_polled());
                 theirs.forget_poll();
                 waker.wake();
@@ -273,7 +274,7 @@ fn a_wait_inside_a_poll_does_not_swallow_what_wakes_the_outer_one() {
         .unwrap()
     }
     with_each(|rt| assert_eq!(rt.block_on(outer), 2));
-    assert_eq!(within(outer), 2);
+    within(|| assert_eq!(outer(), 2));
 }
 
 #[test]

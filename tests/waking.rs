@@ -7,7 +7,7 @@ use common::{eventually, proc, scaled, scaled_in_debug, within};
 use cygnet::{Runtime, park, spawn, unparker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Shows a behaviour with several workers whose threads have a name of their own.
 fn with_named(name: &str, show: impl Fn(&Runtime) + Sync) {
@@ -33,6 +33,7 @@ fn await_sleepers(name: &str, sleepers: usize) {
 
 #[test]
 fn a_task_from_outside_starts_although_all_that_were_woken_before_compute() {
+    common::real!("what the system says of threads");
     with_named("outside", |rt| {
         for _ in 0..scaled(20) {
             let (started, open) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -43,7 +44,7 @@ fn a_task_from_outside_starts_although_all_that_were_woken_before_compute() {
                     let task = rt.spawn(move || {
                         begun.fetch_add(1, Ordering::Relaxed);
                         while !open.load(Ordering::Relaxed) {
-                            std::thread::yield_now();
+                            common::thread::yield_now();
                         }
                     });
                     eventually("it has started", || started.load(Ordering::Relaxed) == busy + 1);
@@ -60,7 +61,7 @@ fn a_task_from_outside_starts_although_all_that_were_woken_before_compute() {
 fn a_task_from_outside_starts_although_its_finder_goes_on_with_one_that_is_woken_just_then() {
     with_named("finder", |rt| {
         let [started, rounds] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = common::mpsc::channel();
         let (begun, ended) = (started.clone(), rounds.clone());
         let computes = rt.spawn(move || {
             tell.send(unparker()).unwrap();
@@ -68,7 +69,7 @@ fn a_task_from_outside_starts_although_its_finder_goes_on_with_one_that_is_woken
                 // Keeps its worker until another has started what came from outside at the same time.
                 let round = ended.load(Ordering::Relaxed);
                 while begun.load(Ordering::Relaxed) <= round {
-                    std::thread::yield_now();
+                    common::thread::yield_now();
                 }
                 ended.fetch_add(1, Ordering::Relaxed);
             }
@@ -76,16 +77,16 @@ fn a_task_from_outside_starts_although_its_finder_goes_on_with_one_that_is_woken
         let computing = told.recv().unwrap();
         for round in 0..scaled_in_debug(4_000) {
             // Time to fall asleep, and another moment of the waking for each round.
-            std::thread::sleep(Duration::from_micros(250));
+            common::thread::sleep(Duration::from_micros(250));
             let begun = started.clone();
             let task = rt.spawn(move || begun.fetch_add(1, Ordering::Relaxed));
-            let woken = Instant::now();
-            while woken.elapsed() < Duration::from_nanos(round as u64 * 7_919 % 60_000) {
-                std::hint::spin_loop();
+            let woken = common::now();
+            while (common::now() - woken) < Duration::from_nanos(round as u64 * 7_919 % 60_000) {
+                common::spin_loop();
             }
             computing.unpark();
             while rounds.load(Ordering::Relaxed) <= round {
-                std::thread::yield_now();
+                common::thread::yield_now();
             }
             task.join().unwrap();
         }
@@ -95,6 +96,7 @@ fn a_task_from_outside_starts_although_its_finder_goes_on_with_one_that_is_woken
 
 #[test]
 fn children_are_started_by_workers_that_slept_while_their_parent_computes() {
+    common::real!("what the system says of threads");
     with_named("inside", |rt| {
         for _ in 0..scaled(20) {
             await_sleepers("inside", rt.workers());
@@ -104,7 +106,7 @@ fn children_are_started_by_workers_that_slept_while_their_parent_computes() {
             let meet = move |started: &AtomicUsize| {
                 started.fetch_add(1, Ordering::Relaxed);
                 while started.load(Ordering::Relaxed) < all {
-                    std::thread::yield_now();
+                    common::thread::yield_now();
                 }
             };
             rt.block_on(|| {

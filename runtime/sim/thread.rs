@@ -58,6 +58,25 @@ impl Thread {
     pub fn name(&self) -> Option<&str> {
         self.0.name()
     }
+
+    /// What tells it from others.
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        ThreadId(match &self.0 {
+            thread::Thread::Real(thread) => Id::Real(thread.id()),
+            thread::Thread::Virtual(thread) => Id::Virtual(thread.number),
+        })
+    }
+}
+
+/// What tells a thread from the others: real ones of the process, virtual ones of their simulation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ThreadId(Id);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Id {
+    Real(std::thread::ThreadId),
+    Virtual(usize),
 }
 
 /// The calling thread.

@@ -1,6 +1,7 @@
 //! A run that blocks its OS thread makes no step, and so cannot say so itself.
 
 use crate::scheduler::simulation::Progress;
+use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -61,10 +62,12 @@ impl Drop for Watchdog {
 }
 
 fn bark(progress: &Progress, seed: &str) -> ! {
-    eprintln!(
+    let said = format!(
         "cygnet: a simulation has not made a step for {PATIENCE:?}: {}. It computes without an end, or it waits for something that is not the \
-         library's, as a lock of std's that is held over a suspension: that blocks the one thread that all run on. The same again: CYGNET_SIM_SEED={seed}",
+         library's, as a lock of std's that is held over a suspension: that blocks the one thread that all run on. The same again: CYGNET_SIM_SEED={seed}\n",
         progress.last(),
     );
+    // Not `eprintln`: the harness of tests would keep it to itself, and go with the process.
+    let _ = std::io::stderr().write_all(said.as_bytes());
     std::process::abort()
 }

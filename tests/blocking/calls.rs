@@ -1,26 +1,27 @@
 //! What a call is to the task that makes it, and to the closure.
 
+use crate::common::Barrier;
+use crate::common::mpsc::{Sender, channel};
 use crate::common::{
     eventually, panic_of, parks, payload_of, runtime, scaled, text, with_each, with_each_and_many,
     within,
 };
 use cygnet::{Runtime, blocking, spawn, spawn_blocking, sync};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 
 #[test]
 fn a_blocking_call_borrows_returns_its_value_and_passes_its_panic_on() {
     with_each_and_many(|rt| {
         rt.block_on(|| {
-            let worker = std::thread::current().id();
+            let worker = crate::common::thread::current().id();
             let mut list = vec![1, 2];
             let length = blocking(|| {
-                assert_ne!(std::thread::current().id(), worker);
+                assert_ne!(crate::common::thread::current().id(), worker);
                 list.push(3);
                 list.len()
             });
             assert_eq!((length, list.as_slice()), (3, &[1, 2, 3][..]));
-            assert_eq!(std::thread::current().id(), worker);
+            assert_eq!(crate::common::thread::current().id(), worker);
             assert_eq!(panic_of(|| blocking(|| panic!("far away"))), "far away");
             let error = spawn_blocking(|| -> u8 { panic!("further") }).join().unwrap_err();
             assert_eq!(text(&*error.into_panic().unwrap()), "further");
@@ -111,8 +112,8 @@ fn a_blocking_call_is_not_cut_short_by_a_cancellation() {
 
 #[test]
 fn on_a_plain_thread_a_blocking_call_is_a_call() {
-    let here = std::thread::current().id();
-    assert_eq!(blocking(|| std::thread::current().id()), here);
+    let here = crate::common::thread::current().id();
+    assert_eq!(blocking(|| crate::common::thread::current().id()), here);
 }
 
 #[test]
@@ -152,7 +153,7 @@ impl Drop for Bomb {
 fn panics_in_destructors_go_to_the_caller_and_do_no_harm_to_the_thread() {
     within(|| {
         let (tell, told) = channel();
-        let tell = std::sync::Mutex::new(tell);
+        let tell = crate::common::Mutex::new(tell);
         let rt = Runtime::builder()
             .workers(1)
             .on_panic(move |report| tell.lock().unwrap().send(report.message().to_owned()).unwrap())

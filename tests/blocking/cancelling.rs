@@ -1,5 +1,6 @@
 //! What a cancel does to a call: to one that waits for a thread, to one that runs, and in between.
 
+use crate::common::mpsc::channel;
 use crate::common::{
     Drops, Random, eventually, give_way_until, scaled_in_debug, text, with_each, within,
 };
@@ -10,7 +11,6 @@ use cygnet::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 fn queued() -> usize {
@@ -19,10 +19,10 @@ fn queued() -> usize {
 
 #[test]
 fn a_task_that_waits_for_a_thread_ends_at_once_and_its_closure_is_dropped_by_its_worker() {
-    struct Place(std::sync::mpsc::Sender<String>);
+    struct Place(crate::common::mpsc::Sender<String>);
     impl Drop for Place {
         fn drop(&mut self) {
-            let here = std::thread::current();
+            let here = crate::common::thread::current();
             self.0.send(here.name().unwrap().to_owned()).unwrap();
         }
     }
@@ -84,7 +84,7 @@ fn a_call_that_runs_is_told_and_waited_for_and_gives_its_value() {
                 assert!(!is_cancelled());
                 begin.send(()).unwrap();
                 while !is_cancelled() {
-                    std::thread::yield_now();
+                    crate::common::thread::yield_now();
                 }
                 7
             });
@@ -103,7 +103,7 @@ fn a_call_is_told_of_what_its_task_is_told_of() {
             let until_told = || {
                 blocking(|| {
                     while !is_cancelled() {
-                        std::thread::yield_now();
+                        crate::common::thread::yield_now();
                     }
                 });
             };

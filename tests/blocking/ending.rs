@@ -1,11 +1,11 @@
 //! The end of the runtime, with calls that run and calls that wait for a thread.
 
 use crate::common::drops::Guard;
+use crate::common::mpsc::channel;
 use crate::common::{Drops, Random, eventually, panic_of, scaled_in_debug, within};
 use crate::runtime;
 use cygnet::{JoinError, Reason, Runtime, Task, blocking, is_cancelled, spawn_blocking};
 use std::cell::RefCell;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 #[test]
@@ -39,7 +39,7 @@ fn the_end_of_the_runtime_waits_for_what_runs_or_borrows_and_takes_the_rest_out_
             rt.spawn(move || (0..5).for_each(|_| give.send(spawn_blocking(|| true)).unwrap()))
                 .detach();
             eventually("the others wait", || handle.metrics().blocking.queued == 6);
-            let end = std::thread::spawn(move || drop(rt));
+            let end = crate::common::thread::spawn(move || drop(rt));
             let mut tasks = tasks.iter();
             let runs = tasks.next().unwrap();
             for _ in 0..5 {
@@ -70,7 +70,7 @@ fn calls_may_be_made_while_the_runtime_ends_and_tasks_from_outside_may_not() {
             blocking(|| {
                 begin.send(()).unwrap();
                 while !is_cancelled() {
-                    std::thread::yield_now();
+                    crate::common::thread::yield_now();
                 }
                 assert!(handle.spawn(|| ()).is_err());
                 panic_of(|| handle.block_on(|| ()));
@@ -89,6 +89,7 @@ fn calls_may_be_made_while_the_runtime_ends_and_tasks_from_outside_may_not() {
 /// Also of those that have left before, or are about to.
 #[test]
 fn the_drop_of_a_runtime_returns_after_the_end_of_each_thread() {
+    crate::common::real!("thread-locals of OS threads");
     thread_local! {
         /// Dropped at the end of the thread.
         static GUARD: RefCell<Option<Guard>> = const { RefCell::new(None) };
@@ -129,7 +130,7 @@ fn a_runtime_that_is_dropped_at_any_moment_drops_or_runs_each_closure_once() {
             })
             .detach();
             for _ in 0..random.below(50) {
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
             }
             drop(rt);
             assert_eq!(drops.left(), 0);
@@ -139,6 +140,7 @@ fn a_runtime_that_is_dropped_at_any_moment_drops_or_runs_each_closure_once() {
 
 #[test]
 fn a_runtime_dropped_by_a_thread_local_of_its_own_thread_ends() {
+    crate::common::real!("thread-locals of OS threads");
     thread_local! {
         static KEPT: RefCell<Option<Runtime>> = const { RefCell::new(None) };
     }

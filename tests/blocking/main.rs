@@ -7,8 +7,8 @@ mod common;
 mod ending;
 mod pool;
 
+use crate::common::mpsc::{Sender, channel};
 use cygnet::{Runtime, Task, blocking};
-use std::sync::mpsc::{Sender, channel};
 
 /// A runtime with so many threads for calls that block.
 fn runtime(workers: usize, threads: usize) -> Runtime {

@@ -1,11 +1,12 @@
 //! The threads: how many there are, when they come and go, and in which order they take the calls.
 
+use crate::common::Mutex;
 use crate::common::proc::threads_named;
 use crate::common::{eventually, scaled, scaled_in_debug, with_each, within};
 use crate::{Plug, runtime};
 use cygnet::{Runtime, blocking, spawn, spawn_blocking};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What the metrics say: threads, idle ones, and calls in the queue.
@@ -50,7 +51,7 @@ fn no_more_calls_run_at_a_time_than_there_may_be_threads() {
             let (running, most) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
             let call = move || {
                 most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
                 running.fetch_sub(1, Ordering::SeqCst);
             };
             rt.block_on(|| {
@@ -134,7 +135,7 @@ fn threads_are_named_after_the_runtime_and_call_no_hooks() {
             .on_thread_stop(count(&hooks))
             .build()
             .unwrap();
-        let name = || std::thread::current().name().map(str::to_owned);
+        let name = || crate::common::thread::current().name().map(str::to_owned);
         assert_eq!(rt.block_on(|| blocking(name)).as_deref(), Some("files-blocking"));
         drop(rt);
         assert_eq!(hooks.load(Ordering::Relaxed), 4);
@@ -180,7 +181,7 @@ fn a_lone_call_is_not_forgotten_by_a_thread_that_leaves() {
             rt.block_on(|| {
                 for n in 0..scaled_in_debug(5_000) {
                     assert_eq!(blocking(|| n), n);
-                    (0..n % 500).for_each(|_| std::hint::spin_loop());
+                    (0..n % 500).for_each(|_| crate::common::spin_loop());
                 }
             });
         });

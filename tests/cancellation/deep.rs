@@ -1,10 +1,10 @@
 //! Trees as large, and as deep, as memory allows: nothing recurses.
 
+use crate::common::mpsc::channel;
 use crate::common::{Drops, eventually, scaled_in_debug, with};
 use cygnet::{JoinError, park, spawn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 #[test]
 fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
@@ -12,7 +12,7 @@ fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
     fn descend(
         n: usize,
         drops: Drops,
-        bottom: std::sync::mpsc::Sender<()>,
+        bottom: crate::common::mpsc::Sender<()>,
         told: Arc<AtomicUsize>,
     ) {
         if n == 0 {

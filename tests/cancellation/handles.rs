@@ -1,10 +1,10 @@
 //! Handles that cancel, in every order of drops and ends; what a cancel says.
 
+use crate::common::mpsc::channel;
 use crate::common::{give_way_until, with, with_each, within};
 use crate::{parked, until_parked, why};
 use cygnet::{CancelHandle, Reason, Runtime, cancel_handle, checkpoint, park, scope, spawn};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 
 #[test]
 fn a_cancel_carries_its_words_and_its_place() {
@@ -102,17 +102,17 @@ fn a_later_end_of_the_runtime_does_not_replace_the_reason_of_a_task_that_had_nev
         let task = rt.spawn(move || {
             inside.send(()).unwrap();
             while !cygnet::is_cancelled() {
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
             }
             // It becomes known to others by this, and then the runtime ends.
             let mut reasons = vec![park().unwrap_err()];
             tell.send(()).unwrap();
             while handle.spawn(|| ()).is_ok() {
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
             }
             // The walk may be a little late.
             for _ in 0..100 {
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
                 reasons.push(park().unwrap_err());
             }
             for cancelled in reasons {
@@ -270,7 +270,7 @@ fn a_handle_of_a_scope_below_a_cancelled_task_says_so() {
 fn handles_of_scopes_are_used_and_dropped_while_the_scopes_end() {
     with_each(|rt| {
         let (give, handles) = channel::<CancelHandle>();
-        let foreign = std::thread::spawn(move || {
+        let foreign = crate::common::thread::spawn(move || {
             let mut used = 0;
             for handle in handles {
                 let copy = handle.clone();
@@ -297,7 +297,7 @@ fn handles_of_scopes_are_used_and_dropped_while_the_scopes_end() {
 
     fn give_way_until_cancelled() {
         while checkpoint().is_ok() {
-            std::thread::yield_now();
+            crate::common::thread::yield_now();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Hooks: one of their two calls is made, once.
 
+use crate::common::mpsc::{Sender, channel};
 use crate::common::{Calls, give_way_until, scaled_in_debug, with, with_each, with_each_and_many};
 use cygnet::{
     Cancelled, HookGuard, Reason, cancel_handle, checkpoint, ignore_cancellation, on_cancel, park,
@@ -7,7 +8,6 @@ use cygnet::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 #[test]
@@ -233,7 +233,7 @@ fn taking_a_hook_back_on_another_thread_waits_for_its_end() {
         let over = Arc::new(AtomicBool::new(false));
         let ends = over.clone();
         let (give, guards) = channel::<HookGuard>();
-        let foreign = std::thread::spawn(move || {
+        let foreign = crate::common::thread::spawn(move || {
             let guard: HookGuard = guards.recv().unwrap();
             begins.recv().unwrap();
             drop(guard);
@@ -243,7 +243,7 @@ fn taking_a_hook_back_on_another_thread_waits_for_its_end() {
             scope(|s| {
                 let hook = on_cancel(move |_: Cancelled| {
                     begun.send(()).unwrap();
-                    std::thread::sleep(Duration::from_millis(20));
+                    crate::common::thread::sleep(Duration::from_millis(20));
                     ends.store(true, Ordering::Release);
                 });
                 give.send(hook).unwrap();
@@ -272,7 +272,7 @@ fn a_guard_may_outlive_its_scope_and_the_runtime() {
 fn a_cancel_races_the_end_of_the_scope_and_the_drop_of_the_guard_elsewhere() {
     with_each_and_many(|rt| {
         let (give, given) = channel::<(cygnet::CancelHandle, Option<HookGuard>)>();
-        let foreign = std::thread::spawn(move || {
+        let foreign = crate::common::thread::spawn(move || {
             for (handle, guard) in given {
                 handle.cancel("now");
                 drop(guard);

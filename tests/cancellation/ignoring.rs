@@ -1,12 +1,12 @@
 //! Sections that ignore cancellation.
 
+use crate::common::mpsc::channel;
 use crate::common::{panic_of, with_each, within};
 use crate::{parked, until_parked, why};
 use cygnet::{
     JoinError, Runtime, cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, scope,
     spawn, unparker, yield_now,
 };
-use std::sync::mpsc::channel;
 
 #[test]
 fn a_cancel_that_came_first_wins_and_entering_fails() {
@@ -99,7 +99,7 @@ fn a_parked_task_that_ignores_cancellation_is_not_woken_by_it() {
         let unparker = given.recv().unwrap();
         until_parked(rt, before, 1);
         task.cancel("not heard");
-        std::thread::yield_now();
+        crate::common::thread::yield_now();
         assert!(!task.is_finished());
         unparker.unpark();
         assert_eq!(task.join().unwrap(), Ok(Ok(())));
@@ -150,7 +150,7 @@ fn an_outer_cancel_does_not_end_a_wait_in_an_inner_section_for_good() {
         // It may wake, but goes on waiting.
         for _ in 0..100 {
             assert!(!task.is_finished());
-            std::thread::yield_now();
+            crate::common::thread::yield_now();
         }
         unparker.unpark();
         assert_eq!(task.join().unwrap(), (Ok(Ok(())), true));
@@ -226,7 +226,7 @@ fn a_section_that_waits_for_a_child_without_a_stack_is_told_so_also_when_the_run
             ignore_cancellation(|| {
                 inside.send(()).unwrap();
                 while !me.is_cancelled() {
-                    std::thread::yield_now();
+                    crate::common::thread::yield_now();
                 }
                 // The only stack is that of the caller.
                 cygnet::task().stack_size(256 << 10).unwrap().spawn(|| 7).join().unwrap_err()

@@ -1,12 +1,12 @@
 //! A cancel at the same moment as something else: everybody ends once, and in order.
 
+use crate::common::mpsc::channel;
 use crate::common::{Drops, scaled_in_debug, with_each_and_many};
 use cygnet::{
     CancelHandle, JoinError, Task, checkpoint, ignore_cancellation, park, scope, spawn, yield_now,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 /// Counts starts and ends, and the locals of the tasks between.
 #[derive(Clone, Default)]
@@ -46,8 +46,9 @@ impl Ledger {
 fn three_levels(body: fn()) {
     with_each_and_many(|rt| {
         let (give, handles) = channel::<CancelHandle>();
-        let foreign =
-            std::thread::spawn(move || handles.iter().for_each(|handle| handle.cancel("now")));
+        let foreign = crate::common::thread::spawn(move || {
+            handles.iter().for_each(|handle| handle.cancel("now"))
+        });
         for round in 0..scaled_in_debug(300) {
             let ledger = Ledger::default();
             let task = rt.spawn({

@@ -1,5 +1,6 @@
 //! Random programs whose tasks cancel each other: whatever the mixture, all of it ends, once and in order.
 
+use crate::common::Mutex;
 use crate::common::drops::Guard;
 use crate::common::{Drops, MANY, Random, WORKERS, runtime, scaled_in_debug, within};
 use cygnet::{
@@ -7,8 +8,8 @@ use cygnet::{
     cancel_handle, checkpoint, ignore_cancellation, is_cancelled, join, par, park, scope_with,
     spawn, spawn_local, spawn_migratable, task, unparker, yield_now, yield_to,
 };
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 static BOUND: TaskLocal<Arc<Guard>> = TaskLocal::new();
 
@@ -302,15 +303,15 @@ fn rounds(workers: usize, make: impl Fn() -> Runtime + Sync) {
                 if random.below(4) == 0 {
                     round.cancel_one(random.seed());
                 }
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
             }
             // Sections that ignore the end still wait for somebody.
             let over = AtomicBool::new(false);
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 s.spawn(|| {
                     while !over.load(Ordering::Acquire) {
                         round.wake_one(0);
-                        std::thread::yield_now();
+                        crate::common::thread::yield_now();
                     }
                 });
                 drop(rt);

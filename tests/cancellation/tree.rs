@@ -1,10 +1,10 @@
 //! Whom a cancel reaches.
 
+use crate::common::mpsc::{Sender, channel};
 use crate::common::{Drops, give_way_until, parks, with, with_each};
 use crate::{Count, parked, until_parked, why};
 use cygnet::{JoinError, checkpoint, is_cancelled, join, park, scope, spawn, task, yield_now};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 
 #[test]
 fn a_cancel_reaches_all_descendants_that_wait() {

@@ -58,7 +58,7 @@ fn a_task_that_calls_waits_in_a_loop_gives_way_and_is_named() {
 fn one_that_only_looks_is_named_too() {
     with_each(|rt| {
         rt.block_on(|| {
-            let (give, given) = std::sync::mpsc::channel();
+            let (give, given) = crate::common::mpsc::channel();
             let task = spawn(move || {
                 give.send(cygnet::cancel_handle()).unwrap();
                 while checkpoint().is_ok() {}
@@ -96,10 +96,11 @@ fn one_that_heeds_it_is_not() {
 /// The drop of a runtime waits, and says for whom.
 #[test]
 fn the_end_of_the_runtime_names_it() {
+    crate::common::real!("a process of its own");
     const NAME: &str = "unresponsive::the_end_of_the_runtime_names_it";
     if rerun::role().is_some() {
         let rt = runtime(1);
-        let (give, given) = std::sync::mpsc::channel();
+        let (give, given) = crate::common::mpsc::channel();
         rt.spawn(move || {
             let deaf = deaf("has its fingers in its ears", || drop(yield_now()));
             common::give_way_until(|| deaf.begun.load(Ordering::Acquire));
@@ -108,8 +109,8 @@ fn the_end_of_the_runtime_names_it() {
         })
         .detach();
         let stop = given.recv().unwrap();
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(10_500));
+        crate::common::thread::spawn(move || {
+            crate::common::thread::sleep(Duration::from_millis(10_500));
             stop.store(true, Ordering::Release);
         });
         drop(rt);

@@ -55,12 +55,12 @@ fn it_is_no_panic_for_the_hook_nor_for_the_scope_nor_for_a_detached_task_s_runti
             scope(|s| {
                 s.spawn(move || {
                     while !cygnet::is_cancelled() {
-                        std::hint::spin_loop();
+                        crate::common::spin_loop();
                     }
                     unwinds();
                 });
                 // On a single processor the other worker must come to it.
-                (0..3).for_each(|_| std::thread::yield_now());
+                (0..3).for_each(|_| crate::common::thread::yield_now());
                 s.cancel("enough");
             });
             let task = spawn(move || {

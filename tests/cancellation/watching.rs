@@ -1,5 +1,6 @@
 //! Futures that are ready when something else is cancelled, or has ended without: [`CancelHandle::cancelled_async`].
 
+use crate::common::mpsc::channel;
 use crate::common::{Drops, Random, eventually, runtime, scaled_in_debug, with_each, within};
 use cygnet::sync::Event;
 use cygnet::{
@@ -9,7 +10,6 @@ use cygnet::{
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ fn tasks_of_all_kinds_end_before_their_watchers() {
                     }),
                     5 => scope(|s| watch(s.cancel_handle())),
                     _ => {
-                        let (give, got) = (Event::new(), std::sync::Mutex::new(None));
+                        let (give, got) = (Event::new(), crate::common::Mutex::new(None));
                         scope(|s| {
                             s.spawn(|| {
                                 *got.lock().unwrap() = Some(cancel_handle());
@@ -176,7 +176,7 @@ fn a_dropped_handle_a_time_limit_and_the_end_of_the_runtime_are_told() {
         drop(task);
         assert_eq!(why(watched), Some(Reason::HandleDropped));
         let watched = rt.block_on(|| {
-            let watched = std::sync::Mutex::new(None);
+            let watched = crate::common::Mutex::new(None);
             let late = cygnet::timeout(Duration::from_millis(2), || {
                 scope(|s| {
                     let task = s.spawn(park);
@@ -351,7 +351,7 @@ fn it_wakes_tasks_threads_and_other_executors_and_is_a_branch() {
                 }
             })
         };
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let thread = s.spawn(|| why(handle.cancelled_async()));
             let parked = crate::common::parks(rt);
             eventually("they wait", || crate::common::parks(rt) >= parked.min(1));
@@ -417,7 +417,7 @@ fn one_that_is_forgotten_is_told_all_the_same() {
 
 #[test]
 fn a_waker_may_drop_the_future_and_panic() {
-    struct DropsIt(std::sync::Mutex<Option<CancelledFuture>>);
+    struct DropsIt(crate::common::Mutex<Option<CancelledFuture>>);
     impl Wake for DropsIt {
         fn wake(self: Arc<Self>) {
             drop(self.0.lock().unwrap().take());
@@ -427,7 +427,7 @@ fn a_waker_may_drop_the_future_and_panic() {
     with_each(|rt| {
         let task = rt.spawn(park);
         let handle = task.cancel_handle();
-        let place = Arc::new(DropsIt(std::sync::Mutex::new(None)));
+        let place = Arc::new(DropsIt(crate::common::Mutex::new(None)));
         let waker = Waker::from(Arc::clone(&place));
         let mut future = handle.cancelled_async();
         assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());

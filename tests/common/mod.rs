@@ -1,5 +1,8 @@
-//! What the integration tests share: a watchdog, numbers that shrink where the machine is slow, a test
+//! What the integration tests share: a watchdog, tests in simulation, numbers that shrink where the machine is slow, a test
 //! in a process of its own, and a view of the process as the system sees it.
+//!
+//! A test starts its threads, waits and reads the clock by what is here (`thread`, `mpsc`, `Barrier`, `Mutex`, `now`): these are the real things, but in
+//! simulation the simulated ones.
 
 #![allow(dead_code, unused_imports)] // no file of tests uses all of it
 
@@ -17,13 +20,46 @@ pub(crate) mod watchdog;
 pub(crate) use calls::Calls;
 pub(crate) use drops::Drops;
 pub(crate) use random::Random;
-pub(crate) use watchdog::{within, within_seconds};
 
 use cygnet::Runtime;
 #[cfg(feature = "sim")]
 pub(crate) use cygnet::sim::{now, thread};
+#[cfg(feature = "sim")]
+pub(crate) use simulated::{Barrier, Mutex, mpsc};
+use std::time::Duration;
 #[cfg(not(feature = "sim"))]
-pub(crate) use std::thread;
+pub(crate) use std::{
+    sync::{Barrier, Mutex, mpsc},
+    thread,
+};
+
+/// In simulation: leaves the test out, which says why it cannot be simulated.
+#[allow(unused_macros)]
+macro_rules! real {
+    ($reason:literal) => {
+        if $crate::common::leaves_out($reason) {
+            return;
+        }
+    };
+}
+pub(crate) use real;
+
+/// See [`real!`].
+#[cfg(feature = "sim")]
+pub(crate) use simulated::leaves_out;
+
+#[cfg(not(feature = "sim"))]
+pub(crate) fn leaves_out(_reason: &str) -> bool {
+    false
+}
+
+/// Whether tests are simulated.
+pub(crate) fn in_simulation() -> bool {
+    #[cfg(feature = "sim")]
+    return simulated::wanted();
+    #[cfg(not(feature = "sim"))]
+    false
+}
 
 #[cfg(not(feature = "sim"))]
 pub(crate) fn now() -> std::time::Instant {
@@ -45,8 +81,7 @@ pub(crate) const SANITIZED: bool = cfg!(any(cygnet_asan, cygnet_tsan));
 
 /// `n`, or a part of it where each step takes many times as long.
 pub(crate) fn scaled(n: usize) -> usize {
-    #[cfg(feature = "sim")]
-    if simulated::seeds().is_some() {
+    if in_simulation() {
         return n.div_ceil(200);
     }
     match (cfg!(cygnet_tsan), SANITIZED || emulated()) {
@@ -77,17 +112,34 @@ pub(crate) fn with_each_and_many(show: impl Fn(&Runtime) + Sync) {
 }
 
 pub(crate) fn with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
-    for &workers in workers {
-        #[cfg(feature = "sim")]
-        if let Some(seeds) = simulated::seeds() {
-            simulated::check(seeds, || show(&runtime(workers)));
-            continue;
+    #[cfg(feature = "sim")]
+    if simulated::wanted() && !simulated::inside() {
+        let all = workers.len();
+        for (part, &workers) in workers.iter().enumerate() {
+            simulated::check(part, all, || show(&runtime(workers)));
         }
+        return;
+    }
+    for &workers in workers {
         within(|| {
             let rt = runtime(workers);
             show(&rt);
         });
     }
+}
+
+/// Runs `f`, which must end within the watchdog's patience; in simulation by each of the seeds.
+pub(crate) fn within(f: impl Fn() + Sync) {
+    within_seconds(60, f);
+}
+
+/// As `within`, and it must end within `seconds` (more where the machine is known to be slow).
+pub(crate) fn within_seconds(seconds: u64, f: impl Fn() + Sync) {
+    #[cfg(feature = "sim")]
+    if simulated::wanted() {
+        return if simulated::inside() { f() } else { simulated::check(0, 1, f) };
+    }
+    watchdog::within_seconds(seconds, &f);
 }
 
 /// In a task: gives way to others until it is so.
@@ -105,7 +157,7 @@ pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let limit = watchdog::patience() / 2;
     while !so() {
         assert!(now() - start < limit, "it is still not so: {what}");
-        thread::sleep(std::time::Duration::from_micros(200));
+        thread::sleep(Duration::from_micros(200));
     }
 }
 
@@ -137,10 +189,19 @@ pub(crate) fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     }
 }
 
+/// A turn of a loop that waits for another thread without giving way to it. In simulation others have the one processor meanwhile, and time passes.
+pub(crate) fn spin_loop() {
+    #[cfg(feature = "sim")]
+    if simulated::inside() {
+        return thread::yield_now();
+    }
+    std::hint::spin_loop();
+}
+
 /// Uses some `micros` of a core, without a wait.
 pub(crate) fn compute(micros: u64) {
-    let start = std::time::Instant::now();
-    while start.elapsed() < std::time::Duration::from_micros(micros) {
-        std::hint::spin_loop();
+    let start = now();
+    while now() - start < Duration::from_micros(micros) {
+        spin_loop();
     }
 }

@@ -16,11 +16,6 @@ pub(crate) fn patience() -> Duration {
     Duration::from_secs(if slow { 300 } else { 60 })
 }
 
-/// Runs `f`, which must end within the watchdog's patience.
-pub(crate) fn within<R: Send>(f: impl FnOnce() -> R + Send) -> R {
-    within_time(patience(), f)
-}
-
 /// Runs `f`, which must end within `seconds` (more where the machine is known to be slow).
 pub(crate) fn within_seconds<R: Send>(seconds: u64, f: impl FnOnce() -> R + Send) -> R {
     let factor = (patience().as_secs() / 60) as u32;

@@ -1,5 +1,6 @@
 //! To whom a cancel goes, and from where.
 
+use crate::common::mpsc::channel;
 use crate::common::{self, give_way_until, runtime, with_each};
 use crate::give_way_until_parked;
 use cygnet::{
@@ -8,7 +9,6 @@ use cygnet::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 
 #[test]
 fn contract_1_scoped_starts_are_cancelled_with_their_scope() {

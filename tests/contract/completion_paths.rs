@@ -1,5 +1,6 @@
 //! How a task ends.
 
+use crate::common::mpsc::channel;
 use crate::common::{self, give_way_until, with_each, with_each_and_many};
 use crate::{Log, give_way_until_parked, receive};
 use cygnet::{
@@ -8,7 +9,6 @@ use cygnet::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 
 #[test]
 fn normal_1_the_body_returns_or_panics_and_the_result_is_published() {
@@ -170,24 +170,23 @@ fn cancelled_3_while_a_walk_is_under_way_what_hangs_on_it_sees_the_cancel_before
 #[test]
 fn cancelled_4_it_leaves_the_lists_and_drops_its_locals_before_its_parent_is_released() {
     with_each(|rt| {
-        rt.block_on(|| {
-            let before = common::parks(rt);
-            let log = Log::default();
-            let seen = log.clone();
-            let parent = spawn(move || {
-                let (captured, local) = (seen.on_drop("captured"), seen.on_drop("local"));
-                let child = spawn(move || {
-                    let (_captured, _local) = (captured, local);
-                    park()
-                });
-                give_way_until_parked(before, 1);
-                child.cancel("enough");
-                assert!(child.join().unwrap().is_err());
-                seen.add("the parent goes on");
+        let before = common::parks(rt);
+        let log = Log::default();
+        let seen = log.clone();
+        // Joined by a thread: a task that joins it would park, too.
+        let parent = rt.spawn(move || {
+            let (captured, local) = (seen.on_drop("captured"), seen.on_drop("local"));
+            let child = spawn(move || {
+                let (_captured, _local) = (captured, local);
+                park()
             });
-            parent.join().unwrap();
-            log.assert(&["local", "captured", "the parent goes on"]);
+            give_way_until_parked(before, 1);
+            child.cancel("enough");
+            assert!(child.join().unwrap().is_err());
+            seen.add("the parent goes on");
         });
+        parent.join().unwrap();
+        log.assert(&["local", "captured", "the parent goes on"]);
     });
 }
 

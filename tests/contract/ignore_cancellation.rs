@@ -1,12 +1,12 @@
 //! Sections that ignore cancellation.
 
+use crate::common::mpsc::channel;
 use crate::common::{self, with_each};
 use crate::{give_way_until_parked, receive};
 use cygnet::{
     Reason, cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, scope, spawn,
     timeout, unparker, yield_now,
 };
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 #[test]

@@ -1,13 +1,13 @@
 //! What holds at all times.
 
+use crate::common::mpsc::{Sender, channel};
+use crate::common::thread::ThreadId;
 use crate::common::{self, with, with_each};
 use crate::{Log, give_way_until_parked, receive};
 use cygnet::{
     CancelHook, Cancelled, cancel_handle, ignore_cancellation, lease, on_cancel, park, promise,
     scope, spawn, spawn_now, unparker, yield_now,
 };
-use std::sync::mpsc::{Sender, channel};
-use std::thread::ThreadId;
 
 #[test]
 fn invariant_1_leases_and_all_that_is_below_count_as_children() {
@@ -105,7 +105,7 @@ fn invariant_4_a_child_that_never_ran_completes_its_parent_but_not_on_a_foreign_
         fn on_cancel(self: Box<Self>, _: Cancelled) {}
 
         fn on_cleanup(self: Box<Self>) {
-            self.0.send(std::thread::current().id()).unwrap();
+            self.0.send(crate::common::thread::current().id()).unwrap();
         }
     }
     with_each(|rt| {
@@ -121,7 +121,7 @@ fn invariant_4_a_child_that_never_ran_completes_its_parent_but_not_on_a_foreign_
         assert!(!parent.is_finished());
         drop(promise);
         parent.join().unwrap();
-        assert_ne!(told.recv().unwrap(), std::thread::current().id());
+        assert_ne!(told.recv().unwrap(), crate::common::thread::current().id());
     });
 }
 

@@ -7,7 +7,8 @@ mod completion_paths;
 mod ignore_cancellation;
 mod invariants;
 
-use std::sync::{Arc, Mutex};
+use crate::common::Mutex;
+use std::sync::Arc;
 
 /// What has happened, in order.
 #[derive(Clone, Default)]
@@ -38,7 +39,7 @@ impl Drop for OnDrop {
 }
 
 /// In a task: lets the others run until something was sent.
-fn receive<T>(from: &std::sync::mpsc::Receiver<T>) -> T {
+fn receive<T>(from: &common::mpsc::Receiver<T>) -> T {
     loop {
         match from.try_recv() {
             Ok(value) => return value,

@@ -138,7 +138,7 @@ fn block_on_panics_with_the_reason_if_its_task_finds_no_stack() {
 )]
 fn the_error_of_a_detached_child_goes_to_the_panic_hook_of_the_runtime() {
     within(|| {
-        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let told = Arc::new(crate::common::Mutex::new(Vec::new()));
         let rt = narrow()
             .on_panic({
                 let told = told.clone();
@@ -164,7 +164,9 @@ fn no_error_is_given_while_a_blocking_call_can_still_end() {
         let rt = runtime(1, 1);
         let value = rt.block_on(|| {
             let child = spawn(|| 7);
-            cygnet::blocking(|| std::thread::sleep(std::time::Duration::from_millis(300)));
+            cygnet::blocking(|| {
+                crate::common::thread::sleep(std::time::Duration::from_millis(300))
+            });
             child.join()
         });
         assert_eq!(value.unwrap(), 7);
@@ -178,7 +180,7 @@ fn no_error_is_given_while_a_task_waits_for_another_runtime() {
         let rt = runtime(1, 1);
         let value = rt.block_on(|| {
             let child = spawn(|| 7);
-            other.block_on(|| std::thread::sleep(std::time::Duration::from_millis(300)));
+            other.block_on(|| crate::common::thread::sleep(std::time::Duration::from_millis(300)));
             child.join()
         });
         assert_eq!(value.unwrap(), 7);

@@ -73,7 +73,7 @@ fn a_task_run_as_a_guest_may_wait_and_be_woken() {
             deep(|| {
                 spawn(|| {
                     let me = unparker();
-                    let thread = std::thread::spawn(move || me.unpark());
+                    let thread = crate::common::thread::spawn(move || me.unpark());
                     park().unwrap();
                     thread.join().unwrap();
                     7
@@ -112,8 +112,8 @@ fn a_guest_that_panics_gives_its_panic_to_the_join() {
 fn a_cancel_of_the_waiter_comes_into_force_after_the_guest_has_ended() {
     within(|| {
         let rt = runtime(1, 1);
-        let (started, wait) = std::sync::mpsc::channel();
-        let (report, reported) = std::sync::mpsc::channel();
+        let (started, wait) = crate::common::mpsc::channel();
+        let (report, reported) = crate::common::mpsc::channel();
         let go_on = Arc::new(AtomicBool::new(false));
         let ended = Arc::new(AtomicBool::new(false));
         let host = rt.spawn({
@@ -173,7 +173,7 @@ fn a_computing_worker_does_not_keep_a_child_from_the_stack_of_its_parent() {
             let flag = flag.clone();
             move || {
                 while !flag.load(Ordering::Acquire) {
-                    std::hint::spin_loop();
+                    crate::common::spin_loop();
                 }
             }
         });
@@ -192,7 +192,7 @@ fn a_child_without_a_stack_is_called_by_the_worker_that_is_held_until_it_ends() 
     }
     within(|| {
         let rt = runtime(2, 2);
-        let (send, receive) = std::sync::mpsc::channel();
+        let (send, receive) = crate::common::mpsc::channel();
         let parked = rt.spawn(move || {
             send.send(unparker()).unwrap();
             park().unwrap();
@@ -204,7 +204,7 @@ fn a_child_without_a_stack_is_called_by_the_worker_that_is_held_until_it_ends() 
                 scope(|s| {
                     s.spawn(|| called.fetch_add(1, Ordering::Relaxed));
                     // Long enough for the other worker to take it, and to find no stack for it.
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    crate::common::thread::sleep(std::time::Duration::from_millis(50));
                 });
             });
             panic!("here")
@@ -226,20 +226,21 @@ unsafe extern "C" fn doze(_: libc::c_int) {
 #[test]
 #[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
 fn a_worker_that_is_slow_to_get_up_is_not_told_twice_to_run_the_same_guest() {
+    crate::common::real!("signals");
     // SAFETY: no precondition.
     let this_thread = || unsafe { libc::gettid() };
     within(|| {
         // SAFETY: a handler for a signal that nobody else uses here.
         unsafe { libc::signal(libc::SIGUSR1, doze as *const () as libc::sighandler_t) };
         let rt = runtime(2, 2);
-        let (send, receive) = std::sync::mpsc::channel();
+        let (send, receive) = crate::common::mpsc::channel();
         let compute = Arc::new(AtomicBool::new(true));
         let neighbour = rt.spawn({
             let (compute, send) = (compute.clone(), send.clone());
             move || {
                 send.send(this_thread()).unwrap();
                 while compute.load(Ordering::Acquire) {
-                    std::hint::spin_loop();
+                    crate::common::spin_loop();
                 }
                 park().is_err()
             }
@@ -260,10 +261,10 @@ fn a_worker_that_is_slow_to_get_up_is_not_told_twice_to_run_the_same_guest() {
         });
         let worker = receive.recv().unwrap();
         // It rests, but for short looks at some of its tasks; the neighbour's is the last to rest.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        crate::common::thread::sleep(std::time::Duration::from_millis(20));
         // SAFETY: a thread of this process.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), worker, libc::SIGUSR1) };
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        crate::common::thread::sleep(std::time::Duration::from_millis(20));
         compute.store(false, Ordering::Release);
         assert_eq!(host.join().unwrap().unwrap(), 0);
         drop(neighbour);

@@ -23,7 +23,7 @@ fn fresh_tasks_wait_for_a_stack_and_none_is_lost() {
                 .detach();
             }
             while ended.load(Ordering::Relaxed) < 1_000 {
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
             }
             assert!(rt.metrics().stacks_high_water <= stacks);
         }
@@ -48,7 +48,7 @@ fn no_fresh_task_is_lost_while_another_joins_again_and_again_on_the_only_stack()
             }
         });
         while ended.load(Ordering::Relaxed) < 100 {
-            std::thread::yield_now();
+            crate::common::thread::yield_now();
         }
     });
 }
@@ -58,7 +58,7 @@ fn parked_tasks_that_hold_all_stacks_keep_fresh_ones_waiting_until_they_go_on() 
     within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers, 2);
-            let (send, receive) = std::sync::mpsc::channel();
+            let (send, receive) = crate::common::mpsc::channel();
             let parked: Vec<_> = (0..2)
                 .map(|_| {
                     let send = send.clone();
@@ -71,7 +71,7 @@ fn parked_tasks_that_hold_all_stacks_keep_fresh_ones_waiting_until_they_go_on() 
             let unparkers: Vec<_> = receive.iter().take(2).collect();
             let fresh: Vec<_> = (0..10).map(|i| rt.spawn(move || i)).collect();
             // Long enough for a wrong verdict.
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            crate::common::thread::sleep(std::time::Duration::from_millis(50));
             assert!(fresh.iter().all(|task| !task.is_finished()));
             unparkers.iter().for_each(|unparker| unparker.unpark());
             parked.into_iter().for_each(|task| task.join().unwrap());
@@ -85,8 +85,8 @@ fn parked_tasks_that_hold_all_stacks_keep_fresh_ones_waiting_until_they_go_on() 
 fn a_waiter_that_was_cancelled_goes_on_and_is_not_asked_for_its_stack_for_ever() {
     within(|| {
         let rt = runtime(1, 2);
-        let (send, receive) = std::sync::mpsc::channel();
-        let (give, take) = std::sync::mpsc::channel();
+        let (send, receive) = crate::common::mpsc::channel();
+        let (give, take) = crate::common::mpsc::channel();
         let waiter = rt.spawn(move || {
             let child = spawn(move || {
                 send.send(unparker()).unwrap();
@@ -103,7 +103,7 @@ fn a_waiter_that_was_cancelled_goes_on_and_is_not_asked_for_its_stack_for_ever()
         let child = receive.recv().unwrap();
         give.send(waiter).unwrap();
         // Long enough for the parent to wait.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        crate::common::thread::sleep(std::time::Duration::from_millis(20));
         child.unpark();
         assert_eq!(rt.block_on(|| 7), 7);
     });
@@ -146,7 +146,7 @@ fn a_runtime_that_is_dropped_while_tasks_wait_for_stacks_ends_without_calling_th
     within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers, workers);
-            let (send, receive) = std::sync::mpsc::channel();
+            let (send, receive) = crate::common::mpsc::channel();
             let cut = Arc::new(AtomicUsize::new(0));
             for _ in 0..workers {
                 let (send, cut) = (send.clone(), cut.clone());

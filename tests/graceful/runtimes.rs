@@ -73,7 +73,7 @@ fn dropping_a_runtime_stops_its_swansong() {
     within(|| {
         let rt = runtime(2);
         let swansong = rt.swansong();
-        let waits = std::thread::spawn({
+        let waits = crate::common::thread::spawn({
             let interrupt = swansong.interrupt(pending::<()>());
             move || wait(interrupt)
         });
@@ -119,7 +119,7 @@ fn the_swansong_of_a_runtime_is_stopped_by_its_end_whenever_it_was_made() {
         for _ in 0..scaled_in_debug(300) {
             let rt = runtime(1);
             let handle = rt.handle();
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 let made = s.spawn(move || handle.swansong());
                 drop(rt);
                 let swansong = made.join().unwrap();
@@ -131,6 +131,7 @@ fn the_swansong_of_a_runtime_is_stopped_by_its_end_whenever_it_was_made() {
 
 #[test]
 fn one_of_its_own_tasks_may_not_shut_a_runtime_down() {
+    crate::common::real!("a process of its own");
     crate::common::rerun::alone_and_leaking(
         "runtimes::one_of_its_own_tasks_may_not_shut_a_runtime_down",
         || {
@@ -144,18 +145,19 @@ fn one_of_its_own_tasks_may_not_shut_a_runtime_down() {
 
 #[test]
 fn a_runtime_whose_task_takes_no_notice_is_given_up() {
+    crate::common::real!("a process of its own");
     crate::common::rerun::alone_and_leaking(
         "runtimes::a_runtime_whose_task_takes_no_notice_is_given_up",
         || {
             let rt = runtime(2);
             let swansong = rt.swansong();
             let guard = swansong.guard();
-            let (begins, begun) = std::sync::mpsc::channel();
+            let (begins, begun) = crate::common::mpsc::channel();
             rt.spawn(move || {
                 let _guard = guard;
                 begins.send(()).unwrap();
                 loop {
-                    std::thread::park();
+                    crate::common::thread::park();
                 }
             })
             .detach();
@@ -170,6 +172,7 @@ fn a_runtime_whose_task_takes_no_notice_is_given_up() {
 /// It has no guard, and so all that must be finished is.
 #[test]
 fn a_runtime_that_is_given_up_does_not_say_that_all_was_finished() {
+    crate::common::real!("a process of its own");
     let name = "runtimes::a_runtime_that_is_given_up_does_not_say_that_all_was_finished";
     crate::common::rerun::alone_and_leaking(name, || {
         let rt = runtime(2);
@@ -177,7 +180,7 @@ fn a_runtime_that_is_given_up_does_not_say_that_all_was_finished() {
         rt.spawn(move || {
             begins.send(()).unwrap();
             loop {
-                std::thread::park();
+                crate::common::thread::park();
             }
         })
         .detach();

@@ -207,7 +207,7 @@ fn two_that_shut_down_at_once_both_wait() {
     with_each(|rt| {
         let swansong = rt.swansong();
         let stuck: Vec<_> = (0..3).map(|_| rt.spawn_guarded(park)).collect();
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
                     let _ = swansong.shut_down_within(Duration::from_millis(1));
@@ -267,7 +267,8 @@ fn a_storm_of_shutdowns() {
                         let _ = yield_now();
                     }
                     let report = root.shut_down_within(Duration::from_micros(grace));
-                    assert!(report.left() == 0 && !report.is_given_up());
+                    // There may be guards all the same, that have come after the end of those before.
+                    assert!(!report.is_given_up(), "{report}");
                     assert_eq!(report.is_in_time(), report.guards_in_time_over() == 0);
                     // Those that have come after the end of all.
                     s.cancel("the end of a round");

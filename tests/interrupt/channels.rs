@@ -38,7 +38,7 @@ fn a_thread_that_receives_is_woken_by_the_stop() {
     within(|| {
         let swansong = Swansong::new();
         let (sender, receiver) = unbounded::<u8>();
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let mut theirs = swansong.interrupt(&receiver);
             let thread = s.spawn(move || theirs.recv());
             eventually("it waits", || waiting(&sender) == 1);
@@ -117,7 +117,7 @@ fn a_task_that_is_cancelled_is_turned_away_before_all_else() {
             let waited = theirs.recv();
             // Also from a value that is there.
             while !theirs.is_closed() {
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
             }
             (waited, theirs.recv(), theirs.iter().count(), theirs)
         });
@@ -303,13 +303,13 @@ fn storm(rt: &cygnet::Runtime, capacity: usize, seed: u64) {
         }
     };
     let mut tasks: Vec<_> = (0..3).map(|_| rt.spawn(sends(sender.clone()))).collect();
-    let mut threads = vec![std::thread::spawn(sends(sender.clone()))];
+    let mut threads = vec![crate::common::thread::spawn(sends(sender.clone()))];
     let sending = tasks.len() + threads.len();
     for i in 0..3 {
         tasks.push(rt.spawn(receives(receiver.clone(), seed + i)));
     }
-    threads.push(std::thread::spawn(receives(receiver.clone(), seed + 4)));
-    (0..random.below(2_000)).for_each(|_| std::hint::spin_loop());
+    threads.push(crate::common::thread::spawn(receives(receiver.clone(), seed + 4)));
+    (0..random.below(2_000)).for_each(|_| crate::common::spin_loop());
     stop(&swansong);
     let of_threads: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     let of_tasks: Vec<u64> = tasks.into_iter().map(|task| task.join().unwrap()).collect();

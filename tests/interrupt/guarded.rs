@@ -1,11 +1,11 @@
 //! Values with a guard.
 
+use crate::common::Mutex;
 use crate::common::panic_of;
 use crate::kinds::{Given, kinds};
 use crate::stop;
 use crate::values::{Answer, Value};
 use cygnet::shutdown::Swansong;
-use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 #[test]
@@ -50,6 +50,7 @@ fn the_other_calls_of_futures_io_are_passed_on() {
 #[cfg(feature = "tokio")]
 #[test]
 fn the_other_calls_of_tokio_are_passed_on() {
+    crate::common::real!("a foreign executor with threads of its own");
     use tokio::io::{AsyncBufRead, AsyncWrite};
 
     let swansong = Swansong::new();

@@ -87,11 +87,12 @@ fn errors_go_through() {
 /// A read that blocks is not woken; it ends with what comes, and the next one looks.
 #[test]
 fn a_read_that_blocks_ends_when_something_comes() {
+    crate::common::real!("a read that blocks its thread");
     within(|| {
         let swansong = Swansong::new();
         let (reader, mut writer) = pipe().unwrap();
         let mut reader = swansong.interrupt(BufReader::new(reader));
-        let lines = std::thread::spawn(move || {
+        let lines = crate::common::thread::spawn(move || {
             let lines: Vec<_> = reader.by_ref().lines().map(Result::unwrap).collect();
             (lines, reader.into_inner())
         });

@@ -1,9 +1,9 @@
 //! Iterators, each step of which looks at the stop.
 
+use crate::common::mpsc;
 use crate::common::{panic_of, within};
 use crate::stop;
 use cygnet::shutdown::Swansong;
-use std::sync::mpsc;
 
 #[test]
 fn an_iterator_ends_with_the_stop() {
@@ -65,7 +65,7 @@ fn a_foreign_channel_is_looked_at_between_its_steps() {
         let (sender, receiver) = mpsc::channel();
         let (seen_by, seen) = mpsc::channel();
         let mut values = swansong.interrupt(receiver.into_iter());
-        let steps = std::thread::spawn(move || {
+        let steps = crate::common::thread::spawn(move || {
             values.by_ref().for_each(|value| seen_by.send(value).unwrap());
             values.into_inner()
         });

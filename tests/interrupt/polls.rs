@@ -1,12 +1,12 @@
 //! What is polled: of each kind.
 
+use crate::common::Barrier;
 use crate::common::{Random, panic_of, scaled_in_debug, with_each, within};
 use crate::kinds::{Given, Kind, kinds};
 use crate::values::{Answer, Control, Value};
 use crate::{Called, stop};
 use cygnet::shutdown::{Interrupt, Swansong};
 use std::pin::Pin;
-use std::sync::Barrier;
 use std::task::{Context, Poll};
 
 const VALUE: Poll<Given> = Poll::Ready(Given::Value);
@@ -321,6 +321,7 @@ fn by_futures_io_what_was_written_is_flushed_and_closed_also_after_the_stop() {
 #[cfg(feature = "tokio")]
 #[test]
 fn by_tokio_what_was_written_is_flushed_and_closed_also_after_the_stop() {
+    crate::common::real!("a foreign executor with threads of its own");
     use tokio::io::{AsyncBufRead, AsyncWrite};
 
     let swansong = Swansong::new();
@@ -351,18 +352,18 @@ fn no_stop_is_missed_by_threads() {
             let swansong = Swansong::new();
             let barrier = Barrier::new(3);
             let delays = [random.below(200), random.below(200), random.below(200)];
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 for delay in &delays[..2] {
                     let pending = swansong.interrupt(std::future::pending::<()>());
                     let barrier = &barrier;
                     s.spawn(move || {
                         barrier.wait();
-                        (0..*delay).for_each(|_| std::hint::spin_loop());
+                        (0..*delay).for_each(|_| crate::common::spin_loop());
                         assert_eq!(cygnet::wait(pending), Ok(None));
                     });
                 }
                 barrier.wait();
-                (0..delays[2]).for_each(|_| std::hint::spin_loop());
+                (0..delays[2]).for_each(|_| crate::common::spin_loop());
                 stop(&swansong);
             });
         }

@@ -16,6 +16,7 @@ fn with_tokio<F: Future>(show: F) -> F::Output {
 
 #[test]
 fn a_connection_that_is_idle_ends_with_the_stop() {
+    crate::common::real!("a foreign executor with threads of its own");
     within(|| {
         with_tokio(async {
             let swansong = Swansong::new();
@@ -54,6 +55,7 @@ fn a_connection_that_is_idle_ends_with_the_stop() {
 
 #[test]
 fn both_halves_of_a_connection_are_woken() {
+    crate::common::real!("a foreign executor with threads of its own");
     within(|| {
         with_tokio(async {
             let swansong = Swansong::new();

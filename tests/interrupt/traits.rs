@@ -66,7 +66,7 @@ fn the_wrappers_are_covariant() {
 #[test]
 fn methods_of_other_values_are_theirs() {
     let swansong = cygnet::shutdown::Swansong::new();
-    let (sender, receiver) = std::sync::mpsc::channel();
+    let (sender, receiver) = crate::common::mpsc::channel();
     sender.send(1).unwrap();
     assert_eq!(swansong.interrupt(receiver).recv(), Ok(1));
     assert_eq!(swansong.interrupt(vec![1]).iter().count(), 1);

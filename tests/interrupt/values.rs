@@ -1,5 +1,6 @@
 //! A value of every kind at once, whose answers a test chooses.
 
+use crate::common::Mutex;
 use crate::stop;
 use cygnet::shutdown::Swansong;
 use std::fmt;
@@ -7,8 +8,8 @@ use std::fmt;
 use std::io::Result;
 use std::marker::PhantomPinned;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 /// What it does when it is polled.

@@ -69,6 +69,7 @@ fn a_deep_row_is_left_and_found_again() {
 
 #[test]
 fn a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow() {
+    crate::common::real!("a process of its own");
     let name = "depth::a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow";
     if let Some(_role) = role() {
         let rt = runtime(2);

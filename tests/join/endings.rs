@@ -2,13 +2,13 @@
 
 use crate::common;
 use crate::common::drops::Drops;
+use crate::common::mpsc::channel;
+use crate::common::spin_loop;
 use crate::common::{eventually, panic_of, parks, runtime, scaled, with, with_each, within};
 use crate::spin_until;
 use cygnet::{is_cancelled, join, park, yield_now};
-use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 #[test]
 fn a_panic_comes_after_both_halves_and_the_first_ones_goes_before() {

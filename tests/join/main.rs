@@ -8,8 +8,8 @@ mod endings;
 mod halves;
 mod places;
 
+use crate::common::spin_loop;
 use cygnet::join;
-use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn fib(n: u64) -> u64 {
@@ -24,6 +24,6 @@ fn fib(n: u64) -> u64 {
 fn spin_until(so: &AtomicBool) {
     while !so.load(Ordering::Acquire) {
         spin_loop();
-        std::thread::yield_now();
+        common::thread::yield_now();
     }
 }

@@ -1,13 +1,13 @@
 //! Where a join is called: outside of tasks, where nothing may suspend, in a bare coroutine.
 
+use crate::common::mpsc::channel;
+use crate::common::thread::{ThreadId, current};
 use crate::common::{panic_of, scaled, with, with_each};
 use crate::{fib, spin_until};
 use cygnet::coroutine::Coroutine;
 use cygnet::{join, no_suspend, park, scope, spawn, spawn_migratable, task, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::thread::{ThreadId, current};
 use std::time::Duration;
 
 #[test]
@@ -18,7 +18,7 @@ fn outside_a_runtime_it_panics_with_a_sentence() {
 
 #[test]
 fn between_tasks_both_halves_are_called_one_after_the_other() {
-    struct Joins(std::sync::mpsc::Sender<(u64, u64)>);
+    struct Joins(crate::common::mpsc::Sender<(u64, u64)>);
     impl Drop for Joins {
         fn drop(&mut self) {
             self.0.send(join(|| fib(10), || 2)).unwrap();
@@ -157,7 +157,7 @@ fn open_forks_go_along_with_a_task_that_changes_workers() {
                 spawn(move || {
                     me.unpark();
                     // Another worker gets a processor, and finds it in this one's deque.
-                    std::thread::sleep(Duration::from_micros(20));
+                    crate::common::thread::sleep(Duration::from_micros(20));
                 })
                 .detach();
                 park().unwrap();

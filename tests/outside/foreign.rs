@@ -1,10 +1,10 @@
 //! Children that run on another runtime.
 
+use crate::common::mpsc::channel;
 use crate::common::{self, Drops, eventually, runtime, scaled_in_debug, with_each, within};
 use cygnet::{JoinError, Reason, park, scope, spawn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 #[test]
 fn it_runs_there_and_is_joined_here() {
@@ -12,9 +12,10 @@ fn it_runs_there_and_is_joined_here() {
         let there = runtime(2);
         let pool = there.handle();
         rt.block_on(|| {
-            let here = std::thread::current().id();
+            let here = crate::common::thread::current().id();
             for n in 0..scaled_in_debug(500) {
-                let child = pool.spawn_child(move || (n, std::thread::current().id())).unwrap();
+                let child =
+                    pool.spawn_child(move || (n, crate::common::thread::current().id())).unwrap();
                 let (value, thread) = child.join().unwrap();
                 assert_eq!(value, n);
                 assert_ne!(thread, here);

@@ -1,5 +1,6 @@
 //! Leases: a scope is held open by those who are not below it.
 
+use crate::common::mpsc::channel;
 use crate::common::{
     self, Drops, eventually, scaled_in_debug, with, with_each, with_each_and_many,
 };
@@ -9,7 +10,6 @@ use cygnet::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 #[test]
@@ -34,7 +34,7 @@ fn a_scope_and_a_task_end_after_the_last_lease() {
         let last = given.recv().unwrap();
         assert!(!task.is_finished());
         let gone = of_task.clone();
-        std::thread::spawn(move || {
+        crate::common::thread::spawn(move || {
             gone.store(true, Ordering::Release);
             drop(last);
         });
@@ -54,7 +54,7 @@ fn it_spawns_from_tasks_and_threads_and_the_scope_waits_for_them() {
                 let threads: Vec<_> = (0..2)
                     .map(|_| {
                         let (lease, count) = (lease.clone(), count.clone());
-                        std::thread::spawn(move || {
+                        crate::common::thread::spawn(move || {
                             for _ in 0..n {
                                 let count = count.clone();
                                 lease.spawn(move || count.fetch_add(1, Ordering::Relaxed)).detach();
@@ -130,7 +130,7 @@ fn it_cancels_its_scope_and_nothing_beside_it() {
             scope(|s| {
                 let lease = s.lease();
                 let waiting = s.spawn(|| park().unwrap_err().reason().to_string());
-                let thread = std::thread::spawn(move || lease.cancel("from outside"));
+                let thread = crate::common::thread::spawn(move || lease.cancel("from outside"));
                 assert_eq!(park().unwrap_err().reason().to_string(), "from outside");
                 thread.join().unwrap();
                 drop(waiting);
@@ -146,7 +146,7 @@ fn what_it_spawns_is_under_the_time_limit_and_the_restriction_of_its_scope() {
         let timed = rt.block_on(|| {
             timeout(Duration::from_millis(5), || {
                 let lease = lease();
-                std::thread::spawn(move || lease.spawn(|| park().unwrap_err()).join())
+                crate::common::thread::spawn(move || lease.spawn(|| park().unwrap_err()).join())
             })
         });
         // It may have come too late to start.
@@ -155,7 +155,7 @@ fn what_it_spawns_is_under_the_time_limit_and_the_restriction_of_its_scope() {
             Err(error) => error.cancelled().unwrap().clone(),
         };
         assert_eq!(*why.reason(), Reason::Deadline);
-        let held = std::sync::Mutex::new(0);
+        let held = crate::common::Mutex::new(0);
         rt.block_on(|| {
             scope(|s| {
                 for _ in 0..4 {
@@ -163,7 +163,7 @@ fn what_it_spawns_is_under_the_time_limit_and_the_restriction_of_its_scope() {
                         let mut held = held.lock().unwrap();
                         scope_with(Wait::DescendantsOnly, |s| {
                             let lease = s.lease();
-                            std::thread::spawn(move || lease.spawn(|| 7).join().unwrap());
+                            crate::common::thread::spawn(move || lease.spawn(|| 7).join().unwrap());
                         });
                         *held += 1;
                     });
@@ -180,7 +180,7 @@ fn drops_race_the_end_of_the_scopes_and_their_cancel() {
     with_each_and_many(|rt| {
         let drops = Drops::default();
         let (give, given) = channel::<ScopeLease>();
-        let thread = std::thread::spawn({
+        let thread = crate::common::thread::spawn({
             let drops = drops.clone();
             move || {
                 for (n, lease) in given.into_iter().enumerate() {
@@ -235,7 +235,7 @@ fn the_runtime_ends_after_the_last_lease() {
         common::within(|| {
             let rt = common::runtime(workers);
             let held = rt.spawn(lease_of_another).join().unwrap();
-            let dropper = std::thread::spawn(move || {
+            let dropper = crate::common::thread::spawn(move || {
                 held.cancel("no more");
                 drop(held);
             });
@@ -277,7 +277,7 @@ fn the_drop_only_schedules_the_end_that_it_brings() {
     });
 }
 
-struct Tells(std::sync::mpsc::Sender<&'static str>);
+struct Tells(crate::common::mpsc::Sender<&'static str>);
 
 impl CancelHook for Tells {
     fn on_cancel(self: Box<Self>, _: Cancelled) {}
@@ -295,10 +295,10 @@ fn a_held_worker_sees_what_comes_from_outside() {
             let lease = s.lease();
             let (promise, answer) = cygnet::promise();
             answer.detach();
-            std::thread::spawn(move || {
-                std::thread::sleep(std::time::Duration::from_millis(2));
+            crate::common::thread::spawn(move || {
+                crate::common::thread::sleep(std::time::Duration::from_millis(2));
                 lease.spawn(|| ()).detach();
-                std::thread::sleep(std::time::Duration::from_millis(2));
+                crate::common::thread::sleep(std::time::Duration::from_millis(2));
                 drop(lease);
                 promise.complete(7).unwrap();
             });

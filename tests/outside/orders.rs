@@ -37,8 +37,8 @@ fn all_kinds(drops: &Drops) -> Vec<Option<Box<dyn Any + Send>>> {
 #[test]
 fn every_order_of_drops_ends_the_scope_and_leaves_nothing() {
     with_each(|rt| {
-        let (give, taken) = std::sync::mpsc::channel::<Box<dyn Any + Send>>();
-        let thread = std::thread::spawn(move || taken.into_iter().for_each(drop));
+        let (give, taken) = crate::common::mpsc::channel::<Box<dyn Any + Send>>();
+        let thread = crate::common::thread::spawn(move || taken.into_iter().for_each(drop));
         let drops = Drops::new();
         let mut all = Vec::new();
         orders(&mut (0..6).collect(), &mut Vec::new(), &mut |order| all.push(order.to_vec()));
@@ -77,7 +77,7 @@ fn every_order_of_drops_after_the_end_of_the_runtime() {
             orders(&mut (0..5).collect(), &mut Vec::new(), &mut |order| all.push(order.to_vec()));
             for order in all {
                 let rt = common::runtime(workers);
-                let (give, given) = std::sync::mpsc::channel();
+                let (give, given) = crate::common::mpsc::channel();
                 let made = drops.clone();
                 rt.spawn(move || {
                     let mut kinds = all_kinds(&made);

@@ -1,5 +1,6 @@
 //! Promises: something outside completes a child.
 
+use crate::common::mpsc::channel;
 use crate::common::{
     self, Calls, Drops, eventually, give_way_until, runtime, scaled_in_debug, with_each,
     with_each_and_many,
@@ -9,14 +10,13 @@ use cygnet::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 #[test]
 fn a_thread_completes_a_child_that_is_waited_for_or_not_yet() {
     with_each(|rt| {
         let (give, given) = channel::<(u64, Promise<u64>)>();
-        let thread = std::thread::spawn(move || {
+        let thread = crate::common::thread::spawn(move || {
             for (n, promise) in given {
                 promise.complete(n * 2).unwrap();
             }
@@ -63,7 +63,7 @@ fn the_parent_ends_after_it_and_so_does_a_scope() {
         given.recv().unwrap().complete(()).unwrap();
         let last: Promise<()> = given.recv().unwrap();
         assert!(!parent.is_finished(), "its child has not ended");
-        std::thread::spawn(move || last.complete(()).unwrap());
+        crate::common::thread::spawn(move || last.complete(()).unwrap());
         parent.join().unwrap();
     });
 }
@@ -81,7 +81,7 @@ fn dropping_it_ends_the_child_without_a_value() {
         // By a thread that panics.
         let error = rt.block_on(|| {
             let (promise, answer) = promise::<u32>();
-            let thread = std::thread::spawn(move || {
+            let thread = crate::common::thread::spawn(move || {
                 let _promise = promise;
                 std::panic::resume_unwind(Box::new("on purpose"));
             });
@@ -192,7 +192,7 @@ fn a_hook_that_races_the_cancel_and_the_end_is_called_once() {
     with_each(|rt| {
         let (give, given) = channel::<Promise<u8>>();
         let (tell, told) = channel();
-        let thread = std::thread::spawn(move || {
+        let thread = crate::common::thread::spawn(move || {
             for promise in given {
                 let calls = Calls::default();
                 promise.on_cancel(calls.clone()).keep();
@@ -222,7 +222,7 @@ fn a_completion_races_a_cancel_and_one_of_them_counts() {
     with_each_and_many(|rt| {
         let drops = Drops::default();
         let (give, given) = channel::<Promise<_>>();
-        let thread = std::thread::spawn({
+        let thread = crate::common::thread::spawn({
             let drops = drops.clone();
             move || {
                 let mut accepted = 0;
@@ -313,7 +313,7 @@ fn it_ends_where_all_stacks_are_held() {
                     })
                 })
                 .collect();
-            let thread = std::thread::spawn(move || {
+            let thread = crate::common::thread::spawn(move || {
                 for _ in 0..workers * 3 {
                     given.recv().unwrap().complete(7).unwrap();
                 }
@@ -374,7 +374,7 @@ fn a_cancel_reaches_the_destructor_of_a_value_that_nobody_takes() {
 }
 
 /// Opens a scope in its destructor, that lasts until the lease is dropped.
-struct Lasts(std::sync::mpsc::Sender<cygnet::ScopeLease>, Arc<AtomicUsize>);
+struct Lasts(crate::common::mpsc::Sender<cygnet::ScopeLease>, Arc<AtomicUsize>);
 
 impl Drop for Lasts {
     fn drop(&mut self) {
@@ -402,7 +402,7 @@ fn a_late_completion_leaves_a_task_alone_that_waits_in_a_destructor() {
         eventually("it has parked", || common::parks(rt) > before);
         let promise = given.recv().unwrap();
         assert_eq!(promise.complete(Box::new(7)), Err(Box::new(7)));
-        std::thread::sleep(Duration::from_millis(1));
+        crate::common::thread::sleep(Duration::from_millis(1));
         assert_eq!(over.load(Ordering::Acquire), 0, "the scope has not waited for its lease");
         drop(lease);
         task.join().unwrap();
@@ -415,7 +415,7 @@ fn a_runtime_ends_while_a_completion_is_under_way() {
     for _ in 0..scaled_in_debug(200) {
         let rt = runtime(1);
         let (give, given) = channel::<Promise<u8>>();
-        let thread = std::thread::spawn(move || given.recv().unwrap().complete(7));
+        let thread = crate::common::thread::spawn(move || given.recv().unwrap().complete(7));
         rt.block_on(move || {
             let (promise, answer) = promise();
             give.send(promise).unwrap();
@@ -430,6 +430,7 @@ fn a_runtime_ends_while_a_completion_is_under_way() {
 
 #[test]
 fn a_large_value_that_nobody_takes_does_not_overflow_a_stack() {
+    crate::common::real!("values too large for the stack of a simulated thread");
     with_each(|rt| {
         let (give, given) = channel();
         let task = rt.spawn(move || {

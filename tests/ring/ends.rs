@@ -172,7 +172,7 @@ fn a_panic_of_a_reader_ends_the_ring() {
             panic!("a bad item");
         });
         while producer.send(1).is_ok() {
-            std::thread::yield_now();
+            crate::common::thread::yield_now();
         }
         let ended: Result<(), _> = reader.join();
         assert!(ended.is_err());

@@ -193,7 +193,7 @@ fn waits_and_claims_that_are_cut_short_change_nothing() {
                 // One that spins may not have begun.
                 assert!(matches!(task.join(), Ok(Err(WaitError::Cancelled(_))) | Err(_)));
             };
-            std::thread::scope(|s| {
+            common::thread::scope(|s| {
                 let reads = s.spawn(|| {
                     let mut wait = std::pin::pin!(reader.next_batch_async());
                     let waker = std::task::Waker::noop();
@@ -229,7 +229,7 @@ fn tasks_threads_and_futures_use_a_ring_together() {
             }
             sum
         });
-        std::thread::scope(|s| {
+        common::thread::scope(|s| {
             let in_thread = s.spawn(move || {
                 let mut sum = 0;
                 while let Ok(item) = thread.recv() {

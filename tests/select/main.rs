@@ -440,7 +440,7 @@ fn in_a_scope_and_on_plain_threads() {
     within(|| {
         let (sender, receiver) = bounded(0);
         let other = Event::new();
-        std::thread::scope(|s| {
+        common::thread::scope(|s| {
             let waits = s.spawn(|| {
                 select! {
                     value = receiver.recv_async() => value,

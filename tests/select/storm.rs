@@ -97,10 +97,10 @@ fn what_was_sent_was_received_and_nobody_is_left() {
             let sending: Vec<_> = (0..12).map(|i| rt.spawn(sends(i))).collect();
             let receiving: Vec<_> = (0..12).map(|i| rt.spawn(receives(i))).collect();
             let threads = [
-                std::thread::spawn(sends(100)),
-                std::thread::spawn(sends(101)),
-                std::thread::spawn(receives(102)),
-                std::thread::spawn(receives(103)),
+                crate::common::thread::spawn(sends(100)),
+                crate::common::thread::spawn(sends(101)),
+                crate::common::thread::spawn(receives(102)),
+                crate::common::thread::spawn(receives(103)),
             ];
             let [to_a, to_b, from_a, from_b] = threads;
             let mut random = Random(workers as u64);
@@ -109,7 +109,7 @@ fn what_was_sent_was_received_and_nobody_is_left() {
                 storm.pulse.set();
                 storm.pulse.reset();
                 if i % 3 == 0 {
-                    (0..random.below(2_000)).for_each(|_| std::hint::spin_loop());
+                    (0..random.below(2_000)).for_each(|_| crate::common::spin_loop());
                     task.cancel("a part of the storm");
                 }
                 later.push(task);

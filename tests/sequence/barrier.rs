@@ -287,7 +287,7 @@ fn a_wait_in_a_thread_hook_is_a_panic_with_each_strategy() {
         within(|| {
             let barrier = SequenceBarrier::<u64>::new().with_strategy(strategy);
             barrier.publish(0);
-            let (said, heard) = std::sync::mpsc::channel();
+            let (said, heard) = crate::common::mpsc::channel();
             let hook = move || {
                 assert_eq!(barrier.wait_until_published(0), Ok(0));
                 let _ = said.send(panic_of(|| barrier.wait_timeout(1, Duration::from_secs(1))));

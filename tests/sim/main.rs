@@ -8,6 +8,7 @@ mod planted;
 mod programs;
 mod random;
 mod shutdown;
+mod thieves;
 mod tree;
 mod types;
 

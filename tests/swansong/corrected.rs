@@ -1,13 +1,13 @@
 //! Where the document's own design does not keep what it promises.
 
+use crate::common::mpsc::{Receiver, Sender, channel};
+use crate::common::thread::yield_now;
 use crate::common::{Random, scaled_in_debug, within};
 use crate::{Start, Watched, completion_of, is_stopped, now};
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::{Guard, Swansong};
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::yield_now;
 
 /// A root and a line of so many below it.
 fn line(depth: usize) -> Vec<Swansong> {
@@ -43,7 +43,7 @@ fn corrected_no_state_is_complete_while_a_guard_lives_below() {
         for round in 0..rounds {
             let (line, start) = (line(1 + round % 4), Start::of(3));
             let lowest = line.last().unwrap();
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 for _ in 0..2 {
                     s.spawn(|| {
                         start.wait();
@@ -53,7 +53,7 @@ fn corrected_no_state_is_complete_while_a_guard_lives_below() {
                     });
                 }
                 start.wait();
-                (0..round % 16).for_each(|_| std::hint::spin_loop());
+                (0..round % 16).for_each(|_| crate::common::spin_loop());
                 line[0].shut_down().block();
             });
             assert!(line.iter().all(|it| it.state() == Complete && it.guard_count() == 0));
@@ -71,7 +71,7 @@ fn corrected_nor_on_a_long_way_up_after_the_stop() {
             let (root, lowest) = (&line[0], &line[depth]);
             let middle = line[depth.div_ceil(2)].child();
             root.shut_down();
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 for n in 0..3 {
                     let (start, middle) = (&start, &middle);
                     s.spawn(move || {
@@ -101,7 +101,7 @@ fn corrected_nor_if_guards_of_several_branches_come_and_go() {
             let above = line(2);
             let children = [above[2].child(), above[2].child()];
             let start = Start::of(4);
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 let [left, right] = &children;
                 for (child, sets) in [(left, 3), (right, 3), (&above[1], 2)] {
                     let (sets, start) = (&above[..sets], &start);
@@ -145,7 +145,7 @@ fn corrected_a_guard_handed_from_node_to_node_is_never_out_of_sight() {
                     to.send(new).unwrap();
                 }
             };
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 let (pass_on, over, seed) = (&pass_on, &over, 2 * round as u64 + 1);
                 s.spawn(move || {
                     pass_on(seed, &one, &to_other);

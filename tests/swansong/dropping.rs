@@ -108,7 +108,7 @@ fn a_tree_is_dropped_by_several_threads_at_once() {
                 shares[random.below(3) as usize].push((Some(swansong.guard()), None));
                 shares[random.below(3) as usize].push((None, Some(swansong)));
             }
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 for (n, mut share) in shares.into_iter().enumerate() {
                     let mut random = Random((round * 3 + n) as u64 + 1);
                     s.spawn(move || {

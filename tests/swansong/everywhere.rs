@@ -1,5 +1,6 @@
 //! Without any runtime of ours: plain threads, the smallest executor, and tokio's.
 
+use crate::common::mpsc::channel;
 use crate::common::within;
 use crate::{Watched, block_on, completion_of, is_stopped};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
@@ -7,13 +8,12 @@ use cygnet::shutdown::{Guard, Swansong};
 use cygnet::sync::{oneshot, unbounded};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 #[test]
 fn threads_work_in_guards_until_they_are_told_and_all_have_ended_when_it_is_complete() {
     within(|| {
         let (swansong, begun, ended) = (Swansong::new(), AtomicUsize::new(0), AtomicUsize::new(0));
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for _ in 0..4 {
                 let (handle, guard) = (swansong.clone(), swansong.guard());
                 let (begun, ended) = (&begun, &ended);
@@ -21,14 +21,14 @@ fn threads_work_in_guards_until_they_are_told_and_all_have_ended_when_it_is_comp
                     let _guard = guard;
                     begun.fetch_add(1, Ordering::Relaxed);
                     for () in handle.interrupt(std::iter::repeat(())) {
-                        std::thread::yield_now();
+                        crate::common::thread::yield_now();
                     }
                     // Relaxed: the drop of the guard orders it.
                     ended.fetch_add(1, Ordering::Relaxed);
                 });
             }
             while begun.load(Ordering::Relaxed) < 4 {
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
             }
             assert_eq!((swansong.state(), swansong.guard_count()), (Running, 4));
             swansong.shut_down().block();
@@ -43,7 +43,7 @@ fn guards_are_made_cloned_and_dropped_on_different_threads() {
         let root = Swansong::new();
         let child = root.child();
         let (give, given) = channel::<Guard>();
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for _ in 0..3 {
                 let (give, child) = (give.clone(), &child);
                 s.spawn(move || {
@@ -56,15 +56,15 @@ fn guards_are_made_cloned_and_dropped_on_different_threads() {
         drop(give);
         assert_eq!([root.guard_count(), child.guard_count()], [300, 300]);
         let guards: Vec<_> = given.iter().collect();
-        let clones = std::thread::scope(|s| s.spawn(|| guards.clone()).join().unwrap());
+        let clones = crate::common::thread::scope(|s| s.spawn(|| guards.clone()).join().unwrap());
         assert_eq!(root.guard_count(), 600);
         let mut completion = Watched::new(root.shut_down());
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             s.spawn(|| drop(guards));
         });
         assert!(completion.poll().is_none());
         assert_eq!(root.guard_count(), 300);
-        std::thread::spawn(|| drop(clones)).join().unwrap();
+        crate::common::thread::spawn(|| drop(clones)).join().unwrap();
         assert!(completion.is_woken() && completion.poll().is_some());
         assert_eq!((root.guard_count(), child.state()), (0, Complete));
     });
@@ -76,7 +76,9 @@ fn guards_outlive_the_thread_that_made_them() {
     within(|| {
         let root = Swansong::new();
         let guards: Vec<_> = (0..8)
-            .map(|_| std::thread::scope(|s| s.spawn(|| root.child().guard()).join().unwrap()))
+            .map(|_| {
+                crate::common::thread::scope(|s| s.spawn(|| root.child().guard()).join().unwrap())
+            })
             .collect();
         assert_eq!(root.guard_count(), 8);
         let mut completion = Watched::new(root.shut_down());
@@ -89,12 +91,13 @@ fn guards_outlive_the_thread_that_made_them() {
 /// By then the thread-locals of a library may have been dropped.
 #[test]
 fn a_guard_in_a_thread_local_is_dropped_with_its_thread() {
+    crate::common::real!("thread-locals of OS threads");
     thread_local! {
         static KEPT: std::cell::RefCell<Vec<(Guard, Swansong)>> = const { std::cell::RefCell::new(Vec::new()) };
     }
     within(|| {
         let root = Swansong::new();
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             // The thread-local is there before the first guard on this thread in one case, and after it in the other.
             for early in [true, false] {
                 let root = &root;
@@ -113,9 +116,10 @@ fn a_guard_in_a_thread_local_is_dropped_with_its_thread() {
 
 #[test]
 fn a_swansong_in_a_static_serves_all_threads() {
+    crate::common::real!("a static, of one run");
     static ALL: std::sync::LazyLock<Swansong> = std::sync::LazyLock::new(Swansong::new);
     within(|| {
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for _ in 0..3 {
                 s.spawn(|| {
                     let child = ALL.child();
@@ -136,7 +140,7 @@ fn the_smallest_executor_will_do() {
     within(|| {
         let root = Swansong::new();
         let child = root.child();
-        let ended = std::thread::scope(|s| {
+        let ended = crate::common::thread::scope(|s| {
             let waits = s.spawn(|| block_on(root.guarded(child.interrupt(pending::<()>()))));
             child.shut_down();
             waits.join().unwrap()
@@ -148,6 +152,7 @@ fn the_smallest_executor_will_do() {
 /// What the example in a README would show: connections, requests in flight, and an orderly end.
 #[test]
 fn tasks_of_tokio_are_interrupted_and_waited_for() {
+    crate::common::real!("a foreign executor with threads of its own");
     within(|| {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
@@ -195,6 +200,7 @@ fn tasks_of_tokio_are_interrupted_and_waited_for() {
 
 #[test]
 fn a_completion_takes_part_in_a_select_of_tokio_s() {
+    crate::common::real!("a foreign executor with threads of its own");
     within(|| {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();

@@ -73,7 +73,7 @@ fn a_guarded_std_reader_and_writer_pass_through() {
 #[test]
 fn an_interrupted_receiver_of_std_gives_what_was_sent_before_the_stop() {
     of_each_kind(|swansong| {
-        let (to, from) = std::sync::mpsc::channel();
+        let (to, from) = crate::common::mpsc::channel();
         (0..4).for_each(|n| to.send(n).unwrap());
         let mut items = swansong.interrupt(from.iter());
         assert_eq!((items.next(), items.next()), (Some(0), Some(1)));

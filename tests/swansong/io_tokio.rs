@@ -1,6 +1,6 @@
 //! Reading and writing by the traits of tokio.
 
-use crate::common::within;
+use crate::common::{watchdog, within};
 use crate::{Wakes, of_each_kind};
 use cygnet::shutdown::ShutdownState::Complete;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use tokio::io::{
 
 /// Runs a future on a runtime of tokio's, within the watchdog's time.
 fn on_tokio<F: Future<Output: Send>>(future: impl FnOnce() -> F + Send) -> F::Output {
-    within(|| {
+    watchdog::within_seconds(60, || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(future())
     })
@@ -23,6 +23,7 @@ fn on_tokio<F: Future<Output: Send>>(future: impl FnOnce() -> F + Send) -> F::Ou
 
 #[test]
 fn s3_2_a_guarded_tokio_stream_passes_through() {
+    crate::common::real!("a foreign executor with threads of its own");
     on_tokio(|| async {
         let swansong = cygnet::shutdown::Swansong::new();
         let (here, there) = duplex(16);
@@ -46,6 +47,7 @@ fn s3_2_a_guarded_tokio_stream_passes_through() {
 
 #[test]
 fn s3_2_an_interrupted_tokio_stream_reads_its_end_and_writes_nothing_after_the_stop() {
+    crate::common::real!("a foreign executor with threads of its own");
     on_tokio(|| async {
         let swansong = cygnet::shutdown::Swansong::new();
         let (here, mut there) = duplex(16);
@@ -99,6 +101,7 @@ fn corrected_tokio_calls_that_wait_are_woken_by_the_stop() {
 /// A connection that says nothing, on a real executor: its reader ends with the stop, and so does the whole.
 #[test]
 fn an_idle_tokio_connection_ends_at_the_stop() {
+    crate::common::real!("a foreign executor with threads of its own");
     within(|| {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();

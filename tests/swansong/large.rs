@@ -1,6 +1,6 @@
 //! Trees as wide, and as deep, as memory allows: nothing recurses, and nothing looks at all of it for the sake of one.
 
-use crate::common::{SANITIZED, scaled_in_debug, within};
+use crate::common::{SANITIZED, scaled_in_debug, watchdog, within};
 use crate::{Watched, block_on, completion_of, is_stopped};
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::Swansong;
@@ -10,7 +10,7 @@ use std::future::pending;
 fn with_a_small_stack(show: impl FnOnce() + Send) {
     // Under a sanitizer the same functions take several times as much.
     let size = if SANITIZED { 256 << 10 } else { 64 << 10 };
-    within(|| {
+    watchdog::within_seconds(60, || {
         std::thread::scope(|s| {
             std::thread::Builder::new().stack_size(size).spawn_scoped(s, show).unwrap();
         });
@@ -28,6 +28,7 @@ fn line() -> Vec<Swansong> {
 
 #[test]
 fn a_line_of_a_hundred_thousand_is_guarded_at_its_end_stopped_and_completes() {
+    crate::common::real!("a thread with a stack of another size");
     with_a_small_stack(|| {
         let line = line();
         let (root, lowest) = (&line[0], &line[line.len() - 1]);
@@ -53,6 +54,7 @@ fn a_line_of_a_hundred_thousand_is_guarded_at_its_end_stopped_and_completes() {
 
 #[test]
 fn a_line_of_a_hundred_thousand_is_dropped_from_the_top() {
+    crate::common::real!("a thread with a stack of another size");
     with_a_small_stack(|| {
         let line = line();
         let (lowest, guard) = (line.last().unwrap().clone(), line.last().unwrap().guard());
@@ -71,6 +73,7 @@ fn a_line_of_a_hundred_thousand_is_dropped_from_the_top() {
 
 #[test]
 fn a_line_of_a_hundred_thousand_is_dropped_from_the_bottom() {
+    crate::common::real!("a thread with a stack of another size");
     with_a_small_stack(|| {
         let mut line = line();
         let guard = line.last().unwrap().guard();
@@ -85,6 +88,7 @@ fn a_line_of_a_hundred_thousand_is_dropped_from_the_bottom() {
 
 #[test]
 fn a_line_of_a_hundred_thousand_that_one_guard_keeps_goes_with_it() {
+    crate::common::real!("a thread with a stack of another size");
     for stops in [false, true] {
         with_a_small_stack(|| {
             let mut line = line();
@@ -103,6 +107,7 @@ fn a_line_of_a_hundred_thousand_that_one_guard_keeps_goes_with_it() {
 
 #[test]
 fn a_line_of_a_hundred_thousand_that_one_handle_keeps_is_stopped_with_its_root_and_goes() {
+    crate::common::real!("a thread with a stack of another size");
     with_a_small_stack(|| {
         let lowest = line().pop().unwrap();
         assert!(is_stopped(&lowest), "its root has no handle any more");
@@ -116,6 +121,7 @@ fn a_line_of_a_hundred_thousand_that_one_handle_keeps_is_stopped_with_its_root_a
 
 #[test]
 fn a_line_of_a_hundred_thousand_is_dropped_in_a_mixed_order() {
+    crate::common::real!("a thread with a stack of another size");
     with_a_small_stack(|| {
         let line = line();
         let (root, n) = (line[0].clone(), line.len());
@@ -137,6 +143,7 @@ fn a_line_of_a_hundred_thousand_is_dropped_in_a_mixed_order() {
 
 #[test]
 fn a_million_children_are_made_guarded_stopped_and_dropped() {
+    crate::common::real!("a thread with a stack of another size");
     let width = scaled_in_debug(1_000_000);
     with_a_small_stack(|| {
         let root = Swansong::new();

@@ -1,12 +1,13 @@
 //! 3.3 to 3.5: the last handle of a root, the life of a guard, and what always holds.
 
+use crate::common::mpsc;
 use crate::common::{scaled_in_debug, within};
 use crate::{Watched, block_on, completion_of, is_stopped, now, of_each_kind};
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::Swansong;
 use std::future::{pending, poll_fn};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 
 #[test]
@@ -110,7 +111,7 @@ fn s3_4_without_ancestors_a_guard_that_nobody_watches_is_just_dropped() {
     let clone = guard.clone();
     assert!(guard == clone);
     drop(guard);
-    std::thread::scope(|s| {
+    crate::common::thread::scope(|s| {
         s.spawn(|| drop(clone));
     });
 }
@@ -138,7 +139,7 @@ fn s3_5_an_interrupt_that_is_polled_after_shut_down_sees_it_on_every_thread() {
         for _ in 0..rounds {
             of_each_kind(|swansong| {
                 let told = AtomicBool::new(false);
-                std::thread::scope(|s| {
+                crate::common::thread::scope(|s| {
                     let (mut waits, told) = (swansong.interrupt(pending::<()>()), &told);
                     s.spawn(move || {
                         loop {
@@ -148,7 +149,7 @@ fn s3_5_an_interrupt_that_is_polled_after_shut_down_sees_it_on_every_thread() {
                             if ended {
                                 return;
                             }
-                            std::thread::yield_now();
+                            crate::common::thread::yield_now();
                         }
                     });
                     swansong.shut_down();
@@ -166,7 +167,7 @@ fn s3_5_a_completion_awaited_after_shut_down_resolves() {
             let guard = swansong.guard();
             swansong.shut_down();
             let early = completion_of(&swansong);
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 s.spawn(|| early.block());
                 s.spawn(|| block_on(completion_of(&swansong)));
                 drop(guard);
@@ -184,7 +185,7 @@ fn s3_5_if_all_guards_are_dropped_and_all_interrupts_polled_the_shutdown_ends() 
         for round in 0..rounds {
             let root = Swansong::new();
             let done = AtomicUsize::new(0);
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 for n in 0..3 {
                     let child = if n == 0 { root.clone() } else { root.child().child() };
                     let done = &done;
@@ -204,7 +205,7 @@ fn s3_5_if_all_guards_are_dropped_and_all_interrupts_polled_the_shutdown_ends() 
                     });
                 }
                 if round % 2 == 0 {
-                    std::thread::yield_now();
+                    crate::common::thread::yield_now();
                 }
                 root.shut_down().block();
             });
@@ -217,7 +218,7 @@ fn s3_5_if_all_guards_are_dropped_and_all_interrupts_polled_the_shutdown_ends() 
 /// A waker is foreign code that a stop has to call. While one is stuck there, all that is to be free of locks goes on.
 #[test]
 fn s3_5_guards_and_interrupts_go_on_while_a_stop_is_stuck_in_a_waker() {
-    struct Stuck(mpsc::SyncSender<()>, std::sync::Mutex<mpsc::Receiver<()>>);
+    struct Stuck(mpsc::SyncSender<()>, crate::common::Mutex<mpsc::Receiver<()>>);
     impl Wake for Stuck {
         fn wake(self: Arc<Self>) {
             self.0.send(()).unwrap();
@@ -234,7 +235,7 @@ fn s3_5_guards_and_interrupts_go_on_while_a_stop_is_stuck_in_a_waker() {
         let polled = std::pin::Pin::new(&mut stuck).poll(&mut Context::from_waker(&waker));
         assert!(polled.is_pending());
         let (mut before, old) = (root.interrupt(pending::<()>()), child.guard());
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             s.spawn(|| root.shut_down());
             is_reached.recv().unwrap();
             for swansong in [&root, &child] {

@@ -34,7 +34,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// Counts its calls, and unparks the thread that has made it.
 struct Wakes {
-    thread: std::thread::Thread,
+    thread: common::thread::Thread,
     count: AtomicUsize,
 }
 
@@ -47,7 +47,7 @@ impl Wake for Wakes {
 
 impl Wakes {
     fn waker() -> (Arc<Wakes>, Waker) {
-        let thread = std::thread::current();
+        let thread = common::thread::current();
         let wakes = Arc::new(Wakes { thread, count: AtomicUsize::new(0) });
         (Arc::clone(&wakes), Waker::from(wakes))
     }
@@ -64,7 +64,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
+            Poll::Pending => common::thread::park(),
         }
     }
 }
@@ -136,9 +136,9 @@ impl Start {
             turns += 1;
             // With fewer cores than threads, the others need this one.
             if turns.is_multiple_of(64) {
-                std::thread::yield_now();
+                common::thread::yield_now();
             }
-            std::hint::spin_loop();
+            common::spin_loop();
         }
     }
 }

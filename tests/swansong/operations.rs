@@ -89,7 +89,7 @@ fn s3_2_each_clone_of_a_guard_counts_by_itself() {
     of_each_kind(|swansong| {
         let guard = swansong.guard();
         let clone = guard.clone();
-        let far = std::thread::scope(|s| s.spawn(|| clone.clone()).join().unwrap());
+        let far = crate::common::thread::scope(|s| s.spawn(|| clone.clone()).join().unwrap());
         assert!(guard == clone && clone == far);
         assert_eq!(swansong.guard_count(), 3);
         let mut completion = Watched::new(swansong.shut_down());
@@ -122,7 +122,7 @@ fn s3_2_what_shut_down_gives_is_a_future_and_a_blocking_wait() {
     of_each_kind(|swansong| {
         within(|| {
             let (guard, ended) = (swansong.guard(), AtomicBool::new(false));
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 for blocks in [true, false, true, false] {
                     let (completion, ended) = (swansong.shut_down(), &ended);
                     s.spawn(move || {

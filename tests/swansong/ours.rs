@@ -10,13 +10,13 @@ use std::time::Duration;
 
 #[test]
 fn shutting_down_resolves_at_the_stop_and_waits_for_no_guard() {
-    of_each_kind(|swansong| {
-        within(|| {
+    within(|| {
+        of_each_kind(|swansong| {
             let guard = swansong.guard();
             let mut signal = Watched::new(swansong.shutting_down());
             assert!(signal.poll().is_none());
             assert_eq!(swansong.state(), Running, "it only looks");
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 s.spawn(|| swansong.shutting_down().block());
                 s.spawn(|| block_on(swansong.shutting_down()));
                 swansong.shut_down();
@@ -68,7 +68,7 @@ fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
             let root = Swansong::new();
             let child = if round % 2 == 0 { root.clone() } else { root.child() };
             let (start, told) = (Start::of(2), AtomicBool::new(false));
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 s.spawn(|| {
                     start.wait();
                     loop {
@@ -79,7 +79,7 @@ fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
                                 assert_ne!(root.state(), Complete);
                                 drop(guard);
                                 // With one core, whoever stops it needs that.
-                                std::thread::yield_now();
+                                crate::common::thread::yield_now();
                             }
                             None => return,
                         }
@@ -101,12 +101,12 @@ fn try_guard_below_a_stop_never_lets_work_begin_after_the_completion() {
             let root = Swansong::new();
             let children: Vec<_> = (0..500).map(|_| root.child()).collect();
             let completion = crate::completion_of(&root);
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 s.spawn(|| {
                     completion.block();
                     assert!(children.iter().all(|child| child.try_guard().is_none()));
                 });
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
                 root.shut_down();
             });
         }

@@ -1,16 +1,16 @@
 //! 5.6, and other races: what is ordered is seen, and whoever wins, the tree stays consistent.
 
+use crate::common::thread::yield_now;
 use crate::common::{scaled_in_debug, within};
 use crate::{Start, Watched, block_on, completion_of, is_stopped, now};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::Swansong;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::yield_now;
 
 /// So many times, each with the number of the round.
 fn rounds(n: usize, show: impl Fn(usize) + Sync + Send) {
-    within(|| (0..scaled_in_debug(n)).for_each(show));
+    within(|| (0..scaled_in_debug(n)).for_each(&show));
 }
 
 #[test]
@@ -18,11 +18,11 @@ fn s5_6_a_child_made_before_the_stop_comes_to_see_it() {
     rounds(500, |round| {
         let root = Swansong::new();
         let parent = if round % 2 == 0 { root.clone() } else { root.child() };
-        let child = std::thread::scope(|s| s.spawn(|| parent.child()).join().unwrap());
+        let child = crate::common::thread::scope(|s| s.spawn(|| parent.child()).join().unwrap());
         let mut waits = Watched::new(child.interrupt(pending::<()>()));
         assert!(waits.poll().is_none());
         // Several may stop it at once: one of them goes down, and the others need not wait for that.
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| root.shut_down());
             }
@@ -37,7 +37,7 @@ fn s5_6_a_child_made_before_the_stop_comes_to_see_it() {
 fn s5_6_a_child_made_after_the_stop_is_stopped_from_birth() {
     rounds(500, |_| {
         let (root, told) = (Swansong::new(), AtomicBool::new(false));
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             s.spawn(|| {
                 root.shut_down();
                 told.store(true, Ordering::Release);
@@ -59,7 +59,7 @@ fn s5_6_a_child_made_after_the_stop_is_stopped_from_birth() {
 fn s5_6_children_that_are_made_while_the_parent_stops_are_stopped_and_delay_it_by_guards_only() {
     rounds(1000, |round| {
         let (root, start) = (Swansong::new(), Start::of(3));
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let deep = s.spawn(|| {
                 start.wait();
                 let mut line = vec![root.child()];
@@ -92,7 +92,7 @@ fn s5_6_a_racing_guard_is_in_flight_or_not_and_the_completion_resolves_either_wa
         let root = Swansong::new();
         let child = if round % 2 == 0 { root.child() } else { root.child().child() };
         let start = Start::of(3);
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
                     start.wait();
@@ -117,7 +117,7 @@ fn parents_and_children_that_are_stopped_at_once_all_complete() {
         let line = [root.child(), root.child().child(), root.clone()];
         let start = Start::of(line.len());
         let guard = line[1].guard();
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for swansong in &line {
                 s.spawn(|| {
                     start.wait();
@@ -140,7 +140,7 @@ fn the_last_two_handles_of_a_root_go_at_once_and_it_is_stopped() {
         assert!(completion.poll().is_none());
         let mut waits = Watched::new(root.interrupt(pending::<()>()));
         assert!(waits.poll().is_none());
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for handle in [root.clone(), root] {
                 let start = &start;
                 s.spawn(move || {
@@ -164,7 +164,7 @@ fn the_last_handle_goes_while_guards_are_cloned_and_none_is_lost() {
         let (guard, mut completion) =
             (last.guard(), completion_of(above.as_ref().unwrap_or(&last)));
         let start = Start::of(2);
-        let guards = std::thread::scope(|s| {
+        let guards = crate::common::thread::scope(|s| {
             let guards = s.spawn(|| {
                 start.wait();
                 let guards: Vec<_> = (0..4).map(|_| guard.clone()).collect();
@@ -193,7 +193,7 @@ fn an_interrupt_guarded_while_its_child_goes_holds_a_guard_or_is_over() {
         let (root, start) = (Swansong::new(), Start::of(2));
         let child = root.child();
         let waits = child.interrupt(pending::<()>());
-        let mut waits = std::thread::scope(|s| {
+        let mut waits = crate::common::thread::scope(|s| {
             let guarded = s.spawn(|| {
                 start.wait();
                 waits.guarded()
@@ -215,7 +215,7 @@ fn guards_of_another_thread_end_a_blocking_wait_and_an_awaited_one() {
         let root = Swansong::new();
         let guards = [root.guard(), root.child().guard(), root.child().child().guard()];
         let start = Start::of(guards.len() + 2);
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let (start, completion) = (&start, root.shut_down());
             for guard in guards {
                 s.spawn(move || {
@@ -245,7 +245,7 @@ fn an_interrupt_that_registers_while_it_stops_is_woken() {
         let root = Swansong::new();
         let child = if round % 2 == 0 { root.clone() } else { root.child() };
         let start = Start::of(3);
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
                     let interrupt = child.interrupt(pending::<()>());
@@ -267,7 +267,7 @@ fn interrupts_that_are_dropped_while_it_stops_leave_nothing() {
             (0..8).map(|_| Watched::new(root.interrupt(pending::<()>()))).collect();
         assert!(waits.iter_mut().all(|it| it.poll().is_none()));
         let wakes: Vec<_> = waits.iter().map(|it| it.wakes.clone()).collect();
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             s.spawn(|| {
                 start.wait();
                 drop(waits);
@@ -288,7 +288,7 @@ fn interrupts_that_are_dropped_while_it_stops_leave_nothing() {
 fn children_that_come_and_go_while_the_parent_stops_leave_it_complete() {
     rounds(300, |_| {
         let (root, start, served) = (Swansong::new(), Start::of(3), AtomicUsize::new(0));
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
                     start.wait();

@@ -1,12 +1,13 @@
 //! Wakers are foreign code: what a stop or the last guard calls may use the very tree that it is called from.
 
+use crate::common::Mutex;
 use crate::common::within;
 use crate::{Watched, completion_of, is_stopped, now};
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::Swansong;
 use std::future::pending;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Does something when it is woken for the first time.

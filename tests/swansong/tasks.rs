@@ -168,10 +168,10 @@ fn tasks_of_two_runtimes_and_threads_share_a_tree() {
                 });
             });
         };
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             s.spawn(|| in_tasks(rt));
             s.spawn(|| in_tasks(&other));
-            s.spawn(|| work(&root.child(), std::thread::yield_now));
+            s.spawn(|| work(&root.child(), crate::common::thread::yield_now));
             s.spawn(|| root.shut_down().block());
         });
         assert_eq!((root.state(), root.guard_count()), (Complete, 0));

@@ -57,7 +57,7 @@ fn each_receiver_gets_each_value_that_is_sent_after_it_was_made() {
 #[test]
 fn tasks_threads_and_futures_receive_the_same() {
     with_each(|rt| {
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let (to, from) = broadcast(4);
             let (mut one, mut other) = (from.clone(), from.clone());
             let tasks: Vec<_> = (0..100)
@@ -82,7 +82,7 @@ fn tasks_threads_and_futures_receive_the_same() {
 fn threads_alone_send_and_receive() {
     within(|| {
         let (to, mut from) = broadcast(8);
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let other = s.spawn(move || {
                 let first = from.recv_timeout(LONG);
                 (first, from.recv(), from.recv_timeout(MOMENT), from.recv())
@@ -418,6 +418,7 @@ fn a_panic_of_a_destructor_loses_nothing_else() {
 /// The copy is made; what it was made from has no other owner any more.
 #[test]
 fn a_panic_of_a_destructor_does_not_take_the_copy_along() {
+    crate::common::real!("thread-locals of OS threads");
     thread_local!(static OTHER: RefCell<Option<BroadcastReceiver<Sore>>> = const { RefCell::new(None) });
     struct Sore(&'static str);
     impl Clone for Sore {

@@ -1,5 +1,6 @@
 //! Channels: order, room, closing, and that no value is lost or seen twice.
 
+use crate::common::Barrier;
 use crate::common::{
     Drops, Random, panic_of, runtime, scaled, scaled_in_debug, with, with_each, with_each_and_many,
     within,
@@ -10,8 +11,8 @@ use cygnet::sync::{
 };
 use cygnet::{Runtime, Task, cancel_handle, scope, spawn, yield_now};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -350,7 +351,7 @@ fn futures_send_and_receive_and_leave_nothing_when_they_are_dropped() {
 #[test]
 fn threads_block_and_both_ends_say_what_they_are() {
     let (to, from) = bounded::<String>(1);
-    std::thread::scope(|s| {
+    crate::common::thread::scope(|s| {
         let receives = s.spawn(|| from.iter().collect::<Vec<_>>());
         for word in ["one", "two", "three"] {
             to.send(word.to_owned()).unwrap();
@@ -375,7 +376,7 @@ fn what_is_there_for_all_is_had_by_who_tries_while_others_enter() {
         let (to, from) = bounded(2 * each);
         let both = Barrier::new(2);
         for _ in 0..scaled(100) {
-            std::thread::scope(|s| {
+            crate::common::thread::scope(|s| {
                 let other = s.spawn(|| {
                     both.wait();
                     (0..each).for_each(|i| block_on(to.send_async(i)).unwrap());
@@ -445,7 +446,7 @@ fn storm(workers: usize, capacity: usize, each: usize) {
         }
     };
     // A thread of a worker must not be blocked by the executor of a test.
-    let blocking: Vec<_> = (0..2).map(|i| std::thread::spawn(sender(i))).collect();
+    let blocking: Vec<_> = (0..2).map(|i| crate::common::thread::spawn(sender(i))).collect();
     let tasks: Vec<_> = (2..8)
         .map(|i| {
             let (to, sums) = (to.clone(), Arc::clone(&sums));
@@ -461,7 +462,7 @@ fn storm(workers: usize, capacity: usize, each: usize) {
         })
         .collect();
     let receiving: Vec<_> = (0..4).map(|i| rt.spawn(receiver(i))).collect();
-    let threads: Vec<_> = (4..6).map(|i| std::thread::spawn(receiver(i))).collect();
+    let threads: Vec<_> = (4..6).map(|i| crate::common::thread::spawn(receiver(i))).collect();
     tasks[1].cancel("a part of the storm");
     receiving[2].cancel("a part of the storm");
     blocking.into_iter().for_each(|thread| thread.join().unwrap());

@@ -229,7 +229,7 @@ fn a_queue_with_two_conditions_loses_nothing() {
             }
         };
         let tasks = [rt.spawn(put(0)), rt.spawn(take()), rt.spawn(put(each)), rt.spawn(take())];
-        let thread = std::thread::spawn(put(2 * each));
+        let thread = crate::common::thread::spawn(put(2 * each));
         let sum = take()() + tasks.into_iter().map(|task| task.join().unwrap()).sum::<usize>();
         thread.join().unwrap();
         assert_eq!(sum, (0..3 * each).sum());

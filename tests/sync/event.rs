@@ -49,7 +49,7 @@ fn a_set_goes_to_all_who_wait_also_if_it_is_reset_at_once() {
                 rt.spawn(move || event.wait())
             })
             .collect();
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let thread = s.spawn(|| event.wait());
             let future = s.spawn(|| block_on(event.wait_async()));
             until_waiting(&*event, 102);
@@ -148,7 +148,7 @@ fn a_future_is_woken_by_the_waker_of_its_last_poll() {
     let mut cx = Context::from_waker(Waker::noop());
     let mut waits = Box::pin(event.wait_async());
     assert!(waits.as_mut().poll(&mut cx).is_pending());
-    std::thread::scope(|s| {
+    crate::common::thread::scope(|s| {
         let waits = s.spawn(|| block_on(waits));
         // It has been polled there when the waker is another one, which nobody can see from here.
         event.set();
@@ -223,7 +223,7 @@ fn the_end_of_a_runtime_ends_the_waits_of_its_tasks_alone() {
         let rt = runtime(2);
         let mine = Arc::clone(&event);
         let task = rt.spawn(move || mine.wait());
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let thread = s.spawn(|| event.wait());
             until_waiting(&*event, 2);
             drop(rt);

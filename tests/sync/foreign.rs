@@ -15,7 +15,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
 /// A waker that calls this, once.
-struct Calls(std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>);
+struct Calls(crate::common::Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Wake for Calls {
     fn wake(self: Arc<Self>) {
@@ -25,7 +25,7 @@ impl Wake for Calls {
 }
 
 fn calls(call: impl FnOnce() + Send + 'static) -> Waker {
-    Waker::from(Arc::new(Calls(std::sync::Mutex::new(Some(Box::new(call))))))
+    Waker::from(Arc::new(Calls(crate::common::Mutex::new(Some(Box::new(call))))))
 }
 
 fn poll_with<F: Future>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
@@ -63,11 +63,11 @@ fn a_waker_that_a_condvar_calls_on_a_task_waits_for_its_own_children() {
                 scope(|s| {
                     s.spawn(|| {
                         began.store(true, Ordering::Relaxed);
-                        std::thread::sleep(Duration::from_millis(20));
+                        crate::common::thread::sleep(Duration::from_millis(20));
                         ended.store(true, Ordering::Relaxed);
                     });
                     while !began.load(Ordering::Relaxed) {
-                        std::thread::yield_now();
+                        crate::common::thread::yield_now();
                     }
                 });
                 early.store(!ended.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -77,7 +77,7 @@ fn a_waker_that_a_condvar_calls_on_a_task_waits_for_its_own_children() {
         assert!(poll_with(&mut next, &waker).is_pending());
         drop(guard);
         while !woken.load(Ordering::Acquire) {
-            std::thread::yield_now();
+            crate::common::thread::yield_now();
         }
         assert!(!early.load(Ordering::Relaxed), "the scope has ended before its child");
         drop(next);
@@ -93,9 +93,9 @@ fn a_waker_that_a_condvar_calls_on_a_thread_has_its_own_waits() {
         let pair = Arc::new((Mutex::new(()), Condvar::new()));
         let other = Arc::new(Mutex::new(()));
         let _held = held(&other);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = crate::common::mpsc::channel();
         let guard = held(&pair.0);
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let waits = s.spawn(|| pair.1.wait(&mut pair.0.lock().unwrap()).is_ok());
             until_waiting(&pair.0, 1);
             let mut next = Box::pin(pair.0.lock_async());
@@ -122,7 +122,7 @@ fn a_waker_that_a_receiver_calls_when_it_comes_has_its_own_waits() {
         let (to, from) = bounded(0);
         let other = Arc::new(Mutex::new(()));
         let _held = held(&other);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = crate::common::mpsc::channel();
         let mut sends = Box::pin(to.send_async(1));
         let waker = calls({
             let (to, other) = (to.clone(), Arc::clone(&other));
@@ -133,7 +133,7 @@ fn a_waker_that_a_receiver_calls_when_it_comes_has_its_own_waits() {
             }
         });
         assert!(poll_with(&mut sends, &waker).is_pending());
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let receives = s.spawn(|| from.recv());
             assert_eq!(told.recv().unwrap(), Some(WaitError::TimedOut), "it is locked");
             assert_eq!(receives.join().unwrap(), Err(WaitError::Closed));
@@ -173,7 +173,7 @@ fn a_notification_goes_to_none_of_those_who_are_being_notified() {
         assert!(poll_with(&mut waits, waker).is_pending());
         waits
     };
-    let late = Arc::new(std::sync::Mutex::new(None));
+    let late = Arc::new(crate::common::Mutex::new(None));
     let waker = calls({
         let late = Arc::clone(&late);
         move || {
@@ -294,7 +294,7 @@ fn a_waker_that_panics_when_it_is_dropped_loses_nothing() {
         drop(locks);
         assert!(!mutex.is_locked(), "it is locked for nobody");
         let barrier = Barrier::new(2);
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let other = s.spawn(|| barrier.wait_timeout(LONG).is_ok());
             until_waiting(&barrier, 1);
             let mut last = Box::pin(barrier.wait_async());

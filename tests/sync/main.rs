@@ -36,7 +36,7 @@ fn until_waiting(primitive: &impl Debug, count: usize) {
     eventually("they wait", || waiting(primitive) == count);
 }
 
-struct Unpark(std::thread::Thread);
+struct Unpark(common::thread::Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -47,11 +47,11 @@ impl Wake for Unpark {
 /// The smallest executor: a thread that polls one future and parks in between.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = Waker::from(Arc::new(Unpark(common::thread::current())));
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
+            Poll::Pending => common::thread::park(),
         }
     }
 }

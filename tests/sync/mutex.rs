@@ -186,7 +186,7 @@ fn a_limit_that_is_not_reached_is_not_noticed() {
                 let mutex = Arc::clone(&mutex);
                 rt.spawn(move || mutex.lock_timeout(time).map(|mut value| *value += 1))
             };
-            let thread = std::thread::spawn({
+            let thread = crate::common::thread::spawn({
                 let mutex = Arc::clone(&mutex);
                 move || mutex.lock_timeout(time).map(|mut value| *value += 1)
             });
@@ -249,6 +249,7 @@ fn a_future_leaves_nothing_behind_wherever_it_is_dropped() {
 
 #[test]
 fn a_forgotten_future_keeps_its_place_and_is_never_touched_when_it_is_gone() {
+    crate::common::real!("a process of its own");
     alone_and_leaking(
         "mutex::a_forgotten_future_keeps_its_place_and_is_never_touched_when_it_is_gone",
         || {

@@ -44,7 +44,7 @@ fn the_value_arrives_whichever_end_comes_first() {
 #[test]
 fn tasks_threads_and_futures_are_at_both_ends() {
     with_each(|rt| {
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let (to, mut from) = oneshot();
             let thread = s.spawn(move || from.recv());
             until_waiting(&to, 1);
@@ -70,7 +70,7 @@ fn tasks_threads_and_futures_are_at_both_ends() {
 #[test]
 fn threads_alone_wait_for_both_ends() {
     within(|| {
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let (to, mut from) = oneshot();
             let other = s.spawn(move || from.recv_timeout(LONG));
             until_waiting(&to, 1);
@@ -141,7 +141,7 @@ fn a_receiver_that_goes_or_closes_is_told_to_the_sender() {
         let (to, from) = oneshot::<u8>();
         let mut waits = Box::pin(to.closed_async());
         assert!(poll(waits.as_mut()).is_pending());
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             s.spawn(|| drop(from));
             block_on(waits);
         });

@@ -96,7 +96,8 @@ fn a_watch_ends_with_the_last_value_for_everybody() {
                 }
             };
             let tasks: Vec<_> = (0..6).map(|i| rt.spawn(receiver(i))).collect();
-            let threads: Vec<_> = (6..8).map(|i| std::thread::spawn(receiver(i))).collect();
+            let threads: Vec<_> =
+                (6..8).map(|i| crate::common::thread::spawn(receiver(i))).collect();
             tasks[2].cancel("a part of the storm");
             let sends = rt.spawn(move || {
                 for i in 1..=last {
@@ -216,7 +217,8 @@ fn a_broadcast_gives_each_receiver_everything_or_tells_what_is_missing() {
                 }
             };
             let tasks: Vec<_> = (0..6).map(|i| rt.spawn(receiver(i))).collect();
-            let threads: Vec<_> = (6..8).map(|i| std::thread::spawn(receiver(i))).collect();
+            let threads: Vec<_> =
+                (6..8).map(|i| crate::common::thread::spawn(receiver(i))).collect();
             drop(from);
             tasks[2].cancel("a part of the storm");
             let guard = drops.clone();

@@ -1,12 +1,13 @@
 //! `RwLock`: who is let in with whom, in which order, and each way of not getting in.
 
+use crate::common::Mutex;
 use crate::common::{panic_of, runtime, scaled_in_debug, with_each, within};
 use crate::{LONG, block_on, until_waiting, waiting};
 use cygnet::sync::{RwLock, WaitError};
 use cygnet::{Runtime, Task, cancel_handle, scope, spawn, yield_now};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -221,10 +222,11 @@ fn a_storm_of_all_kinds_leaves_it_free_and_the_sums_right() {
                 }
             };
             let tasks: Vec<_> = (0..16).map(|i| rt.spawn(visit(i))).collect();
-            let threads: Vec<_> = (0..2).map(|i| std::thread::spawn(visit(50 + i))).collect();
+            let threads: Vec<_> =
+                (0..2).map(|i| crate::common::thread::spawn(visit(50 + i))).collect();
             let future = {
                 let (lock, written) = (Arc::clone(&lock), Arc::clone(&written));
-                std::thread::spawn(move || {
+                crate::common::thread::spawn(move || {
                     for _ in 0..times {
                         block_on(async {
                             *lock.write_async().await += 1;

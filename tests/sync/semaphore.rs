@@ -1,12 +1,13 @@
 //! `Semaphore`: order, many at once, closing, and each way of not getting one.
 
+use crate::common::Mutex;
 use crate::common::{panic_of, scaled_in_debug, with, with_each};
 use crate::{LONG, block_on, until_waiting, waiting};
 use cygnet::sync::{Semaphore, WaitError};
 use cygnet::{Runtime, Task, cancel_handle, scope, spawn, yield_now};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 

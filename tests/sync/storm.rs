@@ -65,11 +65,12 @@ fn tasks_threads_and_futures_share_a_mutex() {
                 move || shared.visit(&mut Random(seed as u64 * 7919 + 1), times)
             };
             let tasks: Vec<_> = (0..24).map(|i| rt.spawn(visit(i))).collect();
-            let threads: Vec<_> = (0..3).map(|i| std::thread::spawn(visit(100 + i))).collect();
+            let threads: Vec<_> =
+                (0..3).map(|i| crate::common::thread::spawn(visit(100 + i))).collect();
             let futures: Vec<_> = (0..3)
                 .map(|_| {
                     let shared = Arc::clone(&shared);
-                    std::thread::spawn(move || {
+                    crate::common::thread::spawn(move || {
                         for _ in 0..times {
                             shared.tried.fetch_add(1, Ordering::Relaxed);
                             block_on(async {
@@ -148,7 +149,7 @@ fn a_queue_with_impatient_takers_loses_no_notification() {
                 if wait.as_mut().poll(&mut cx).is_ready() {
                     return;
                 }
-                std::thread::yield_now();
+                crate::common::thread::yield_now();
             }
         }
     }
@@ -180,8 +181,10 @@ fn a_queue_with_impatient_takers_loses_no_notification() {
                 }
             };
             let threads = [dropped, dropped, impatient, patient];
-            let threads: Vec<_> =
-                threads.iter().map(|call| std::thread::spawn(of(*call, all, 50))).collect();
+            let threads: Vec<_> = threads
+                .iter()
+                .map(|call| crate::common::thread::spawn(of(*call, all, 50)))
+                .collect();
             let tasks = [rt.spawn(of(patient, all, 0)), other.spawn(of(impatient, all, 1))];
             let mut random = Random(1);
             let mut cancelled = Vec::new();

@@ -69,7 +69,7 @@ fn a_change_goes_to_all_who_wait() {
                 rt.spawn(move || *from.changed().unwrap())
             })
             .collect();
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let (mut one, mut other) = (from.clone(), from.clone());
             let thread = s.spawn(move || *one.changed().unwrap());
             let future = s.spawn(move || *block_on(other.changed_async()).unwrap());
@@ -87,7 +87,7 @@ fn a_change_goes_to_all_who_wait() {
 fn threads_alone_watch_and_wait() {
     within(|| {
         let (to, mut from) = watch(String::new());
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let other = s.spawn(move || {
                 let first = from.changed_timeout(LONG).unwrap();
                 let long = from.wait_for(|text| text.len() > 3).unwrap();
@@ -169,7 +169,7 @@ fn a_wait_for_a_value_begins_with_the_one_that_is_there() {
         assert_eq!(from.wait_for(|value| *value == 4), Ok(Arc::new(4)));
         let (mut one, mut other) = (from.clone(), from.clone());
         let task = rt.spawn(move || one.wait_for(|value| *value >= 6).map(|value| (*value, one)));
-        std::thread::scope(|s| {
+        crate::common::thread::scope(|s| {
             let future = s.spawn(move || block_on(other.wait_for_async(|value| *value >= 6)));
             until_waiting(&to, 2);
             to.send(5);
@@ -317,7 +317,7 @@ fn a_forgotten_future_takes_nothing_along() {
 fn what_modifies_is_called_again_if_another_one_has_sent() {
     let (to, from) = watch(1);
     let calls = Cell::new(0);
-    std::thread::scope(|s| {
+    crate::common::thread::scope(|s| {
         to.send_modify(|value| {
             if calls.replace(calls.get() + 1) == 0 {
                 s.spawn(|| to.send(10)).join().unwrap();

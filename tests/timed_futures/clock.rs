@@ -1,15 +1,16 @@
 //! Somebody looks at the clock, whatever the workers do: those that rest get up, and those that are busy look, or are seen
 //! to by one that rests.
 
+use crate::common::Mutex;
+use crate::common::mpsc::{Receiver, channel};
 use crate::common::{eventually, give_way_until, scaled, watchdog, with, with_each};
 use crate::{LONG, SHORT, block_on, poll};
 use cygnet::{Sleep, on_cancel, sleep_async, timeout};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// From a plain thread on every wheel, one after the other.
 fn sleep_on_each(rt: &cygnet::Runtime) {
@@ -23,7 +24,7 @@ fn workers_that_sleep_get_up_for_what_is_set_from_outside() {
     with_each(|rt| {
         for round in 0..scaled(20) as u64 {
             // While they lie down, and when they have.
-            std::thread::sleep(Duration::from_micros(round * 20));
+            crate::common::thread::sleep(Duration::from_micros(round * 20));
             sleep_on_each(rt);
         }
         // One comes before what its worker has got up for the last time.
@@ -43,7 +44,7 @@ fn one_that_rests_sees_to_those_that_compute_and_do_not_ask() {
                 move || {
                     begun.fetch_add(1, Ordering::Relaxed);
                     while !over.load(Ordering::Acquire) {
-                        std::thread::yield_now();
+                        crate::common::thread::yield_now();
                     }
                 }
             };
@@ -133,7 +134,7 @@ fn waited_for(mut time: Duration, waker: &Waker) -> Pin<Box<Sleep>> {
 /// In a task: keeps its worker, and does not ask.
 fn compute_until(flag: &AtomicBool) {
     while !flag.load(Ordering::Acquire) {
-        std::thread::yield_now();
+        crate::common::thread::yield_now();
     }
 }
 
@@ -171,7 +172,7 @@ fn who_watches_leaves_that_to_another_before_it_calls_a_hook() {
             let limited = timeout(time, || {
                 let slow = slow.clone();
                 let over = Arc::clone(&slow.over);
-                let _hook = on_cancel(move |_| match Instant::now() < due {
+                let _hook = on_cancel(move |_| match crate::common::now() < due {
                     true => slow.call(),
                     false => slow.over.store(true, Ordering::Release),
                 });
@@ -203,7 +204,7 @@ fn who_was_woken_to_search_does_not_count_while_it_calls_what_may_take_its_time(
                 move || slow.call()
             });
             // Until the others sleep.
-            std::thread::sleep(Duration::from_millis(1));
+            crate::common::thread::sleep(Duration::from_millis(1));
             let busy = rt.spawn({
                 let slow = slow.clone();
                 move || {

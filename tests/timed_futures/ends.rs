@@ -7,7 +7,7 @@ use crate::{LONG, SHORT, block_on, poll};
 use cygnet::{Handle, RuntimeEnded, Sleep, TimeoutError, park, shield, sleep_async, wait};
 use std::pin::Pin;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn after_the_end_of_its_runtime_it_is_ready_with_an_error_and_before_it_time_goes_on() {
@@ -26,7 +26,7 @@ fn after_the_end_of_its_runtime_it_is_ready_with_an_error_and_before_it_time_goe
                 shield(LONG, || wait(sleep_async(SHORT)).unwrap()).unwrap()
             });
             eventually("it waits", || common::parks(&rt) > 0);
-            std::thread::scope(|threads| {
+            crate::common::thread::scope(|threads| {
                 let late = threads.spawn(|| block_on(late));
                 let waits = threads.spawn(|| wait(waits).unwrap());
                 eventually("both wait", || rt.metrics().timers() == 2);
@@ -52,7 +52,7 @@ fn the_end_of_the_runtime_races_polls_and_drops() {
             for round in 0..scaled(200) as u64 {
                 let rt = runtime(workers);
                 let handle = rt.handle();
-                std::thread::scope(|threads| {
+                crate::common::thread::scope(|threads| {
                     for thread in 0..2 {
                         let handle = &handle;
                         threads.spawn(move || {
@@ -85,7 +85,7 @@ fn visit(random: &mut Random, handle: &Handle, times: usize) {
     let mut kept: Vec<Pin<Box<Sleep>>> = Vec::new();
     for _ in 0..times {
         let time = Duration::from_micros(random.below(200));
-        let at = Instant::now() + time;
+        let at = crate::common::now() + time;
         match random.below(6) {
             0 => kept.push(Box::pin(handle.sleep_async(time))),
             1 => kept.truncate(random.below(4) as usize),
@@ -102,7 +102,7 @@ fn visit(random: &mut Random, handle: &Handle, times: usize) {
             }
             _ => {
                 wait(handle.sleep_until_async(at)).unwrap().unwrap();
-                assert!(Instant::now() >= at);
+                assert!(crate::common::now() >= at);
             }
         }
     }
@@ -113,7 +113,7 @@ fn a_storm_of_tasks_and_threads_leaves_nothing() {
     with_each(|rt| {
         let times = scaled_in_debug(300);
         let handle = rt.handle();
-        std::thread::scope(|threads| {
+        crate::common::thread::scope(|threads| {
             for thread in 0..3 {
                 let handle = &handle;
                 threads.spawn(move || visit(&mut Random(thread * 31 + 7), handle, times));

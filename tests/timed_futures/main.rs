@@ -6,6 +6,7 @@ mod common;
 mod clock;
 mod ends;
 
+use crate::common::Mutex;
 use common::rerun::alone_and_leaking;
 use common::{
     Drops, eventually, give_way_until, panic_of, runtime, scaled, scaled_in_debug, with, with_each,
@@ -16,10 +17,10 @@ use cygnet::{
     spawn, timeout_async, wait, yield_now,
 };
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(3);
 /// So long that no test waits for it.
@@ -27,7 +28,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// Counts the calls, and unparks the thread that has made it.
 struct Counting {
-    thread: std::thread::Thread,
+    thread: common::thread::Thread,
     wakes: AtomicUsize,
 }
 
@@ -40,7 +41,7 @@ impl Wake for Counting {
 
 impl Counting {
     fn waker() -> (Arc<Counting>, Waker) {
-        let thread = std::thread::current();
+        let thread = common::thread::current();
         let counting = Arc::new(Counting { thread, wakes: AtomicUsize::new(0) });
         (Arc::clone(&counting), Waker::from(counting))
     }
@@ -57,7 +58,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
+            Poll::Pending => common::thread::park(),
         }
     }
 }
@@ -70,9 +71,9 @@ fn poll<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
 fn it_is_not_ready_before_its_time_whoever_polls_it() {
     fn sleeps(sleep: impl Fn(Sleep)) {
         for micros in [0, 1, 10, 65, 66, 100, 1_000, 5_000] {
-            let (time, start) = (Duration::from_micros(micros), Instant::now());
+            let (time, start) = (Duration::from_micros(micros), common::now());
             sleep(sleep_async(time));
-            assert!(start.elapsed() >= time, "{:?} of {time:?}", start.elapsed());
+            assert!((common::now() - start) >= time, "{:?} of {time:?}", (common::now() - start));
         }
     }
     with_each(|rt| {
@@ -87,12 +88,12 @@ fn it_is_not_ready_before_its_time_whoever_polls_it() {
         });
         let handle = rt.handle();
         for time in [Duration::ZERO, Duration::from_micros(70), SHORT] {
-            let start = Instant::now();
+            let start = common::now();
             block_on(handle.sleep_async(time)).unwrap();
-            assert!(start.elapsed() >= time);
-            let start = Instant::now();
+            assert!((common::now() - start) >= time);
+            let start = common::now();
             wait(handle.sleep_async(time)).unwrap().unwrap();
-            assert!(start.elapsed() >= time);
+            assert!((common::now() - start) >= time);
         }
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });
@@ -104,7 +105,7 @@ fn what_has_passed_is_ready_at_once_and_sets_no_timer() {
         let (counting, waker) = Counting::waker();
         for sleep in [
             rt.handle().sleep_async(Duration::ZERO),
-            rt.handle().sleep_until_async(Instant::now() - SHORT),
+            rt.handle().sleep_until_async(common::now() - SHORT),
         ] {
             assert_eq!(poll(pin!(sleep), &waker), Poll::Ready(Ok(())));
         }
@@ -163,7 +164,7 @@ fn the_waker_of_the_last_poll_is_called_and_the_earlier_ones_are_dropped() {
         assert!(poll(sleep.as_mut(), &last_waker).is_pending());
         assert!(poll(sleep.as_mut(), &last_waker).is_pending());
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&last)), (2, 3));
-        sleep.as_mut().reset(Instant::now() + SHORT);
+        sleep.as_mut().reset(common::now() + SHORT);
         assert_eq!((rt.metrics().timers(), Arc::strong_count(&last)), (0, 2));
         if poll(sleep.as_mut(), &last_waker).is_pending() {
             eventually("it is woken", || last.wakes() == 1);
@@ -179,17 +180,17 @@ fn the_waker_of_the_last_poll_is_called_and_the_earlier_ones_are_dropped() {
 fn a_reset_brings_it_forward_puts_it_off_and_revives_it() {
     with_each(|rt| {
         let mut sleep = pin!(rt.handle().sleep_async(LONG));
-        let start = Instant::now();
+        let start = common::now();
         for round in 1..=3 {
             sleep.as_mut().reset(start + round * SHORT);
             block_on(sleep.as_mut()).unwrap();
-            assert!(start.elapsed() >= round * SHORT);
+            assert!((common::now() - start) >= round * SHORT);
         }
         assert!(panic_of(|| block_on(sleep.as_mut())).contains("polled after its end"));
         let (counting, waker) = Counting::waker();
-        sleep.as_mut().reset(Instant::now() + SHORT);
+        sleep.as_mut().reset(common::now() + SHORT);
         let _ = poll(sleep.as_mut(), &waker);
-        sleep.as_mut().reset(Instant::now() + LONG);
+        sleep.as_mut().reset(common::now() + LONG);
         // If it has fired before that, who has taken the waker out may call it a moment later.
         eventually("nobody holds the waker", || Arc::strong_count(&counting) == 2);
         let wakes = counting.wakes();
@@ -227,6 +228,7 @@ fn dropped_in_any_state_it_leaves_nothing() {
 
 #[test]
 fn forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm() {
+    common::real!("a process of its own");
     alone_and_leaking(
         "forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm",
         || {
@@ -258,7 +260,7 @@ fn one_that_was_polled_by_a_task_goes_to_a_thread_and_back() {
             sleep = polled(sleep);
             sleep = rt.block_on(|| polled(sleep));
             assert_eq!(rt.metrics().timers(), 1);
-            sleep.as_mut().reset(Instant::now() + Duration::from_micros(100));
+            sleep.as_mut().reset(common::now() + Duration::from_micros(100));
             block_on(sleep).unwrap();
         }
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
@@ -345,7 +347,7 @@ fn a_waker_and_its_destructor_may_use_others_of_the_same_wheel() {
         drop(exchanged);
         let mut reset = pin!(rt.handle().sleep_async(LONG));
         let _ = poll(reset.as_mut(), &waker());
-        reset.as_mut().reset(Instant::now() + LONG);
+        reset.as_mut().reset(common::now() + LONG);
         eventually("all are dropped", || dropped.load(Ordering::Acquire) == 4);
         eventually("nothing is left", || rt.metrics().timers() == 0);
     });

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Every behaviour test in simulation: each by as many seeds as there is time for, a few that are always the same and fresh ones.
+# Optimised, with debug assertions. A test that cannot be simulated says why (`common::real!`), a program that has none
+# that can is listed below; a test that does neither fails the check.
+#
+#   CYGNET_SIM_SEEDS, CYGNET_SIM_SECONDS   for each test, at most
+#   CYGNET_SIM_FIRST                       the first of the fresh seeds; it is printed
+#   ci/simulation.sh PROGRAM...            only these
+CHECK=simulation
+# shellcheck source=ci/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CHECKOUT/target}
+export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
+export CYGNET_SIM_SEEDS=${CYGNET_SIM_SEEDS:-4000}
+export CYGNET_SIM_SECONDS=${CYGNET_SIM_SECONDS:-0.35}
+export CYGNET_SIM_FIRST=${CYGNET_SIM_FIRST:-$(od -A n -N 4 -t u4 /dev/urandom | tr -d ' ')}
+
+# Programs of tests/ without a test to be simulated.
+declare -A real=(
+    [auto_traits]='shows what types are'
+    [backtrace]='looks at real stacks'
+    [coroutine]='coroutines without a scheduler'
+    [examples]='runs other programs'
+    [idle]='what the system says of threads that rest'
+    [leftovers]='counts the memory of a process'
+    [memory]='the same'
+    [overflow]='signals, in processes of their own'
+    [pin_workers]='the cores of the machine'
+    [planted]='the negative controls'
+    [sim]='simulates by itself'
+    [tokio]='a foreign executor with threads of its own'
+    [warm_stacks]='the memory of stacks'
+)
+
+programs=()
+for file in tests/*.rs tests/*/main.rs; do
+    program=${file#tests/}
+    program=${program%/main.rs}
+    program=${program%.rs}
+    if [[ -n ${real[$program]:-} ]]; then
+        unset "real[$program]"
+        note "not simulated: $program"
+    else
+        programs+=("$program")
+    fi
+done
+((${#real[@]} == 0)) || fail "listed as not simulated, and not there: ${!real[*]}"
+(($# == 0)) || programs=("$@")
+
+cargo_test=(cargo test --release --package cygnet --features 'sim,futures,futures-io,tokio')
+named=()
+for program in "${programs[@]}"; do named+=(--test "$program"); done
+limited 20 "${cargo_test[@]}" "${named[@]}" --no-run 2>&1 | tee "$LOGS/build.log"
+
+note "seeds from $CYGNET_SIM_FIRST on (the same again: CYGNET_SIM_FIRST=$CYGNET_SIM_FIRST), $CYGNET_SIM_SECONDS s for each test"
+export CYGNET_SIM_LOG=$LOGS/simulated.log
+: >"$LOGS/all.log"
+for program in "${programs[@]}"; do
+    binary=$(sed -n "s|^ *Executable tests/$program[./].*(\(.*\))$|\1|p" "$LOGS/build.log")
+    [[ -n $binary ]] || fail "no program '$program' was built"
+    : >"$CYGNET_SIM_LOG"
+    if ! limited 5 "$binary" --quiet >"$LOGS/output.log" 2>&1; then
+        # What a test prints in each of its runs is of no use.
+        grep -vE '^(thread .* panicked at |note: )' "$LOGS/output.log" | tail -n 400 >&2
+        fail "$program (again: ci/simulation.sh $program, or one seed with CYGNET_SIM_SEED)"
+    fi
+    # Each test is on record.
+    comm -23 <("$binary" --list 2>/dev/null | sed -n 's/: test$//p' | sort) \
+        <({ cut -d ' ' -f 1 "$CYGNET_SIM_LOG"; "$binary" --list --ignored | sed -n 's/: test$//p'; } | sort) \
+        >"$LOGS/silent.log"
+    if [[ -s $LOGS/silent.log ]]; then
+        sed 's/^/    | /' "$LOGS/silent.log" >&2
+        fail "tests of '$program' that are not simulated, and do not say why"
+    fi
+    sed "s/^/$program::/" "$CYGNET_SIM_LOG" >>"$LOGS/all.log"
+    awk -v program="$program" '
+        $2 == "simulated" { tests[$1]; runs += $3; steps += $4 }
+        $2 == "real" { left_out[$1] }
+        END { printf "    %-18s %4d tests simulated, %8d runs, %6.1f million steps; %d real\n",
+            program, length(tests), runs, steps / 1e6, length(left_out) }' "$CYGNET_SIM_LOG"
+done
+note "not simulated, and why:"
+awk '$2 == "real" { reason = $0; sub(/^[^ ]* real /, "", reason); if (!seen[$1]++) count[reason]++ }
+    END { for (reason in count) printf "    %4d  %s\n", count[reason], reason }' "$LOGS/all.log" | sort -rn
+awk '$2 == "simulated" { runs[$1] += $3; all += $3 }
+    END {
+        for (test in runs) if (runs[test] < 1000) few++
+        printf "simulation: %d tests in %d runs; %d of them in less than 1000\n", length(runs), all, few
+        if (all == 0) exit 1
+    }' "$LOGS/all.log" || fail "there was no run"
+if [[ -n ${CYGNET_SIM_REPORT:-} ]]; then cp "$LOGS/all.log" "$CYGNET_SIM_REPORT"; fi
+
+must_fail simulation 5 'the same again: CYGNET_SIM_SEED=' 'a visit was not counted' 'test .*planted_simulation.* FAILED' \
+    -- "${cargo_test[@]}" --test planted planted_simulation -- --ignored
