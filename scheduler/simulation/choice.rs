@@ -13,6 +13,18 @@ pub(crate) struct Random {
     stream: Stream,
     /// Of 65,536 points, so many.
     rate: u16,
+    aside: Option<Aside>,
+}
+
+/// At one of so many points a thread is put aside.
+const ASIDE: usize = 100;
+
+/// Threads that stand still for long, each at one point, while others come far: all the same rate of switches does not do that, and some mistakes show only then.
+#[derive(Default)]
+struct Aside {
+    point: u64,
+    /// At which point each may go on. It does so sooner if nobody else can.
+    until: Vec<u64>,
 }
 
 /// A point at which another thread could have gone on.
@@ -38,11 +50,12 @@ pub(crate) struct Planned {
 }
 
 impl Chooser {
-    /// Seeds differ in how often they leave a thread: at every second point, or at one of some thousand.
+    /// Seeds differ in how often they leave a thread: at every second point, or at one of some thousand. The odd ones put threads aside, too.
     pub(crate) fn random(seed: u64) -> Chooser {
         let stream = Stream::new(seed, 0);
         let rate = 1 << (4 + stream.below(12));
-        Chooser::Random(Random { stream, rate })
+        let aside = (seed % 2 == 1).then(Aside::default);
+        Chooser::Random(Random { stream, rate, aside })
     }
 
     pub(crate) fn planned(plan: Vec<(u64, usize)>) -> Chooser {
@@ -52,10 +65,13 @@ impl Chooser {
     /// Who goes on where `me` could.
     pub(super) fn at_point(&mut self, me: usize, others: &[usize]) -> usize {
         match self {
-            Chooser::Random(random) if random.stream.happens(random.rate) => {
-                others[random.stream.below(others.len())]
+            Chooser::Random(random) => {
+                if random.leaves(me) {
+                    random.one_of(others)
+                } else {
+                    me
+                }
             }
-            Chooser::Random(_) => me,
             Chooser::Planned(planned) => planned.choose(others, false).unwrap_or(me),
         }
     }
@@ -63,7 +79,10 @@ impl Chooser {
     /// Who goes on where `me` gives way or cannot.
     pub(super) fn when_it_must(&mut self, me: usize, others: &[usize]) -> usize {
         match self {
-            Chooser::Random(random) => others[random.stream.below(others.len())],
+            Chooser::Random(random) => {
+                random.pass();
+                random.one_of(others)
+            }
             // The next one round the circle, so that none is passed for ever.
             Chooser::Planned(planned) => planned
                 .choose(others, true)
@@ -86,6 +105,45 @@ impl Chooser {
             Chooser::Random(_) => Vec::new(),
             Chooser::Planned(planned) => std::mem::take(&mut planned.choices),
         }
+    }
+}
+
+impl Random {
+    /// A point has come.
+    fn pass(&mut self) {
+        if let Some(aside) = &mut self.aside {
+            aside.point += 1;
+        }
+    }
+
+    /// Whether another one goes on though `me` could.
+    fn leaves(&mut self, me: usize) -> bool {
+        self.pass();
+        if let Some(aside) = &mut self.aside
+            && self.stream.below(ASIDE) == 0
+        {
+            aside.put(me, 1 << (4 + self.stream.below(9)));
+            return true;
+        }
+        self.stream.happens(self.rate)
+    }
+
+    fn one_of(&self, others: &[usize]) -> usize {
+        let is_free = |other: &usize| self.aside.as_ref().is_none_or(|aside| aside.is_free(*other));
+        let free: Vec<usize> = others.iter().copied().filter(is_free).collect();
+        let among = if free.is_empty() { others } else { &free };
+        among[self.stream.below(among.len())]
+    }
+}
+
+impl Aside {
+    fn put(&mut self, thread: usize, points: u64) {
+        self.until.resize(self.until.len().max(thread + 1), 0);
+        self.until[thread] = self.point + points;
+    }
+
+    fn is_free(&self, thread: usize) -> bool {
+        self.until.get(thread).is_none_or(|&until| until <= self.point)
     }
 }
 
