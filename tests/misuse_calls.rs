@@ -19,6 +19,15 @@ fn block_on_nested_in_itself_runs() {
     });
 }
 
+/// What a runtime consists of does not pass over the stack of who builds it.
+#[test]
+fn a_task_builds_and_drops_a_runtime_on_a_stack_of_the_default_size() {
+    within(|| {
+        let inner = runtime(2).block_on(|| runtime(3).block_on(|| 7));
+        assert_eq!(inner, 7);
+    });
+}
+
 #[test]
 fn block_on_nested_in_another_runtime_runs_also_back_and_forth() {
     within(|| {

@@ -9,8 +9,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Room for a thread's own code; tasks have stacks of their own. Touched pages only cost memory.
-const STACK: usize = 1 << 20;
+/// Room for a thread's own code, as much as a thread of `std` has; tasks have stacks of their own. Only touched pages cost memory.
+const STACK: usize = 2 << 20;
 const PAGE: usize = 64 << 10;
 
 /// The stack of a virtual thread: what is below it faults.

@@ -145,8 +145,7 @@ impl Timer {
 
 /// The timers that were set on one worker.
 pub(crate) struct Timers {
-    /// Twelve kilobytes and the rows of its slots, which would separate what a worker uses all the time.
-    wheel: Mutex<Box<Wheel>>,
+    wheel: Mutex<Wheel>,
     /// Nothing is due before this tick.
     next: AtomicU64,
     /// How many decisions until their worker looks at the clock; 0 if it need not. Set to 0 by the worker alone, under the
@@ -166,7 +165,7 @@ unsafe impl Sync for Timers {}
 impl Timers {
     pub(crate) fn new() -> Timers {
         Timers {
-            wheel: Mutex::new(Box::new(Wheel::new())),
+            wheel: Mutex::new(Wheel::new()),
             next: AtomicU64::new(NEVER),
             clock: AtomicU32::new(0),
             rests: AtomicBool::new(false),
@@ -174,7 +173,7 @@ impl Timers {
         }
     }
 
-    fn wheel(&self) -> MutexGuard<'_, Box<Wheel>> {
+    fn wheel(&self) -> MutexGuard<'_, Wheel> {
         self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

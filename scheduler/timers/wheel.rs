@@ -77,13 +77,14 @@ pub(super) struct Wheel {
     /// The level in which `advance` has stopped half-way, if it has. What is left there is due, though what came out
     /// of that very slot may lie in a lower level by now.
     stopped: usize,
-    levels: [Level; LEVELS],
+    /// Of `LEVELS`. Twelve kilobytes, made one by one: as an array they would pass over the stack of who builds a runtime.
+    levels: Box<[Level]>,
 }
 
 impl Wheel {
     pub(super) fn new() -> Wheel {
         let level = || Level { occupied: 0, slots: std::array::from_fn(|_| Vec::new()) };
-        Wheel { now: 0, len: 0, stopped: 0, levels: std::array::from_fn(|_| level()) }
+        Wheel { now: 0, len: 0, stopped: 0, levels: (0..LEVELS).map(|_| level()).collect() }
     }
 
     pub(super) fn len(&self) -> usize {

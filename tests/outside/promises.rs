@@ -430,7 +430,6 @@ fn a_runtime_ends_while_a_completion_is_under_way() {
 
 #[test]
 fn a_large_value_that_nobody_takes_does_not_overflow_a_stack() {
-    crate::common::real!("values too large for the stack of a simulated thread");
     with_each(|rt| {
         let (give, given) = channel();
         let task = rt.spawn(move || {
