@@ -4,9 +4,9 @@ use crate::retire::cause::{Cause, Reason};
 use crate::runtime::errors::JoinError;
 use crate::runtime::scope::{Scope, scope};
 use crate::runtime::scoped_task::ScopedTask;
+use crate::shim::atomic::{AtomicUsize, Ordering};
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Why one of several tasks gave no value.
 #[derive(Debug)]

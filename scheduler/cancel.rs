@@ -207,6 +207,7 @@ pub(crate) fn make_known(task: &Record) {
     // A walk either sees the reference, or has left its mark.
     branch::between_walks(node, || task.add_reference());
     let origin = origin_of(node);
+    // PROOF(cancel.known.look): false
     if node.word().is_marked() && !ptr::eq(origin, node) {
         // SAFETY: not before the node.
         unsafe { write_cause_down(node, origin) };
@@ -342,6 +343,14 @@ pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Branch
     })
 }
 
+/// Says that the time of a wait is over, and cuts it short: true if the caller must put the task back to work. The waiter looks when it has
+/// published: one of the two sees the other (retire/wait.rs).
+pub(super) fn expire(task: &Record, over: &AtomicBool) -> bool {
+    // PROOF(limit.expire): relaxed
+    over.swap(true, Ordering::SeqCst);
+    task.wait.cut()
+}
+
 /// What is to be done when no lock is held any more.
 #[derive(Default)]
 pub(crate) struct Woken {
@@ -372,15 +381,13 @@ impl Woken {
         }
     }
 
-    /// Ends one wait of a task, whose time is over. It is said before the wait is cut short, and the waiter looks when it
-    /// has published: one of the two sees the other (retire/wait.rs).
+    /// Ends one wait of a task, whose time is over.
     ///
     /// # Safety
     /// The task does not leave that wait's frame before.
     pub(crate) unsafe fn expire(&self, task: NonNull<Record>, over: &AtomicBool) {
-        over.swap(true, Ordering::SeqCst);
         // SAFETY: it has not ended.
-        if unsafe { task.as_ref() }.wait.cut() {
+        if expire(unsafe { task.as_ref() }, over) {
             self.add(task);
         }
     }

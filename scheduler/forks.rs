@@ -35,7 +35,8 @@
 //! may be in one frame, in any order, and a held worker calls tasks on other stacks: their owner takes the
 //! lock and looks at `head`, in vain. What must be is that the newest public fork and the one that a thief is
 //! after are *not* below the boundary, so it is the lower one of the two. (Those that are older than the newest
-//! public one end after it, and it does not end without the lock.)
+//! public one end after it, and it does not end without the lock. Where the one that a thief is after lies above it, its
+//! place alone would do: the owner ends that one first, finds the boundary, takes the lock, and puts the boundary back.)
 //!
 //! **Nobody follows a pointer to a fork that may be gone.** A fork is on its owner's stack, and its owner
 //! may not return past it before it knows what became of it: it takes it off, and if it is not below
@@ -136,6 +137,7 @@ impl Link {
     /// There is a newer one, or was.
     unsafe fn newer(&self) -> NonNull<Link> {
         // SAFETY: it has been written.
+        // PROOF(forks.newer.read): relaxed
         let newer = unsafe { self.newer.assume_init_ref() }.load(Ordering::Acquire);
         NonNull::new(newer).expect("a fork has an address")
     }
@@ -143,6 +145,7 @@ impl Link {
     #[inline(always)]
     fn set_newer(&self, newer: NonNull<Link>) {
         // SAFETY: it is only written to.
+        // PROOF(forks.newer.written): relaxed
         unsafe { &*self.newer.as_ptr() }.store(newer.as_ptr(), Ordering::Release);
     }
 }
@@ -237,7 +240,9 @@ impl<F: Forked> Forks<F> {
         unsafe { fork.as_ref() }.link().set_older(older);
         // SAFETY: the fork that was the newest is there by contract; so is the bottom.
         unsafe { &*older }.set_newer(fork.cast());
+        // PROOF(forks.push.newest): relaxed
         self.owned.newest.store(fork.as_ptr().cast(), Ordering::Release);
+        // PROOF(forks.push.fence): skip
         light();
         self.owned.attention.load(Ordering::Relaxed)
     }
@@ -251,8 +256,11 @@ impl<F: Forked> Forks<F> {
         // SAFETY: passed on.
         let older = unsafe { fork.link().older() }.cast_mut();
         // Release also here: who reads this is to see the links that were written before.
+        // PROOF(forks.pop.newest): relaxed
         self.owned.newest.store(older, Ordering::Release);
+        // PROOF(forks.pop.fence): skip
         light();
+        // PROOF(forks.pop.look): true
         mark(NonNull::from(fork.link())) < self.guarded.boundary.load(Ordering::Relaxed)
     }
 
@@ -298,7 +306,10 @@ impl<F: Forked> Forks<F> {
         let head = unsafe { head.as_ref() };
         // SAFETY: it was pushed, or is the bottom.
         let older = unsafe { head.older() };
+        // PROOF(forks.private.newest): relaxed
         let newest = self.owned.newest.load(Ordering::Acquire).cast_const();
+        // PROOF(forks.private.head): with ptr::eq(newest, older)
+        // PROOF(forks.private.older): with ptr::eq(newest, head)
         if ptr::eq(newest, head) || ptr::eq(newest, older) {
             return None;
         }
@@ -381,8 +392,11 @@ impl<F: Forked> Forks<F> {
         let head = self.head();
         let Some(oldest) = self.oldest_private() else { return false };
         let boundary = self.boundary_at(head).min(mark(oldest));
+        // PROOF(forks.steal.announce): skip
         self.guarded.boundary.store(boundary, Ordering::Relaxed);
+        // PROOF(forks.steal.fence): skip
         heavy();
+        // PROOF(forks.steal.look): true
         if self.oldest_private() == Some(oldest) {
             // SAFETY: it is open after the barrier: its owner cannot pass by it without the lock.
             let node = unsafe { oldest.cast::<F>().as_ref() }.node();
@@ -393,6 +407,7 @@ impl<F: Forked> Forks<F> {
             }
         }
         // The boundary stays: see the module's documentation.
+        // PROOF(forks.steal.stays): first self.set_head(head);
         false
     }
 
@@ -403,8 +418,8 @@ impl<F: Forked> Forks<F> {
 
     /// Clears a request: true if there was one. For the owner.
     pub(crate) fn attend(&self) -> bool {
-        // See the front for the orderings.
-        self.open && self.owned.attention.swap(false, Ordering::Acquire)
+        // See the front.
+        self.open && self.owned.attention.swap(false, Ordering::Relaxed)
     }
 
     /// Sees to it that the owner attends to its next push. For the owner.
@@ -417,7 +432,7 @@ impl<F: Forked> Forks<F> {
     #[inline]
     pub(crate) fn ask(&self) {
         if !self.owned.attention.load(Ordering::Relaxed) {
-            self.owned.attention.store(true, Ordering::Release);
+            self.owned.attention.store(true, Ordering::Relaxed);
         }
     }
 

@@ -144,7 +144,9 @@ impl Front {
         // SAFETY: the record is the caller's, and its place is the spawner's to write.
         unsafe { record.as_ref() }.place.store(tail, Ordering::Relaxed);
         self.slot(tail).store(record.as_ptr(), Ordering::Relaxed);
+        // PROOF(front.push.tail): relaxed
         self.owned.tail.store(tail + 1, Ordering::Release);
+        // PROOF(front.push.fence): skip
         self.fence();
         tail + 1 >= self.owned.limit.load(Ordering::Relaxed)
     }
@@ -164,8 +166,11 @@ impl Front {
                 return None;
             }
             let last = tail - 1;
+            // PROOF(front.pop.tail): relaxed
             self.owned.tail.store(last, Ordering::Release);
+            // PROOF(front.pop.fence): skip
             self.fence();
+            // PROOF(front.pop.look): false
             if self.head.load(Ordering::Relaxed) > last && !self.settle(last) {
                 return None;
             }
@@ -183,6 +188,7 @@ impl Front {
     fn settle(&self, last: usize) -> bool {
         let _lock = self.lock();
         let head = self.head.load(Ordering::Relaxed);
+        // PROOF(front.settle.look): false
         if head > last {
             self.owned.tail.store(head, Ordering::Relaxed);
             return false;
@@ -202,8 +208,11 @@ impl Front {
         {
             return false;
         }
+        // PROOF(front.newest.tail): relaxed
         self.owned.tail.store(last, Ordering::Release);
+        // PROOF(front.newest.fence): skip
         self.fence();
+        // PROOF(front.newest.look): true
         self.head.load(Ordering::Relaxed) <= last || self.settle(last)
     }
 
@@ -219,16 +228,22 @@ impl Front {
         if index >= tail || index < self.head.load(Ordering::Relaxed) {
             return false;
         }
+        // PROOF(front.take.slot): false
         if self.slot(index).load(Ordering::Relaxed) != record.as_ptr() {
             return false;
         }
         if index + 1 == tail {
+            // PROOF(front.take.tail): relaxed
             self.owned.tail.store(index, Ordering::Release);
+            // PROOF(front.take.fence): skip
             self.fence();
+            // PROOF(front.take.look): true
             return self.head.load(Ordering::Relaxed) <= index || self.settle(index);
         }
         self.slot(index).store(ptr::null_mut(), Ordering::Relaxed);
+        // PROOF(front.middle.fence): skip
         self.fence();
+        // PROOF(front.middle.look): true
         self.head.load(Ordering::Relaxed) <= index || self.settle_cleared(place, index)
     }
 
@@ -238,6 +253,7 @@ impl Front {
     #[inline(never)]
     fn settle_cleared(&self, place: &AtomicUsize, index: usize) -> bool {
         let _lock = self.lock();
+        // PROOF(front.middle.settle): true
         place.load(Ordering::Relaxed) == index
     }
 
@@ -255,9 +271,10 @@ impl Front {
         let head = self.head.load(Ordering::Relaxed);
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
         // A swap: a request that comes just now must not be overwritten unseen.
-        // Acquire: whoever asked is in the list of sleepers by now, and is seen there. (Who only found
-        // the request is seen by the fence that the caller runs next.)
-        self.owned.limit.swap(head + capacity, Ordering::Acquire) == 0
+        // Without order: whoever has asked and lies down has fenced before it asked, or found a request and does so, and our
+        // caller fences before it looks for sleepers.
+        // PROOF(front.attend.limit): split
+        self.owned.limit.swap(head + capacity, Ordering::Relaxed) == 0
     }
 
     /// Moves the items together, into a larger ring if they fill more than half. Under the lock.
@@ -299,6 +316,7 @@ impl Front {
         let limit = self.owned.limit.load(Ordering::Relaxed);
         if limit != 0 {
             let full = head + INITIAL;
+            // PROOF(front.trim.limit): split
             let _ = self.owned.limit.compare_exchange(
                 limit,
                 full,
@@ -326,7 +344,7 @@ impl Front {
     #[inline]
     pub(crate) fn ask(&self) {
         if self.owned.limit.load(Ordering::Relaxed) != 0 {
-            self.owned.limit.store(0, Ordering::Release);
+            self.owned.limit.store(0, Ordering::Relaxed);
         }
     }
 
@@ -362,7 +380,10 @@ impl Front {
         let full = self.first_full(head, tail);
         let wanted = full + (tail - full).div_ceil(2).min(most);
         self.head.store(wanted, Ordering::Relaxed);
+        // PROOF(front.steal.fence): skip
         heavy();
+        // PROOF(front.steal.look): with tail
+        // PROOF(front.steal.tail): relaxed
         let tail = self.owned.tail.load(Ordering::Acquire);
         let end = wanted.min(tail).max(head);
         self.head.store(end, Ordering::Relaxed);

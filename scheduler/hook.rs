@@ -97,6 +97,7 @@ impl Hook {
     /// Runs it, unless another was faster.
     fn run(&self) {
         let mut state = self.state();
+        // PROOF(hook.run.once): false
         if !matches!(*state, State::Armed(..)) {
             return;
         }

@@ -198,6 +198,7 @@ impl Idle {
     fn publish(&self, lists: &Lists) {
         let (asleep, napping) = (lists.asleep.len() as u32, lists.napping.len() as u32);
         // Release: who is counted has pushed what it has pushed. See `barrier`.
+        // PROOF(idle.lengths.published): relaxed
         self.lengths.store(Lengths { asleep, napping }.word(), Ordering::Release);
     }
 
@@ -210,6 +211,7 @@ impl Idle {
         if self.searching.load(Ordering::Relaxed) as usize * 2 >= workers {
             return false;
         }
+        // PROOF(idle.count.enter): split
         self.searching.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -217,7 +219,9 @@ impl Idle {
     /// Leaves the searchers. The caller then looks once more for work that is left, and passes what
     /// it finds to [`Idle::wake_one`].
     pub(crate) fn stop_searching(&self) {
+        // PROOF(idle.count.leave): split
         self.searching.fetch_sub(1, Ordering::Relaxed);
+        // PROOF(idle.leave.fence): skip
         fence(Ordering::SeqCst);
     }
 
@@ -230,6 +234,7 @@ impl Idle {
     }
 
     pub(crate) fn resting(&self) -> usize {
+        // PROOF(idle.lengths.read): relaxed
         let Lengths { asleep, napping } = self.lengths(Ordering::Acquire);
         (asleep + napping) as usize
     }
@@ -238,6 +243,7 @@ impl Idle {
     ///
     /// `nappers`: whether the work is worth waking one that naps.
     pub(crate) fn notify(&self, sleepers: &impl Sleepers, nappers: bool) {
+        // PROOF(idle.notify.fence): skip
         fence(Ordering::SeqCst);
         self.wake_one(sleepers, nappers);
     }
@@ -251,6 +257,7 @@ impl Idle {
                 return;
             }
             // Counted on behalf of the one to be woken, before it is chosen.
+            // PROOF(idle.wake.claim): split
             if self.searching.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err()
             {
                 return;
@@ -265,18 +272,21 @@ impl Idle {
             // Those in the list have got up by themselves. Meanwhile another producer may have seen
             // our count and left its item to the one we did not find: look again.
             self.stop_searching();
+            // PROOF(idle.wake.again): first return
         }
     }
 
     /// Wakes one that naps to search, if nobody searches.
     pub(crate) fn wake_napper(&self, sleepers: &impl Sleepers) {
         let relaxed = Ordering::Relaxed;
+        // PROOF(idle.wake_napper.claim): split
         if self.napping() == 0 || self.searching.compare_exchange(0, 1, relaxed, relaxed).is_err() {
             return;
         }
         if !self.rouse(sleepers, |lists| lists.napping.pop()) {
             self.stop_searching();
             // For what was left to us meanwhile.
+            // PROOF(idle.wake_napper.again): skip
             self.wake_one(sleepers, true);
         }
     }
@@ -310,14 +320,65 @@ impl Idle {
     /// requests at its next push; either it sees them, or we see that it does not rest. And what one that
     /// rests had pushed before is seen with its count.
     pub(crate) fn barrier(&self, others: usize) {
+        // PROOF(idle.barrier.fence): skip
         fence(Ordering::SeqCst);
         if self.resting() < others {
             heavy();
         }
     }
 
+    /// What a searcher does that has left the count while somebody rests: whether anything is left. `left` is a look at all public
+    /// queues and at what is private to anybody; `ask` asks every front and row of forks, one's own too: who lay down while the
+    /// searcher was counted has left that to it, and what it has found may be a task that spawns.
+    pub(crate) fn look_after_search(
+        &self,
+        others: usize,
+        ask: impl FnOnce(),
+        left: impl Fn() -> bool,
+    ) -> bool {
+        let asks = self.anyone_asleep();
+        if asks {
+            // PROOF(idle.after_search.ask): skip
+            ask();
+        }
+        // A push that the first look has missed may have missed the request; one that the second look
+        // misses has not: there is a barrier between the two, as in `look_before_sleep`.
+        left()
+            // PROOF(idle.after_search.again): false
+            || asks && {
+                // PROOF(idle.after_search.barrier): skip
+                self.barrier(others);
+                left()
+            }
+    }
+
+    /// What one looks for that has lain down, besides what is its own: whether there is something. `ask` asks the others, and
+    /// `private` is a look at what they have in their fronts and rows of forks.
+    pub(crate) fn look_before_sleep(
+        &self,
+        workers: usize,
+        public: impl Fn() -> bool,
+        ask: impl FnOnce(),
+        private: impl FnOnce() -> bool,
+    ) -> bool {
+        // Whoever searches looks again when it stops, and wakes us if work is left.
+        if self.anyone_searching() {
+            return false;
+        }
+        if public() {
+            return true;
+        }
+        // PROOF(idle.before_sleep.ask): skip
+        ask();
+        // What they push from now on they notice the request with.
+        // PROOF(idle.before_sleep.barrier): skip
+        self.barrier(workers);
+        public() || private()
+    }
+
     /// Something has been put where only `worker` looks. After the push. Whether it was asleep.
     pub(crate) fn notify_worker(&self, sleepers: &impl Sleepers, worker: usize) -> bool {
+        // PROOF(idle.notify_worker.fence): skip
         fence(Ordering::SeqCst);
         if !sleepers.sleeper(worker).is_asleep() {
             return false;
@@ -350,7 +411,9 @@ impl Idle {
             }
             self.publish(&lists);
         }
+        // PROOF(idle.rest.fence): skip
         fence(Ordering::SeqCst);
+        // PROOF(idle.rest.look): true
         if has(Bug::NoLookBeforeSleep) || !look() {
             me.sleep(match rest {
                 Rest::Sleep => None,
@@ -360,6 +423,7 @@ impl Idle {
         let mut lists = self.lists();
         lists.remove(worker);
         let before = lists.chosen.len();
+        // PROOF(idle.rest.chosen): skip
         lists.chosen.retain(|w| *w != worker);
         let chosen = lists.chosen.len() < before;
         self.publish(&lists);

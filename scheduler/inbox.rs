@@ -44,6 +44,7 @@ impl Inbox {
         loop {
             // SAFETY: the caller has cleared PARKED: the task is in its hand.
             unsafe { first.as_ref() }.link.store(head, Ordering::Relaxed);
+            // PROOF(inbox.push): relaxed, split
             match self.head.compare_exchange_weak(
                 head,
                 last.as_ptr(),
@@ -61,6 +62,7 @@ impl Inbox {
         if self.is_empty() {
             return;
         }
+        // PROOF(inbox.take): relaxed, split
         let mut list = self.head.swap(ptr::null_mut(), Ordering::Acquire);
         let mut turned: *mut Record = ptr::null_mut();
         while let Some(record) = NonNull::new(list) {

@@ -258,20 +258,8 @@ impl Searcher {
                 || others(worker).any(|r| !r.stealer.is_empty())
                 || shared.remotes().any(Remote::has_private)
         };
-        // The fronts that have used up their request must ask the next sleeper. One's own too: who lay
-        // down while we were counted has left it to us, and what we found may be a task that spawns.
-        let asks = shared.idle.anyone_asleep();
-        if asks {
-            shared.remotes().for_each(Remote::ask);
-        }
-        // A push that the first look has missed may have missed the request; one that the second look
-        // misses has not: there is a barrier between the two, as in `rest`.
-        if left()
-            || asks && {
-                shared.idle.barrier(shared.workers() - 1);
-                left()
-            }
-        {
+        let ask = || shared.remotes().for_each(Remote::ask);
+        if shared.idle.look_after_search(shared.workers() - 1, ask, left) {
             // As the producer would have, had there been no searcher. Its own deque comes before the injector.
             let injected = next.saturating_sub(worker.deque.len());
             shared.idle.wake_one(shared, shared.injector.len() > injected);
@@ -436,17 +424,13 @@ impl Searcher {
             {
                 return true;
             }
-            // Whoever searches looks again when it stops, and wakes us if work is left.
-            if shared.workers() == 1 || naps || shared.idle.anyone_searching() {
+            if shared.workers() == 1 || naps {
                 return false;
             }
-            if others(worker).any(|r| !r.stealer.is_empty()) {
-                return true;
-            }
-            others(worker).for_each(Remote::ask);
-            // What they push from now on they notice the request with.
-            shared.idle.barrier(shared.workers());
-            others(worker).any(|r| !r.stealer.is_empty() || r.has_private())
+            let public = || others(worker).any(|r| !r.stealer.is_empty());
+            let ask = || others(worker).for_each(Remote::ask);
+            let private = || others(worker).any(Remote::has_private);
+            shared.idle.look_before_sleep(shared.workers(), public, ask, private)
         });
         self.counted |= roused == Roused::ToSearch;
         worker.end_rest();

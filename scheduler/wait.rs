@@ -81,6 +81,31 @@ enum Rest {
     Beside(*const Strand),
 }
 
+/// Publishes a wait of a task that runs in `node`, and takes it back if that has been cancelled since it asked.
+#[inline(always)]
+pub(super) fn publish_wait(
+    node: &Node,
+    me: &Record,
+    kind: WaitKind,
+    limit: &impl Limit,
+) -> Result<Publish, Cut> {
+    let published = me.wait.publish(kind);
+    if shim::has(Bug::NoLookAfterPublishing) {
+        return Ok(published);
+    }
+    if published == Publish::Parked
+        && kind != WaitKind::Structured
+        // PROOF(parking.look): false
+        && (node.word().is_cancelled_in_total_order() || limit.is_over())
+        // Else somebody else has woken it.
+        // PROOF(parking.cut): true
+        && me.wait.cut()
+    {
+        return Err(Cut);
+    }
+    Ok(published)
+}
+
 /// Puts a task whose PARKED bit the caller has cleared back to work, at its home.
 pub(crate) fn resume(record: *const Record) {
     let record = NonNull::new(record.cast_mut()).expect("a waiter is not null");
@@ -275,19 +300,7 @@ impl Worker {
         kind: WaitKind,
         limit: &impl Limit,
     ) -> Result<Publish, Cut> {
-        let published = me.wait.publish(kind);
-        if shim::has(Bug::NoLookAfterPublishing) {
-            return Ok(published);
-        }
-        if published == Publish::Parked
-            && kind != WaitKind::Structured
-            && (self.running_node().word().is_cancelled_in_total_order() || limit.is_over())
-            // Else somebody else has woken it.
-            && me.wait.cut()
-        {
-            return Err(Cut);
-        }
-        Ok(published)
+        publish_wait(self.running_node(), me, kind, limit)
     }
 
     /// Waits for a permit.

@@ -74,10 +74,13 @@ impl Branch {
         hook: NonNull<Place>,
         told: impl FnOnce(&Node) -> C,
     ) -> Hang<C> {
+        // PROOF(branch.hang.over): false
         if list.over {
             return Hang::Over;
         }
+        // PROOF(branch.hang.bears): skip
         self.bear();
+        // PROOF(branch.hang.look): false
         if node.word().is_cancelled_in_total_order() {
             return Hang::Cancelled(told(node));
         }
@@ -96,6 +99,7 @@ impl Branch {
     pub(crate) fn bear(&self) {
         if !self.bears.load(Ordering::Relaxed) {
             // An update, in the total order.
+            // PROOF(branch.bear): relaxed
             self.bears.swap(true, Ordering::SeqCst);
         }
     }
@@ -116,6 +120,7 @@ impl Branch {
     ) -> Option<R> {
         let mut list = self.lock();
         // SAFETY: the caller's.
+        // PROOF(branch.unhook.once): false
         if !unsafe { hook.as_ref() }.hangs.replace(false) {
             return None;
         }

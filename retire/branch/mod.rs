@@ -160,6 +160,7 @@ impl Branch {
 
     /// Whether somebody has ever been in the list, for one who has just marked the node.
     pub(crate) fn bears(&self) -> bool {
+        // PROOF(branch.bears.look): relaxed
         load_in_total_order(&self.bears)
     }
 
@@ -185,6 +186,8 @@ impl Branch {
         if !branch.parent.load(Ordering::Relaxed).is_null() {
             let mut list = branch.lock();
             list.node = ptr::null();
+            // PROOF(branch.end.walked): with list.handles > 0
+            // PROOF(branch.end.handles): with branch.walked.get()
             if branch.walked.get() || list.handles > 0 {
                 list.deserted = true;
                 return;
@@ -220,6 +223,7 @@ impl Branch {
         let branch = unsafe { this.as_ref() };
         let mut list = branch.lock();
         list.handles -= 1;
+        // PROOF(branch.handle.last): with list.deserted && !branch.walked.get()
         if list.deserted && list.handles == 0 && !branch.walked.get() {
             let whole = branch.whole.load(Ordering::Relaxed);
             drop(list);
@@ -328,11 +332,13 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -
     let mine = node.extras_or_new().branch();
     let whole = node.extras_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
     let mut list = theirs.lock();
+    // PROOF(branch.link.again): false
     if node.is_linked() {
         return false; // another was faster
     }
     if !theirs.bears.load(Ordering::Relaxed) {
         // An update, in the total order.
+        // PROOF(branch.link.bears): relaxed
         theirs.bears.swap(true, Ordering::SeqCst);
     }
     mine.place.node.set(node);
@@ -346,6 +352,7 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -
     // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole.
     unsafe { list.insert(whole.cast_const().cast(), first) };
     let mut marked = false;
+    // PROOF(branch.link.look): false
     if parent.word().is_cancelled_in_total_order() {
         mine.set_origin(origin_of(parent));
         if !node.word().is_marked() {
@@ -368,6 +375,7 @@ pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
     let extras = node.extras().expect("a linked node has extras");
     // SAFETY: the parent has not ended.
     let theirs = unsafe { &*extras.branch().parent.load(Ordering::Relaxed) };
+    // PROOF(branch.between_walks): first return f()
     let _list = theirs.lock();
     f()
 }
@@ -469,6 +477,7 @@ unsafe fn visit(
         if node.word().cancel() == Cancel::First {
             reached(Reached::Node(node));
             if child.bears() {
+                // PROOF(branch.walk.announce): skip
                 child.walked.set(true);
                 child.todo.set(*todo);
                 *todo = child;
@@ -476,6 +485,7 @@ unsafe fn visit(
         }
     }
     branch.walked.set(false);
+    // PROOF(branch.walk.last): with list.deserted
     let unused = list.deserted && list.handles == 0;
     let whole = branch.whole.load(Ordering::Relaxed);
     drop(list);

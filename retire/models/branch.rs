@@ -2,6 +2,7 @@
 
 use super::{end, record_below};
 use crate::retire::branch::{Branch, Reached, link, origin_of, unlink, walk};
+use crate::retire::extras::Extras;
 use crate::retire::record::Record;
 use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use crate::shim::atomic::live_atomics;
@@ -132,6 +133,20 @@ struct Shared(NonNull<Record>);
 // SAFETY: a record is shared by design.
 unsafe impl Send for Shared {}
 
+/// Somebody's handle to a branch.
+#[derive(Clone, Copy)]
+struct Handle(NonNull<Branch>);
+
+// SAFETY: a branch is shared by design.
+unsafe impl Send for Handle {}
+
+impl Handle {
+    fn release(self) {
+        // SAFETY: its holder has it no longer.
+        unsafe { Branch::release_handle(self.0) };
+    }
+}
+
 #[test]
 fn loom_a_walk_finds_a_task_or_the_task_finds_the_mark() {
     explore(3, link_and_cancel);
@@ -218,6 +233,64 @@ fn loom_a_deferred_cancel_is_delivered_once() {
 #[should_panic(expected = "has not reached the child")]
 fn loom_negative_a_deferred_cancel_that_nobody_delivers() {
     explore(3, || stop_ignoring_and_cancel(|_| false));
+}
+
+/// A task that is in no list is cancelled, or ends the time in which it has ignored that, while its child links itself, and with it the
+/// task.
+fn deliver_and_link(ignores: bool) {
+    let top = Top::new();
+    let task = record_below(|| (), &raw const top.node);
+    let child = below(task);
+    // SAFETY: it has not ended.
+    let word = unsafe { task.as_ref() }.node.word();
+    if ignores {
+        assert!(word.ignore());
+        assert_eq!(word.cancel(), Cancel::Deferred);
+    }
+    let linker = {
+        let child = Shared(child);
+        spawn(move || {
+            let child = child;
+            top.link(child.0);
+        })
+    };
+    let delivers = if ignores { word.stop_ignoring() } else { word.cancel() == Cancel::First };
+    assert!(delivers, "somebody else has cancelled it");
+    top.deliver(task);
+    linker.join().unwrap();
+    assert_eq!(verdict(child), Verdict::Cancelled, "the cancel has not reached the child");
+    ends(child);
+    ends(task);
+    Top::end(top);
+}
+
+#[test]
+fn loom_a_cancel_and_a_link_of_what_is_below_see_each_other() {
+    explore(3, || deliver_and_link(false));
+    explore(3, || deliver_and_link(true));
+}
+
+/// Two handles to the branch of a task are given up when it has ended: the last one frees it.
+#[test]
+fn loom_the_last_handle_frees_a_branch() {
+    explore(3, || {
+        let top = Top::new();
+        let task = record_below(|| (), &raw const top.node);
+        top.link(task);
+        // SAFETY: it has not ended.
+        let node = unsafe { &task.as_ref().node };
+        let extras: *const Extras = node.extras().expect("a linked node has extras");
+        let handle = Handle(NonNull::new(extras.cast_mut().cast()).expect("a reference"));
+        // SAFETY: as above.
+        let branch = unsafe { (*extras).branch() };
+        branch.add_handle_of(node);
+        branch.add_handle();
+        ends(task);
+        let other = spawn(move || handle.release());
+        handle.release();
+        other.join().unwrap();
+        Top::end(top);
+    });
 }
 
 /// Two tasks link themselves, and both their parent, which is in no list yet.

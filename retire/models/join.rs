@@ -64,11 +64,25 @@ fn loom_negative_a_join_word_without_order() {
     explore(ALL, finish_detach);
 }
 
-#[derive(Default)]
-struct Count(AtomicUsize);
+/// A waker that counts its calls, and is written by who makes it.
+struct Count(AtomicUsize, Baton);
+
+// SAFETY: the baton is watched by the checker.
+unsafe impl Send for Count {}
+// SAFETY: as above.
+unsafe impl Sync for Count {}
+
+impl Count {
+    fn new() -> Arc<Count> {
+        let count = Count(AtomicUsize::new(0), Baton::new());
+        count.1.write();
+        Arc::new(count)
+    }
+}
 
 impl Wake for Count {
     fn wake(self: Arc<Self>) {
+        assert_eq!(self.1.read(), 1);
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -77,7 +91,6 @@ impl Wake for Count {
 fn loom_a_waker_is_called_once_or_comes_back() {
     explore(ALL, || {
         let child = Child::new();
-        let (first, second) = (Arc::new(Count::default()), Arc::new(Count::default()));
         let waker = |count: &Arc<Count>| Waiter::Waker(Box::new(Waker::from(Arc::clone(count))));
         let finisher = spawn(move || {
             child.result.write();
@@ -88,6 +101,7 @@ fn loom_a_waker_is_called_once_or_comes_back() {
             }
         });
         // Two polls, then the future is dropped.
+        let (first, second) = (Count::new(), Count::new());
         let registered = child.join.register(waker(&first)).is_ok();
         let replaced = registered && child.join.register(waker(&second)).is_ok();
         let taken_back = child.join.take_back();

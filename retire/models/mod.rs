@@ -1,5 +1,6 @@
 //! Models of the protocols of this layer, one file each; run by ci/loom.sh.
 
+mod attachment;
 mod branch;
 mod join;
 mod queue;

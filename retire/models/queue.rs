@@ -5,7 +5,7 @@ use crate::retire::queue::{BOUND, RetireQueue};
 use crate::retire::record::Record;
 use crate::retire::record_pool::RecordPool;
 use crate::shim::atomic::live_atomics;
-use crate::shim::check::{ORDERS, explore, plant};
+use crate::shim::check::{Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::ptr::NonNull;
 
@@ -15,9 +15,12 @@ use std::ptr::NonNull;
 fn retire_and_close(counts: [usize; 2], drains: usize) {
     let before = live_atomics();
     let (queue, pool) = (RetireQueue::new(), RecordPool::default());
-    let threads = counts.map(|count| {
-        let records: Vec<_> = (0..count).map(|_| custody(queue)).collect();
+    // What was done with the records before they were freed.
+    let used = Stage::new([(); 2].map(|()| Baton::new()));
+    let threads = [0, 1].map(|thread| {
+        let records: Vec<_> = (0..counts[thread]).map(|_| custody(queue)).collect();
         spawn(move || {
+            used[thread].write();
             for record in records {
                 // SAFETY: in custody, once; no reference is left.
                 unsafe {
@@ -30,10 +33,19 @@ fn retire_and_close(counts: [usize; 2], drains: usize) {
     for _ in 0..drains {
         // SAFETY: this thread is the owner.
         unsafe { queue.as_ref().drain(&pool) };
+        // SAFETY: as above.
+        if unsafe { queue.as_ref() }.counters().drained == (counts[0] + counts[1]) as u64 {
+            // All are in the pool, to be used again.
+            for baton in used.iter() {
+                baton.write();
+            }
+        }
     }
     // SAFETY: as above, once.
     unsafe { RetireQueue::close(queue, &pool) };
     threads.into_iter().for_each(|t| t.join().unwrap());
+    // SAFETY: the threads have ended.
+    unsafe { used.end() };
     assert_eq!(live_atomics(), before, "the queue is left over");
 }
 

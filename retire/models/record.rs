@@ -3,7 +3,7 @@
 use super::{end, record};
 use crate::retire::extras::Extras;
 use crate::retire::join::Finished;
-use crate::retire::record::{Phase, Record};
+use crate::retire::record::{Phase, Record, RunEnd};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
@@ -32,6 +32,16 @@ impl Shared {
     }
 }
 
+/// Gives up the run reference, of a task that has ended, and `n - 1` others.
+fn release_run(shared: &Shared, n: u32) {
+    // SAFETY: the caller holds these references.
+    if let RunEnd::Last = unsafe { shared.record.as_ref() }.release_run(n) {
+        assert_eq!(shared.body.write(), 0, "freed twice");
+        // SAFETY: no reference is left.
+        unsafe { end(shared.record) };
+    }
+}
+
 fn references() {
     // Two for a thread that gives both up at once, one each for two others.
     let shared = Stage::new(Shared { record: record(|| (), false), body: Baton::new() });
@@ -41,7 +51,7 @@ fn references() {
     counted.add_reference();
     let both = spawn(move || {
         shared.use_it();
-        shared.release(2);
+        release_run(&shared, 2);
     });
     let adder = spawn(move || {
         shared.use_it();
@@ -77,6 +87,8 @@ struct Public {
     record: NonNull<Record>,
     /// The entries: each taken by whoever swaps it out.
     entries: [AtomicPtr<Record>; 2],
+    /// What whoever has the task in hand writes, as its place.
+    context: Baton,
     runs: Baton,
     ended: Baton,
 }
@@ -94,6 +106,7 @@ impl Public {
     /// Runs a claimed task to its end and gives up its run reference.
     fn run(&self) {
         assert_eq!(self.runs.write(), 0, "run twice");
+        self.context.write();
         // SAFETY: claimed by the caller.
         unsafe { Record::run(self.record) };
         // SAFETY: the run reference.
@@ -115,13 +128,23 @@ impl Public {
     }
 }
 
+/// Whether a claimed task is queued in public once more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    No,
+    /// After it has been private.
+    FromFront,
+    AtOnce,
+}
+
 /// The owner of the handle claims the task where it lies while a thief takes the entry; then it puts
 /// the task into a second queue, as `start_next` does when there is no stack, and a second thief
 /// comes. Whoever is last finds a stale entry.
-fn claim(republish: bool, claims: fn(&Record) -> bool) {
+fn claim(again: Again, claims: fn(&Record) -> bool) {
     let public = Stage::new(Public {
         record: NonNull::dangling(),
         entries: [(); 2].map(|()| AtomicPtr::new(std::ptr::null_mut())),
+        context: Baton::new(),
         runs: Baton::new(),
         ended: Baton::new(),
     });
@@ -133,13 +156,18 @@ fn claim(republish: bool, claims: fn(&Record) -> bool) {
     handle.set_phase(Phase::Ready);
     public.entries[0].store(task.as_ptr(), Ordering::Release);
     let thief = spawn(move || public.take(0, claims));
-    let second = republish.then(|| spawn(move || public.take(1, claims)));
+    let second = (again != Again::No).then(|| spawn(move || public.take(1, claims)));
     if handle.phase() == Phase::Ready && claims(handle) {
         // The entry goes stale and keeps its reference.
         handle.add_reference();
-        if republish {
-            handle.unclaim_privately();
-            handle.set_phase(Phase::Ready);
+        if again != Again::No {
+            public.context.write();
+            if again == Again::FromFront {
+                handle.unclaim_privately();
+                handle.set_phase(Phase::Ready);
+            } else {
+                handle.unclaim();
+            }
             // Not a store: loom does not see that it comes after an early thief's update.
             public.entries[1].swap(task.as_ptr(), Ordering::Release);
         } else {
@@ -164,19 +192,20 @@ fn claim(republish: bool, claims: fn(&Record) -> bool) {
 
 #[test]
 fn loom_a_public_task_is_run_by_one_claimant() {
-    explore(ALL, || claim(false, Record::claim));
+    explore(ALL, || claim(Again::No, Record::claim));
 }
 
 #[test]
 fn loom_a_stale_entry_is_as_good_as_a_new_one() {
-    explore(3, || claim(true, Record::claim));
+    explore(3, || claim(Again::FromFront, Record::claim));
+    explore(3, || claim(Again::AtOnce, Record::claim));
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_claim_that_looks_and_then_takes() {
     explore(3, || {
-        claim(false, |task| {
+        claim(Again::No, |task| {
             let ours = task.phase() == Phase::Ready;
             if ours {
                 task.set_phase(Phase::Running);

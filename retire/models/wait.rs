@@ -155,6 +155,21 @@ fn loom_nothing_but_a_grant_ends_a_structured_wait() {
     });
 }
 
+/// The wait of an external task before its start is ended by who settles it, or by a cut.
+#[test]
+fn loom_one_party_ends_a_wait_outside() {
+    explore(ALL, || {
+        let w = Waiter::new();
+        w.word.publish_outside(true);
+        let cutter = spawn(move || w.word.cut());
+        let settled = w.word.take_from_outside();
+        assert_ne!(settled, cutter.join().unwrap(), "one party has the task in hand");
+        assert!(!w.word.is_parked());
+        // SAFETY: the threads have ended.
+        unsafe { w.end() };
+    });
+}
+
 /// The home worker uses a waiter's stack for a guest; a cut comes before, meanwhile or afterwards.
 #[test]
 fn loom_a_shield_puts_a_cut_off_and_does_not_lose_it() {

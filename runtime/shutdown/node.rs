@@ -132,6 +132,7 @@ impl Node {
         // Who has stopped the parent before comes to the list later, or this sees it.
         let stopped = parent.word.look().is_stopped();
         drop(state);
+        // PROOF(shutdown.child.look): false
         if stopped {
             stop(&child);
         }

@@ -44,6 +44,7 @@ impl RawMutex {
     /// Takes it if it is free.
     #[inline(always)]
     pub(super) fn try_lock(&self, holder: Holder) -> bool {
+        // PROOF(mutex.lock): relaxed, split
         self.word
             .compare_exchange(FREE, holder.number(), Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
@@ -56,6 +57,7 @@ impl RawMutex {
     #[inline(always)]
     pub(super) unsafe fn unlock(&self, holder: Holder) {
         let word = holder.number();
+        // PROOF(mutex.unlock): relaxed, split
         if self.word.compare_exchange(word, FREE, Ordering::Release, Ordering::Relaxed).is_err() {
             self.hand_over();
         }
@@ -73,6 +75,7 @@ impl RawMutex {
             Some(next) if queue.is_empty() => next,
             Some(next) => next | QUEUED,
         };
+        // PROOF(mutex.hand_over): relaxed
         self.word.store(word, Ordering::Release);
         drop(queue);
         if let Some(wake) = wake {
@@ -114,6 +117,7 @@ impl Waitable for RawMutex {
                 _ if word & QUEUED != 0 => return None,
                 _ => word | QUEUED,
             };
+            // PROOF(mutex.enter): relaxed, split
             match self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return (word == FREE).then_some(0),
                 Err(now) => word = now,

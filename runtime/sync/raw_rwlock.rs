@@ -43,6 +43,7 @@ impl RawRwLock {
     pub(super) fn try_lock(&self, what: u64) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while let Some(new) = entered(word, what) {
+            // PROOF(rwlock.lock): relaxed, split
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -58,6 +59,7 @@ impl RawRwLock {
     #[inline(always)]
     pub(super) unsafe fn unlock(&self, what: u64) {
         let mine = if what == WRITE { WRITER } else { READER };
+        // PROOF(rwlock.unlock): relaxed, split
         let before = self.word.fetch_sub(mine, Ordering::Release);
         if before - mine == QUEUED {
             self.serve_queue();
@@ -98,9 +100,11 @@ impl RawRwLock {
                 return;
             }
             // Acquire: what those who have left did. The grant carries it on.
+            // PROOF(rwlock.serve): relaxed, split
             self.word.fetch_add(mine, Ordering::Acquire);
             queue.grant_first(0).into_iter().for_each(|wake| wakes.add(wake));
         }
+        // PROOF(rwlock.served): split
         self.word.fetch_and(!QUEUED, Ordering::Relaxed);
     }
 
@@ -140,6 +144,7 @@ impl Waitable for RawRwLock {
         loop {
             let inside = entered(word, node.token.get());
             let new = inside.unwrap_or(word | QUEUED);
+            // PROOF(rwlock.enter): relaxed, split
             match self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return inside.map(|_| 0),
                 Err(now) => word = now,

@@ -59,6 +59,7 @@ impl RawSemaphore {
                 return false;
             }
             let new = word - permits * ONE;
+            // PROOF(semaphore.acquire): split
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -72,6 +73,7 @@ impl RawSemaphore {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & QUEUED == 0 {
             let Some(new) = add(word, permits) else { return false };
+            // PROOF(semaphore.release): split
             match self.word.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -168,6 +170,7 @@ impl Waitable for RawSemaphore {
                 _ if word >= asked => (word - asked, Some(GRANTED)),
                 _ => (word | QUEUED, None),
             };
+            // PROOF(semaphore.enter): split
             match self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return answer,
                 Err(now) => word = now,

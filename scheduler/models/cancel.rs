@@ -6,11 +6,14 @@ use crate::retire::cause::Cause;
 use crate::retire::extras::Extras;
 use crate::retire::models::{Processor, end, record_below};
 use crate::retire::record::Record;
-use crate::retire::tree::Cancel;
+use crate::retire::tree::{Cancel, Verdict};
 use crate::retire::wait::{Publish, WaitKind, Woken};
-use crate::scheduler::cancel::{cancel_all, cancel_branch};
+use crate::scheduler::cancel::{
+    cancel_all, cancel_branch, cancel_node, expire, link as link_below_root,
+};
 use crate::scheduler::root::Root;
-use crate::shim::atomic::live_atomics;
+use crate::scheduler::wait::{Cut, Limit, publish_wait};
+use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::ptr::NonNull;
@@ -27,19 +30,18 @@ impl Waiter {
     }
 
     /// As `Worker::lie_down` and `Worker::wait`; whether the wait has ended with a grant.
-    fn waits(&self) -> bool {
-        let (word, wait) = (self.task().node.word(), &self.task().wait);
-        if word.is_marked() {
+    fn waits(&self, limit: &impl Limit) -> bool {
+        let task = self.task();
+        if task.node.word().is_marked() {
             return false;
         }
-        if wait.publish(WaitKind::Grant) == Publish::Ready {
-            return true;
-        }
-        if word.is_cancelled_in_total_order() && wait.cut() {
-            return false;
+        match publish_wait(&task.node, task, WaitKind::Grant, limit) {
+            Ok(Publish::Ready) => return true,
+            Err(Cut) => return false,
+            Ok(Publish::Parked) => {}
         }
         self.processor.suspend();
-        wait.woken() == Woken::Granted
+        task.wait.woken() == Woken::Granted
     }
 
     /// As `scheduler::cancel::cancel`, of a node without children.
@@ -51,11 +53,26 @@ impl Waiter {
     }
 }
 
+/// What ends a wait before its grant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Short {
+    Cancel,
+    Expiry,
+}
+
 /// The wait is granted as well, if `granted`: by whom it was ended, each one knows.
-fn wait_and_cancel(granted: bool) {
+fn wait_and_cut(short: Short, granted: bool) {
+    let over = Stage::new(AtomicBool::new(false));
     let waiter = Stage::new(Waiter { task: new_record(|| (), true), processor: Processor::new() });
     waiter.processor.introduce();
-    let canceller = spawn(move || waiter.cancel());
+    let cutter = spawn(move || match short {
+        Short::Cancel => waiter.cancel(),
+        Short::Expiry => {
+            if expire(waiter.task(), &over) {
+                waiter.processor.resume();
+            }
+        }
+    });
     let granter = granted.then(|| {
         spawn(move || {
             let duty = waiter.task().wait.grant();
@@ -65,8 +82,17 @@ fn wait_and_cancel(granted: bool) {
             duty
         })
     });
-    let ended_by_grant = waiter.waits();
-    canceller.join().unwrap();
+    let ended_by_grant = match short {
+        Short::Cancel => waiter.waits(&()),
+        Short::Expiry => waiter.waits(&*over),
+    };
+    // As `Worker::wait` and `Worker::wait_until` look, and would wait once more.
+    let told = match short {
+        Short::Cancel => waiter.task().node.verdict() == Verdict::Cancelled,
+        Short::Expiry => over.load(Ordering::Relaxed),
+    };
+    assert!(ended_by_grant || told, "it does not see why its wait was cut");
+    cutter.join().unwrap();
     let woken_by_grant = granter.is_some_and(|granter| granter.join().unwrap());
     assert!(ended_by_grant || !woken_by_grant, "the granter has woken one that was cut");
     assert!(!waiter.task().wait.is_parked());
@@ -76,24 +102,42 @@ fn wait_and_cancel(granted: bool) {
         assert!(waiter.task().release(1));
         end(waiter.task);
         waiter.end();
+        over.end();
     }
 }
 
 #[test]
+fn loom_a_wait_ends_when_its_time_is_over() {
+    explore(3, || wait_and_cut(Short::Expiry, false));
+}
+
+#[test]
+fn loom_a_grant_or_the_time_ends_a_wait_and_not_both() {
+    explore(3, || wait_and_cut(Short::Expiry, true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_timer_that_looks_for_a_waiter_before_it_is_seen() {
+    plant("retire/wait.rs", FENCES);
+    explore(3, || wait_and_cut(Short::Expiry, false));
+}
+
+#[test]
 fn loom_a_wait_is_cut_or_sees_that_it_is_cancelled() {
-    explore(3, || wait_and_cancel(false));
+    explore(3, || wait_and_cut(Short::Cancel, false));
 }
 
 #[test]
 fn loom_a_grant_or_a_cancel_ends_a_wait_and_not_both() {
-    explore(3, || wait_and_cancel(true));
+    explore(3, || wait_and_cut(Short::Cancel, true));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_canceller_that_looks_for_a_waiter_before_its_mark_is_seen() {
     plant("retire/wait.rs", FENCES);
-    explore(3, || wait_and_cancel(false));
+    explore(3, || wait_and_cut(Short::Cancel, false));
 }
 
 #[test]
@@ -110,6 +154,73 @@ fn loom_negative_a_waiter_that_does_not_look_again() {
             waiter.processor.suspend();
         }
         canceller.join().unwrap();
+    });
+}
+
+/// A task, and its child, for two threads.
+#[derive(Clone, Copy)]
+struct Family(NonNull<Record>, NonNull<Record>);
+
+// SAFETY: records are shared by design.
+unsafe impl Send for Family {}
+// SAFETY: as above.
+unsafe impl Sync for Family {}
+
+/// A task is cancelled that is in no list, and has no extras, while its child links itself, and with it its parent.
+#[test]
+fn loom_a_cancel_finds_the_child_or_the_child_finds_the_mark() {
+    explore(3, || {
+        let root = Stage::new(Root::new(1));
+        let parent = record_below(|| (), &raw const root.node);
+        let child = record_below(|| (), parent.as_ptr().cast());
+        let family = Stage::new(Family(parent, child));
+        // SAFETY: they have not ended.
+        let nodes = move || unsafe { (&family.0.as_ref().node, &family.1.as_ref().node) };
+        // SAFETY: as above.
+        let canceller = spawn(move || unsafe { cancel_node(nodes().0, None) });
+        link_below_root(nodes().1);
+        canceller.join().unwrap();
+        let verdict = nodes().1.verdict();
+        assert_eq!(verdict, Verdict::Cancelled, "the cancel has not reached the child");
+        for task in [child, parent] {
+            // SAFETY: it ends, and these are its references.
+            unsafe {
+                unlink(&task.as_ref().node);
+                assert!(task.as_ref().release(2));
+                end(task);
+            }
+        }
+        // SAFETY: the thread has ended.
+        unsafe {
+            family.end();
+            root.end();
+        }
+    });
+}
+
+/// A task begins to ignore cancellation while it is cancelled: it is refused, or the mark is there when it stops.
+#[test]
+fn loom_a_cancel_is_not_lost_to_one_who_begins_to_ignore_it() {
+    explore(3, || {
+        let task =
+            Stage::new(Waiter { task: new_record(|| (), true), processor: Processor::new() });
+        let canceller = spawn(move || task.task().node.word().cancel());
+        let word = task.task().node.word();
+        let ignored = word.ignore();
+        let deferred = ignored && word.stop_ignoring();
+        let cancel = canceller.join().unwrap();
+        assert!(word.is_marked(), "the mark is lost");
+        match cancel {
+            Cancel::Deferred => assert!(deferred, "nobody delivers the cancel"),
+            Cancel::First => assert!(!deferred, "two deliver the cancel"),
+            Cancel::Already => panic!("nobody else cancels it"),
+        }
+        // SAFETY: the thread has ended, and the record has one reference.
+        unsafe {
+            assert!(task.task().release(1));
+            end(task.task);
+            task.end();
+        }
     });
 }
 

@@ -162,6 +162,22 @@ fn loom_negative_a_row_that_does_not_hand_over() {
     });
 }
 
+/// No fence carries what is below a fork that has been taken off.
+#[test]
+fn loom_what_is_below_a_popped_fork_is_handed_over_without_a_fence() {
+    plant("scheduler/forks.rs", FENCES);
+    explore(3, || {
+        let yard = Yard::<2>::new();
+        let thief = spawn(move || yard.steal());
+        yard.push(0);
+        yard.push(1);
+        assert!(yard.end_join(1));
+        let stolen = thief.join().unwrap();
+        assert_eq!(yard.end_join(0), !stolen);
+        Yard::end(yard);
+    });
+}
+
 /// The outer one is public already. A thief is after the inner one, which is taken off meanwhile, and then the
 /// outer one: neither may pass for private.
 fn one_public_and_one_sought(upwards: bool) {

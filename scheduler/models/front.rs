@@ -1,12 +1,14 @@
 //! The private front: its owner against thieves, and against sleepers who ask.
 
 use super::{Dormitory, Tasks};
+use crate::retire::record::Record;
 use crate::scheduler::front::{Front, PUBLIC};
 use crate::scheduler::idle::{Rest, Roused};
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use std::ptr::NonNull;
 
 struct Yard<const N: usize> {
     front: Front,
@@ -105,6 +107,21 @@ fn loom_what_an_empty_front_still_holds_is_not_taken() {
     });
 }
 
+/// The place of a task in another front is that of another task here.
+#[test]
+fn loom_what_lies_elsewhere_is_not_taken_here() {
+    explore(0, || {
+        let (here, elsewhere) = (Yard::<1>::new(), Yard::<1>::new());
+        here.push(1);
+        elsewhere.push(1);
+        let theirs = elsewhere.tasks.records[0];
+        assert!(!here.front.take(theirs), "what lies elsewhere has been taken");
+        assert!(!here.front.take_newest(theirs), "what lies elsewhere has been taken");
+        Yard::end(here);
+        Yard::end(elsewhere);
+    });
+}
+
 #[test]
 fn loom_each_item_of_a_front_is_taken_once() {
     explore(3, pop_and_steal);
@@ -131,6 +148,39 @@ fn loom_negative_a_front_that_does_not_hand_over() {
     explore(3, push_and_steal);
 }
 
+/// How the owner takes the newest one.
+type Take = fn(&Front, NonNull<Record>) -> bool;
+
+/// The owner takes the newest of two; a thief takes the older one, which no fence carries to it.
+fn lower_and_steal(take: Take) {
+    plant("scheduler/front.rs", FENCES);
+    explore(3, move || {
+        let yard = Yard::<2>::new();
+        let thief = spawn(move || yard.steal(1));
+        yard.push(2);
+        let newest = yard.tasks.records[1];
+        assert!(take(&yard.front, newest));
+        yard.tasks.take(newest);
+        thief.join().unwrap();
+        Yard::end(yard);
+    });
+}
+
+#[test]
+fn loom_what_is_below_a_popped_task_is_handed_over_without_a_fence() {
+    lower_and_steal(|front, _| front.pop().is_some());
+}
+
+#[test]
+fn loom_what_is_below_the_newest_task_is_handed_over_without_a_fence() {
+    lower_and_steal(Front::take_newest);
+}
+
+#[test]
+fn loom_what_is_below_a_taken_task_is_handed_over_without_a_fence() {
+    lower_and_steal(Front::take);
+}
+
 fn push_and_steal() {
     let yard = Yard::<1>::new();
     let thief = spawn(move || yard.steal(1));
@@ -149,6 +199,24 @@ fn loom_two_thieves_do_not_take_the_same_item() {
         thieves.into_iter().for_each(|t| {
             t.join().unwrap();
         });
+        Yard::end(yard);
+    });
+}
+
+/// A parent takes its children, the newest one first.
+#[test]
+fn loom_the_newest_child_is_taken_once() {
+    explore(3, || {
+        let yard = Yard::<2>::new();
+        yard.push(2);
+        let thief = spawn(move || yard.steal(2));
+        for task in [1, 0] {
+            let record = yard.tasks.records[task];
+            if yard.front.take_newest(record) {
+                yard.tasks.take(record);
+            }
+        }
+        thief.join().unwrap();
         Yard::end(yard);
     });
 }
@@ -237,6 +305,36 @@ fn loom_what_is_handed_over_is_not_stolen() {
     });
 }
 
+/// A request that comes while the owner takes one back, or finds none.
+#[test]
+fn loom_a_request_to_a_front_is_answered_or_stays() {
+    explore(3, || {
+        let yard = Yard::<1>::new();
+        yard.push(1);
+        let asker = spawn(move || yard.front.ask());
+        let answered = yard.front.attend();
+        asker.join().unwrap();
+        assert!(yard.front.attend() || answered, "a request is lost");
+        Yard::end(yard);
+    });
+}
+
+/// One that comes while the owner gives back the memory of a ring that was once large.
+#[test]
+fn loom_a_request_to_a_front_that_is_trimmed_stays() {
+    explore(2, || {
+        let yard = Yard::<64>::new();
+        yard.push(64);
+        while yard.pop() {}
+        assert!(yard.front.exceeds_bound(), "there is nothing to trim");
+        let asker = spawn(move || yard.front.ask());
+        yard.front.trim();
+        asker.join().unwrap();
+        assert!(yard.front.attend(), "a request is lost");
+        Yard::end(yard);
+    });
+}
+
 /// A worker asks and goes to sleep while another spawns and then does not look at its front any more:
 /// a task that stays in it must not stay unseen. Before that, so many are spawned and taken again; and
 /// perhaps somebody has asked already, and has gone.
@@ -309,6 +407,24 @@ fn loom_a_request_that_is_used_up_wakes_the_sleeper() {
 #[test]
 fn loom_a_request_of_another_is_as_good_as_ones_own() {
     explore(3, || ask_and_push::<2>(1, true, true));
+}
+
+/// What one that rests has pushed before is seen by who sees that it rests, without a fence: see `Idle::barrier`.
+#[test]
+fn loom_what_one_has_pushed_is_seen_with_its_rest() {
+    plant("scheduler/front.rs", FENCES);
+    explore(3, || {
+        let yard = Yard::<1>::new();
+        let owner = spawn(move || {
+            yard.push(1);
+            let idle = &yard.dormitory.idle;
+            idle.rest(&yard.dormitory, 0, Rest::Sleep, || true);
+        });
+        let rests = yard.dormitory.idle.resting() > 0;
+        assert!(!rests || !yard.front.is_empty(), "it rests, and its task is not seen");
+        owner.join().unwrap();
+        Yard::end(yard);
+    });
 }
 
 /// A sleeper relies on a searcher, which leaves while a worker spawns two tasks and then runs a long

@@ -285,6 +285,29 @@ fn loom_a_waker_that_finds_nobody_looks_again() {
     });
 }
 
+/// A worker whose loot was worth it counts the napper that it is about to wake, and finds that it has got up by itself. By then that
+/// one may have gone to sleep in earnest, and a producer has left its item to the one who is counted.
+#[test]
+fn loom_one_that_would_wake_a_napper_and_finds_it_up_looks_for_what_was_left_to_it() {
+    explore(3, || {
+        let pool = Pool::<1>::new();
+        let tells = spawn(move || pool.dormitory.idle.wake_napper(&pool.dormitory));
+        let producer = spawn(move || pool.push(true));
+        pool.dormitory.sleepers[0].introduce();
+        let (mut found, mut rest) = (false, Rest::Nap(Duration::ZERO));
+        while !found {
+            let look = || !pool.is_empty();
+            let roused = pool.dormitory.idle.rest(&pool.dormitory, 0, rest, look);
+            found = pool.steal();
+            pool.settle_count(&mut (roused == Roused::ToSearch), true);
+            rest = Rest::Sleep;
+        }
+        tells.join().unwrap();
+        producer.join().unwrap();
+        Pool::end(pool);
+    });
+}
+
 /// A worker that does not search takes a batch from the injector into its deque, and then computes. On
 /// its way the rest of the batch is in neither queue.
 fn a_batch_on_its_way(notifies: bool) {

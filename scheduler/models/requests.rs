@@ -156,14 +156,9 @@ impl<const TASKS: usize> Yard<TASKS> {
         let idle = &self.dormitory.idle;
         self.dormitory.sleepers[0].introduce();
         loop {
-            // As the look in `Searcher::rest`.
             let roused = idle.rest(&self.dormitory, 0, Rest::Sleep, || {
-                if idle.anyone_searching() {
-                    return false;
-                }
-                self.ask();
-                idle.barrier(2);
-                self.public.load(Ordering::Relaxed) > 0 || self.has_private()
+                let public = || self.public.load(Ordering::Relaxed) > 0;
+                idle.look_before_sleep(2, public, || self.ask(), || self.has_private())
             });
             let found = self.public.load(Ordering::Acquire) > 0 || self.steal();
             if roused == Roused::ToSearch {
@@ -182,17 +177,25 @@ impl<const TASKS: usize> Yard<TASKS> {
         if idle.resting() == 0 {
             return;
         }
-        let asks = idle.anyone_asleep();
-        if asks && !(own && but == But::OwnRequest) {
-            self.ask();
-        }
         let left = || self.public.load(Ordering::Relaxed) > 0 || self.has_private();
-        if left()
-            || asks && but != But::Barrier && {
-                idle.barrier(if own { 1 } else { 2 });
+        let others = if own { 1 } else { 2 };
+        let asks_itself = !(own && but == But::OwnRequest);
+        let ask = || {
+            if asks_itself {
+                self.ask()
+            }
+        };
+        let found = match but {
+            // The same without the barrier, and so without a second look.
+            But::Barrier => {
+                if idle.anyone_asleep() {
+                    ask();
+                }
                 left()
             }
-        {
+            _ => idle.look_after_search(others, ask, left),
+        };
+        if found {
             idle.wake_one(&self.dormitory, false);
         }
     }

@@ -177,6 +177,7 @@ impl Timers {
     /// As for `set`; it is taken back before it goes.
     pub(super) unsafe fn admit(&self, timer: Pin<&Timer>, waker: Waker) -> Result<bool, Waker> {
         let mut wheel = self.wheel();
+        // PROOF(alarm.admit.closed): false
         if self.closed.load(Ordering::Relaxed) {
             return Err(waker);
         }
@@ -189,6 +190,7 @@ impl Timers {
     /// Gives the timer of a future another waker: that from before. Gives it back if the timer is out.
     pub(super) fn renew(&self, timer: &Timer, waker: Waker) -> Result<Option<Waker>, Waker> {
         let _wheel = self.wheel();
+        // PROOF(alarm.renew.look): true
         if timer.entry.is_in() { Ok(timer.exchange(Some(waker))) } else { Err(waker) }
     }
 
@@ -231,21 +233,13 @@ impl Shared {
             let due = Tick(timer.entry.at());
             match here {
                 Some(_) => self.watch.ensure(&self.idle, self, due),
-                None => self.see_to(index, due),
+                None => {
+                    let timers = &self.remote(index).timers;
+                    self.watch.ensure_from_outside(&self.idle, self, index, timers, due);
+                }
             }
         }
         Ok(index)
-    }
-
-    /// Sees to it that somebody looks at the timers of a worker when one is `due` that was set from outside.
-    fn see_to(&self, index: usize, due: Tick) {
-        // A fence comes first.
-        let roused = self.idle.notify_worker(self, index);
-        let timers = &self.remote(index).timers;
-        // Who rests plans anew; else it may be busy.
-        if !(roused && timers.rests.load(Ordering::Relaxed)) {
-            self.watch.ensure(&self.idle, self, due);
-        }
     }
 
     /// No task is left, and nobody looks at the clock any more.

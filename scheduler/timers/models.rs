@@ -163,10 +163,8 @@ impl<const N: usize> House<N> {
     /// As `Shared::set_alarm` from outside.
     fn set(&self) {
         assert!(Waiting::set(self.waiting));
-        let roused = self.dormitory.idle.notify_worker(&self.dormitory, 0);
-        if !(roused && self.waiting.timers.rests.load(Ordering::Relaxed)) {
-            self.watch.ensure(&self.dormitory.idle, &self.dormitory, DUE);
-        }
+        let (watch, dormitory) = (&self.watch, &self.dormitory);
+        watch.ensure_from_outside(&dormitory.idle, dormitory, 0, &self.waiting.timers, DUE);
     }
 
     fn end(this: Stage<House<N>>) {
@@ -193,7 +191,7 @@ fn set_while_its_worker_lies_down(looks: bool) {
             continue; // it rests until then
         }
         timers.rests.store(true, Ordering::Relaxed);
-        let look = || looks && timers.next() < up_at;
+        let look = || looks && timers.is_due_before(up_at);
         dormitory.idle.rest(dormitory, 0, Rest::Sleep, look);
         timers.end_rest();
     }
@@ -233,6 +231,15 @@ fn set_while_its_worker_gets_up(end_rest: fn(&Timers)) {
             house.watch.ensure(&house.dormitory.idle, &house.dormitory, timers.next());
         }
     });
+    see_to_others(house);
+    sets.join().unwrap();
+    gets_up.join().unwrap();
+    House::end(house);
+}
+
+/// Worker 1 has nothing to do, and sees to the timers of worker 0 if that is awake.
+fn see_to_others(house: Stage<House<2>>) {
+    let timers = &house.waiting.timers;
     let unattended =
         || if timers.rests.load(Ordering::Relaxed) { Tick::NEVER } else { timers.next() };
     house.dormitory.sleeper(1).introduce();
@@ -245,25 +252,48 @@ fn set_while_its_worker_gets_up(end_rest: fn(&Timers)) {
             break;
         }
         // As `Worker::plan_rest`.
-        let up_at = unattended();
-        if up_at < Tick::NEVER && house.watch.begin(1, up_at) {
+        let elsewhere = unattended();
+        if elsewhere < Tick::NEVER && house.watch.begin(1, elsewhere) {
             continue; // it rests until then
         }
-        let look = || unattended() < up_at && unattended() < house.watch.until();
+        let look = || house.watch.misses(unattended(), Tick::NEVER);
         house.dormitory.idle.rest(&house.dormitory, 1, Rest::Sleep, look);
         // As `Searcher::settle_count`, of one who was woken to search.
         if house.dormitory.idle.anyone_searching() {
             house.dormitory.idle.stop_searching();
         }
     }
-    sets.join().unwrap();
-    gets_up.join().unwrap();
-    House::end(house);
 }
 
 #[test]
 fn loom_a_timer_that_is_set_from_outside_is_seen_to_by_one_that_rests() {
     explore(2, || set_while_its_worker_gets_up(Timers::end_rest));
+}
+
+/// Worker 0 sets a timer while another one, which watches and gets up before that is due, goes on to something that never ends. Worker 1
+/// rests, and sees to it then.
+#[test]
+fn loom_a_timer_that_was_left_to_one_who_watches_is_seen_to_by_the_next() {
+    explore(2, || {
+        let house = House::<2>::new();
+        assert!(house.watch.begin(2, Tick(1)), "another one watches");
+        let sets = spawn(move || {
+            assert!(Waiting::set(house.waiting));
+            house.watch.ensure(&house.dormitory.idle, &house.dormitory, DUE);
+        });
+        let hands_over = spawn(move || {
+            // As `Worker::hand_watch_over`.
+            house.watch.hand_over(2);
+            let due = house.waiting.timers.next();
+            if due < Tick::NEVER {
+                house.watch.ensure(&house.dormitory.idle, &house.dormitory, due);
+            }
+        });
+        see_to_others(house);
+        sets.join().unwrap();
+        hands_over.join().unwrap();
+        House::end(house);
+    });
 }
 
 #[test]

@@ -28,9 +28,28 @@ impl Watch {
     /// Sees to it that somebody looks at the timers of a worker that is awake when one is `due`, if anybody
     /// sleeps. After that was made known.
     pub(super) fn ensure(&self, idle: &Idle, sleepers: &impl Sleepers, due: Tick) {
+        // PROOF(watch.ensure.fence): skip
         fence(Ordering::SeqCst);
         if self.until() > due && idle.anyone_asleep() {
             idle.wake_one(sleepers, false);
+        }
+    }
+
+    /// The same where the timer was set from outside on worker `index`, which may rest.
+    pub(super) fn ensure_from_outside(
+        &self,
+        idle: &Idle,
+        sleepers: &impl Sleepers,
+        index: usize,
+        timers: &Timers,
+        due: Tick,
+    ) {
+        // A fence comes first.
+        let roused = idle.notify_worker(sleepers, index);
+        // Who rests plans anew; else it may be busy.
+        // PROOF(timers.outside.busy): false
+        if !(roused && timers.rests.load(Ordering::Relaxed)) {
+            self.ensure(idle, sleepers, due);
         }
     }
 
@@ -47,6 +66,19 @@ impl Watch {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok()
     }
 
+    /// Whether something is due on a worker that is awake before who has lain down gets up, and nobody else sees to it. After a fence.
+    pub(super) fn misses(&self, elsewhere: Tick, up_at: Tick) -> bool {
+        // PROOF(timers.rest.elsewhere): false
+        elsewhere < up_at && elsewhere < self.until()
+    }
+
+    /// Worker `index` watches no longer. It looks then for what was set meanwhile by one who relied on it.
+    pub(super) fn hand_over(&self, index: usize) {
+        self.end(index);
+        // PROOF(watch.hand_over.fence): skip
+        fence(Ordering::SeqCst);
+    }
+
     fn end(&self, index: usize) {
         let leave = |word: u64| is_of(word, index).then_some(NOBODY);
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, leave);
@@ -58,9 +90,16 @@ fn is_of(word: u64, index: usize) -> bool {
 }
 
 impl Timers {
+    /// Whether a foreign thread has set a timer that is due before its worker, which has lain down, gets up. After a fence.
+    pub(super) fn is_due_before(&self, up_at: Tick) -> bool {
+        // PROOF(timers.rest.own): false
+        self.next() < up_at
+    }
+
     pub(super) fn end_rest(&self) {
         self.rests.store(false, Ordering::Relaxed);
         // Before the worker looks whether it has timers: what a foreign thread sets from now on is left to others.
+        // PROOF(timers.up.fence): skip
         fence(Ordering::SeqCst);
     }
 }
@@ -125,11 +164,9 @@ impl Worker {
 
     /// Whether something is due earlier than planned. After the worker has announced that it rests, and a fence.
     pub(crate) fn must_plan_anew(&self) -> bool {
-        if self.remote.timers.next().0 < self.up_at.get() {
-            return true; // set by a foreign thread
-        }
-        let elsewhere = self.first_unattended();
-        elsewhere.0 < self.up_at.get() && elsewhere < self.shared().watch.until()
+        let up_at = Tick(self.up_at.get());
+        self.remote.timers.is_due_before(up_at)
+            || self.shared().watch.misses(self.first_unattended(), up_at)
     }
 
     /// After a rest: whoever rests from now on has to watch this one too, if it becomes busy.
@@ -145,9 +182,8 @@ impl Worker {
         let shared = self.shared();
         let mut due = self.remote.timers.next();
         if self.watches.replace(false) {
-            shared.watch.end(self.remote.index);
+            shared.watch.hand_over(self.remote.index);
             // What was set meanwhile by one who relied on us, here or elsewhere.
-            fence(Ordering::SeqCst);
             due = due.min(self.remote.timers.next());
             if shared.idle.anyone_asleep() {
                 due = due.min(self.first_unattended());

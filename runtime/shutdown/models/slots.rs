@@ -5,7 +5,7 @@ use crate::runtime::shutdown::node::Node;
 use crate::runtime::shutdown::slots::{Slots, ThreadNumber};
 use crate::runtime::shutdown::stop::stop;
 use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::shim::check::{ORDERS_AND_FENCES, Stage, explore, plant};
+use crate::shim::check::{Baton, ORDERS_AND_FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
 
 /// An owner and a stranger count in slots that are frozen.
@@ -52,6 +52,52 @@ fn loom_who_comes_to_own_a_slot_sees_the_stop_or_is_seen() {
         unsafe {
             slots.end();
             stopped.end();
+        }
+    });
+}
+
+/// Two come to own a slot, and one does.
+#[test]
+fn loom_one_of_two_comes_to_own_a_slot() {
+    explore_to_the_end(3, || {
+        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
+        let counts = |number| {
+            spawn(move || u64::from(slots.add(ThreadNumber::of_model(number), 1, &stopped)))
+        };
+        let threads = [counts(2), counts(4)];
+        let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        assert_eq!(counted, 2, "it seems frozen");
+        assert_eq!(slots.freeze(), 2, "a guard is lost, or counted twice");
+        // SAFETY: the threads have ended.
+        unsafe {
+            slots.end();
+            stopped.end();
+        }
+    });
+}
+
+/// A guard is dropped by another thread than the owner of the slot, while that is frozen.
+#[test]
+fn loom_what_was_done_before_a_guard_goes_is_seen_by_who_freezes() {
+    explore_to_the_end(3, || {
+        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
+        let work = Stage::new(Baton::new());
+        assert!(slots.add(ThreadNumber::of_model(2), 1, &stopped), "it seems frozen");
+        let drops = spawn(move || {
+            work.write();
+            slots.add(ThreadNumber::of_model(4), 1u64.wrapping_neg(), &stopped)
+        });
+        stopped.store(true, Ordering::SeqCst);
+        let sum = slots.freeze();
+        if sum == 0 {
+            assert_eq!(work.read(), 1);
+        }
+        assert_eq!(drops.join().unwrap(), sum == 0, "a guard is lost, or counted twice");
+        // SAFETY: the thread has ended.
+        unsafe {
+            slots.end();
+            stopped.end();
+            work.end();
         }
     });
 }

@@ -168,6 +168,7 @@ impl<T> Ring<T> {
     #[inline]
     fn await_stamp(&self, word: u64, stamp: u64) -> &Slot<T> {
         let slot = self.slot(word);
+        // PROOF(ring.stamp.read): relaxed
         if slot.stamp.load(Ordering::Acquire) != stamp {
             slot.await_stamp(stamp);
         }
@@ -178,6 +179,7 @@ impl<T> Ring<T> {
     fn write(&self, word: u64, value: T) {
         let slot = self.await_stamp(word, free(word));
         slot.value.set(MaybeUninit::new(value));
+        // PROOF(ring.stamp.filled): relaxed
         slot.stamp.store(filled(word), Ordering::Release);
     }
 
@@ -186,6 +188,7 @@ impl<T> Ring<T> {
         let slot = self.await_stamp(word, filled(word));
         let value = slot.value.replace(MaybeUninit::uninit());
         let lap = self.slots.len() as u64 * ONE_POSITION;
+        // PROOF(ring.stamp.free): relaxed
         slot.stamp.store(free(word.wrapping_add(lap)), Ordering::Release);
         // SAFETY: it was filled, and is taken out once: whoever has moved the head past it is one.
         unsafe { value.assume_init() }
@@ -228,6 +231,7 @@ impl<T> Ring<T> {
                 tail = now;
                 continue;
             }
+            // PROOF(ring.put): relaxed, split
             match self.tail.word.compare_exchange_weak(
                 tail,
                 tail.wrapping_add(ONE_POSITION),
@@ -247,6 +251,7 @@ impl<T> Ring<T> {
         let mut tail = self.tail.word.load(Ordering::Relaxed);
         loop {
             let moved = if tail & CLOSED == 0 { ONE_POSITION } else { 0 };
+            // PROOF(ring.put_by_permit): split
             match self.tail.word.compare_exchange_weak(
                 tail,
                 tail.wrapping_add(moved) - ONE_PERMIT,
@@ -282,6 +287,7 @@ impl<T> Ring<T> {
                 head = now;
                 continue;
             }
+            // PROOF(ring.take): relaxed, split
             match self.head.compare_exchange_weak(
                 head,
                 head.wrapping_add(ONE_POSITION),
@@ -297,18 +303,21 @@ impl<T> Ring<T> {
 
     /// The same with a permit, which is used up.
     pub(super) fn take_by_permit(&self) -> T {
+        // PROOF(ring.take_by_permit): split
         self.read(self.head.fetch_add(ONE_POSITION - ONE_PERMIT, Ordering::SeqCst))
     }
 
     /// Whether somebody waits to send, for who has just taken something.
     #[inline]
     pub(super) fn senders_wait(&self) -> bool {
+        // PROOF(ring.senders.look): relaxed
         load_in_total_order(&*self.senders_wait)
     }
 
     /// Whether somebody waits to receive, for who has just put something.
     #[inline]
     pub(super) fn receivers_wait(&self) -> bool {
+        // PROOF(ring.receivers.look): relaxed
         load_in_total_order(&self.receivers_wait)
     }
 

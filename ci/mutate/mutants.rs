@@ -1,0 +1,281 @@
+//! Which mutant runs, and what the weakened operations do. `ci/mutate` adds this file to the shim of its copy of the
+//! library; the library itself has nothing of it.
+
+#![allow(dead_code, reason = "which of these are called depends on the marks")]
+
+use super::atomic::{self, Ordering};
+use super::{TotalOrder, load_in_total_order};
+use std::sync::OnceLock;
+
+/// Whether this mutant runs: CYGNET_MUTANT names one by its number, or none.
+pub(crate) fn is(number: u32) -> bool {
+    // Not the face's: no model and no simulation is to see it.
+    static CHOSEN: OnceLock<u32> = OnceLock::new();
+    let chosen = || {
+        std::env::var("CYGNET_MUTANT").map_or(0, |n| n.parse().expect("CYGNET_MUTANT is a number"))
+    };
+    *CHOSEN.get_or_init(chosen) == number
+}
+
+/// Without any order.
+pub(crate) fn relaxed(number: u32, order: Ordering) -> Ordering {
+    if !is(number) {
+        return order;
+    }
+    if order == Ordering::SeqCst {
+        total_order::leave();
+    }
+    Ordering::Relaxed
+}
+
+/// The checker of models knows no accesses in the total order, so a load in it is a fence before a load without order, and the update
+/// before that, whichever its order, is in the total order by the same fence. If it is a mutant, the fence must go.
+#[cfg(loom)]
+mod total_order {
+    use std::cell::Cell;
+
+    loom::thread_local! {
+        static LEFT: Cell<bool> = Cell::new(false);
+    }
+
+    pub(super) fn leave() {
+        LEFT.with(|left| left.set(true));
+    }
+
+    pub(super) fn was_left() -> bool {
+        LEFT.with(|left| left.replace(false))
+    }
+}
+
+#[cfg(not(loom))]
+mod total_order {
+    pub(super) fn leave() {}
+
+    pub(super) fn was_left() -> bool {
+        false
+    }
+}
+
+/// The fence of `load_in_total_order`.
+#[track_caller]
+pub(crate) fn fence_of_total_order() {
+    if !total_order::was_left() {
+        atomic::fence(Ordering::SeqCst);
+    }
+}
+
+/// Without the half that publishes.
+pub(crate) fn acquire(number: u32, order: Ordering) -> Ordering {
+    match order {
+        _ if !is(number) => order,
+        Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst => Ordering::Acquire,
+        _ => Ordering::Relaxed,
+    }
+}
+
+/// Without the half that sees what was published.
+pub(crate) fn release(number: u32, order: Ordering) -> Ordering {
+    match order {
+        _ if !is(number) => order,
+        Ordering::Release | Ordering::AcqRel | Ordering::SeqCst => Ordering::Release,
+        _ => Ordering::Relaxed,
+    }
+}
+
+/// Outside of the total order.
+#[track_caller]
+pub(crate) fn load_weaker<A: TotalOrder>(number: u32, atomic: &A) -> A::Value {
+    if is(number) { atomic.load_relaxed() } else { load_in_total_order(atomic) }
+}
+
+/// What an update loads and stores, if it is two steps.
+fn halves(order: Ordering) -> (Ordering, Ordering) {
+    match order {
+        Ordering::Acquire => (Ordering::Acquire, Ordering::Relaxed),
+        Ordering::Release => (Ordering::Relaxed, Ordering::Release),
+        Ordering::AcqRel => (Ordering::Acquire, Ordering::Release),
+        Ordering::SeqCst => (Ordering::SeqCst, Ordering::SeqCst),
+        _ => (Ordering::Relaxed, Ordering::Relaxed),
+    }
+}
+
+/// Updates of which several may see the same value, as they are a load and a store.
+pub(crate) trait Split<T: Copy + PartialEq> {
+    fn one_load(&self, order: Ordering) -> T;
+    fn one_store(&self, value: T, order: Ordering);
+    fn whole_swap(&self, value: T, order: Ordering) -> T;
+    fn whole_exchange(&self, from: T, to: T, orders: [Ordering; 2]) -> Result<T, T>;
+
+    #[track_caller]
+    fn two_steps(&self, order: Ordering, to: impl FnOnce(T) -> T) -> T {
+        let (load, store) = halves(order);
+        let before = self.one_load(load);
+        self.one_store(to(before), store);
+        before
+    }
+
+    #[track_caller]
+    fn split_swap(&self, number: u32, value: T, order: Ordering) -> T {
+        if !is(number) {
+            return self.whole_swap(value, order);
+        }
+        self.two_steps(order, |_| value)
+    }
+
+    #[track_caller]
+    fn split_compare_exchange(
+        &self,
+        number: u32,
+        from: T,
+        to: T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<T, T> {
+        if !is(number) {
+            return self.whole_exchange(from, to, [success, failure]);
+        }
+        let (load, store) = halves(success);
+        let now = self.one_load(load);
+        if now != from {
+            return Err(now);
+        }
+        self.one_store(to, store);
+        Ok(now)
+    }
+
+    #[track_caller]
+    fn split_compare_exchange_weak(
+        &self,
+        number: u32,
+        from: T,
+        to: T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<T, T> {
+        self.split_compare_exchange(number, from, to, success, failure)
+    }
+
+    #[track_caller]
+    fn split_fetch_update(
+        &self,
+        number: u32,
+        set: Ordering,
+        fetch: Ordering,
+        mut to: impl FnMut(T) -> Option<T>,
+    ) -> Result<T, T> {
+        let mut from = self.one_load(fetch);
+        while let Some(to) = to(from) {
+            match self.split_compare_exchange(number, from, to, set, fetch) {
+                Ok(before) => return Ok(before),
+                Err(now) => from = now,
+            }
+        }
+        Err(from)
+    }
+}
+
+macro_rules! split {
+    ($($name:ident $(<$t:ident>)? : $value:ty;)*) => {$(
+        impl $(<$t>)? Split<$value> for atomic::$name $(<$t>)? {
+            #[track_caller]
+            fn one_load(&self, order: Ordering) -> $value {
+                self.load(order)
+            }
+            #[track_caller]
+            fn one_store(&self, value: $value, order: Ordering) {
+                self.store(value, order);
+            }
+            #[track_caller]
+            fn whole_swap(&self, value: $value, order: Ordering) -> $value {
+                self.swap(value, order)
+            }
+            #[track_caller]
+            fn whole_exchange(&self, from: $value, to: $value, orders: [Ordering; 2]) -> Result<$value, $value> {
+                self.compare_exchange(from, to, orders[0], orders[1])
+            }
+        }
+    )*};
+}
+
+split! {
+    AtomicBool: bool;
+    AtomicU8: u8;
+    AtomicU32: u32;
+    AtomicU64: u64;
+    AtomicUsize: usize;
+    AtomicPtr<T>: *mut T;
+}
+
+/// The same of operations that only numbers have.
+pub(crate) trait SplitNumber<T> {
+    fn split_fetch_add(&self, number: u32, value: T, order: Ordering) -> T;
+    fn split_fetch_sub(&self, number: u32, value: T, order: Ordering) -> T;
+    fn split_fetch_or(&self, number: u32, value: T, order: Ordering) -> T;
+    fn split_fetch_and(&self, number: u32, value: T, order: Ordering) -> T;
+    fn split_fetch_max(&self, number: u32, value: T, order: Ordering) -> T;
+}
+
+macro_rules! split_number {
+    ($($name:ident: $value:ty;)*) => {$(
+        impl SplitNumber<$value> for atomic::$name {
+            #[track_caller]
+            fn split_fetch_add(&self, number: u32, value: $value, order: Ordering) -> $value {
+                if !is(number) {
+                    return self.fetch_add(value, order);
+                }
+                self.two_steps(order, |before| before.wrapping_add(value))
+            }
+            #[track_caller]
+            fn split_fetch_sub(&self, number: u32, value: $value, order: Ordering) -> $value {
+                if !is(number) {
+                    return self.fetch_sub(value, order);
+                }
+                self.two_steps(order, |before| before.wrapping_sub(value))
+            }
+            #[track_caller]
+            fn split_fetch_or(&self, number: u32, value: $value, order: Ordering) -> $value {
+                if !is(number) {
+                    return self.fetch_or(value, order);
+                }
+                self.two_steps(order, |before| before | value)
+            }
+            #[track_caller]
+            fn split_fetch_and(&self, number: u32, value: $value, order: Ordering) -> $value {
+                if !is(number) {
+                    return self.fetch_and(value, order);
+                }
+                self.two_steps(order, |before| before & value)
+            }
+            #[track_caller]
+            fn split_fetch_max(&self, number: u32, value: $value, order: Ordering) -> $value {
+                if !is(number) {
+                    return self.fetch_max(value, order);
+                }
+                self.two_steps(order, |before| before.max(value))
+            }
+        }
+    )*};
+}
+
+split_number! {
+    AtomicU8: u8;
+    AtomicU32: u32;
+    AtomicU64: u64;
+    AtomicUsize: usize;
+}
+
+/// The negative control of the whole: one mutant that is of no consequence, which nothing may catch, and one that is.
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn loom_control_of_the_mutants() {
+        let mut value = 0;
+        // PROOF(control.harmful): skip
+        value += 1;
+        // PROOF(control.harmless): false
+        if value > 5 {
+            value = 1;
+        }
+        assert_eq!(value, 1);
+    }
+}

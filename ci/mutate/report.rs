@@ -1,0 +1,152 @@
+//! What has come of it.
+
+use crate::marks::Mutant;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+pub(crate) enum Verdict {
+    Caught { by: String, said: String, time: Duration },
+    Survived { asked: usize, unfinished: Vec<String>, time: Duration },
+}
+
+/// Those of the negative control (see mutants.rs).
+pub(crate) fn is_control(mutant: &Mutant) -> bool {
+    mutant.name.starts_with("control.")
+}
+
+pub(crate) fn line(mutant: &Mutant, verdict: &Verdict) -> String {
+    let Mutant { name, file, line, .. } = mutant;
+    match verdict {
+        Verdict::Caught { by, said, time } => {
+            format!("caught   {name:44} {:6.1} s  {by}: {said}", time.as_secs_f64())
+        }
+        Verdict::Survived { asked, unfinished, time } => {
+            let mut text = format!(
+                "SURVIVED {name:44} {:6.1} s  {file}:{line}, {asked} asked",
+                time.as_secs_f64()
+            );
+            if !unfinished.is_empty() {
+                let _ = write!(text, ", without an end: {}", unfinished.join(" "));
+            }
+            text
+        }
+    }
+}
+
+/// Whether the mutant of no consequence has survived, and the other one has not: else nothing here means anything.
+pub(crate) fn see_to_the_control(verdicts: &[(&Mutant, Verdict)]) -> Result<(), String> {
+    for (name, shall_survive) in [("control.harmless", true), ("control.harmful", false)] {
+        let verdict = verdicts.iter().find(|(mutant, _)| mutant.name == name);
+        let (_, verdict) = verdict.ok_or(format!("the mutant '{name}' did not run"))?;
+        if matches!(verdict, Verdict::Survived { .. }) != shall_survive {
+            let what = if shall_survive { "was reported" } else { "was NOT reported" };
+            return Err(format!("the mutant '{name}' of the negative control {what}"));
+        }
+    }
+    println!("negative control: a mutant of no consequence has survived, one of some was caught");
+    Ok(())
+}
+
+pub(crate) fn survivors<'a>(verdicts: &[(&'a Mutant, Verdict)]) -> Vec<&'a Mutant> {
+    let survived =
+        |v: &&(&Mutant, Verdict)| !is_control(v.0) && matches!(v.1, Verdict::Survived { .. });
+    verdicts.iter().filter(survived).map(|(mutant, _)| *mutant).collect()
+}
+
+pub(crate) fn summary(verdicts: &[(&Mutant, Verdict)], of: usize, time: Duration) -> String {
+    let survivors = survivors(verdicts);
+    let count = verdicts.iter().filter(|(mutant, _)| !is_control(mutant)).count();
+    let all = of - verdicts.len() + count;
+    let mut text = format!("{count} of {all} mutants in {:.0} s: ", time.as_secs_f64());
+    match survivors.as_slice() {
+        [] => text.push_str("all were caught"),
+        these => {
+            let _ = write!(text, "{} SURVIVED:", these.len());
+            for mutant in these {
+                let _ = write!(text, " {}", mutant.name);
+            }
+        }
+    }
+    text
+}
+
+/// The table, as a page.
+pub(crate) fn page(verdicts: &[(&Mutant, Verdict)], time: Duration) -> String {
+    let real: Vec<_> = verdicts.iter().filter(|(mutant, _)| !is_control(mutant)).collect();
+    let mut page = format!(
+        "# Mutants\n\nWhat the essays of the protocols lean on, taken out one at a time, and what noticed. Written by\n\n    \
+         ci/mutate.sh --write docs/mutants.md\n\nA name is that of a mark in the source, `// PROOF(name): kind`; \
+         [ci/README.md](../ci/README.md#mutants) explains the kinds. {} mutants, {:.0} s without the build.\n\n\
+         | mutant | kind | in | code | caught by | s |\n| --- | --- | --- | --- | --- | ---: |\n",
+        real.len(),
+        time.as_secs_f64(),
+    );
+    for (mutant, verdict) in real {
+        let Mutant { name, kind, file, code, .. } = mutant;
+        let (by, time) = match verdict {
+            Verdict::Caught { by, time, .. } => (by.as_str(), time),
+            Verdict::Survived { time, .. } => ("**nothing**", time),
+        };
+        let name = name.split('/').next().expect("at least one part");
+        let code = code.replace('|', "\\|");
+        let kind = kind.replace('|', "\\|");
+        let _ = writeln!(
+            page,
+            "| {name} | `{kind}` | [{file}](../{file}) | `{code}` | {by} | {:.1} |",
+            time.as_secs_f64()
+        );
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutant(name: &str) -> Mutant {
+        let text = |s: &str| s.to_owned();
+        Mutant {
+            name: text(name),
+            kind: text("skip"),
+            file: text("a/b.rs"),
+            line: 3,
+            code: text("a || b"),
+        }
+    }
+
+    fn caught() -> Verdict {
+        Verdict::Caught {
+            by: "model".to_owned(),
+            said: "deadlock".to_owned(),
+            time: Duration::ZERO,
+        }
+    }
+
+    fn survived() -> Verdict {
+        Verdict::Survived { asked: 2, unfinished: Vec::new(), time: Duration::ZERO }
+    }
+
+    #[test]
+    fn a_control_that_goes_wrong_is_an_error() {
+        let (harmless, harmful) = (mutant("control.harmless"), mutant("control.harmful"));
+        assert!(see_to_the_control(&[(&harmless, survived()), (&harmful, caught())]).is_ok());
+        assert!(see_to_the_control(&[(&harmless, caught()), (&harmful, caught())]).is_err());
+        assert!(see_to_the_control(&[(&harmless, survived()), (&harmful, survived())]).is_err());
+        assert!(see_to_the_control(&[(&harmful, caught())]).is_err());
+    }
+
+    #[test]
+    fn survivors_are_named() {
+        let (one, two, control) = (mutant("a.one"), mutant("a.two"), mutant("control.harmless"));
+        let verdicts = [(&control, survived()), (&one, survived()), (&two, caught())];
+        assert_eq!(survivors(&verdicts), [&one]);
+        assert!(
+            summary(&verdicts, 5, Duration::ZERO)
+                .ends_with("2 of 4 mutants in 0 s: 1 SURVIVED: a.one")
+        );
+        assert!(
+            page(&verdicts, Duration::ZERO)
+                .contains("| a.one | `skip` | [a/b.rs](../a/b.rs) | `a \\|\\| b` | **nothing** |")
+        );
+    }
+}
