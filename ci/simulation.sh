@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Every behaviour test in simulation: each by as many seeds as there is time for, a few that are always the same and fresh ones.
-# Optimised, with debug assertions. A test that cannot be simulated says why (`common::real!`), a program that has none
-# that can is listed below; a test that does neither fails the check.
+# The tests, optimised, with debug assertions and overflow checks: on real threads, and then every behaviour test in simulation, by as many
+# seeds as there is time for, the same ones each time. A test that cannot be simulated says why
+# (`common::real!`); a program that has none that can is listed below. Tests that make no runtime, and so have nothing to be simulated, are counted.
+#
+# One build for both: what real threads run here is the library as it is with the feature `sim`, outside of a simulation. Without the feature
+# `cargo test` has the assertions, and `cargo test --release` the optimised code.
 #
 #   CYGNET_SIM_SEEDS, CYGNET_SIM_SECONDS   for each test, at most
+#   CYGNET_SIM_REPORT                      a file for the list of all tests and what each has come to
 #   CYGNET_SIM_FIRST                       the first of the fresh seeds; it is printed
 #   ci/simulation.sh PROGRAM...            only these
 CHECK=simulation
@@ -12,16 +16,21 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CHECKOUT/target}
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
-export CYGNET_SIM_SEEDS=${CYGNET_SIM_SEEDS:-4000}
+seeds=${CYGNET_SIM_SEEDS:-2000}
+unset CYGNET_SIM_SEEDS
 export CYGNET_SIM_SECONDS=${CYGNET_SIM_SECONDS:-0.35}
-export CYGNET_SIM_FIRST=${CYGNET_SIM_FIRST:-$(od -A n -N 4 -t u4 /dev/urandom | tr -d ' ')}
+# Seeds that nobody has tried are for a run by hand: CYGNET_SIM_FIRST=$RANDOM$RANDOM. What fails by chance would hold up who has changed something else.
+export CYGNET_SIM_FIRST=${CYGNET_SIM_FIRST:-8}
 
 # Programs of tests/ without a test to be simulated.
 declare -A real=(
+    [allocation]='an allocator that refuses'
     [auto_traits]='shows what types are'
     [backtrace]='looks at real stacks'
     [coroutine]='coroutines without a scheduler'
+    [documents]='reads documents'
     [examples]='runs other programs'
+    [hazards]='what breaks std itself'
     [idle]='what the system says of threads that rest'
     [leftovers]='counts the memory of a process'
     [memory]='the same'
@@ -53,6 +62,10 @@ named=()
 for program in "${programs[@]}"; do named+=(--test "$program"); done
 limited 20 "${cargo_test[@]}" "${named[@]}" --no-run 2>&1 | tee "$LOGS/build.log"
 
+if (($# == 0)); then
+    run_tests 10 "${cargo_test[@]}" --lib --tests
+fi
+export CYGNET_SIM_SEEDS=$seeds
 note "seeds from $CYGNET_SIM_FIRST on (the same again: CYGNET_SIM_FIRST=$CYGNET_SIM_FIRST), $CYGNET_SIM_SECONDS s for each test"
 export CYGNET_SIM_LOG=$LOGS/simulated.log
 : >"$LOGS/all.log"
@@ -65,20 +78,18 @@ for program in "${programs[@]}"; do
         grep -vE '^(thread .* panicked at |note: )' "$LOGS/output.log" | tail -n 400 >&2
         fail "$program (again: ci/simulation.sh $program, or one seed with CYGNET_SIM_SEED)"
     fi
-    # Each test is on record.
+    # Neither simulated nor marked.
     comm -23 <("$binary" --list 2>/dev/null | sed -n 's/: test$//p' | sort) \
         <({ cut -d ' ' -f 1 "$CYGNET_SIM_LOG"; "$binary" --list --ignored | sed -n 's/: test$//p'; } | sort) \
-        >"$LOGS/silent.log"
-    if [[ -s $LOGS/silent.log ]]; then
-        sed 's/^/    | /' "$LOGS/silent.log" >&2
-        fail "tests of '$program' that are not simulated, and do not say why"
-    fi
+        >"$LOGS/plain.log"
+    grep -q ' simulated ' "$CYGNET_SIM_LOG" || fail "no test of '$program' was simulated"
+    sed "s/^/$program::/; s/\$/ plain/" "$LOGS/plain.log" >>"$LOGS/all.log"
     sed "s/^/$program::/" "$CYGNET_SIM_LOG" >>"$LOGS/all.log"
-    awk -v program="$program" '
+    awk -v program="$program" -v plain="$(wc -l <"$LOGS/plain.log")" '
         $2 == "simulated" { tests[$1]; runs += $3; steps += $4 }
         $2 == "real" { left_out[$1] }
-        END { printf "    %-18s %4d tests simulated, %8d runs, %6.1f million steps; %d real\n",
-            program, length(tests), runs, steps / 1e6, length(left_out) }' "$CYGNET_SIM_LOG"
+        END { printf "    %-18s %4d tests simulated, %8d runs, %7.1f million steps; %d real, %d plain\n",
+            program, length(tests), runs, steps / 1e6, length(left_out), plain }' "$CYGNET_SIM_LOG"
 done
 note "not simulated, and why:"
 awk '$2 == "real" { reason = $0; sub(/^[^ ]* real /, "", reason); if (!seen[$1]++) count[reason]++ }

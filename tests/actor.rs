@@ -171,6 +171,10 @@ fn dropping_the_task_or_never_running_it_is_an_error_for_callers() {
         rt.block_on(|| {
             let (actor, owner) = TaskActor::spawn(0);
             drop(owner);
+            // If it has begun, it may have taken a message before it sees that it is cancelled.
+            while actor.call(|n| *n) == Ok(0) {
+                yield_now().unwrap();
+            }
             assert_eq!(actor.call(|n| *n), Err(CallError::Ended));
 
             let (actor, body) = TaskActor::new(0);

@@ -240,9 +240,8 @@ fn a_closure_may_use_the_runtime_as_any_plain_thread() {
 
 #[test]
 fn a_closure_of_a_migratable_task_and_one_inside_another_run() {
-    let rt = runtime(2);
     within(|| {
-        rt.block_on(|| {
+        runtime(2).block_on(|| {
             for n in 0..scaled(200) {
                 // SAFETY: holds an integer and closures over the suspensions.
                 let task = unsafe {
