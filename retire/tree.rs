@@ -259,6 +259,9 @@ impl TreeWord {
     }
 }
 
+/// Instead of the number of times that a node has asked its ancestors: one was cancelled.
+const TOLD: u8 = u8::MAX;
+
 /// A node of the tree: at the start of every task record, on the stack of every open scope, and
 /// at the root of a runtime.
 #[repr(C)]
@@ -359,8 +362,24 @@ impl Node {
     #[inline]
     pub(crate) fn asks(&self) -> u8 {
         let before = self.asked.load(Ordering::Relaxed);
-        self.asked.store(before.saturating_add(1), Ordering::Relaxed);
+        if before < TOLD - 1 {
+            self.asked.store(before + 1, Ordering::Relaxed);
+        }
         before
+    }
+
+    /// Remembers that an ancestor was found to be cancelled. For who runs in the node.
+    ///
+    /// One in between may be linked just then by somebody who has not seen that: until the walk comes to it, it looks as if it were not
+    /// cancelled, nor what is below it.
+    pub(crate) fn set_told(&self) {
+        self.asked.store(TOLD, Ordering::Relaxed);
+    }
+
+    /// Whether it was. For who runs in the node.
+    #[inline]
+    pub(crate) fn was_told(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) == TOLD
     }
 
     /// Whether every walk from an ancestor finds the node.

@@ -69,6 +69,9 @@ pub(crate) fn is_cancelled_at_start(node: &Node) -> bool {
 
 #[inline(never)]
 fn is_cancelled_above(node: &Node) -> bool {
+    if node.was_told() {
+        return true;
+    }
     if node.asks() >= OFTEN {
         link(node);
         return node.verdict() == Verdict::Cancelled;
@@ -80,6 +83,7 @@ fn is_cancelled_above(node: &Node) -> bool {
         match at.verdict() {
             Verdict::AskParent => {}
             Verdict::Cancelled => {
+                node.set_told();
                 tell_watchers(node);
                 return true;
             }
@@ -89,6 +93,7 @@ fn is_cancelled_above(node: &Node) -> bool {
     link(at);
     let cancelled = at.verdict() == Verdict::Cancelled;
     if cancelled {
+        node.set_told();
         tell_watchers(node);
     }
     cancelled
@@ -157,6 +162,17 @@ pub(crate) fn link(node: &Node) {
             marked_by_link,
         );
     }
+}
+
+/// Sees to it that a cancel finds a node, in which the caller runs, when it waits; false if one has come already, or the node was told of one.
+#[cold]
+#[inline(never)]
+pub(super) fn link_to_wait(node: &Node) -> bool {
+    if node.was_told() && node.verdict() == Verdict::AskParent {
+        return false;
+    }
+    link(node);
+    node.verdict() != Verdict::Cancelled
 }
 
 /// Does for a node what a walk would have done, had it found it: of those above it none has ended.

@@ -287,7 +287,7 @@ impl Worker {
     pub(super) fn may_wait(&self) -> bool {
         let node = self.running_node();
         if !node.is_linked() {
-            cancel::link(node);
+            return cancel::link_to_wait(node);
         }
         node.verdict() != Verdict::Cancelled
     }

@@ -1,5 +1,6 @@
 //! The scheduler in simulation.
 
+mod cancels;
 mod chooser;
 #[path = "../common/mod.rs"]
 mod common;
