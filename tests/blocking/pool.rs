@@ -107,6 +107,7 @@ fn a_thread_that_has_been_idle_for_its_time_ends_and_another_comes_when_it_is_ne
 
 #[test]
 fn a_thread_may_stay_for_ever_and_still_ends_with_its_runtime() {
+    crate::common::real!("looks at the threads of the process");
     within(|| {
         let stays = Runtime::builder().workers(1).thread_name("stays");
         let rt = stays.blocking_keep_alive(Duration::MAX).build().unwrap();

@@ -47,6 +47,7 @@ fn normal_2_with_children_left_it_waits_and_the_last_one_completes_it() {
                 children.extend(given.try_iter());
                 children.len() == 2
             });
+            give_way_until(|| !log.0.lock().unwrap().is_empty());
             assert!(!parent.is_finished(), "it has children left");
             children["first"].unpark();
             while log.0.lock().unwrap().len() < 2 {
@@ -308,19 +309,18 @@ fn last_reference_3_a_result_that_nobody_took_is_dropped_and_the_memory_comes_ba
 fn a_joined_task_that_is_left_goes_its_own_way() {
     with_each(|rt| {
         rt.block_on(|| {
-            let before = common::parks(rt);
-            let gone = Arc::new(AtomicBool::new(false));
-            let told = gone.clone();
+            let [begun, gone] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+            let (begins, told) = (begun.clone(), gone.clone());
             let joiner = spawn(move || {
                 let joined = spawn(move || {
+                    begins.store(true, Ordering::Release);
                     let cut = park().is_err();
                     told.store(true, Ordering::Release);
                     cut
                 });
                 matches!(joined.join(), Ok(true) | Err(JoinError::Cancelled(_)))
             });
-            // One, if the join calls the task in place.
-            give_way_until_parked(before, 1);
+            give_way_until(|| begun.load(Ordering::Acquire));
             joiner.cancel("enough");
             assert!(joiner.join().unwrap());
             assert!(gone.load(Ordering::Acquire), "its parent has waited for it");

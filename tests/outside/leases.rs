@@ -4,6 +4,7 @@ use crate::common::mpsc::channel;
 use crate::common::{
     self, Drops, eventually, scaled_in_debug, with, with_each, with_each_and_many,
 };
+use cygnet::sync::Event;
 use cygnet::{
     CancelHook, Cancelled, JoinError, Reason, ScopeLease, Wait, lease, on_cancel, park, scope,
     scope_with, spawn_now, timeout,
@@ -87,7 +88,15 @@ fn a_result_is_joined_and_a_panic_surfaces_from_the_scope() {
                 scope(|s| {
                     let lease = s.lease();
                     assert_eq!(lease.spawn(|| 7).join().unwrap(), 7);
-                    lease.spawn(|| std::panic::resume_unwind(Box::new("by a lease"))).detach();
+                    // When it has been let go: the panic of one that has ended before is told to the runtime's hook.
+                    let let_go = Arc::new(Event::new());
+                    let waits = Arc::clone(&let_go);
+                    let panics = lease.spawn(move || {
+                        waits.wait().unwrap();
+                        std::panic::resume_unwind(Box::new("by a lease"))
+                    });
+                    panics.detach();
+                    let_go.set();
                 })
             })
         });
