@@ -11,6 +11,10 @@
 //! what the task waits for. It may have been forked before the unwinding or the section began, and must not
 //! see either. It is given away; its join takes it back from wherever it lies.
 //!
+//! Inside `no_suspend` nor is any other task that was spawned before the section began: its own waits would panic. What is called there is what the
+//! wait is for: the task that is joined and what lies below it, or all that lies below the scope that is at its end. (In an unwinding
+//! the others are called, too: they are shielded from it, and who else might run them may be waiting for them.)
+//!
 //! # Where a descendant is called
 //!
 //! On the stack that is there, if it would do for a join in place. Else on a coroutine of its own
@@ -35,7 +39,7 @@ use crate::retire::chain::suspend_chain;
 use crate::retire::coroutine::Coroutine;
 use crate::retire::record::{Origin, Phase, Record};
 use crate::retire::stack::Stack;
-use crate::retire::tree::Node;
+use crate::retire::tree::{Node, NodeKind};
 use crate::scheduler::call::start;
 use crate::scheduler::complete::release;
 use crate::scheduler::idle::Rest;
@@ -237,6 +241,9 @@ fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) ->
     if !descends_from(fresh.node.parent, task) || is_open_half(fresh, task) {
         return None;
     }
+    if worker.forbidden.get() > 0 && !is_waited_for(fresh, task) {
+        return None;
+    }
     if !fresh.traits.needs_own_stack() && worker.strand().has_room() {
         return Some(Place::Here);
     }
@@ -253,6 +260,29 @@ fn is_open_half(fresh: &Record, task: NonNull<Record>) -> bool {
     fresh.traits.origin == Origin::Called
         && task_of(fresh.node.parent) == Some(task)
         && fresh.join.waiting_task() != Some(task.as_ptr().cast_const())
+}
+
+/// Whether `task` waits for the end of a claimed descendant, or of what that lies below.
+fn is_waited_for(fresh: &Record, task: NonNull<Record>) -> bool {
+    let is_joined =
+        |record: &Record| record.join.waiting_task() == Some(task.as_ptr().cast_const());
+    if is_joined(fresh) {
+        return true;
+    }
+    let mut at = fresh.node.parent;
+    // SAFETY: the ancestors of an unfinished task are alive.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if task_of(at) == Some(task) {
+            // The innermost of its scopes that the descendant is in. Its own node is closed at its end, when it waits no more.
+            return node.kind == NodeKind::Scope && node.is_waiting();
+        }
+        // SAFETY: a node of kind Task is the start of its record.
+        if node.kind == NodeKind::Task && is_joined(unsafe { &*at.cast::<Record>() }) {
+            return true;
+        }
+        at = node.parent;
+    }
+    false
 }
 
 fn descends_from(mut node: *const Node, task: NonNull<Record>) -> bool {

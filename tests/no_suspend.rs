@@ -5,7 +5,7 @@ mod common;
 use crate::common::Mutex;
 use crate::common::mpsc::channel;
 use common::{Drops, give_way_until, parks, with_each};
-use cygnet::{blocking, checkpoint, no_suspend, park, spawn, unparker, yield_now};
+use cygnet::{blocking, checkpoint, join, no_suspend, park, scope, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -89,5 +89,27 @@ fn the_result_of_a_started_task_whose_join_was_refused_is_dropped() {
             assert!(said.contains(REFUSAL), "{said}");
         });
         assert_eq!((results.count(), ended.load(Ordering::Relaxed)), (1, true));
+    });
+}
+
+/// A child that was spawned before the section is none of its tasks, though the same task has spawned it.
+#[test]
+fn what_was_spawned_before_the_section_is_not_called_inside() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            scope(|s| {
+                let before = s.spawn(|| yield_now().is_ok());
+                let beside = spawn(|| yield_now().is_ok());
+                no_suspend(|| {
+                    scope(|inner| {
+                        inner.spawn(|| ());
+                        scope(|innermost| drop(innermost.spawn(|| ())));
+                    });
+                    assert_eq!(join(|| 1, || 2), (1, 2));
+                });
+                assert!(before.join().unwrap());
+                assert!(beside.join().unwrap());
+            });
+        });
     });
 }
