@@ -37,6 +37,7 @@ declare -A real=(
     [overflow]='signals, in processes of their own'
     [pin_workers]='the cores of the machine'
     [planted]='the negative controls'
+    [reports]='processes of their own'
     [sim]='simulates by itself'
     [tokio]='a foreign executor with threads of its own'
     [warm_stacks]='the memory of stacks'

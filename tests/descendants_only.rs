@@ -331,37 +331,6 @@ fn kin_fork_and_are_stolen() {
 }
 
 #[test]
-fn one_that_waits_for_a_stranger_of_its_worker_is_reported() {
-    common::real!("a process of its own");
-    let name = "one_that_waits_for_a_stranger_of_its_worker_is_reported";
-    if role().is_some() {
-        runtime(1).block_on(|| {
-            let started = AtomicBool::new(false);
-            let unparker = cygnet::unparker();
-            scope(|s| {
-                s.spawn(|| {
-                    started.store(true, Ordering::Relaxed);
-                    yield_now().unwrap();
-                    unparker.unpark();
-                });
-                give_way_until(|| started.load(Ordering::Relaxed));
-                scope_with(Wait::DescendantsOnly, |_| cygnet::park().unwrap());
-            });
-        });
-        return;
-    }
-    let begun = common::now();
-    let mut child = command(name, "report").stderr(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let report = lines.into_iter().find(|line| line.contains("a wait for descendants only"));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let report = report.expect("it says so before it is killed");
-    assert!(report.contains("has kept 1 ready task(s) of worker 0 waiting"), "{report}");
-    assert!((common::now() - begun) >= Duration::from_secs(10));
-}
-
-#[test]
 fn fresh_kin_have_their_turn_among_kin_that_yield_all_the_time() {
     with_each(|rt| {
         rt.block_on(|| {

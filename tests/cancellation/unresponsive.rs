@@ -1,6 +1,6 @@
 //! Tasks that take no notice: they give way, are named, and do no more harm than that.
 
-use crate::common::{self, rerun, runtime, with_each};
+use crate::common::{self, with_each};
 use cygnet::{Task, checkpoint, park, sleep, spawn, task, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,35 +91,4 @@ fn one_that_heeds_it_is_not() {
             assert!(rt.metrics().unresponsive.is_empty());
         });
     });
-}
-
-/// The drop of a runtime waits, and says for whom.
-#[test]
-fn the_end_of_the_runtime_names_it() {
-    crate::common::real!("a process of its own");
-    const NAME: &str = "unresponsive::the_end_of_the_runtime_names_it";
-    if rerun::role().is_some() {
-        let rt = runtime(1);
-        let (give, given) = crate::common::mpsc::channel();
-        rt.spawn(move || {
-            let deaf = deaf("has its fingers in its ears", || drop(yield_now()));
-            common::give_way_until(|| deaf.begun.load(Ordering::Acquire));
-            deaf.task.detach();
-            give.send(deaf.stop).unwrap();
-        })
-        .detach();
-        let stop = given.recv().unwrap();
-        crate::common::thread::spawn(move || {
-            crate::common::thread::sleep(Duration::from_millis(10_500));
-            stop.store(true, Ordering::Release);
-        });
-        drop(rt);
-        return;
-    }
-    let output = rerun::rerun(NAME, "alone");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("waits for its tasks"), "{said}");
-    assert!(said.contains("go on although they are cancelled: task"), "{said}");
-    assert!(said.contains("`has its fingers in its ears` (id "), "{said}");
 }
