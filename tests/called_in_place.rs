@@ -68,11 +68,18 @@ fn a_child_that_yields_is_told_when_its_caller_is_cancelled() {
 fn a_child_that_joins_one_apart_is_cut_short_when_its_caller_is_cancelled() {
     with(&[1], |rt| {
         let (parent, waits, told) = cancelled_while(rt, 3, |about_to| {
+            // It is told of the cancel too, and may be so first: it does not end before the join has.
+            let left = Arc::new(AtomicBool::new(false));
+            let is_left = left.clone();
             let apart = task().stack_size(1 << 20).unwrap().spawn(move || {
                 about_to.send(()).unwrap();
-                let _ = park();
+                while !is_left.load(Ordering::Acquire) {
+                    let _ = yield_now();
+                }
             });
-            apart.join().is_err_and(|error| error.is_cancelled())
+            let joined = apart.join();
+            left.store(true, Ordering::Release);
+            joined.is_err_and(|error| error.is_cancelled())
         });
         waits.recv().unwrap();
         drop(parent);
