@@ -1,10 +1,10 @@
 //! The soak: random programs on real threads, with faults, until the time is over; and whether anything leaks, hangs or comes out wrong.
 //!
-//! * [`programs`]: what is run; [`faults`]: what is done to it; [`rng`]: the seed's numbers.
-//! * [`round`]: a runtime, threads that run programs on it, and its end, again and again.
-//! * [`state`]: what is shared; [`watchdog`]: who looks at the clock; [`interrupt`]: Ctrl-C.
-//! * [`sample`], [`slope`], [`verdict`]: memory and counters, and whether they grow.
-//! * [`report`], [`plot`]: the result.
+//! * `programs`: what is run; `faults`: what is done to it; `rng`: the seed's numbers.
+//! * `round`: a runtime, threads that run programs on it, and its end, again and again.
+//! * `state`: what is shared; `watchdog`: who looks at the clock; `interrupt`: Ctrl-C.
+//! * `sample`, `slope`, `verdict`: memory and counters, and whether they grow.
+//! * `report`, `plot`: the result.
 
 mod faults;
 mod interrupt;
