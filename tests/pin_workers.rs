@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::within;
+use common::watchdog::within_seconds;
 use cygnet::Runtime;
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
@@ -22,7 +22,7 @@ fn cores() -> BTreeSet<usize> {
 
 /// The cores that each worker's thread may run on when it begins.
 fn cores_of_workers(workers: usize, pin: bool) -> Vec<BTreeSet<usize>> {
-    within(|| {
+    within_seconds(60, || {
         let (send, receive) = channel();
         let _rt = Runtime::builder()
             .workers(workers)
@@ -54,7 +54,7 @@ fn workers_that_are_not_pinned_may_run_on_every_core_of_the_process() {
 
 #[test]
 fn threads_for_calls_that_block_are_not_pinned() {
-    within(|| {
+    within_seconds(60, || {
         let rt = Runtime::builder().workers(2).pin_workers(true).build().unwrap();
         assert_eq!(rt.block_on(|| cygnet::blocking(cores)), cores());
     });
