@@ -418,8 +418,9 @@ impl<'a> Player<'a> {
                     guard = None;
                 }
                 let taken = self.play(steps);
-                if let Some(mut guard) = guard {
-                    *guard = before + 1;
+                // It stays until nobody is inside.
+                if let Some(guard) = &mut guard {
+                    **guard = before + 1;
                     world.sections[which].fetch_add(1, Relaxed);
                 }
                 taken
