@@ -36,7 +36,7 @@
 
 use crate::retire::extras::Extras;
 use crate::shim::Cell;
-use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::shim::load_in_total_order;
 use std::hint::cold_path;
 use std::ptr::{self, NonNull};
@@ -259,8 +259,10 @@ impl TreeWord {
     }
 }
 
-/// Instead of the number of times that a node has asked its ancestors: one was cancelled.
-const TOLD: u8 = u8::MAX;
+/// The node is in its parent's list of those whom a walk reaches (`branch`), and so on up to the root.
+const LINKED: u8 = 1;
+/// It was marked, or is about to be, because one above it was found to be cancelled: by who asked, and no walk.
+const FROM_ABOVE: u8 = 2;
 
 /// A node of the tree: at the start of every task record, on the stack of every open scope, and
 /// at the root of a runtime.
@@ -274,8 +276,8 @@ pub(crate) struct Node {
     home: AtomicU32,
     pub(crate) kind: NodeKind,
     bonds: Bonds,
-    /// The node is in its parent's list of those whom a walk reaches (`branch`), and so on up to the root.
-    linked: AtomicBool,
+    /// LINKED, FROM_ABOVE.
+    flags: AtomicU8,
     /// How often somebody has had to ask its ancestors; nobody minds if some are not counted.
     asked: AtomicU8,
     pub(crate) parent: *const Node,
@@ -301,7 +303,7 @@ impl Node {
             kind,
             bonds: Bonds::FREE,
             // A root has nobody above it.
-            linked: AtomicBool::new(kind == NodeKind::Root),
+            flags: AtomicU8::new(if kind == NodeKind::Root { LINKED } else { 0 }),
             asked: AtomicU8::new(0),
             parent,
             extras: AtomicPtr::new(ptr::null_mut()),
@@ -348,8 +350,7 @@ impl Node {
     #[inline(always)]
     pub(crate) fn verdict(&self) -> Verdict {
         // In this order: whoever links the node marks it first, if its parent is cancelled.
-        // PROOF(tree.verdict.linked): relaxed
-        let linked = self.linked.load(Ordering::Acquire);
+        let linked = self.is_linked();
         match self.word.0.load(Ordering::Acquire) & (CANCELLED | IGNORED) {
             0 if linked => Verdict::NotCancelled,
             0 => Verdict::AskParent,
@@ -362,36 +363,36 @@ impl Node {
     #[inline]
     pub(crate) fn asks(&self) -> u8 {
         let before = self.asked.load(Ordering::Relaxed);
-        if before < TOLD - 1 {
-            self.asked.store(before + 1, Ordering::Relaxed);
-        }
+        self.asked.store(before.saturating_add(1), Ordering::Relaxed);
         before
     }
 
-    /// Remembers that an ancestor was found to be cancelled. For who runs in the node.
-    ///
-    /// One in between may be linked just then by somebody who has not seen that: until the walk comes to it, it looks as if it were not
-    /// cancelled, nor what is below it.
-    pub(crate) fn set_told(&self) {
-        self.asked.store(TOLD, Ordering::Relaxed);
+    /// Says that the node is cancelled because one above it is, before it is marked.
+    pub(in crate::retire) fn set_inherited(&self) {
+        // The mark carries it.
+        self.flags.fetch_or(FROM_ABOVE, Ordering::Relaxed);
     }
 
-    /// Whether it was. For who runs in the node.
-    #[inline]
-    pub(crate) fn was_told(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) == TOLD
+    /// Whether that is why, for one who has seen the mark.
+    pub(in crate::retire) fn has_inherited(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & FROM_ABOVE != 0
     }
 
     /// Whether every walk from an ancestor finds the node.
     #[inline]
     pub(crate) fn is_linked(&self) -> bool {
-        self.linked.load(Ordering::Acquire)
+        // PROOF(tree.verdict.linked): relaxed
+        self.flags.load(Ordering::Acquire) & LINKED != 0
     }
 
     /// For `branch`, under the lock of the parent's list.
     pub(in crate::retire) fn set_linked(&self, linked: bool) {
-        // PROOF(tree.linked): relaxed
-        self.linked.store(linked, Ordering::Release);
+        if linked {
+            // PROOF(tree.linked): relaxed
+            self.flags.fetch_or(LINKED, Ordering::Release);
+        } else {
+            self.flags.fetch_and(!LINKED, Ordering::Release);
+        }
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use crate::retire::outcome::{Failure, drop_payload, quietly};
 use crate::retire::record::{JoinedAtHome, Origin, Record};
 use crate::retire::tree::{NOBODY, Node, Restriction, WorkerNumber};
 use crate::retire::wait::WaitKind;
-use crate::scheduler::cancel::{cause_of, is_cancelled_at_start, tell_watchers};
+use crate::scheduler::cancel::{cause_of, inherit_unstarted, is_cancelled_at_start};
 use crate::scheduler::complete::{complete, dispose};
 use crate::scheduler::worker::Worker;
 use std::hint::cold_path;
@@ -71,9 +71,9 @@ fn execute(record: NonNull<Record>, cancelled: bool) {
 #[inline(never)]
 fn abandon(record: NonNull<Record>) {
     // SAFETY: the run reference is in the caller's hand.
-    let node = unsafe { &record.as_ref().node };
-    tell_watchers(node);
-    let cause = cause_of(node);
+    let task = unsafe { record.as_ref() };
+    inherit_unstarted(task);
+    let cause = cause_of(&task.node);
     // SAFETY: claimed by the caller.
     unsafe { Record::abandon(record, Failure::NotStarted(cause)) };
 }

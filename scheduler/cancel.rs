@@ -69,49 +69,65 @@ pub(crate) fn is_cancelled_at_start(node: &Node) -> bool {
 
 #[inline(never)]
 fn is_cancelled_above(node: &Node) -> bool {
-    if node.was_told() {
-        return true;
-    }
     if node.asks() >= OFTEN {
         link(node);
         return node.verdict() == Verdict::Cancelled;
     }
-    let mut at = node;
-    for _ in 0..LOOK {
+    let mut path = [node; LOOK + 1];
+    for steps in 1..=LOOK {
         // SAFETY: a root has no doubts; others have a parent, which does not end before them.
-        at = unsafe { &*at.parent };
+        let at = unsafe { &*path[steps - 1].parent };
         match at.verdict() {
-            Verdict::AskParent => {}
+            Verdict::AskParent => path[steps] = at,
             Verdict::Cancelled => {
-                node.set_told();
-                tell_watchers(node);
+                // PROOF(cancel.inherit): skip
+                inherit(&path[..steps], at);
                 return true;
             }
             Verdict::NotCancelled => return false,
         }
     }
-    link(at);
-    let cancelled = at.verdict() == Verdict::Cancelled;
+    let [below @ .., top] = path;
+    link(top);
+    let cancelled = top.verdict() == Verdict::Cancelled;
     if cancelled {
-        node.set_told();
-        tell_watchers(node);
+        inherit(&below, top);
     }
     cancelled
 }
 
-/// Has those told who watch from outside that a node is cancelled, or one above it, which has been seen above them. For one who runs
-/// in the node.
+/// Marks nodes that have not ended, each the parent of the one before it, because `above`, the parent of the last, was found to be cancelled.
 #[cold]
-pub(crate) fn tell_watchers(node: &Node) {
-    let mut at = node;
-    // What is linked, or marked, has been told.
-    while at.verdict() == Verdict::AskParent {
-        if at.extras().is_some_and(|extras| extras.branch().has_borne()) {
-            return link(node);
+#[inline(never)]
+fn inherit(nodes: &[&Node], above: &Node) {
+    let origin = origin_of(above);
+    for node in nodes.iter().rev() {
+        // SAFETY: the origin does not end before those below it.
+        let write_down = |node: &Node| unsafe { write_cause_down(node, origin) };
+        // SAFETY: the caller's.
+        unsafe {
+            // PROOF(cancel.inherit.below): false
+            if branch::inherit(node, origin, write_down) {
+                deliver(node);
+            }
         }
-        // SAFETY: as above.
-        at = unsafe { &*at.parent };
     }
+}
+
+/// Marks a node that will not start because one above it was found to be cancelled, if anybody outside might ask.
+#[cold]
+pub(crate) fn inherit_unstarted(task: &Record) {
+    let node = &task.node;
+    if !task.is_known() || node.word().is_marked() {
+        return;
+    }
+    let mut above = node;
+    // As in `cause_of`.
+    while above.verdict() != Verdict::Cancelled && above.kind != NodeKind::Root {
+        // SAFETY: as in `is_cancelled_above`.
+        above = unsafe { &*above.parent };
+    }
+    inherit(&[node], above);
 }
 
 /// Why `node`, which has not ended and is cancelled, is so.
@@ -164,13 +180,10 @@ pub(crate) fn link(node: &Node) {
     }
 }
 
-/// Sees to it that a cancel finds a node, in which the caller runs, when it waits; false if one has come already, or the node was told of one.
+/// Sees to it that a cancel finds a node, in which the caller runs, when it waits; false if one has come already.
 #[cold]
 #[inline(never)]
 pub(super) fn link_to_wait(node: &Node) -> bool {
-    if node.was_told() && node.verdict() == Verdict::AskParent {
-        return false;
-    }
     link(node);
     node.verdict() != Verdict::Cancelled
 }
@@ -205,11 +218,9 @@ unsafe fn write_cause_down(node: &Node, origin: *const Node) {
     }
     // SAFETY: a node of kind Task is the start of its record.
     let task = unsafe { &*ptr::from_ref(node).cast::<Record>() };
-    if task.is_known()
-        && let Some(extras) = node.extras()
-    {
+    if task.is_known() {
         // SAFETY: passed on.
-        let _ = extras.cause.set(cause_at(unsafe { &*origin }));
+        let _ = node.extras_or_new().cause.set(cause_at(unsafe { &*origin }));
     }
 }
 

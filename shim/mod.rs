@@ -143,7 +143,6 @@ pub(crate) use const_fn;
 pub(crate) trait TotalOrder {
     type Value;
     fn load_seq_cst(&self) -> Self::Value;
-    fn load_relaxed(&self) -> Self::Value;
 }
 
 macro_rules! total_order {
@@ -153,10 +152,6 @@ macro_rules! total_order {
             #[inline(always)]
             fn load_seq_cst(&self) -> $value {
                 self.load(atomic::Ordering::SeqCst)
-            }
-            #[inline(always)]
-            fn load_relaxed(&self) -> $value {
-                self.load(atomic::Ordering::Relaxed)
             }
         }
     )*};
@@ -175,10 +170,9 @@ total_order! {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn load_in_total_order<A: TotalOrder>(atomic: &A) -> A::Value {
-    // loom has no SeqCst accesses.
+    // To loom a SeqCst access is one that acquires or releases.
     if cfg!(loom) {
         atomic::fence(atomic::Ordering::SeqCst);
-        return atomic.load_relaxed();
     }
     atomic.load_seq_cst()
 }

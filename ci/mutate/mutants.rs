@@ -82,9 +82,32 @@ pub(crate) fn release(number: u32, order: Ordering) -> Ordering {
     }
 }
 
+/// What can be loaded without any order, too.
+pub(crate) trait Weaker: TotalOrder {
+    fn load_relaxed(&self) -> Self::Value;
+}
+
+macro_rules! weaker {
+    ($($name:ident $(<$t:ident>)?;)*) => {$(
+        impl $(<$t>)? Weaker for atomic::$name $(<$t>)? {
+            #[track_caller]
+            fn load_relaxed(&self) -> Self::Value {
+                self.load(Ordering::Relaxed)
+            }
+        }
+    )*};
+}
+
+weaker! {
+    AtomicBool;
+    AtomicU32;
+    AtomicU64;
+    AtomicPtr<T>;
+}
+
 /// Outside of the total order.
 #[track_caller]
-pub(crate) fn load_weaker<A: TotalOrder>(number: u32, atomic: &A) -> A::Value {
+pub(crate) fn load_weaker<A: Weaker>(number: u32, atomic: &A) -> A::Value {
     if is(number) { atomic.load_relaxed() } else { load_in_total_order(atomic) }
 }
 

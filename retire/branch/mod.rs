@@ -23,6 +23,9 @@
 //! * **Cancel**: mark the node (one atomic operation: one caller is the first, or knows that the node
 //!   ignores cancellation at present, and then that task does the rest when it stops). The first [walks](walk):
 //!   takes the lock, marks each child in the list, tells of it, and goes on to those children that have some.
+//! * **Inherit** ([`inherit`]): who asks in a node that is not linked looks up, and finds one above it that is marked. Then it marks the
+//!   node, and those between, from the top, as the walk would if they were in its way. So nobody is told of a cancel and then told otherwise:
+//!   another may link one of those between at this moment, before the walk comes to it, and whoever finds it linked looks no further up.
 //! * **Unlink** ([`unlink`]), at the child's end, under the same lock.
 //!
 //! Nobody is missed: if the walk takes the lock after the child was entered, it finds it; if before, the child
@@ -54,7 +57,7 @@ mod hooks;
 pub(crate) use hooks::Hang;
 
 use crate::retire::extras::Extras;
-use crate::retire::tree::{Cancel, Node, NodeKind};
+use crate::retire::tree::{Cancel, Node, NodeKind, Verdict};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard, load_in_total_order};
 use std::ptr::{self, NonNull};
@@ -346,7 +349,7 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -
     mine.whole.store(whole, Ordering::Relaxed);
     if node.word().is_marked() {
         // It was cancelled when it had no extras, and the first reason counts.
-        mine.set_origin(node);
+        mine.set_origin(origin_of(node));
     }
     let first = list.first;
     // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole.
@@ -364,10 +367,41 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -
     marked
 }
 
-/// The node whose cancel has reached `node`, which is cancelled: itself, or an ancestor.
+/// Marks a node that is not linked, because one above it was found to be cancelled: what a walk would have done, if it had come to it.
+/// `soon` is told before it is marked. True if the caller is to carry that to its task, and to what is below it.
+///
+/// # Safety
+/// The node has not ended, and does not before this returns; the origin is that of the one above it.
+pub(crate) unsafe fn inherit(node: &Node, origin: *const Node, soon: impl FnOnce(&Node)) -> bool {
+    soon(node);
+    // PROOF(branch.inherit.why): skip
+    node.set_inherited();
+    if let Some(extras) = node.extras() {
+        extras.branch().set_origin(origin);
+    }
+    node.word().cancel() == Cancel::First
+}
+
+/// The node whose cancel has reached `node`, which is cancelled and has not ended: itself, or an ancestor.
 pub(crate) fn origin_of(node: &Node) -> *const Node {
-    let origin = node.extras().map(|extras| extras.branch().origin.load(Ordering::Relaxed));
-    origin.filter(|origin| !origin.is_null()).map_or(ptr::from_ref(node), |origin| origin)
+    let mut at = node;
+    loop {
+        let origin = at.extras().map(|extras| extras.branch().origin.load(Ordering::Relaxed));
+        if let Some(origin) = origin.filter(|origin| !origin.is_null()) {
+            return origin;
+        }
+        if !at.has_inherited() {
+            return at;
+        }
+        // From the next one that is cancelled: it was so before.
+        loop {
+            // SAFETY: who inherits has a parent, which does not end before it.
+            at = unsafe { &*at.parent };
+            if at.kind == NodeKind::Root || at.verdict() == Verdict::Cancelled {
+                break;
+            }
+        }
+    }
 }
 
 /// Calls `f` while no walk marks a node, which is linked, and in which the caller runs.

@@ -1,7 +1,7 @@
 //! A task that is about to wait, and somebody who cancels it.
 
 use super::new_record;
-use crate::retire::branch::{Branch, link, unlink};
+use crate::retire::branch::{Branch, link, origin_of, unlink};
 use crate::retire::cause::Cause;
 use crate::retire::extras::Extras;
 use crate::retire::models::{Processor, end, record_below};
@@ -9,14 +9,14 @@ use crate::retire::record::Record;
 use crate::retire::tree::{Cancel, Verdict};
 use crate::retire::wait::{Publish, WaitKind, Woken};
 use crate::scheduler::cancel::{
-    cancel_all, cancel_branch, cancel_node, expire, link as link_below_root,
+    cancel_all, cancel_branch, cancel_node, expire, is_cancelled, link as link_below_root,
 };
 use crate::scheduler::root::Root;
 use crate::scheduler::wait::{Cut, Limit, publish_wait};
 use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 struct Waiter {
     task: NonNull<Record>,
@@ -196,6 +196,63 @@ fn loom_a_cancel_finds_the_child_or_the_child_finds_the_mark() {
             root.end();
         }
     });
+}
+
+/// Three below each other: the first is cancelled, somebody asks in the `asking` one whether it is, and another links the `linked` one, with those
+/// above it. When all is over the last of these is.
+fn ask_and_link(asking: usize, linked: usize) {
+    let root = Stage::new(Root::new(1));
+    let first = record_below(|| (), &raw const root.node);
+    let second = record_below(|| (), first.as_ptr().cast());
+    let third = record_below(|| (), second.as_ptr().cast());
+    let line = Stage::new([Family(first, second), Family(second, third)]);
+    // SAFETY: they have not ended.
+    let node = move |n: usize| unsafe {
+        match n {
+            0 => &line[0].0.as_ref().node,
+            n => &line[n - 1].1.as_ref().node,
+        }
+    };
+    // SAFETY: as above.
+    let canceller = spawn(move || unsafe { cancel_node(node(0), None) });
+    let linker = spawn(move || link_below_root(node(linked)));
+    let asked = is_cancelled(node(asking));
+    assert!(!asked || is_cancelled(node(asking)), "it is told otherwise");
+    if asked {
+        assert!(node(asking).word().is_marked());
+        assert_eq!(origin_of(node(asking)), ptr::from_ref(node(0)), "the cancel is another's");
+    }
+    canceller.join().unwrap();
+    linker.join().unwrap();
+    assert!(is_cancelled(node(linked)), "the cancel has not reached it");
+    assert_eq!(origin_of(node(linked)), ptr::from_ref(node(0)));
+    for task in [third, second, first] {
+        // SAFETY: it ends, and these are its references.
+        unsafe {
+            if task.as_ref().node.is_linked() {
+                unlink(&task.as_ref().node);
+            }
+            assert!(task.as_ref().release(2));
+            end(task);
+        }
+    }
+    // SAFETY: the threads have ended.
+    unsafe {
+        line.end();
+        root.end();
+    }
+}
+
+/// The one between is linked, by somebody who has not seen the mark above it, before the walk comes to it.
+#[test]
+fn loom_who_is_told_of_a_cancel_is_not_told_otherwise() {
+    explore(2, || ask_and_link(2, 1));
+}
+
+/// It is marked by who asks while the one below it is linked: that one is marked, too.
+#[test]
+fn loom_what_is_linked_below_one_that_asks_is_cancelled() {
+    explore(2, || ask_and_link(1, 2));
 }
 
 /// A task begins to ignore cancellation while it is cancelled: it is refused, or the mark is there when it stops.

@@ -225,14 +225,53 @@ fn a_cancel_from_above_is_told_when_it_comes() {
                 task.cancel_handle().cancelled_async()
             });
             assert_eq!(why_here(&mut late), explicit("from above"));
-            // With more workers one of them may have found it, and ended it, before there is a handle.
-            if rt.workers() == 1 {
-                let never = scope(|s| {
-                    s.cancel("from above");
-                    let task = s.spawn(|| unreachable!("it is cancelled"));
-                    begun(task.cancel_handle().cancelled_async())
+            // Another worker may have found it, and ended it, before there is a handle.
+            let never = scope(|s| {
+                s.cancel("from above");
+                let task = s.spawn(|| unreachable!("it is cancelled"));
+                begun(task.cancel_handle().cancelled_async())
+            });
+            assert_eq!(never(), explicit("from above"));
+        });
+    });
+}
+
+#[test]
+fn a_watcher_that_comes_after_the_task_was_told_is_told() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (give, handles) = channel::<CancelHandle>();
+            scope(|s| {
+                let above = s.cancel_handle();
+                let task = s.spawn(move || {
+                    let handle = handles.recv().unwrap();
+                    above.cancel("from above");
+                    assert!(checkpoint().is_err(), "nobody watches yet");
+                    assert!(handle.is_cancelled());
+                    assert_eq!(why_here(&mut handle.cancelled_async()), explicit("from above"));
                 });
-                assert_eq!(never(), explicit("from above"));
+                give.send(task.cancel_handle()).unwrap();
+            });
+        });
+    });
+}
+
+#[test]
+fn who_was_told_of_a_cancel_from_above_is_known_to_be_cancelled_after_its_end() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            for waits in [false, true] {
+                let handle = scope(|s| {
+                    let above = s.cancel_handle();
+                    let task = s.spawn(move || {
+                        above.cancel("from above");
+                        assert!(checkpoint().is_err());
+                        assert!(!waits || park().is_err());
+                    });
+                    task.cancel_handle()
+                });
+                assert!(handle.is_cancelled());
+                assert_eq!(why_here(&mut handle.cancelled_async()), explicit("from above"));
             }
         });
     });

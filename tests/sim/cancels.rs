@@ -3,7 +3,7 @@
 use crate::runtime;
 use cygnet::sim::{self, Options};
 use cygnet::sync::oneshot;
-use cygnet::{is_cancelled, spawn, yield_now};
+use cygnet::{cancel_handle, ignore_cancellation, is_cancelled, scope, spawn, yield_now};
 
 /// Calls itself in place, or has somebody steal it, `depth` times, and then `f`.
 fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
@@ -15,8 +15,7 @@ fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
 }
 
 /// An ancestor that another worker links just then looks for a moment as if it were not cancelled: what is above it is marked, and the walk has not come to it.
-#[test]
-fn who_was_told_of_a_cancel_is_not_told_otherwise_later() {
+fn is_not_told_otherwise(stays: fn() -> bool) {
     sim::check(&Options::new().seeds(0..4_000), || {
         let rt = runtime(2);
         for depth in [1, 4, 10] {
@@ -26,12 +25,51 @@ fn who_was_told_of_a_cancel_is_not_told_otherwise_later() {
                 nested(depth, move || {
                     about_to.send(()).unwrap();
                     while yield_now().is_ok() {}
-                    let _ = tell.send(is_cancelled() && yield_now().is_err() && is_cancelled());
+                    let _ = tell.send(stays());
                 });
             });
             waits.recv().unwrap();
             drop(parent);
             assert!(told.recv().unwrap(), "it is cancelled no more");
         }
+    });
+}
+
+#[test]
+fn who_was_told_of_a_cancel_is_not_told_otherwise_later() {
+    is_not_told_otherwise(|| is_cancelled() && yield_now().is_err() && is_cancelled());
+}
+
+#[test]
+fn who_was_told_of_a_cancel_is_not_told_otherwise_in_a_new_scope() {
+    is_not_told_otherwise(|| {
+        is_cancelled() && scope(|_| is_cancelled() && yield_now().is_err()) && is_cancelled()
+    });
+}
+
+#[test]
+fn who_was_told_of_a_cancel_in_a_scope_is_not_told_otherwise_after_it() {
+    is_not_told_otherwise(|| scope(|_| scope(|_| is_cancelled())) && is_cancelled());
+}
+
+#[test]
+fn who_was_told_of_a_cancel_is_not_told_otherwise_when_others_may_cancel_it() {
+    is_not_told_otherwise(|| {
+        let first = is_cancelled();
+        let handle = cancel_handle();
+        first && is_cancelled() && handle.is_cancelled() && ignore_cancellation(|| ()).is_err()
+    });
+}
+
+/// It has a task in it, which waits, and so has all above it linked.
+#[test]
+fn who_was_told_of_a_cancel_is_not_told_otherwise_when_a_child_waits() {
+    is_not_told_otherwise(|| {
+        is_cancelled()
+            && scope(|s| {
+                s.spawn(|| while yield_now().is_ok() {});
+                yield_now().is_err() && is_cancelled()
+            })
+            && is_cancelled()
     });
 }
