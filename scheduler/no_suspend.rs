@@ -39,7 +39,8 @@ impl Drop for Section {
 /// The end of a [`scope`](crate::scope()) inside is no panic: it holds the worker. Tasks of the scope
 /// that nobody has started are called there, inside the section, so their own waits panic; the others
 /// run on other workers as usual, and meanwhile this thread runs nothing else, or is blocked. What the task has spawned
-/// before the section is not called in it.
+/// before the section is not called in it: if the scope waits for one of those by a detour (a lease that somebody gives up who has joined it), another
+/// worker must be there to run it.
 ///
 /// Works on any thread. Does not suspend. Costs an increment and a decrement.
 ///

@@ -34,6 +34,8 @@ pub(crate) struct Spread {
     /// How much imbalance is tolerated the next time.
     step: Cell<u32>,
     standing_back: Cell<bool>,
+    /// Of the last time that it stood back, if another one then took what it had not started, and when that was.
+    robbed: Cell<Option<(Standstill, Instant)>>,
 }
 
 impl Spread {
@@ -42,6 +44,7 @@ impl Spread {
             allowed: Cell::new(SLACK),
             step: Cell::new(SLACK),
             standing_back: Cell::new(false),
+            robbed: Cell::new(None),
         }
     }
 }
@@ -102,16 +105,20 @@ impl Worker {
         }
         let shared = self.shared();
         let start = now();
-        let mut standstill = Standstill { least: self.least(), since: start };
+        let mut standstill = self.standstill(start);
         loop {
             if self.deque.is_empty() && !self.remote.front.is_empty() {
                 self.remote.front.hand_over(1, BATCH, |record| self.publish(record));
                 shared.idle.notify(shared, true);
             }
-            if self.has_ready() || !self.has_fresh() || shared.is_stopping() {
+            let (time, now_least) = (now(), self.least());
+            if self.has_ready() || shared.is_stopping() {
                 return true;
             }
-            let (time, now_least) = (now(), self.least());
+            if !self.has_fresh() {
+                self.spread.robbed.set(Some((standstill, time)));
+                return true;
+            }
             if self.live() <= now_least.saturating_add(SLACK / 2) {
                 return true;
             }
@@ -120,6 +127,15 @@ impl Worker {
                 return true;
             }
             if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
+        }
+    }
+
+    /// Goes on with that of the last time, if what this worker had then was stolen a moment ago: maybe by one that stands back, too, from
+    /// which it has been stolen back. Else none of them would ever have stood back for long enough.
+    fn standstill(&self, time: Instant) -> Standstill {
+        match self.spread.robbed.take() {
+            Some((standstill, last)) if time - last < PATIENCE => standstill,
+            _ => Standstill { least: self.least(), since: time },
         }
     }
 

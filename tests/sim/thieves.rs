@@ -1,6 +1,7 @@
 //! What thieves do with their loot.
 
-use cygnet::sim::{Options, check};
+use cygnet::sim::{self, Options, check};
+use cygnet::sync::Event;
 use cygnet::{Runtime, scope, spawn, yield_now};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,4 +29,30 @@ fn a_task_is_not_stolen_for_ever_with_many_workers() {
             assert_eq!(ended.into_inner(), 10);
         });
     }
+}
+
+/// With as many tasks as they like to have, none of them starts another one before it has stood back for a while. They stole a task from each other meanwhile,
+/// and began to stand back anew each time: runs took up to half a million steps.
+#[test]
+fn a_task_is_started_in_the_end_by_one_of_those_who_stand_back() {
+    let options = Options::new().seeds(0..300).most_steps(150_000);
+    check(&options, || {
+        let rt = Runtime::builder().workers(3).build().unwrap();
+        let (begun, go) = (AtomicUsize::new(0), Event::new());
+        rt.block_on(|| {
+            scope(|s| {
+                for i in 0..120 {
+                    s.spawn(|| {
+                        begun.fetch_add(1, Ordering::Relaxed);
+                        go.wait().unwrap();
+                    });
+                    // A long computation.
+                    while begun.load(Ordering::Relaxed) <= i {
+                        sim::thread::yield_now();
+                    }
+                }
+                go.set();
+            });
+        });
+    });
 }
