@@ -179,6 +179,7 @@ impl First {
     /// Whether the caller is the first.
     fn is(&self, number: usize) -> bool {
         let (nobody, relaxed) = (First::NOBODY, Ordering::Relaxed);
+        // PROOF(several.first): split
         self.0.compare_exchange(nobody, number, relaxed, relaxed).is_ok()
     }
 
@@ -237,5 +238,25 @@ impl Drop for Runner<'_, '_, '_> {
         if self.ends && self.first.is(self.number) {
             self.scope.cancel_for(self.cause.clone());
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::First;
+    use crate::shim::check::{ALL, Stage, explore};
+    use crate::shim::thread::spawn;
+
+    #[test]
+    fn loom_one_comes_first() {
+        explore(ALL, || {
+            let first = Stage::new(First::new());
+            let other = spawn(move || first.is(1));
+            let firsts = [first.is(0), other.join().unwrap()];
+            assert_eq!(firsts.iter().filter(|is| **is).count(), 1);
+            assert_eq!(first.get(), Some(usize::from(firsts[1])));
+            // SAFETY: the threads have ended.
+            unsafe { first.end() };
+        });
     }
 }

@@ -200,6 +200,7 @@ impl Node {
     #[inline(always)]
     pub(super) fn is_stopped(&self) -> bool {
         // Acquire: what was done before the stop is seen by those whom it stops.
+        // PROOF(shutdown.is_stopped): relaxed
         self.stopped.load(Ordering::Acquire)
     }
 
@@ -282,6 +283,7 @@ impl Node {
     /// Gives a handle up. The last one of a root stops it.
     pub(super) fn release_handle(this: &NodeRef) {
         // If there is only one nobody else can make another.
+        // PROOF(shutdown.handles): split
         if this.handles.load(Ordering::Acquire) != 1
             && this.handles.fetch_sub(1, Ordering::AcqRel) != 1
         {
@@ -308,6 +310,7 @@ impl Node {
             return;
         }
         // Of the two who take the last holder and the last child away, one sees that the other has done so, by this lock.
+        // PROOF(shutdown.holder.look): false
         if this.word.look().wants_visit() && !this.lock().first.is_null() {
             return;
         }
@@ -388,6 +391,7 @@ unsafe fn arrive_above(this: *const Node) -> bool {
         // Another was faster, and has counted it above.
         drop(of_contents);
         if let Some(parent) = &node(at).parent {
+            // PROOF(shutdown.arrive.twice): first continue
             let step = parent.word.depart(CHILD);
             debug_assert!(!step.left, "the other's is still there");
         }
@@ -476,6 +480,7 @@ fn remove_from_parent(node: &NodeRef) -> Option<Next> {
     let mut state = parent.lock();
     state.remove(node);
     // As in `release_holder`.
+    // PROOF(shutdown.remove.look): with false
     let orphan = state.first.is_null() && parent.holders.load(Ordering::Acquire) == 0;
     drop(state);
     let step = if orphan { parent.word.orphan() } else { None };

@@ -93,6 +93,7 @@ fn spread(node: &NodeRef, todo: &mut *const Node) {
         // SAFETY: the units of the children that have left.
         unsafe { depart(node.as_ptr(), CHILD * left) };
     }
+    // PROOF(shutdown.spread.complete): false
     if node.word.look().is_complete() {
         notify_complete(node);
     }
@@ -178,6 +179,7 @@ macro_rules! waitable {
             }
 
             fn try_enter(&self, _: &mut State, _: &WaitNode, _: &mut Wakes) -> Option<u32> {
+                // PROOF(shutdown.wait.look): with { self.0.word.ask_for_visit(); None }
                 self.0.word.ask_for_visit().$is_so().then_some(0)
             }
 

@@ -71,6 +71,7 @@ impl RawRwLock {
     /// # Safety
     /// The caller is inside, as a writer.
     pub(super) unsafe fn downgrade(&self) {
+        // PROOF(rwlock.downgrade): relaxed, split
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & QUEUED != 0 {
             self.serve_queue();
@@ -154,6 +155,7 @@ impl Waitable for RawRwLock {
 
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         // A writer that has gone may have kept readers waiting.
+        // PROOF(rwlock.left): skip
         self.serve(queue, wakes);
     }
 

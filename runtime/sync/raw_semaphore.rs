@@ -59,7 +59,7 @@ impl RawSemaphore {
                 return false;
             }
             let new = word - permits * ONE;
-            // PROOF(semaphore.acquire): split
+            // PROOF(semaphore.acquire): relaxed, split
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -73,7 +73,7 @@ impl RawSemaphore {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & QUEUED == 0 {
             let Some(new) = add(word, permits) else { return false };
-            // PROOF(semaphore.release): split
+            // PROOF(semaphore.release): relaxed, split
             match self.word.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -91,6 +91,7 @@ impl RawSemaphore {
         loop {
             let Some(new) = add(word, permits) else { return false };
             // Others change it if the queue has become empty meanwhile.
+            // PROOF(semaphore.queue): acquire, split
             match self.word.compare_exchange(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => word = now,
@@ -123,6 +124,7 @@ impl RawSemaphore {
             word &= !QUEUED;
         }
         // Release: what came with the permits that are left.
+        // PROOF(semaphore.serve): relaxed
         self.word.store(word, Ordering::Release);
     }
 
@@ -131,6 +133,7 @@ impl RawSemaphore {
         let mut wakes = Wakes::default();
         let mut queue = self.state();
         // With it, so that nobody else changes the word.
+        // PROOF(semaphore.close): split
         self.word.fetch_or(SHUT | QUEUED, Ordering::AcqRel);
         self.serve(&mut queue, &mut wakes);
         drop(queue);
@@ -170,7 +173,7 @@ impl Waitable for RawSemaphore {
                 _ if word >= asked => (word - asked, Some(GRANTED)),
                 _ => (word | QUEUED, None),
             };
-            // PROOF(semaphore.enter): split
+            // PROOF(semaphore.enter): relaxed, split
             match self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return answer,
                 Err(now) => word = now,
@@ -180,6 +183,7 @@ impl Waitable for RawSemaphore {
 
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         // What was left over for the one that has gone may do for the next.
+        // PROOF(semaphore.left): skip
         self.serve(queue, wakes);
     }
 

@@ -150,6 +150,7 @@ impl BlockingPool {
         let pool = &self.0;
         let mut state = pool.lock();
         debug_assert!(!state.closed, "a task has outlived its runtime");
+        // PROOF(blocking.spare): with state.idle > 0
         let spare = state.idle > state.queue.len();
         if !spare && !pool.start_thread(&mut state) && state.threads.is_empty() {
             drop(state);
@@ -163,6 +164,7 @@ impl BlockingPool {
         state.tickets += 1;
         state.queue.insert(ticket, Sent::new(job));
         drop(state);
+        // PROOF(blocking.notify): false
         if spare {
             pool.news.notify_one();
         }
@@ -265,8 +267,10 @@ impl Pool {
         let mut state = self.lock();
         let mut late = false;
         loop {
+            // PROOF(blocking.leave.look): first if late { break; }
             if let Some((_, job)) = state.queue.pop_first() {
                 state.idle -= 1;
+                // PROOF(blocking.refused): false
                 if state.idle < state.queue.len() {
                     // One was refused, and may be had now.
                     self.start_thread(&mut state);

@@ -1,8 +1,9 @@
 //! Models of channels; run by ci/loom.sh. See `sync::models` for what a task is there.
 
+use super::bounded;
 use super::shared::{CLOSED, PERMIT, Receiving, Sending, Shared, Tried};
 use crate::runtime::sync::models::{Task, enter, enter_and};
-use crate::shim::check::{Baton, FENCES, ORDERS, Stage, explore, plant};
+use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 
 /// As `Receiver::recv`.
@@ -199,5 +200,18 @@ fn loom_both_have_met_or_neither() {
         Task::end(sender);
         Task::end(receiver);
         end(channel);
+    });
+}
+
+/// Of two senders that go at the same time one is the last, and says that no more will come.
+#[test]
+fn loom_the_last_of_two_senders_closes_the_channel() {
+    explore(ALL, || {
+        let (sender, receiver) = bounded::<usize>(1);
+        let other = sender.clone();
+        let goes = spawn(move || drop(other));
+        drop(sender);
+        goes.join().unwrap();
+        assert!(receiver.is_closed());
     });
 }

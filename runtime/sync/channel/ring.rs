@@ -343,6 +343,7 @@ impl<T> Ring<T> {
         let first = ends.senders.is_empty();
         if first {
             self.senders_wait.swap(true, Ordering::SeqCst);
+            // PROOF(ring.enter_sender.waited): split
             self.tail.word.fetch_or(WAITED, Ordering::SeqCst);
         }
         let answer = if self.is_closed() {
@@ -363,6 +364,7 @@ impl<T> Ring<T> {
         let first = ends.receivers.is_empty();
         if first {
             self.receivers_wait.swap(true, Ordering::SeqCst);
+            // PROOF(ring.enter_receiver.waited): split
             self.head.fetch_or(WAITED, Ordering::SeqCst);
         }
         let answer = if first && self.promise_one() {
@@ -401,6 +403,7 @@ impl<T> Ring<T> {
     fn reserve_one(&self) -> bool {
         let room = self.has_room(load_in_total_order(&self.tail.word));
         if room {
+            // PROOF(ring.reserve): split
             self.tail.word.fetch_add(ONE_PERMIT, Ordering::Relaxed);
         }
         room
@@ -410,6 +413,7 @@ impl<T> Ring<T> {
     fn promise_one(&self) -> bool {
         let value = self.has_value(load_in_total_order(&*self.head));
         if value {
+            // PROOF(ring.promise): split
             self.head.fetch_add(ONE_PERMIT, Ordering::Relaxed);
         }
         value
@@ -446,16 +450,19 @@ impl<T> Ring<T> {
     /// Takes the permit of a sender back.
     pub(super) fn unreserve(&self, ends: &mut Ends, wakes: &mut Wakes) {
         self.tail.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
+        // PROOF(ring.unreserve.next): skip
         self.reserve(ends, wakes);
     }
 
     /// Takes the permit of a receiver back.
     pub(super) fn unpromise(&self, ends: &mut Ends, wakes: &mut Wakes) {
         self.head.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
+        // PROOF(ring.unpromise.next): skip
         self.promise(ends, wakes);
     }
 
     pub(super) fn close(&self, ends: &mut Ends, wakes: &mut Wakes) {
+        // PROOF(ring.close): split
         self.tail.word.fetch_or(CLOSED, Ordering::SeqCst);
         self.reserve(ends, wakes);
         self.promise(ends, wakes);

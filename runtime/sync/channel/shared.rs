@@ -95,6 +95,7 @@ impl<T> Shared<T> {
             return self.with(|queue, ends, wakes| queue.try_put(value, ends, wakes));
         };
         let tried = ring.try_put(value);
+        // PROOF(ring.put.look): false
         if matches!(tried, Tried::Done(())) && ring.receivers_wait() {
             self.promise(ring);
         }
@@ -121,6 +122,7 @@ impl<T> Shared<T> {
             return self.with(|queue, ends, wakes| queue.put_by_permit(value, ends, wakes));
         };
         let tried = ring.put_by_permit(value);
+        // PROOF(ring.put_by_permit.look): false
         if ring.receivers_wait() {
             self.promise(ring);
         }
@@ -142,6 +144,7 @@ impl<T> Shared<T> {
             return self.with(Queue::try_take);
         };
         let tried = ring.try_take();
+        // PROOF(ring.take.look): false
         if matches!(tried, Tried::Done(_)) && ring.senders_wait() {
             self.reserve(ring);
         }
@@ -168,10 +171,12 @@ impl<T> Shared<T> {
             return self.with(Queue::take_by_permit);
         };
         let value = ring.take_by_permit();
+        // PROOF(ring.take_by_permit.look): false
         if ring.senders_wait() {
             self.reserve(ring);
         }
         // It may have been what they waited for to learn that this is the end.
+        // PROOF(ring.take_by_permit.end): false
         if ring.is_closed() && ring.receivers_wait() {
             self.promise(ring);
         }

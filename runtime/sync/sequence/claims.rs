@@ -148,15 +148,18 @@ impl<S: Sequence> Claims<S> {
     /// The same while nobody waits, and nobody has been granted room: without the lock.
     #[inline]
     pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
+        // PROOF(claims.word): relaxed
         let mut word = self.word.load(Ordering::Acquire);
         if count.most == 0 {
             return Some(word / ONE..word / ONE);
         }
         loop {
             let next = word / ONE;
+            // PROOF(claims.limit): relaxed
             let mut limit = self.limit.load(Ordering::Acquire);
             if limit < next + u64::from(count.most) {
                 limit = self.look_for_limit(next);
+                // PROOF(claims.limit.seen): relaxed
                 self.limit.store(limit, Ordering::Release);
             }
             let count = match count.of(limit.saturating_sub(next)) {
@@ -170,6 +173,7 @@ impl<S: Sequence> Claims<S> {
                     continue;
                 }
             };
+            // PROOF(claims.claim): acquire, release, split
             match self.word.compare_exchange_weak(
                 word,
                 word + count * ONE,
@@ -197,6 +201,7 @@ impl<S: Sequence> Claims<S> {
     /// Under the lock: claims with room that was granted. Others may have room by that, if `ahead` says so: see [`Claims::grant`].
     pub(super) fn claim_reserved(&self, waiting: &mut Waiting, count: u32) -> Range<u64> {
         let count = u64::from(count);
+        // PROOF(claims.reserved): split
         let next = self.word.fetch_add(count * ONE, Ordering::AcqRel) / ONE;
         waiting.reserved -= count;
         self.open(waiting);
@@ -214,6 +219,7 @@ impl<S: Sequence> Claims<S> {
         }
         let waiting = self.lock();
         // Under the lock it stays set; meanwhile it may have been cleared, and then others claim without the lock.
+        // PROOF(claims.beside.look): with !waiting.waiters.is_empty()
         if !waiting.waiters.is_empty() || self.word.load(Ordering::Relaxed) & QUEUED == 0 {
             return None;
         }
@@ -221,6 +227,7 @@ impl<S: Sequence> Claims<S> {
         let room = self.look_for_limit(next).saturating_sub(next + waiting.reserved);
         let count = u64::from(count.of(room)?);
         // A rollback may have been faster: to less.
+        // PROOF(claims.beside): split
         let next = self.word.fetch_add(count * ONE, Ordering::AcqRel) / ONE;
         Some(next..next + count)
     }
@@ -230,6 +237,7 @@ impl<S: Sequence> Claims<S> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word / ONE == indexes.end {
             let before = word - (indexes.end - indexes.start) * ONE;
+            // PROOF(claims.roll_back): acquire, release, split
             match self.word.compare_exchange_weak(word, before, Ordering::AcqRel, Ordering::Relaxed)
             {
                 Ok(_) if word & QUEUED != 0 => return RolledBack::ForOthers,
@@ -248,6 +256,7 @@ impl<S: Sequence> Claims<S> {
         watcher: &Weak<dyn Watcher>,
         closed: impl Fn() -> bool,
     ) -> Option<u32> {
+        // PROOF(claims.enter): split
         self.word.fetch_or(QUEUED, Ordering::AcqRel);
         let answer = if closed() {
             Some(CLOSED)
@@ -275,6 +284,7 @@ impl<S: Sequence> Claims<S> {
         let index = (taken + u64::from(count.least)).wrapping_sub(self.size + 1);
         let granted = room(taken).or_else(|| {
             arm(self.readers(), watcher, self.number(index));
+            // PROOF(claims.reserve.look): with None
             room(self.next() + waiting.reserved)
         });
         waiting.ahead = granted.is_none() && !minimum(self.readers()).precedes(self.number(index));
@@ -311,6 +321,7 @@ impl<S: Sequence> Claims<S> {
     /// Lets all claim, if nobody waits any more.
     fn open(&self, waiting: &Waiting) {
         if waiting.waiters.is_empty() && waiting.reserved == 0 {
+            // PROOF(claims.open): split
             self.word.fetch_and(!QUEUED, Ordering::AcqRel);
         }
     }

@@ -102,12 +102,14 @@ impl Fences {
     #[inline(always)]
     #[track_caller]
     pub(super) fn publisher(self) {
+        // PROOF(barrier.publish.fence): skip
         if self == Fences::Waiters { light() } else { fence(Ordering::SeqCst) }
     }
 
     /// That of who has said that it waits, before it looks a last time.
     #[track_caller]
     pub(super) fn waiter(self) {
+        // PROOF(barrier.wait.fence): skip
         if self == Fences::Both { fence(Ordering::SeqCst) } else { heavy() }
     }
 }
@@ -131,6 +133,7 @@ impl<S: Sequence> RawBarrier<S> {
 
     #[inline(always)]
     pub(super) fn published(&self) -> S {
+        // PROOF(barrier.published): relaxed
         S::from_word(self.published.load(Ordering::Acquire))
     }
 
@@ -139,6 +142,7 @@ impl<S: Sequence> RawBarrier<S> {
         if !S::from_word(self.published.load(Ordering::Relaxed)).precedes(to) {
             return false;
         }
+        // PROOF(barrier.publish): relaxed
         self.published.store(to.to_word(), Ordering::Release);
         self.fences().publisher();
         if !to.precedes(S::from_word(self.watched.wanted.load(Ordering::Relaxed))) {
@@ -175,6 +179,7 @@ impl<S: Sequence> RawBarrier<S> {
                 told.extend(armed.watcher.upgrade());
             }
         }
+        // PROOF(barrier.tell.want): skip
         self.want(&state);
         drop(state);
         wakes.deliver();
@@ -188,6 +193,7 @@ impl<S: Sequence> RawBarrier<S> {
     }
 
     pub(super) fn ended(&self) -> End {
+        // PROOF(barrier.ended): relaxed
         match self.watched.end.load(Ordering::Acquire) {
             0 => End::Open,
             1 => End::Finished,
@@ -196,6 +202,7 @@ impl<S: Sequence> RawBarrier<S> {
     }
 
     pub(super) fn end(&self, end: End) {
+        // PROOF(barrier.end): relaxed, split
         if self.watched.end.fetch_max(end as u8, Ordering::AcqRel) < end as u8 {
             self.tell();
         }
@@ -276,6 +283,7 @@ impl<S: Sequence> Waitable for RawBarrier<S> {
             self.watched.wanted.store(target.to_word(), Ordering::Relaxed);
         }
         self.fences().waiter();
+        // PROOF(barrier.enter.look): with None
         let answer = self.answer(target);
         if answer.is_some() {
             self.want(state);

@@ -102,6 +102,7 @@ impl<S: Sequence> RawMulti<S> {
         let indexes = self.claims.claim_reserved(&mut waiting, count);
         let ahead = waiting.ahead;
         drop(waiting);
+        // PROOF(multi.reserved.ahead): false
         if ahead {
             self.grant_room(|_| ());
         }

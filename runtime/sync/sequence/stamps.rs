@@ -91,6 +91,8 @@ impl Stamps {
     #[cold]
     pub(super) fn skip(&self, indexes: Range<u64>) {
         // Before the stamps, which carry it to whoever sees them.
+        // PROOF(stamps.skip): first self.store(indexes.clone(), SKIPPED);
+        // PROOF(stamps.skips): split
         self.watched.skips.fetch_max(indexes.end, Ordering::Relaxed);
         self.store(indexes, SKIPPED);
     }
@@ -98,8 +100,10 @@ impl Stamps {
     #[inline(always)]
     fn store(&self, indexes: Range<u64>, skipped: u64) {
         for index in indexes.clone() {
+            // PROOF(stamps.store): relaxed
             self.stamp(index).store((index + 1) << 1 | skipped, Ordering::Release);
         }
+        // PROOF(stamps.publish.fence): skip
         self.fences.publisher();
         if indexes.contains(&self.watched.gap.load(Ordering::Relaxed)) {
             self.tell();
@@ -123,6 +127,7 @@ impl Stamps {
     pub(super) fn frontier_from(&self, from: u64) -> u64 {
         let mut index = from;
         loop {
+            // PROOF(stamps.read): relaxed
             let published = self.stamp(index).load(Ordering::Acquire) >> 1;
             if published == index + 1 {
                 index += 1;
@@ -159,6 +164,7 @@ impl Stamps {
             let frontier = self.frontier_from(reading.frontier);
             reading.frontier = frontier;
             let decide = |wanted| Stamps::decide(wanted, frontier, closed);
+            // PROOF(stamps.settle.others): skip
             reading.waiters.grant_those(|node| decide(node.token.get()), wakes);
             let answer = entering.and_then(decide);
             let waits = !reading.waiters.is_empty() || entering.is_some() && answer.is_none();
@@ -170,6 +176,7 @@ impl Stamps {
             if !waits {
                 return answer;
             }
+            // PROOF(stamps.settle.fence): skip
             self.fences.waiter();
         }
     }
@@ -185,12 +192,14 @@ impl Stamps {
     }
 
     pub(super) fn close(&self) {
+        // PROOF(stamps.close): relaxed
         self.watched.closed.store(true, Ordering::Release);
         self.tell();
     }
 
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
+        // PROOF(stamps.closed): relaxed
         self.watched.closed.load(Ordering::Acquire)
     }
 

@@ -1,11 +1,12 @@
 //! Models of who waits for a primitive; run by ci/loom.sh. A task is a thread with a wait word and a processor, which a waker
 //! wakes; what it does repeats the lines of `enter_as_task` in scheduler/waiters.
 
+mod rwlock;
+mod semaphore;
+
 use super::event::{RawEvent, SET};
 use super::holder::Holder;
 use super::raw_mutex::RawMutex;
-use super::raw_rwlock::{READ, RawRwLock, WRITE};
-use super::raw_semaphore::{GRANTED, RawSemaphore};
 use crate::retire::models::Processor;
 use crate::retire::wait::{Publish, WaitKind, WaitWord, Woken};
 use crate::scheduler::waiters::{Entering, Entry, WaitNode, Waitable, Who, leave, queue};
@@ -285,33 +286,6 @@ fn loom_a_set_that_is_reset_and_a_cut_end_a_wait_once() {
     });
 }
 
-/// Two ask, for one and for two of two permits, and one of them is cut: nothing is lost, and who was not cut is served.
-#[test]
-fn loom_permits_are_neither_lost_nor_made() {
-    explore(3, || {
-        let semaphore = Stage::new(RawSemaphore::new(2));
-        let (cut, other) = (Task::new(), Task::new());
-        let visit = move |task: Stage<Task>, permits: u64| {
-            task.introduce();
-            let got = semaphore.try_acquire(permits as usize)
-                || enter(task, &*semaphore, permits) == Some(GRANTED);
-            assert!(!got || semaphore.release(permits as usize));
-            got
-        };
-        let first = spawn(move || visit(cut, 2));
-        let second = spawn(move || visit(other, 1));
-        cut.cut();
-        first.join().unwrap();
-        assert!(second.join().unwrap(), "it was not cut");
-        assert_eq!(semaphore.free(), 2);
-        assert!(semaphore.state().is_empty(), "somebody is left in the queue");
-        Task::end(cut);
-        Task::end(other);
-        // SAFETY: the threads have ended.
-        unsafe { semaphore.end() };
-    });
-}
-
 /// A waker that is called between the entry of a node and its wait begins a wait of its own: each of the two collects its
 /// own grant.
 #[test]
@@ -338,82 +312,5 @@ fn loom_a_wait_inside_of_the_entry_of_another_has_its_own_grant() {
             inner.end();
             outer.end();
         }
-    });
-}
-
-/// A lock, and what it guards.
-struct Guarded {
-    lock: RawRwLock,
-    value: Baton,
-}
-
-impl Guarded {
-    fn new() -> Stage<Guarded> {
-        Stage::new(Guarded { lock: RawRwLock::new(), value: Baton::new() })
-    }
-
-    fn visit(&self, task: Stage<Task>, what: u64) -> bool {
-        task.introduce();
-        let inside = self.lock.try_lock(what) || enter(task, &self.lock, what).is_some();
-        if inside {
-            match what {
-                WRITE => self.value.write(),
-                _ => self.value.read(),
-            };
-            // SAFETY: entered above.
-            unsafe { self.lock.unlock(what) };
-        }
-        inside
-    }
-
-    fn end(this: Stage<Guarded>, writes: usize) {
-        assert_eq!(this.value.read(), writes);
-        assert!(this.lock.state().is_empty(), "somebody is left in the queue");
-        assert!(this.lock.try_lock(WRITE), "somebody that is gone is inside");
-        // SAFETY: the threads have ended.
-        unsafe { this.end() };
-    }
-}
-
-fn readers_and_writers() {
-    let (guarded, tasks) = (Guarded::new(), [Task::new(), Task::new(), Task::new()]);
-    let [one, two, three] = tasks;
-    let reader = spawn(move || guarded.visit(one, READ));
-    let writer = spawn(move || guarded.visit(two, WRITE));
-    assert!(guarded.visit(three, WRITE));
-    assert!(reader.join().unwrap() && writer.join().unwrap());
-    tasks.into_iter().for_each(Task::end);
-    Guarded::end(guarded, 2);
-}
-
-#[test]
-fn loom_readers_and_writers_exclude_each_other_and_nobody_is_forgotten() {
-    explore(2, readers_and_writers);
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_reader_writer_lock_without_order() {
-    plant("runtime/sync/raw_rwlock.rs", ORDERS);
-    explore(2, readers_and_writers);
-}
-
-/// A writer that is cut lets the reader behind it in, with another reader still inside.
-#[test]
-fn loom_a_writer_that_leaves_the_queue_lets_readers_in() {
-    explore(2, || {
-        let (guarded, writer, reader) = (Guarded::new(), Task::new(), Task::new());
-        assert!(guarded.lock.try_lock(READ));
-        let writes = spawn(move || guarded.visit(writer, WRITE));
-        let reads = spawn(move || guarded.visit(reader, READ));
-        writer.cut();
-        guarded.value.read();
-        // SAFETY: entered above.
-        unsafe { guarded.lock.unlock(READ) };
-        let written = writes.join().unwrap();
-        assert!(reads.join().unwrap(), "it was not cut");
-        Task::end(writer);
-        Task::end(reader);
-        Guarded::end(guarded, usize::from(written));
     });
 }

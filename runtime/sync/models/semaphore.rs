@@ -1,0 +1,152 @@
+//! Models of a semaphore.
+
+use super::{Task, enter};
+use crate::scheduler::waiters::{Entering, Waitable};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use crate::sync::raw_semaphore::{GRANTED, RawSemaphore};
+use std::future::Future;
+use std::panic::Location;
+use std::task::{Context, Waker};
+
+/// Two ask, for one and for two of two permits, and one of them is cut: nothing is lost, and who was not cut is served.
+#[test]
+fn loom_permits_are_neither_lost_nor_made() {
+    explore(3, || {
+        let semaphore = Stage::new(RawSemaphore::new(2));
+        let (cut, other) = (Task::new(), Task::new());
+        let visit = move |task: Stage<Task>, permits: u64| {
+            task.introduce();
+            let got = semaphore.try_acquire(permits as usize)
+                || enter(task, &*semaphore, permits) == Some(GRANTED);
+            assert!(!got || semaphore.release(permits as usize));
+            got
+        };
+        let first = spawn(move || visit(cut, 2));
+        let second = spawn(move || visit(other, 1));
+        cut.cut();
+        first.join().unwrap();
+        assert!(second.join().unwrap(), "it was not cut");
+        assert_eq!(semaphore.free(), 2);
+        assert!(semaphore.state().is_empty(), "somebody is left in the queue");
+        Task::end(cut);
+        Task::end(other);
+        // SAFETY: the threads have ended.
+        unsafe { semaphore.end() };
+    });
+}
+
+/// The first of the queue asks for more than there is, and is not waited for any longer: the next one is served, though nobody gives anything
+/// back.
+#[test]
+fn loom_who_leaves_the_queue_of_a_semaphore_makes_way() {
+    explore(ALL, || {
+        let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut first = Box::pin(Entering::new(&*semaphore, 2, Location::caller()));
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        let second = spawn(move || {
+            task.introduce();
+            semaphore.try_acquire(1) || enter(task, &*semaphore, 1) == Some(GRANTED)
+        });
+        drop(first);
+        assert!(second.join().unwrap());
+        assert_eq!(semaphore.free(), 0);
+        Task::end(task);
+        // SAFETY: the threads have ended.
+        unsafe { semaphore.end() };
+    });
+}
+
+/// A semaphore, and what is done before permits are given back.
+struct Permitted {
+    semaphore: RawSemaphore,
+    value: Baton,
+}
+
+impl Permitted {
+    fn new(permits: usize) -> Stage<Permitted> {
+        Stage::new(Permitted { semaphore: RawSemaphore::new(permits), value: Baton::new() })
+    }
+
+    fn end(this: Stage<Permitted>, free: usize) {
+        assert_eq!(this.semaphore.free(), free);
+        assert!(this.semaphore.state().is_empty(), "somebody is left in the queue");
+        // SAFETY: the threads have ended.
+        unsafe { this.end() };
+    }
+}
+
+fn one_gives_and_two_take() {
+    let (permitted, one, other) = (Permitted::new(0), Task::new(), Task::new());
+    let take = move |task: Stage<Task>| {
+        task.introduce();
+        let semaphore = &permitted.semaphore;
+        assert!(semaphore.try_acquire(1) || enter(task, semaphore, 1) == Some(GRANTED));
+        assert_eq!(permitted.value.read(), 1);
+    };
+    let taker = spawn(move || take(one));
+    let giver = spawn(move || {
+        permitted.value.write();
+        assert!(permitted.semaphore.release(2));
+    });
+    take(other);
+    taker.join().unwrap();
+    giver.join().unwrap();
+    Task::end(one);
+    Task::end(other);
+    Permitted::end(permitted, 0);
+}
+
+#[test]
+fn loom_what_was_done_before_permits_are_given_is_seen_by_all_who_take_some() {
+    explore(2, one_gives_and_two_take);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_semaphore_without_order() {
+    plant("runtime/sync/raw_semaphore.rs", ORDERS);
+    explore(2, one_gives_and_two_take);
+}
+
+/// Who gives a permit back and sees somebody in the queue finds that it has left it: the next one, which comes without the lock, sees what
+/// was done before.
+#[test]
+fn loom_a_permit_for_one_that_has_left_the_queue_has_all_that_came_before() {
+    explore(ALL, || {
+        let permitted = Permitted::new(0);
+        let taker = spawn(move || {
+            let mut cx = Context::from_waker(Waker::noop());
+            let mut leaves = Box::pin(Entering::new(&permitted.semaphore, 1, Location::caller()));
+            let entered = leaves.as_mut().poll(&mut cx).is_ready();
+            drop(leaves);
+            let took = entered || permitted.semaphore.try_acquire(1);
+            if took {
+                assert_eq!(permitted.value.read(), 1);
+            }
+            took
+        });
+        permitted.value.write();
+        assert!(permitted.semaphore.release(1));
+        let took = taker.join().unwrap();
+        Permitted::end(permitted, usize::from(!took));
+    });
+}
+
+/// A close takes no permit away, and makes none, whatever comes and goes meanwhile.
+#[test]
+fn loom_a_close_of_a_semaphore_leaves_its_permits_alone() {
+    explore(ALL, || {
+        let permitted = Permitted::new(1);
+        let visitor = spawn(move || {
+            let entered = permitted.semaphore.try_acquire(1);
+            assert!(!entered || permitted.semaphore.release(1));
+        });
+        permitted.semaphore.close();
+        visitor.join().unwrap();
+        assert!(permitted.semaphore.is_closed());
+        assert!(!permitted.semaphore.try_acquire(0));
+        Permitted::end(permitted, 1);
+    });
+}
