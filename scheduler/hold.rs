@@ -66,7 +66,6 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     let node = worker.node.get();
     // What is called meanwhile is not in the bare coroutine that the waiting task may be in.
     let chain = suspend_chain();
-    // PROOF(hold.publish): false
     if !worker.remote.forks.is_clear() {
         worker.publish_forks();
     }
@@ -93,7 +92,6 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
         shared.idle.rest(shared, worker.remote.index, rest, || {
             worker.has_ready_besides_queue()
                 || !worker.remote.front.is_empty()
-                // PROOF(hold.given_away.look): false
                 || shared.given_away.load(Ordering::Relaxed) != given_away
                 || !starving && shared.pressure.load(Ordering::Relaxed)
         });
@@ -153,7 +151,6 @@ impl GivenAway {
             shared.offer(Item::started(record));
         }
         if any && shared.workers() > 1 {
-            // PROOF(hold.given_away): skip
             shared.given_away.fetch_add(1, Ordering::Release);
             let me = worker.remote.index;
             for index in (0..shared.workers()).filter(|index| *index != me) {

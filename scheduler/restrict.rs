@@ -376,7 +376,6 @@ impl Worker {
         let roused = shared.idle.rest(shared, self.remote.index, rest, || {
             self.has_ready_besides_queue()
                 || shared.is_stopping()
-                // PROOF(restrict.given_away.look): false
                 || shared.given_away.load(Ordering::Relaxed) != given_away
         });
         self.restrictions.vain.set(roused == Roused::ToSearch);

@@ -121,7 +121,6 @@ pub(crate) fn begin(worker: &Worker) {
     shared.shortage.books().lines[worker.remote.index].starving = true;
     shared.pressure.store(true, Ordering::SeqCst);
     // Those who sleep keep warm stacks, and must be known to rest.
-    // PROOF(shortage.begin.others): skip
     for index in (0..shared.workers()).filter(|index| *index != worker.remote.index) {
         shared.idle.notify_worker(shared, index);
     }
@@ -141,7 +140,6 @@ pub(crate) fn end(worker: &Worker) {
 /// Sees to it that there is pressure as long as somebody starves, or has orders: who does not starve
 /// looks for them only under pressure, and may get up after the one for whose sake they were given.
 fn settle(shared: &Shared, books: &Books) {
-    // PROOF(shortage.settle): with books.lines.iter().any(|line| line.starving)
     let pressure = books.lines.iter().any(|line| line.starving || !line.orders.is_empty());
     // Under the lock: one that begins to starve raises it afterwards.
     shared.pressure.store(pressure, Ordering::SeqCst);
@@ -234,7 +232,6 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
         return None;
     }
     let mut books = shared.shortage.books();
-    // PROOF(shortage.rest.look): false
     if worker.has_ready() || !books.lines[me].orders.is_empty() {
         return None;
     }
@@ -264,7 +261,6 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     let roused = shared.idle.rest(shared, me, Rest::Nap(nap), || {
         worker.has_ready()
             || shared.is_stopping()
-            // PROOF(shortage.rest.orders): false
             || !shared.shortage.books().lines[me].orders.is_empty()
     });
     shared.shortage.books().lines[me].resting = false;
@@ -408,7 +404,6 @@ fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Strand> {
         return None;
     }
     // One that a cancel has woken has the phase until it runs, and needs its stack for that.
-    // PROOF(shortage.host.woken): false
     if !task.wait.is_parked() {
         return None;
     }

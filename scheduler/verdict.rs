@@ -97,7 +97,6 @@ fn nobody_runs(shared: &Shared) -> Option<Still> {
     let mut still = Still::default();
     let mut all = true;
     for_each_worker(shared, |worker| {
-        // PROOF(shortage.judge.ready): skip
         all &= !worker.has_ready() && !worker.has_ready_besides_queue();
         worker.restrictions.for_each_kept(|record| {
             still.kept.insert(record.as_ptr().cast_const());
@@ -106,7 +105,6 @@ fn nobody_runs(shared: &Shared) -> Option<Still> {
             // SAFETY: null, or the task of a suspended coroutine, which has not ended.
             match unsafe { strand.task.get().as_ref() } {
                 Some(task) if still.kept.contains(&ptr::from_ref(task)) => {}
-                // PROOF(shortage.judge.parked): with task.phase() == Phase::Parked
                 Some(task) if task.phase() == Phase::Parked && task.wait.is_parked() => {
                     still.parked.insert(ptr::from_ref(task));
                 }

@@ -16,8 +16,9 @@ const TEST: Duration = Duration::from_secs(20);
 /// Preemptions in an execution of a model, at most: as in ci/loom.sh, and at first.
 pub(crate) const ALL: &str = "3";
 pub(crate) const FEW: &str = "2";
-/// By how many seeds each test in simulation is run.
+/// By how many seeds each test in simulation is run at the most, and for how many seconds.
 const SEEDS: &str = "60";
+const SECONDS: &str = "3";
 
 /// One model or test.
 pub(crate) struct Test {
@@ -51,7 +52,7 @@ impl Test {
             Way::Loom => format!("model `{name}`"),
             Way::Unit => format!("unit test `{name}`"),
             Way::Test => format!("test `{}/{name}`", self.program),
-            Way::Sim => format!("simulation `{}/{name}`, {SEEDS} seeds", self.program),
+            Way::Sim => format!("simulation `{}/{name}`", self.program),
         }
     }
 
@@ -203,7 +204,7 @@ impl Suite {
             command.env("LOOM_MAX_PREEMPTIONS", preemptions);
         }
         if test.way == Way::Sim {
-            command.env("CYGNET_SIM_SEEDS", SEEDS);
+            command.env("CYGNET_SIM_SEEDS", SEEDS).env("CYGNET_SIM_SECONDS", SECONDS);
         }
         let limit = if models { MODEL } else { TEST + test.time * 10 };
         let start = Instant::now();

@@ -150,7 +150,6 @@ impl BlockingPool {
         let pool = &self.0;
         let mut state = pool.lock();
         debug_assert!(!state.closed, "a task has outlived its runtime");
-        // PROOF(blocking.spare): with state.idle > 0
         let spare = state.idle > state.queue.len();
         if !spare && !pool.start_thread(&mut state) && state.threads.is_empty() {
             drop(state);
@@ -270,7 +269,6 @@ impl Pool {
             // PROOF(blocking.leave.look): first if late { break; }
             if let Some((_, job)) = state.queue.pop_first() {
                 state.idle -= 1;
-                // PROOF(blocking.refused): false
                 if state.idle < state.queue.len() {
                     // One was refused, and may be had now.
                     self.start_thread(&mut state);

@@ -199,12 +199,17 @@ fn loom_a_cancel_finds_the_child_or_the_child_finds_the_mark() {
 }
 
 /// Three below each other: the first is cancelled, somebody asks in the `asking` one whether it is, and another links the `linked` one, with those
-/// above it. When all is over the last of these is.
-fn ask_and_link(asking: usize, linked: usize) {
+/// above it. When all is over the last of these is. They are `known` if others have references to them, too.
+fn ask_and_link(asking: usize, linked: usize, known: bool) {
     let root = Stage::new(Root::new(1));
     let first = record_below(|| (), &raw const root.node);
     let second = record_below(|| (), first.as_ptr().cast());
     let third = record_below(|| (), second.as_ptr().cast());
+    let references = if known { 2 } else { 1 };
+    for task in [first, second, third] {
+        // SAFETY: it has two.
+        assert!(known || !unsafe { task.as_ref() }.release(1));
+    }
     let line = Stage::new([Family(first, second), Family(second, third)]);
     // SAFETY: they have not ended.
     let node = move |n: usize| unsafe {
@@ -232,7 +237,7 @@ fn ask_and_link(asking: usize, linked: usize) {
             if task.as_ref().node.is_linked() {
                 unlink(&task.as_ref().node);
             }
-            assert!(task.as_ref().release(2));
+            assert!(task.as_ref().release(references));
             end(task);
         }
     }
@@ -246,13 +251,13 @@ fn ask_and_link(asking: usize, linked: usize) {
 /// The one between is linked, by somebody who has not seen the mark above it, before the walk comes to it.
 #[test]
 fn loom_who_is_told_of_a_cancel_is_not_told_otherwise() {
-    explore(2, || ask_and_link(2, 1));
+    explore(2, || ask_and_link(2, 1, false));
 }
 
 /// It is marked by who asks while the one below it is linked: that one is marked, too.
 #[test]
 fn loom_what_is_linked_below_one_that_asks_is_cancelled() {
-    explore(2, || ask_and_link(1, 2));
+    explore(2, || ask_and_link(1, 2, true));
 }
 
 /// A task begins to ignore cancellation while it is cancelled: it is refused, or the mark is there when it stops.

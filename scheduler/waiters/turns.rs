@@ -5,7 +5,7 @@ use super::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 
 /// So many are woken before others may have the lock.
-const BATCH: usize = if cfg!(loom) { 1 } else { 64 };
+const BATCH: usize = if cfg!(any(loom, feature = "sim")) { 1 } else { 64 };
 
 /// A list in turns: each node's token is the turn at which it came. What comes to all ends a turn, and goes to those of it,
 /// also if it gives the lock back half-way and others come, or what they came for is gone again meanwhile. Those whose turn

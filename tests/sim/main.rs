@@ -5,7 +5,6 @@ mod chooser;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
-mod held;
 mod misuse;
 mod planted;
 mod programs;

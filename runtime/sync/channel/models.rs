@@ -203,6 +203,20 @@ fn loom_both_have_met_or_neither() {
     });
 }
 
+/// What was put into a ring before it is closed is in it.
+#[test]
+fn loom_a_close_loses_no_value() {
+    explore(ALL, || {
+        let channel = Stage::new(Shared::new(2));
+        let sends = spawn(move || matches!(channel.try_put(&mut Some(7)), Tried::Done(())));
+        channel.close();
+        let sent = sends.join().unwrap();
+        assert_eq!(matches!(channel.try_take(), Tried::Done(7)), sent);
+        assert!(matches!(channel.try_take(), Tried::Closed));
+        end(channel);
+    });
+}
+
 /// Of two senders that go at the same time one is the last, and says that no more will come.
 #[test]
 fn loom_the_last_of_two_senders_closes_the_channel() {

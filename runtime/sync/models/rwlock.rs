@@ -5,7 +5,6 @@ use crate::scheduler::waiters::{Entering, Waitable};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::raw_rwlock::{READ, RawRwLock, WRITE};
-use std::future::Future;
 use std::panic::Location;
 use std::task::{Context, Waker};
 

@@ -5,7 +5,6 @@ use crate::scheduler::waiters::{Entering, Waitable};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::raw_semaphore::{GRANTED, RawSemaphore};
-use std::future::Future;
 use std::panic::Location;
 use std::task::{Context, Waker};
 
@@ -131,6 +130,29 @@ fn loom_a_permit_for_one_that_has_left_the_queue_has_all_that_came_before() {
         assert!(permitted.semaphore.release(1));
         let took = taker.join().unwrap();
         Permitted::end(permitted, usize::from(!took));
+    });
+}
+
+/// The same permits are taken by one who comes without the lock at that moment: none is lost, and none is made.
+#[test]
+fn loom_a_permit_for_one_that_has_left_the_queue_is_counted_once() {
+    explore(ALL, || {
+        let semaphore = Stage::new(RawSemaphore::new(1));
+        let taker = spawn(move || {
+            let mut cx = Context::from_waker(Waker::noop());
+            let mut leaves = Box::pin(Entering::new(&*semaphore, 2, Location::caller()));
+            if leaves.as_mut().poll(&mut cx).is_ready() {
+                return 2;
+            }
+            drop(leaves);
+            usize::from(semaphore.try_acquire(1))
+        });
+        assert!(semaphore.release(1));
+        // Nobody takes back what was granted to one that has left.
+        let taken = taker.join().unwrap();
+        assert_eq!(semaphore.free() + taken, 2);
+        // SAFETY: the threads have ended.
+        unsafe { semaphore.end() };
     });
 }
 

@@ -237,9 +237,13 @@ impl<S: Sequence> Claims<S> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word / ONE == indexes.end {
             let before = word - (indexes.end - indexes.start) * ONE;
-            // PROOF(claims.roll_back): acquire, release, split
-            match self.word.compare_exchange_weak(word, before, Ordering::AcqRel, Ordering::Relaxed)
-            {
+            // PROOF(claims.roll_back): relaxed, split
+            match self.word.compare_exchange_weak(
+                word,
+                before,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) if word & QUEUED != 0 => return RolledBack::ForOthers,
                 Ok(_) => return RolledBack::Done,
                 Err(now) => word = now,

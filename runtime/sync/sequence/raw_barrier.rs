@@ -179,7 +179,6 @@ impl<S: Sequence> RawBarrier<S> {
                 told.extend(armed.watcher.upgrade());
             }
         }
-        // PROOF(barrier.tell.want): skip
         self.want(&state);
         drop(state);
         wakes.deliver();
@@ -202,7 +201,8 @@ impl<S: Sequence> RawBarrier<S> {
     }
 
     pub(super) fn end(&self, end: End) {
-        // PROOF(barrier.end): relaxed, split
+        // The order cannot be missed in a model, where the light fence of a publish is a full one.
+        // PROOF(barrier.end): split
         if self.watched.end.fetch_max(end as u8, Ordering::AcqRel) < end as u8 {
             self.tell();
         }

@@ -192,7 +192,7 @@ impl Stamps {
     }
 
     pub(super) fn close(&self) {
-        // PROOF(stamps.close): relaxed
+        // No mark: in a model the light fence of a publish before it is a full one.
         self.watched.closed.store(true, Ordering::Release);
         self.tell();
     }

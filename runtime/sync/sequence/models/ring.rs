@@ -1,160 +1,18 @@
-//! Models of barriers and sequencers; run by ci/loom.sh. A task is that of runtime/sync/models.rs.
+//! Models of rings with many producers.
 
-use super::awaited::{CLOSED, Options, PUBLISHED};
-use super::barrier::SequenceBarrier;
-use super::claims::Count;
-use super::raw_group::RawGroup;
-use super::raw_multi::{RawMulti, Reads, Room};
+use super::waits;
 use crate::runtime::sync::models::{Task, enter};
+use crate::runtime::sync::sequence::arithmetic::Sequence;
+use crate::runtime::sync::sequence::awaited::{CLOSED, Options, PUBLISHED};
+use crate::runtime::sync::sequence::barrier::SequenceBarrier;
+use crate::runtime::sync::sequence::claims::Count;
+use crate::runtime::sync::sequence::raw_multi::{RawMulti, Reads, Room};
 use crate::scheduler::waiters::{WaitNode, Waitable, Wakes};
 use crate::shim::check::{Baton, FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
-
-/// Waits as a task; the answer, if it was not cut short.
-fn waits<W: Waitable>(task: Stage<Task>, source: &W, token: u64) -> Option<u32> {
-    task.introduce();
-    enter(task, source, token)
-}
-
-/// One writes and publishes, another waits and reads.
-fn publish_and_wait() {
-    let barrier = SequenceBarrier::<u64>::new();
-    let (task, item) = (Task::new(), Stage::new(Baton::new()));
-    let reader = spawn({
-        let barrier = barrier.clone();
-        move || {
-            assert_eq!(waits(task, barrier.raw(), 1), Some(PUBLISHED));
-            item.write();
-        }
-    });
-    barrier.publish(0);
-    item.write();
-    barrier.publish(1);
-    reader.join().unwrap();
-    Task::end(task);
-    // SAFETY: the threads have ended.
-    unsafe { item.end() };
-}
-
-#[test]
-fn loom_a_publish_that_races_a_wait_ends_it() {
-    explore(3, publish_and_wait);
-}
-
-#[test]
-#[should_panic]
-fn loom_negative_a_barrier_without_fences() {
-    plant("runtime/sync/sequence/raw_barrier.rs", FENCES);
-    explore(3, publish_and_wait);
-}
-
-#[test]
-#[should_panic]
-fn loom_negative_a_barrier_without_order() {
-    plant("runtime/sync/sequence/raw_barrier.rs", ORDERS);
-    explore(3, publish_and_wait);
-}
-
-/// The one that waits for the nearest number is cancelled while that, and the next one, is published.
-#[test]
-fn loom_a_cancel_that_races_a_publish_is_as_if_it_had_not_waited() {
-    explore(2, || {
-        let barrier = SequenceBarrier::<u64>::new();
-        let (near, far) = (Task::new(), Task::new());
-        let waiter = |task: Stage<Task>, target| {
-            let barrier = barrier.clone();
-            spawn(move || waits(task, barrier.raw(), target))
-        };
-        let cut = waiter(near, 0);
-        let other = waiter(far, 1);
-        near.cut();
-        barrier.publish(0);
-        barrier.publish(1);
-        assert!(matches!(cut.join().unwrap(), None | Some(PUBLISHED)));
-        assert_eq!(other.join().unwrap(), Some(PUBLISHED));
-        Task::end(near);
-        Task::end(far);
-    });
-}
-
-/// A close, a publish, and two who wait.
-#[test]
-fn loom_a_close_ends_all_waits_of_a_barrier() {
-    explore(2, || {
-        let barrier = SequenceBarrier::<u64>::new();
-        let tasks = [Task::new(), Task::new()];
-        let waiters = [0, 5].map(|target| {
-            let (barrier, task) = (barrier.clone(), tasks[usize::from(target > 0)]);
-            spawn(move || waits(task, barrier.raw(), target))
-        });
-        let closer = spawn({
-            let barrier = barrier.clone();
-            move || barrier.close()
-        });
-        barrier.publish(0);
-        closer.join().unwrap();
-        let [near, far] = waiters.map(|waiter| waiter.join().unwrap());
-        assert!(matches!(near, Some(PUBLISHED | CLOSED)));
-        assert_eq!(far, Some(CLOSED));
-        tasks.into_iter().for_each(Task::end);
-    });
-}
-
-fn group() -> ([SequenceBarrier<u64>; 2], Arc<RawGroup<u64>>) {
-    let members = [SequenceBarrier::new(), SequenceBarrier::new()];
-    let group = RawGroup::new(Box::new(members.clone()), Options::default());
-    (members, group)
-}
-
-/// Two members publish at once, and one waits for both.
-fn members_and_wait() {
-    let ([a, b], group) = group();
-    let task = Task::new();
-    let waiter = spawn({
-        let group = Arc::clone(&group);
-        move || waits(task, &*group, 0)
-    });
-    let other = spawn(move || b.publish(0));
-    a.publish(0);
-    other.join().unwrap();
-    assert_eq!(waiter.join().unwrap(), Some(PUBLISHED));
-    Task::end(task);
-}
-
-#[test]
-fn loom_a_group_waits_for_all_its_members() {
-    explore(3, members_and_wait);
-}
-
-#[test]
-#[should_panic]
-fn loom_negative_a_group_without_a_fence() {
-    plant("runtime/sync/sequence/raw_group.rs", FENCES);
-    explore(3, members_and_wait);
-}
-
-/// Two wait for a group, one of them is cut, another one for a member; and a member is closed.
-#[test]
-fn loom_a_closed_member_ends_the_wait_of_its_group() {
-    explore(2, || {
-        let ([a, b], group) = group();
-        let tasks = [Task::new(), Task::new()];
-        let waiters = tasks.map(|task| {
-            let group = Arc::clone(&group);
-            spawn(move || waits(task, &*group, 1))
-        });
-        a.publish(0);
-        tasks[0].cut();
-        b.close();
-        let [cut, other] = waiters.map(|waiter| waiter.join().unwrap());
-        assert!(matches!(cut, None | Some(CLOSED)));
-        assert_eq!(other, Some(CLOSED));
-        tasks.into_iter().for_each(Task::end);
-    });
-}
 
 const ONE: Count = Count { least: 1, most: 1 };
 
@@ -340,6 +198,147 @@ fn loom_two_claims_that_are_given_up_leave_no_hole() {
         other.join().unwrap();
         let next = ring.claims.next();
         assert_eq!(ring.stamps.frontier_from(0), next, "all before the next one are published");
+    });
+}
+
+/// One claims, uses the place, and gives it up, while another does so: the word is the same as before when that one claims.
+#[test]
+fn loom_a_place_that_comes_back_comes_with_what_was_done_there() {
+    explore(3, || {
+        let (_read, ring) = ring(1);
+        let item = Stage::new(Baton::new());
+        let visit = move |ring: &RawMulti<u64>| {
+            if let Some(indexes) = ring.claims.try_claim(ONE) {
+                item.write();
+                ring.give_up(indexes);
+            }
+        };
+        let other = spawn({
+            let ring = Arc::clone(&ring);
+            move || visit(&ring)
+        });
+        visit(&ring);
+        other.join().unwrap();
+        // SAFETY: the threads have ended.
+        unsafe { item.end() };
+    });
+}
+
+/// One has seen what was read, and so has room another one who has not looked: with all that was done by who has read.
+#[test]
+fn loom_room_that_one_has_seen_is_had_by_another() {
+    explore(2, || {
+        let (read, ring) = ring(2);
+        let items = Stage::new([Baton::new(), Baton::new()]);
+        for _ in 0..2 {
+            let indexes = ring.claims.try_claim(ONE).unwrap();
+            ring.publish(indexes);
+        }
+        let produce = move |ring: &RawMulti<u64>| {
+            if let Some(indexes) = ring.claims.try_claim(ONE) {
+                items[indexes.start as usize % 2].write();
+            }
+        };
+        let producer = || {
+            let ring = Arc::clone(&ring);
+            spawn(move || produce(&ring))
+        };
+        let producers = [producer(), producer()];
+        items.iter().for_each(|item| _ = item.write());
+        read.publish(1);
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        // SAFETY: the threads have ended.
+        unsafe { items.end() };
+    });
+}
+
+/// Numbers of eight bits: who claims has read no older one than those who have claimed up to there, or it would take it for a newer one.
+#[test]
+fn loom_narrow_numbers_are_never_read_a_round_too_late() {
+    explore(2, || {
+        const SIZE: usize = u8::LARGEST_RING;
+        const ALL_OF_IT: Count = Count { least: SIZE as u32, most: SIZE as u32 };
+        let read = SequenceBarrier::<u8>::new();
+        let ring = RawMulti::<u8>::new(Box::new([read.clone()]), SIZE, Options::default());
+        let claim = |ring: &RawMulti<u8>| ring.claims.try_claim(ALL_OF_IT);
+        assert!(claim(&ring).is_some());
+        let reader = spawn({
+            let read = read.clone();
+            move || (1..=3).for_each(|round| _ = read.publish((round * SIZE - 1) as u8))
+        });
+        let other = spawn({
+            let ring = Arc::clone(&ring);
+            move || (0..3).for_each(|_| _ = claim(&ring))
+        });
+        claim(&ring);
+        reader.join().unwrap();
+        other.join().unwrap();
+        assert!(ring.claims.next() <= 4 * SIZE as u64, "it has claimed what was not read");
+    });
+}
+
+/// The older claim is taken back while room that was granted is claimed, and what is left beside it: whoever claims goes on where the word is.
+#[test]
+fn loom_a_claim_is_taken_back_while_others_claim_under_the_lock() {
+    explore(2, || {
+        let (_read, ring) = ring(4);
+        let older = ring.claims.try_claim(ONE).unwrap();
+        let (room, node) = (Room(&ring), WaitNode::new(ONE.to_token(), Location::caller()));
+        let mut wakes = Wakes::default();
+        assert_eq!(room.try_enter(&mut room.state(), &node, &mut wakes), Some(1));
+        wakes.deliver();
+        let gives_up = spawn({
+            let ring = Arc::clone(&ring);
+            move || ring.give_up(older)
+        });
+        let beside = spawn({
+            let ring = Arc::clone(&ring);
+            move || {
+                let beside = ring.claims.claim_beside_them(ONE);
+                beside.into_iter().for_each(|indexes| ring.publish(indexes));
+            }
+        });
+        let indexes = ring.claim_reserved(1);
+        ring.publish(indexes);
+        gives_up.join().unwrap();
+        beside.join().unwrap();
+        assert_eq!(ring.stamps.frontier_from(0), ring.claims.next(), "there is a hole");
+    });
+}
+
+/// Two claims are given up that are not the newest, at once: who sees the stamps knows that there are such, and how far.
+#[test]
+fn loom_who_sees_what_was_given_up_knows_that_it_was() {
+    explore(3, || {
+        let (_read, ring) = ring(2);
+        let gives_up = [0..1, 1..2].map(|indexes| {
+            let ring = Arc::clone(&ring);
+            spawn(move || ring.stamps.skip(indexes))
+        });
+        if ring.stamps.frontier_from(0) > 0 {
+            assert!(!ring.stamps.has_no_skips_from(0), "it takes a skipped one for an item");
+        }
+        gives_up.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(!ring.stamps.has_no_skips_from(1), "the later one is forgotten");
+        assert!(ring.stamps.has_no_skips_from(2));
+    });
+}
+
+/// Who finds that it is closed has what was published before.
+#[test]
+fn loom_what_producers_have_published_before_a_close_stands() {
+    explore(3, || {
+        let (_read, ring) = ring(1);
+        let closes = spawn({
+            let ring = Arc::clone(&ring);
+            move || {
+                let indexes = ring.claims.try_claim(ONE).unwrap();
+                ring.publish(indexes);
+                ring.close();
+            }
+        });
+        assert!(matches!(ring.stamps.answer(1, 0), None | Some(PUBLISHED)));
+        closes.join().unwrap();
     });
 }
 
