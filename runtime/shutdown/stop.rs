@@ -93,7 +93,6 @@ fn spread(node: &NodeRef, todo: &mut *const Node) {
         // SAFETY: the units of the children that have left.
         unsafe { depart(node.as_ptr(), CHILD * left) };
     }
-    // PROOF(shutdown.spread.complete): false
     if node.word.look().is_complete() {
         notify_complete(node);
     }

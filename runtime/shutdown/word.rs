@@ -112,7 +112,7 @@ impl Word {
     #[inline]
     pub(super) fn arrive(&self, unit: u64) -> Arrival {
         // Acquire: who sees that it has arrived sees the unit that it has at its parent.
-        // PROOF(shutdown.arrive): acquire, release, split
+        // PROOF(shutdown.arrive): release, split
         let before = self.0.fetch_add(unit, Ordering::AcqRel);
         // From the first that is too many, for half as many again.
         let guards_overflow = (before / (TOO_MANY / 2)) & 7 == 2;
@@ -133,7 +133,7 @@ impl Word {
     /// Says that it has arrived, and so far up; false if somebody else has said so. For one who has counted himself here, and has a unit at
     /// the parent.
     pub(super) fn set_arrived(&self) -> bool {
-        // PROOF(shutdown.arrived): acquire, release, split
+        // PROOF(shutdown.arrived): acquire, split
         self.0.fetch_or(ARRIVED, Ordering::AcqRel) & ARRIVED == 0
     }
 
@@ -159,13 +159,13 @@ impl Word {
             let ends = word & (COUNTS | ORPHANED | ARRIVED | COLLECTED) == ORPHANED;
             ends.then_some(word | COLLECTED)
         };
-        // PROOF(shutdown.collect): relaxed, split
+        // PROOF(shutdown.collect): split
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, collect).is_ok()
     }
 
     /// Has whoever stops the node come and look, if it has not been stopped before this.
     pub(super) fn ask_for_visit(&self) -> Look {
-        // PROOF(shutdown.visit): relaxed, split
+        // PROOF(shutdown.visit): split
         Look(self.0.fetch_or(VISIT, Ordering::AcqRel))
     }
 
