@@ -369,13 +369,13 @@ impl Node {
 
     /// Says that the node is cancelled because one above it is, before it is marked.
     pub(in crate::retire) fn set_inherited(&self) {
-        // The mark carries it.
-        self.flags.fetch_or(FROM_ABOVE, Ordering::Relaxed);
+        // Release: who sees this, though not the mark, sees the one above that was found.
+        self.flags.fetch_or(FROM_ABOVE, Ordering::Release);
     }
 
     /// Whether that is why, for one who has seen the mark.
     pub(in crate::retire) fn has_inherited(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & FROM_ABOVE != 0
+        self.flags.load(Ordering::Acquire) & FROM_ABOVE != 0
     }
 
     /// Whether every walk from an ancestor finds the node.

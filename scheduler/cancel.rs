@@ -102,13 +102,14 @@ fn is_cancelled_above(node: &Node) -> bool {
 fn inherit(nodes: &[&Node], above: &Node) {
     let origin = origin_of(above);
     for node in nodes.iter().rev() {
+        // Also for one that nobody knows: it may make itself known at this moment.
         // SAFETY: the origin does not end before those below it.
-        let write_down = |node: &Node| unsafe { write_cause_down(node, origin) };
+        let write_down = |node: &Node| unsafe { write_cause(node, origin) };
         // SAFETY: the caller's.
         unsafe {
             // PROOF(cancel.inherit.below): false
             if branch::inherit(node, origin, write_down) {
-                deliver(node);
+                deliver(node, origin);
             }
         }
     }
@@ -184,6 +185,9 @@ pub(crate) fn link(node: &Node) {
 #[cold]
 #[inline(never)]
 pub(super) fn link_to_wait(node: &Node) -> bool {
+    if node.verdict() == Verdict::Cancelled {
+        return false;
+    }
     link(node);
     node.verdict() != Verdict::Cancelled
 }
@@ -213,12 +217,21 @@ fn marked_by_link(node: &Node) {
 /// # Safety
 /// The origin has not ended.
 unsafe fn write_cause_down(node: &Node, origin: *const Node) {
-    if node.kind != NodeKind::Task {
-        return; // who ends a scope does so
-    }
     // SAFETY: a node of kind Task is the start of its record.
-    let task = unsafe { &*ptr::from_ref(node).cast::<Record>() };
-    if task.is_known() {
+    let is_known = |node: &Node| unsafe { (*ptr::from_ref(node).cast::<Record>()).is_known() };
+    if node.kind == NodeKind::Task && is_known(node) {
+        // SAFETY: passed on.
+        unsafe { write_cause(node, origin) };
+    }
+}
+
+/// The same whoever there is.
+///
+/// # Safety
+/// The origin has not ended.
+unsafe fn write_cause(node: &Node, origin: *const Node) {
+    // Who ends a scope does so.
+    if node.kind == NodeKind::Task {
         // SAFETY: passed on.
         let _ = node.extras_or_new().cause.set(cause_at(unsafe { &*origin }));
     }
@@ -233,11 +246,13 @@ pub(crate) fn make_known(task: &Record) {
     }
     // A walk either sees the reference, or has left its mark.
     branch::between_walks(node, || task.add_reference());
-    let origin = origin_of(node);
     // PROOF(cancel.known.look): false
-    if node.word().is_marked() && !ptr::eq(origin, node) {
-        // SAFETY: not before the node.
-        unsafe { write_cause_down(node, origin) };
+    if node.word().is_marked() {
+        let origin = origin_of(node);
+        if !ptr::eq(origin, node) {
+            // SAFETY: not before the node.
+            unsafe { write_cause_down(node, origin) };
+        }
     }
 }
 
@@ -256,8 +271,9 @@ pub(crate) fn cancel(task: &Record, cause: Option<Arc<Cause>>) {
 /// That.
 pub(crate) unsafe fn cancel_node(node: &Node, cause: Option<Arc<Cause>>) {
     if mark(node, cause) {
+        // It is the origin, also if another comes from above at this moment: that one's may end before the caller is done.
         // SAFETY: marked just now; the rest is passed on.
-        unsafe { deliver(node) };
+        unsafe { deliver(node, node) };
     }
 }
 
@@ -286,24 +302,31 @@ fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
     }
     let extras = if cause.is_some() { Some(node.extras_or_new()) } else { node.extras() };
     if let Some(extras) = extras {
-        extras.branch().set_origin(node);
         if let Some(cause) = cause {
             // The first one counts.
             let _ = extras.cause.set(cause);
         }
+        extras.branch().set_origin(node);
     }
-    node.word().cancel() == Cancel::First
+    if node.word().cancel() != Cancel::First {
+        return false;
+    }
+    if let Some(extras) = node.extras_in_total_order() {
+        // They may be new.
+        extras.branch().set_origin(node);
+    }
+    true
 }
 
 /// Carries the cancel of a node to its task, and to all below.
 ///
 /// # Safety
-/// As for `cancel_node`, and the caller has marked the node, or has ended the time in which it ignored that.
-unsafe fn deliver(node: &Node) {
+/// As for `cancel_node`, and the caller has marked the node, or has ended the time in which it ignored that. The origin does not end
+/// before this returns.
+unsafe fn deliver(node: &Node, origin: *const Node) {
     let woken = Woken::default();
     woken.cut(node);
     let top = node.extras_in_total_order().map(|extras| extras.branch());
-    let origin = origin_of(node);
     // SAFETY: passed on.
     unsafe {
         branch::walk(top, origin, |reached| woken.take(reached, origin), || woken.queue());
@@ -328,7 +351,7 @@ pub(crate) fn begin_ignoring(node: &Node) -> Result<bool, Cut> {
 pub(crate) fn stop_ignoring(node: &Node) {
     if node.word().stop_ignoring() {
         // SAFETY: the caller runs in the node.
-        unsafe { deliver(node) };
+        unsafe { deliver(node, origin_of(node)) };
     }
 }
 

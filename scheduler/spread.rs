@@ -85,6 +85,7 @@ impl Worker {
         if fair {
             self.spread.allowed.set(level);
             self.spread.step.set(SLACK);
+            self.spread.robbed.set(None);
         }
         self.spread.standing_back.set(!fair);
         fair
@@ -134,7 +135,10 @@ impl Worker {
     /// which it has been stolen back. Else none of them would ever have stood back for long enough.
     fn standstill(&self, time: Instant) -> Standstill {
         match self.spread.robbed.take() {
-            Some((standstill, last)) if time - last < PATIENCE => standstill,
+            // The time between does not count.
+            Some((standstill, last)) if time - last < PATIENCE => {
+                Standstill { since: time - (last - standstill.since), ..standstill }
+            }
             _ => Standstill { least: self.least(), since: time },
         }
     }

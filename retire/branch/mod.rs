@@ -382,11 +382,13 @@ pub(crate) unsafe fn inherit(node: &Node, origin: *const Node, soon: impl FnOnce
     node.word().cancel() == Cancel::First
 }
 
-/// The node whose cancel has reached `node`, which is cancelled and has not ended: itself, or an ancestor.
+/// The node whose cancel has reached `node`, which is cancelled: itself, or an ancestor. For one to whom it cannot end meanwhile: those above
+/// it are looked at.
 pub(crate) fn origin_of(node: &Node) -> *const Node {
     let mut at = node;
     loop {
-        let origin = at.extras().map(|extras| extras.branch().origin.load(Ordering::Relaxed));
+        // Acquire: the reason is written down before.
+        let origin = at.extras().map(|extras| extras.branch().origin.load(Ordering::Acquire));
         if let Some(origin) = origin.filter(|origin| !origin.is_null()) {
             return origin;
         }

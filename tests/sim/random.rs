@@ -40,7 +40,7 @@ fn mistakes_in_the_library_are_found() {
         Bug::NoLookBeforeSleep,
     ];
     for bug in bugs {
-        let found = (1..=2_000).find(|_| {
+        let found = (1..=20_000).find(|_| {
             let bytes: Vec<_> = (0..200).map(|_| random.below(256) as u8).collect();
             programs::finds(bug, &bytes)
         });
