@@ -200,6 +200,7 @@ impl Node {
     #[inline(always)]
     pub(super) fn is_stopped(&self) -> bool {
         // Acquire: what was done before the stop is seen by those whom it stops.
+        // PROOF(shutdown.is_stopped): relaxed
         self.stopped.load(Ordering::Acquire)
     }
 
@@ -282,6 +283,7 @@ impl Node {
     /// Gives a handle up. The last one of a root stops it.
     pub(super) fn release_handle(this: &NodeRef) {
         // If there is only one nobody else can make another.
+        // PROOF(shutdown.handles): split
         if this.handles.load(Ordering::Acquire) != 1
             && this.handles.fetch_sub(1, Ordering::AcqRel) != 1
         {

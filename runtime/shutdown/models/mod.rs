@@ -298,6 +298,39 @@ fn loom_negative_references_without_order() {
     explore(3, last_reference);
 }
 
+/// Of two handles that are dropped at the same time one is the last.
+#[test]
+fn loom_the_last_of_two_handles_stops_the_root() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let node = root.0.clone();
+        let other = root.other();
+        let drops = spawn(move || drop(other));
+        drop(root);
+        drops.join().unwrap();
+        assert!(node.is_stopped(), "nobody has stopped it");
+    });
+}
+
+#[test]
+fn loom_what_was_done_before_a_stop_is_seen_by_whom_it_stops() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let done = Stage::new(Baton::new());
+        let other = root.other();
+        let stopped = spawn(move || {
+            if other.0.is_stopped() {
+                assert_eq!(done.read(), 1);
+            }
+        });
+        done.write();
+        stop(&root.0);
+        stopped.join().unwrap();
+        // SAFETY: the thread has ended.
+        unsafe { done.end() };
+    });
+}
+
 #[test]
 fn loom_a_child_that_comes_with_the_stop_is_stopped() {
     explore_to_the_end(3, || {
