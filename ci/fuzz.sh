@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The fuzz targets of fuzz/, under AddressSanitizer, for a short while each.
 #
-#   ci/fuzz.sh                            each target for FUZZ_SECONDS seconds (40), and the negative controls
+#   ci/fuzz.sh                            each target for FUZZ_SECONDS seconds (30), and the negative controls
 #   ci/fuzz.sh TARGET [OPTION...]         one target with these options of libFuzzer's, until it fails or is ended: a long run
 #   ci/fuzz.sh TARGET FILE                that input alone
 #   ci/fuzz.sh minimize TARGET            the corpus that is kept becomes the smallest one that reaches as much
@@ -82,7 +82,7 @@ for target in "${targets[@]}"; do
     log=$LOGS/$target.log
     mkdir -p "$LOGS/found"
     inputs=$(find "$kept/$target" "$strings" -type f | wc -l)
-    fuzz "$target" -max_total_time="${FUZZ_SECONDS:-40}" "$LOGS/found" "$kept/$target" "$strings" \
+    fuzz "$target" -max_total_time="${FUZZ_SECONDS:-30}" "$LOGS/found" "$kept/$target" "$strings" \
         >"$log" 2>&1 </dev/null || { tail -n 80 "$log" | sed 's/^/    | /' >&2; fail "$target has found something"; }
     rm -r "$LOGS/found"
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")

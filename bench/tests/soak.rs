@@ -87,7 +87,11 @@ fn a_planted_leak_is_found() {
     assert_eq!(output.status.code(), Some(1), "{}{}", stderr(&output), stdout(&output));
     let text = stdout(&output);
     assert!(text.contains("**FAILED: grows beyond its limit: heap in use"), "{text}");
+}
 
+/// The same without it.
+#[test]
+fn where_nothing_is_planted_nothing_is_found() {
     let output = soak(&["--minutes", "0.06", "--only", "join,end"]);
     assert!(output.status.success(), "the same without: {}", stdout(&output));
 }
