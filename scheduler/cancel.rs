@@ -73,44 +73,55 @@ fn is_cancelled_above(node: &Node) -> bool {
         link(node);
         return node.verdict() == Verdict::Cancelled;
     }
-    let mut path = [node; LOOK + 1];
-    for steps in 1..=LOOK {
+    let mut at = node;
+    for _ in 0..LOOK {
         // SAFETY: a root has no doubts; others have a parent, which does not end before them.
-        let at = unsafe { &*path[steps - 1].parent };
+        at = unsafe { &*at.parent };
         match at.verdict() {
-            Verdict::AskParent => path[steps] = at,
+            Verdict::AskParent => {}
             Verdict::Cancelled => {
                 // PROOF(cancel.inherit): skip
-                inherit(&path[..steps], at);
+                inherit_all(node, at);
                 return true;
             }
             Verdict::NotCancelled => return false,
         }
     }
-    let [below @ .., top] = path;
-    link(top);
-    let cancelled = top.verdict() == Verdict::Cancelled;
+    link(at);
+    let cancelled = at.verdict() == Verdict::Cancelled;
     if cancelled {
-        inherit(&below, top);
+        inherit_all(node, at);
     }
     cancelled
 }
 
-/// Marks nodes that have not ended, each the parent of the one before it, because `above`, the parent of the last, was found to be cancelled.
+/// Marks a node, and those between it and `above`, at most `LOOK` further up, which was found to be cancelled. None of them has ended.
 #[cold]
 #[inline(never)]
+fn inherit_all(node: &Node, above: &Node) {
+    let (mut path, mut length, mut at) = ([node; LOOK], 0, node);
+    while !ptr::eq(at, above) {
+        path[length] = at;
+        length += 1;
+        // SAFETY: it is below `above`, so it has a parent, which does not end before it.
+        at = unsafe { &*at.parent };
+    }
+    inherit(&path[..length], above);
+}
+
+/// Marks nodes that have not ended, each the parent of the one before it, because `above`, the parent of the last, was found to be cancelled.
 fn inherit(nodes: &[&Node], above: &Node) {
     let origin = origin_of(above);
     for node in nodes.iter().rev() {
         // Also for one that nobody knows: it may make itself known at this moment.
         // SAFETY: the origin does not end before those below it.
         let write_down = |node: &Node| unsafe { write_cause(node, origin) };
-        // SAFETY: the caller's.
-        unsafe {
-            // PROOF(cancel.inherit.below): false
-            if branch::inherit(node, origin, write_down) {
-                deliver(node, origin);
-            }
+        // SAFETY: neither ends before the caller is done: he runs in the lowest node, or below it, or keeps it from its end.
+        let first = unsafe { branch::inherit(node, origin, write_down) };
+        // PROOF(cancel.inherit.below): false
+        if first {
+            // SAFETY: as above, and it was marked just now.
+            unsafe { deliver(node, origin) };
         }
     }
 }
