@@ -226,7 +226,7 @@ fn await_end(kind: WaitKind, collect: bool) {
 
 #[test]
 fn loom_a_waiter_leaves_with_the_end_or_with_its_registration() {
-    explore(3, || await_end(WaitKind::Grant, true));
+    explore(2, || await_end(WaitKind::Grant, true));
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn members_and_wait() {
 
 #[test]
 fn loom_a_group_waits_for_all_its_members() {
-    explore(3, members_and_wait);
+    explore(2, members_and_wait);
 }
 
 #[test]

@@ -33,6 +33,12 @@ fn claim(ring: &RawMulti<u64>, task: Stage<Task>) -> Option<Range<u64>> {
     })
 }
 
+/// There is room.
+fn produce_one(ring: &RawMulti<u64>) {
+    let indexes = ring.claims.try_claim(ONE).unwrap();
+    ring.publish(indexes);
+}
+
 /// Two producers publish out of order, and one waits to read both.
 fn producers_and_reader() {
     let (_read, ring) = ring(2);
@@ -90,10 +96,8 @@ fn loom_who_moves_the_gap_serves_those_behind_it() {
             let (ring, task) = (Arc::clone(&ring), tasks[wanted - 1]);
             spawn(move || waits(task, &Reads(&ring), wanted as u64))
         });
-        for _ in 0..2 {
-            let indexes = ring.claims.try_claim(ONE).unwrap();
-            ring.publish(indexes);
-        }
+        produce_one(&ring);
+        produce_one(&ring);
         for reader in readers {
             assert_eq!(reader.join().unwrap(), Some(PUBLISHED));
         }
@@ -104,10 +108,8 @@ fn loom_who_moves_the_gap_serves_those_behind_it() {
 /// Two producers wait for two places, and one of them is cut: what it does not have the other has.
 fn two_producers_of_which_one_is_cut() {
     let (read, ring) = ring(2);
-    for _ in 0..2 {
-        let indexes = ring.claims.try_claim(ONE).unwrap();
-        ring.publish(indexes);
-    }
+    produce_one(&ring);
+    produce_one(&ring);
     let tasks = [Task::new(), Task::new()];
     let [cut, other] = tasks.map(|task| {
         let ring = Arc::clone(&ring);
@@ -230,10 +232,8 @@ fn loom_room_that_one_has_seen_is_had_by_another() {
     explore(2, || {
         let (read, ring) = ring(2);
         let items = Stage::new([Baton::new(), Baton::new()]);
-        for _ in 0..2 {
-            let indexes = ring.claims.try_claim(ONE).unwrap();
-            ring.publish(indexes);
-        }
+        produce_one(&ring);
+        produce_one(&ring);
         let produce = move |ring: &RawMulti<u64>| {
             if let Some(indexes) = ring.claims.try_claim(ONE) {
                 items[indexes.start as usize % 2].write();
@@ -332,8 +332,7 @@ fn loom_what_producers_have_published_before_a_close_stands() {
         let closes = spawn({
             let ring = Arc::clone(&ring);
             move || {
-                let indexes = ring.claims.try_claim(ONE).unwrap();
-                ring.publish(indexes);
+                produce_one(&ring);
                 ring.close();
             }
         });
