@@ -1,7 +1,5 @@
 //! `cygnet run mandelbrot` leaves a whole picture or none.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::os::unix::fs::{FileTypeExt, symlink};
@@ -10,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Scratch, cygnet, json, run, stderr};
+use crate::common::{Scratch, cygnet, json, run, stderr};
 
 /// Decodes an RGB picture.
 fn decode(bytes: &[u8]) -> (u32, u32, Vec<u8>) {
@@ -120,7 +118,7 @@ fn a_pipe_is_written_into_and_not_replaced() {
 fn an_interruption_leaves_what_was_there() {
     let dir = Scratch::new("picture-interrupted");
     dir.write("f.png", "old");
-    let mut child = cygnet(["run", "mandelbrot", "--size", "16384", "--out", "f.png"])
+    let mut child = cygnet(["run", "mandelbrot", "--size", "8192", "--out", "f.png"])
         .current_dir(dir.path())
         .stderr(Stdio::null())
         .spawn()

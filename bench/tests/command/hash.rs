@@ -1,12 +1,10 @@
 //! `cygnet run hash` prints what `sha256sum` prints.
 
-mod common;
-
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{Scratch, cygnet, feed, json, run, stderr};
+use crate::common::{Scratch, cygnet, feed, json, run, stderr};
 
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";

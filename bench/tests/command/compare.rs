@@ -1,17 +1,15 @@
 //! The command `compare`, with few rounds of small cases.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Scratch, stderr};
+use crate::common::{Scratch, stderr};
 use serde_json::Value;
 
 /// One round of a look.
 fn compare(args: &[&str]) -> Output {
-    common::run([&["compare", "--quick", "--rounds", "1"], args].concat())
+    crate::common::run([&["compare", "--quick", "--rounds", "1"], args].concat())
 }
 
 fn stdout(output: &Output) -> String {

@@ -1,16 +1,14 @@
 //! The command `soak`, for a few seconds: what it refuses, what it reports, and that it finds what is planted.
 
-mod common;
-
 use std::fs;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use common::{Scratch, stderr};
+use crate::common::{Scratch, stderr};
 
 /// A run with few workers, as tests run beside it.
 fn soak(args: &[&str]) -> Output {
-    common::run([&["soak", "--workers", "1,2"], args].concat())
+    crate::common::run([&["soak", "--workers", "1,2"], args].concat())
 }
 
 fn stdout(output: &Output) -> String {
@@ -36,7 +34,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         (&["--minutes", "1", "--out", "/nonexistent/a.md"], 1, "cannot write /nonexistent/a.md"),
         (&["--minutes", "1", "--out", "picture.svg"], 1, "the report is Markdown"),
     ] {
-        let output = common::run([&["soak"], args].concat());
+        let output = crate::common::run([&["soak"], args].concat());
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(status), "{args:?}: {told}");
         assert!(told.contains(sentence), "{args:?}: {told}");
@@ -46,7 +44,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
 
 #[test]
 fn the_kinds_are_listed() {
-    let output = common::run(["soak", "--list"]);
+    let output = crate::common::run(["soak", "--list"]);
     assert!(output.status.success());
     assert!(stdout(&output).lines().any(|line| line.starts_with("channel ")), "{output:?}");
 }
@@ -124,7 +122,7 @@ fn a_planted_wrong_result_is_a_failure_with_its_seed() {
 
 #[test]
 fn an_interrupt_ends_the_run_with_its_report() {
-    let mut child = common::cygnet(["soak", "--minutes", "10", "--only", "join"])
+    let mut child = crate::common::cygnet(["soak", "--minutes", "10", "--only", "join"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()

@@ -1,5 +1,4 @@
 //! What the tests of the command share.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::ffi::OsStr;
 use std::fs;
