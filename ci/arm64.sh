@@ -23,7 +23,8 @@ export CYGNET_NO_MEMBARRIER=1
 export RUST_TEST_THREADS=1
 tests=(cargo test -p cygnet --target "$target")
 
-run_tests 25 "${tests[@]}"
+run_side_by_side 25 "$CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER" "${tests[@]}"
+run_tests 15 "${tests[@]}" --doc
 # The fault is an instruction that no other processor has: x86_64 code would pass.
 must_fail arm64 5 'planted fault in ARM64 code: rbit\(1\) = 0x8000000000000000' \
     'test planted_arm64 .*FAILED' -- "${tests[@]}" --test planted planted_arm64 -- --ignored

@@ -148,15 +148,40 @@ planted_failure() {
 # run_tests MINUTES COMMAND...: runs COMMAND, shows its output, and insists that at least one test
 # was executed, so that a filter that matches nothing does not pass for a check.
 run_tests() {
-    local minutes=$1 status=0 log=$LOGS/tests.log passed
+    local minutes=$1 status=0 log=$LOGS/tests.log
     shift
     limited "$minutes" "$@" 2>&1 | tee "$log" || status=$?
     if ((status != 0)); then
         fail "status $status from: $*"
     fi
-    passed=$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1/p' "$log" | awk '{ n += $1 } END { print n + 0 }')
-    ((passed > 0)) || fail "no test was executed by: $*"
+    count_tests "$log" "$*"
+}
+
+# count_tests LOG WHO
+count_tests() {
+    local passed
+    passed=$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1/p' "$1" | awk '{ n += $1 } END { print n + 0 }')
+    ((passed > 0)) || fail "no test was executed by: $2"
     note "$passed tests passed"
+}
+
+# run_side_by_side MINUTES RUNNER COMMAND...: as `run_tests`, for `cargo test` with one test at a time: builds, and runs
+# as many of the programs at once as there are cores, each by RUNNER, which is one word of several.
+run_side_by_side() {
+    local minutes=$1 runner=$2 status=0 log=$LOGS/tests.log
+    shift 2
+    limited "$minutes" "$@" --no-run 2>&1 | tee "$LOGS/build.log" || fail "status $? from: $* --no-run"
+    sed -n 's|^ *Executable .*(\(.*\))$|\1|p' "$LOGS/build.log" >"$LOGS/programs"
+    mkdir "$LOGS/programs.d"
+    # shellcheck disable=SC2016 # the inner shell's
+    timeout --kill-after=30 "${minutes}m" xargs -P "$(nproc)" -I{} \
+        bash -c 'exec $1 "$2" >"$3/$(basename "$2").log" 2>&1 </dev/null' -- "$runner" {} "$LOGS/programs.d" \
+        <"$LOGS/programs" || status=$?
+    # Together: what two say at the same time would be mixed up.
+    tail -n +1 "$LOGS/programs.d"/*.log >"$log"
+    cat "$log"
+    ((status == 0)) || fail "status $status from the programs of: $*"
+    count_tests "$log" "$*"
 }
 
 LOGS=$(mktemp -d "${TMPDIR:-/tmp}/cygnet-ci.XXXXXX")

@@ -260,6 +260,51 @@ fn loom_what_is_linked_below_one_that_asks_is_cancelled() {
     explore(2, || ask_and_link(1, 2, true));
 }
 
+/// Somebody cancels a task by his handle, which keeps the task and not what is above it: while it is told of a cancel from there, and ends, and so does
+/// the one above it.
+#[test]
+fn loom_who_cancels_by_a_handle_looks_at_nothing_above() {
+    explore(3, || {
+        let before = live_atomics();
+        let root = Stage::new(Root::new(1));
+        let parent = record_below(|| (), &raw const root.node);
+        let child = record_below(|| (), parent.as_ptr().cast());
+        let handle = Stage::new(Family(parent, child));
+        // SAFETY: they have not ended, and have two references each.
+        let (above, node) = unsafe { (&parent.as_ref().node, &child.as_ref().node) };
+        // SAFETY: as above.
+        unsafe { cancel_node(above, None) };
+        let let_go = move || {
+            let child = handle.1;
+            // SAFETY: a reference of the caller's.
+            unsafe {
+                if child.as_ref().release(1) {
+                    end(child);
+                }
+            }
+        };
+        let canceller = spawn(move || {
+            // SAFETY: the handle keeps it.
+            unsafe { cancel_node(&handle.1.as_ref().node, None) };
+            let_go();
+        });
+        assert!(is_cancelled(node), "the cancel has not reached it");
+        let_go();
+        // SAFETY: it ends, and both references are the caller's.
+        unsafe {
+            assert!(parent.as_ref().release(2));
+            end(parent);
+        }
+        canceller.join().unwrap();
+        // SAFETY: the thread has ended.
+        unsafe {
+            handle.end();
+            root.end();
+        }
+        assert_eq!(live_atomics(), before, "extras are left over");
+    });
+}
+
 /// A task begins to ignore cancellation while it is cancelled: it is refused, or the mark is there when it stops.
 #[test]
 fn loom_a_cancel_is_not_lost_to_one_who_begins_to_ignore_it() {
