@@ -4,7 +4,7 @@
 # (`common::real!`); a program that has none that can is listed below. Tests that make no runtime, and so have nothing to be simulated, are counted.
 #
 # One build for both: what real threads run here is the library as it is with the feature `sim`, outside of a simulation. Without the feature
-# `cargo test` has the assertions, and `cargo test --release` the optimised code.
+# `cargo test` has the assertions, and `cargo test --release` the optimised code. The profile `checked` is in Cargo.toml.
 #
 #   CYGNET_SIM_SEEDS, CYGNET_SIM_SECONDS   for each test, at most
 #   CYGNET_SIM_REPORT                      a file for the list of all tests and what each has come to
@@ -15,7 +15,6 @@ CHECK=simulation
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CHECKOUT/target}
-export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 seeds=${CYGNET_SIM_SEEDS:-2000}
 unset CYGNET_SIM_SEEDS
 export CYGNET_SIM_SECONDS=${CYGNET_SIM_SECONDS:-0.3}
@@ -58,7 +57,7 @@ done
 ((${#real[@]} == 0)) || fail "listed as not simulated, and not there: ${!real[*]}"
 (($# == 0)) || programs=("$@")
 
-cargo_test=(cargo test --release --package cygnet --features 'sim,futures,futures-io,tokio')
+cargo_test=(cargo test --profile checked --package cygnet --features 'sim,futures,futures-io,tokio')
 named=()
 for program in "${programs[@]}"; do named+=(--test "$program"); done
 limited 20 "${cargo_test[@]}" "${named[@]}" --no-run 2>&1 | tee "$LOGS/build.log"
