@@ -18,10 +18,19 @@ pub(crate) fn role() -> Option<String> {
 
 /// Runs the test `name` (its full path without the crate) again, in a role.
 pub(crate) fn rerun(name: &str, role: &str) -> Output {
-    command(name, role).output().unwrap()
+    run(&mut command(name, role))
 }
 
-/// The command of `rerun`.
+/// Runs a `command` to its end. One whose name is that of no test runs nothing, which the harness calls a success: it fails here.
+pub(crate) fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("running 1 test\n"), "no test: {command:?}\n{said}\n{complained}");
+    output
+}
+
+/// The command of `rerun`. Who does not pass it to `run` has to see by other means that the test was run.
 pub(crate) fn command(name: &str, role: &str) -> Command {
     let binary = env::current_exe().unwrap();
     // The tests of another architecture run in an emulator, which the child needs as well.
