@@ -1,9 +1,7 @@
 //! Scopes: tasks that borrow from the frame that waits for them.
 
-mod common;
-
 use crate::common::Mutex;
-use common::{
+use crate::common::{
     Drops, give_way_until, panic_of, parks, scaled, scaled_in_debug, with_each, with_each_and_many,
 };
 use cygnet::{park, scope, spawn, unparker, yield_now};

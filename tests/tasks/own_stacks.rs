@@ -1,12 +1,10 @@
 //! Joins of children that need a stack of their own: the joining task parks, the child is started on
 //! another coroutine of the same worker.
 
-mod common;
-
+use crate::common::drops::Drops;
 use crate::common::mpsc::channel;
 use crate::common::thread;
-use common::drops::Drops;
-use common::{eventually, with_each};
+use crate::common::{self, eventually, with_each};
 use cygnet::{JoinError, Task, park, spawn, task, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
 //! What the halves give back, borrow, and wait for.
 
+use super::{fib, spin_until};
 use crate::common;
 use crate::common::{give_way_until, scaled, with, with_each};
-use crate::{fib, spin_until};
 use cygnet::{TaskLocal, join, no_suspend, park, scope, spawn, yield_now};
 use std::cell::Cell;
 use std::rc::Rc;

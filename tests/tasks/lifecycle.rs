@@ -1,12 +1,10 @@
 //! Tasks from their spawn to their end: values, panics and handles, and parents that end after their
 //! children.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::mpsc::channel;
-use common::{
-    Drops, eventually, give_way_until, panic_of, scaled, with, with_each, with_each_and_many,
+use crate::common::{
+    self, Drops, eventually, give_way_until, panic_of, scaled, with, with_each, with_each_and_many,
 };
 use cygnet::{Runtime, TaskId, TaskLocal, scope, spawn, spawn_unscoped, unparker, yield_now};
 use std::collections::HashSet;

@@ -1,14 +1,12 @@
 //! `join`: both halves run once each and to their end, whoever runs the second; what either of them borrows,
 //! throws or waits for.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod depth;
 mod endings;
 mod halves;
 mod places;
 
-use crate::common::spin_loop;
+use crate::common::{self, spin_loop};
 use cygnet::join;
 use std::sync::atomic::{AtomicBool, Ordering};
 

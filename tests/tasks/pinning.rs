@@ -1,11 +1,9 @@
 //! The thread rule: a task may start on any worker, and once started it never sees another thread. Tasks
 //! that were spawned as migratable do move.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::thread::{ThreadId, current};
-use common::{compute, give_way_until, scaled, with, with_each, with_each_and_many};
+use crate::common::{self, compute, give_way_until, scaled, with, with_each, with_each_and_many};
 use cygnet::{blocking, checkpoint, park, scope, spawn, spawn_local, spawn_migratable, yield_now};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;

@@ -1,10 +1,8 @@
 //! Scopes that end where nothing may be suspended, in the middle of an unwinding or inside `no_suspend`:
 //! whatever their children need, and whoever else is in the same position, they end.
 
-mod common;
-
 use crate::common::Barrier;
-use common::{runtime, scaled, with_each, within};
+use crate::common::{self, runtime, scaled, with_each, within};
 use cygnet::coroutine::Coroutine;
 use cygnet::{no_suspend, scope, spawn_local, task, yield_now};
 use std::hint::black_box;

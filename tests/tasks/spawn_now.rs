@@ -1,8 +1,6 @@
 //! `spawn_now`: the child has begun when the call returns.
 
-mod common;
-
-use common::{Drops, panic_of, runtime, scaled_in_debug, with, with_each, within};
+use crate::common::{self, Drops, panic_of, runtime, scaled_in_debug, with, with_each, within};
 use cygnet::{JoinError, Runtime, no_suspend, park, scope, spawn, spawn_now, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,10 +1,8 @@
 //! Handles that are dropped: a task that has not started never does, and one that has is told by its waits.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::mpsc::channel;
-use common::{Drops, eventually, give_way_until, with, with_each};
+use crate::common::{self, Drops, eventually, give_way_until, with, with_each};
 use cygnet::{park, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,9 +1,9 @@
 //! Where a join is called: outside of tasks, where nothing may suspend, in a bare coroutine.
 
+use super::{fib, spin_until};
 use crate::common::mpsc::channel;
 use crate::common::thread::{ThreadId, current};
 use crate::common::{panic_of, scaled, with, with_each};
-use crate::{fib, spin_until};
 use cygnet::coroutine::Coroutine;
 use cygnet::{join, no_suspend, park, scope, spawn, spawn_migratable, task, unparker, yield_now};
 use std::sync::Arc;

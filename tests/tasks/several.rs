@@ -1,8 +1,6 @@
 //! Several tasks at once: `all`, `all_fail_fast`, `any`.
 
-mod common;
-
-use common::{Drops, panic_of, runtime, scaled_in_debug, with_each, within};
+use crate::common::{self, Drops, panic_of, runtime, scaled_in_debug, with_each, within};
 use cygnet::{
     JoinError, Reason, TaskError, all, all_fail_fast, any, park, scope, sleep, spawn, yield_now,
 };

@@ -1,9 +1,7 @@
 //! How a join ends that does not end with a value: for the caller itself, for one that is cancelled.
 
-mod common;
-
 use crate::common::Mutex;
-use common::{give_way_until, with_each};
+use crate::common::{self, give_way_until, with_each};
 use cygnet::{JoinError, Runtime, park, spawn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

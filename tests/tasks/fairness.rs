@@ -1,10 +1,8 @@
 //! Nothing waits for ever: neither a woken task behind endless spawns, nor a fresh one behind endless
 //! yields, nor an injected one behind either.
 
-mod common;
-
 use crate::common::mpsc::channel;
-use common::{give_way_until, scaled, with, with_each, with_each_and_many, within};
+use crate::common::{self, give_way_until, scaled, with, with_each, with_each_and_many, within};
 use cygnet::{Runtime, Unparker, YieldTo, park, scope, spawn, task, unparker, yield_now, yield_to};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

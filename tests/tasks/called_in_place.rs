@@ -1,9 +1,7 @@
 //! A child that its parent's join calls on the parent's own stack: a cancel of the parent reaches it.
 
-mod common;
-
 use crate::common::mpsc::{Receiver, Sender, channel};
-use common::{eventually, parks, with, with_each};
+use crate::common::{self, eventually, parks, with, with_each};
 use cygnet::{JoinError, Runtime, Task, park, scope, spawn, task, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

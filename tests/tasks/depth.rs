@@ -1,9 +1,7 @@
 //! Chains and crowds of tasks as deep and as many as memory allows: nothing recurses.
 
-mod common;
-
 use crate::common::Mutex;
-use common::{Drops, eventually, scaled, scaled_in_debug, with, with_each};
+use crate::common::{Drops, eventually, scaled, scaled_in_debug, with, with_each};
 use cygnet::{park, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,7 @@
 //! Task-locals: values that belong to a task for the extent of a call, and that children inherit.
 
-mod common;
-
 use crate::common::Mutex;
-use common::{Drops, give_way_until, panic_of, with_each, with_each_and_many};
+use crate::common::{self, Drops, give_way_until, panic_of, with_each, with_each_and_many};
 use cygnet::{TaskLocal, blocking, scope, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,9 @@
 //! Many open joins, and few stacks.
 
+use super::fib;
 use crate::common;
 use crate::common::rerun::{rerun, role};
 use crate::common::{runtime, with_each, within};
-use crate::fib;
 use cygnet::{Runtime, join, scope, task, yield_now};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -70,7 +70,7 @@ fn a_deep_row_is_left_and_found_again() {
 #[test]
 fn a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow() {
     crate::common::real!("a process of its own");
-    let name = "depth::a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow";
+    let name = "join::depth::a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow";
     if let Some(_role) = role() {
         let rt = runtime(2);
         rt.block_on(|| list(1_000_000, true, &AtomicUsize::new(0)));

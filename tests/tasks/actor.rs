@@ -1,10 +1,8 @@
 //! Actors: state owned by one task, and answers that come or are an error.
 
-mod common;
-
 use crate::common::mpsc::channel;
-use common::{
-    Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each,
+use crate::common::{
+    self, Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each,
     with_each_and_many, within,
 };
 use cygnet::{CallError, JoinError, TaskActor, park, scope, sleep, spawn, timeout, yield_now};

@@ -1,9 +1,7 @@
 //! The way in: `block_on` from a thread, from a task of the same runtime, and from one of another.
 
-mod common;
-
 use crate::common::mpsc::channel;
-use common::{give_way_until, parks, scaled, text, with_each, with_each_and_many};
+use crate::common::{self, give_way_until, parks, scaled, text, with_each, with_each_and_many};
 use cygnet::{blocking, spawn, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

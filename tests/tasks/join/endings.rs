@@ -1,11 +1,11 @@
 //! Panics, cancellation, the end of the runtime: both halves run to their end.
 
+use super::spin_until;
 use crate::common;
 use crate::common::drops::Drops;
 use crate::common::mpsc::channel;
 use crate::common::spin_loop;
 use crate::common::{eventually, panic_of, parks, runtime, scaled, with, with_each, within};
-use crate::spin_until;
 use cygnet::{is_cancelled, join, park, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
