@@ -1,11 +1,10 @@
 //! `wait`: futures inside of tasks and on plain threads, their wakers, and their end.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::thread::ThreadId;
-use common::{
-    Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each, within,
+use crate::common::{
+    self, Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each,
+    within,
 };
 use cygnet::{Cancelled, Reason, Runtime, park, scope, spawn, timeout, unparker, wait, yield_now};
 use std::cell::Cell;

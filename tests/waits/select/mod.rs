@@ -1,11 +1,11 @@
 //! `select!`: which branch, in which order, what becomes of the others, and its ends.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod ends;
 mod storm;
 
-use common::{Drops, Random, eventually, runtime, scaled_in_debug, with, with_each, within};
+use crate::common::{
+    self, Drops, Random, eventually, runtime, scaled_in_debug, with, with_each, within,
+};
 use cygnet::sync::{Event, Mutex, Semaphore, WaitError, bounded, unbounded};
 use cygnet::{Cancelled, Reason, scope, select, spawn, wait, yield_now};
 use std::cell::Cell;

@@ -1,8 +1,8 @@
 //! Sections that take no notice of a timeout or a cancel, and shields.
 
+use super::{LONG, SHORT, reason, with_enough_time};
 use crate::common;
 use crate::common::{parks, runtime, with_each, within};
-use crate::{LONG, SHORT, reason, with_enough_time};
 use cygnet::{
     Reason, cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, shield, sleep,
     spawn, timeout,

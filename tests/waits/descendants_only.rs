@@ -1,13 +1,11 @@
 //! Scopes and joins during which nothing but their own tasks runs on a worker.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::mpsc::channel;
+use crate::common::rerun::{alone, command, role};
 use crate::common::thread;
-use common::rerun::{alone, command, role};
-use common::{
-    eventually, give_way_until, panic_of, parks, runtime, scaled, with, with_each,
+use crate::common::{
+    self, eventually, give_way_until, panic_of, parks, runtime, scaled, with, with_each,
     with_each_and_many, within,
 };
 use cygnet::{
@@ -72,7 +70,7 @@ fn a_lock_of_stds_may_be_held_over_a_join() {
 #[test]
 fn without_the_restriction_the_same_program_hangs() {
     common::real!("a process of its own");
-    let name = "without_the_restriction_the_same_program_hangs";
+    let name = "descendants_only::without_the_restriction_the_same_program_hangs";
     if role().is_some() {
         assert_eq!(runtime(1).block_on(|| contend(Wait::DescendantsOnly, 20)), 20 * (21 + 34));
         println!("the restricted one has ended");
@@ -364,7 +362,9 @@ fn processor_time() -> Duration {
 #[test]
 fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
     common::real!("a process of its own");
-    alone("workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector", || {
+    let name =
+        "descendants_only::workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector";
+    alone(name, || {
         for workers in [1, 2, 3, 8] {
             let rt = runtime(workers);
             let begun = AtomicUsize::new(0);

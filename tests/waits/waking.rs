@@ -1,9 +1,7 @@
 //! Sleeping workers are woken while others compute: for tasks from outside, and for those that a busy
 //! worker has spawned.
 
-mod common;
-
-use common::{eventually, proc, scaled, scaled_in_debug, within};
+use crate::common::{self, eventually, proc, scaled, scaled_in_debug, within};
 use cygnet::{Runtime, park, spawn, unparker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,10 +1,8 @@
 //! Sections in which a task must not be suspended.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::mpsc::channel;
-use common::{Drops, give_way_until, parks, with_each};
+use crate::common::{self, Drops, give_way_until, parks, with_each};
 use cygnet::{blocking, checkpoint, join, no_suspend, park, scope, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,9 @@
 //! Permits: `park` and `unpark`, by tasks and by foreign threads.
 
-mod common;
-
 use crate::common::mpsc::channel;
-use common::{eventually, give_way_until, parks, scaled, with_each, with_each_and_many};
+use crate::common::{
+    self, eventually, give_way_until, parks, scaled, with_each, with_each_and_many,
+};
 use cygnet::{Unparker, blocking, park, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,16 +1,13 @@
 //! Futures that wait for a time: on any executor, set from anywhere, in every state of theirs and of their runtime.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod clock;
 mod ends;
 
 use crate::common::Mutex;
-use common::rerun::alone_and_leaking;
-use common::{
-    Drops, eventually, give_way_until, panic_of, runtime, scaled, scaled_in_debug, with, with_each,
-    within,
+use crate::common::rerun::alone_and_leaking;
+use crate::common::{
+    self, Drops, eventually, give_way_until, panic_of, runtime, scaled, scaled_in_debug, with,
+    with_each, within,
 };
 use cygnet::{
     Cancelled, Handle, Reason, RuntimeEnded, Sleep, TimeoutError, sleep_async, sleep_until_async,
@@ -230,7 +227,7 @@ fn dropped_in_any_state_it_leaves_nothing() {
 fn forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm() {
     common::real!("a process of its own");
     alone_and_leaking(
-        "forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm",
+        "timed_futures::forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm",
         || {
             with_each(|rt| {
                 let (counting, waker) = Counting::waker();

@@ -1,8 +1,8 @@
 //! Sleeping.
 
+use super::{LONG, SHORT, reason, with_enough_time};
 use crate::common;
 use crate::common::{compute, parks, scaled, scaled_in_debug, with, with_each};
-use crate::{LONG, SHORT, reason, with_enough_time};
 use cygnet::{
     Reason, Runtime, park, scope, sleep, sleep_until, spawn, spawn_local, timeout, yield_now,
 };

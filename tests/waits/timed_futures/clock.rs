@@ -1,10 +1,10 @@
 //! Somebody looks at the clock, whatever the workers do: those that rest get up, and those that are busy look, or are seen
 //! to by one that rests.
 
+use super::{LONG, SHORT, block_on, poll};
 use crate::common::Mutex;
 use crate::common::mpsc::{Receiver, channel};
 use crate::common::{eventually, give_way_until, scaled, watchdog, with, with_each};
-use crate::{LONG, SHORT, block_on, poll};
 use cygnet::{Sleep, on_cancel, sleep_async, timeout};
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! How a `select!` ends that has no winner: cancelled, timed out, with a panic, or where nothing may wait.
 
+use super::waiting;
 use crate::common::mpsc;
 use crate::common::{Drops, eventually, panic_of, runtime, with, with_each, within};
-use crate::waiting;
 use cygnet::sync::{Event, Mutex, Semaphore, bounded, unbounded};
 use cygnet::{Handle, Reason, Runtime, cancel_handle, no_suspend, select, timeout};
 use std::future::{pending, ready};

@@ -1,10 +1,9 @@
 //! Groups of tasks that come one by one and from everywhere.
 
-mod common;
-
-use common::rerun::alone_and_leaking;
-use common::{
-    Drops, eventually, panic_of, runtime, scaled_in_debug, with_each, with_each_and_many, within,
+use crate::common::rerun::alone_and_leaking;
+use crate::common::{
+    self, Drops, eventually, panic_of, runtime, scaled_in_debug, with_each, with_each_and_many,
+    within,
 };
 use cygnet::{
     JoinError, Reason, TaskError, TaskGroup, park, scope, sleep, spawn, timeout, yield_now,
@@ -293,7 +292,8 @@ fn a_detached_one_does_not_hold_up_the_end_of_its_runtime() {
 #[test]
 fn a_forgotten_detached_one_does_not_hold_up_the_end_of_its_runtime() {
     common::real!("a process of its own");
-    alone_and_leaking("a_forgotten_detached_one_does_not_hold_up_the_end_of_its_runtime", || {
+    let name = "group::a_forgotten_detached_one_does_not_hold_up_the_end_of_its_runtime";
+    alone_and_leaking(name, || {
         for workers in common::WORKERS {
             within(|| {
                 let (rt, drops) = (runtime(workers), Drops::new());

@@ -1,8 +1,6 @@
 //! Intervals: which ticks come, told by the moments at which they were due, whoever waits for them.
 
-mod common;
-
-use common::{eventually, panic_of, parks, runtime, scaled, with_each, within};
+use crate::common::{self, eventually, panic_of, parks, runtime, scaled, with_each, within};
 use cygnet::{
     Interval, MissedTicks, Reason, RuntimeEnded, interval, interval_at, sleep, spawn, wait,
 };

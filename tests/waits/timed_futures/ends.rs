@@ -1,9 +1,9 @@
 //! The end of the runtime, before, after and while; and a storm.
 
+use super::{LONG, SHORT, block_on, poll};
 use crate::common::{
     self, Random, eventually, runtime, scaled, scaled_in_debug, with_each, within,
 };
-use crate::{LONG, SHORT, block_on, poll};
 use cygnet::{Handle, RuntimeEnded, Sleep, TimeoutError, park, shield, sleep_async, wait};
 use std::pin::Pin;
 use std::task::Waker;

@@ -1,8 +1,8 @@
 //! Timeouts and deadlines.
 
+use super::{LONG, SHORT, reason, with_enough_time};
 use crate::common;
 use crate::common::{compute, scaled, with, with_each};
-use crate::{LONG, SHORT, reason, with_enough_time};
 use cygnet::{
     Reason, checkpoint, deadline, ignore_cancellation, is_cancelled, join, park, scope, sleep,
     spawn, timeout, yield_now,

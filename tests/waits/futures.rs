@@ -1,12 +1,11 @@
 //! A task as a future: polled by any executor, joined or dropped between polls, woken by its end.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::mpsc::{Sender, channel};
-use common::rerun::alone;
-use common::{
-    eventually, panic_of, parks, scaled, scaled_in_debug, text, with, with_each, with_each_and_many,
+use crate::common::rerun::alone;
+use crate::common::{
+    self, eventually, panic_of, parks, scaled, scaled_in_debug, text, with, with_each,
+    with_each_and_many,
 };
 use cygnet::{Runtime, Task, TaskId, park, spawn, spawn_migratable, unparker, yield_now};
 use std::pin::Pin;
@@ -310,7 +309,7 @@ fn join_that_drops_a_waker_that_waits(rt: &Runtime, joiners: u64, join: fn(&Runt
 fn the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor() {
     common::real!("a process of its own");
     alone(
-        "the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor",
+        "futures::the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor",
         || {
             with_each(|rt| {
                 join_that_drops_a_waker_that_waits(rt, 1, |rt, task| {
@@ -325,7 +324,7 @@ fn the_end_of_a_task_that_a_task_joins_does_not_end_a_wait_of_an_earlier_waker_s
 fn the_end_of_a_task_that_a_thread_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor() {
     common::real!("a process of its own");
     alone(
-        "the_end_of_a_task_that_a_thread_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor",
+        "futures::the_end_of_a_task_that_a_thread_joins_does_not_end_a_wait_of_an_earlier_waker_s_destructor",
         || {
             with_each(|rt| {
                 join_that_drops_a_waker_that_waits(rt, 0, |_, task| assert!(task.join().unwrap()));
@@ -364,7 +363,8 @@ fn a_migratable_task_may_move_while_its_join_in_place_drops_an_earlier_waker() {
             Poll::Pending => task.join().unwrap()[3],
         }
     }
-    alone("a_migratable_task_may_move_while_its_join_in_place_drops_an_earlier_waker", || {
+    let name = "futures::a_migratable_task_may_move_while_its_join_in_place_drops_an_earlier_waker";
+    alone(name, || {
         with(&[2, 3, 8], |rt| {
             for _ in 0..scaled_in_debug(500) {
                 rt.block_on(|| {

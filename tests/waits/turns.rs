@@ -1,10 +1,8 @@
 //! Turns: who runs after `yield_now`, `yield_to` and `checkpoint`.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::mpsc::channel;
-use common::{give_way_until, parks, scaled, with, with_each, with_each_and_many};
+use crate::common::{self, give_way_until, parks, scaled, with, with_each, with_each_and_many};
 use cygnet::{YieldTo, checkpoint, no_suspend, park, spawn, unparker, yield_now, yield_to};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,7 +1,5 @@
 //! Sleeping, timeouts, deadlines and shields.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod ignoring;
 mod sleeping;
 mod timeouts;

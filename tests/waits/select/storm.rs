@@ -1,8 +1,8 @@
 //! A storm: tasks and threads that select, over channels of each kind and an event, with cancels. What was sent was
 //! received, and nobody is left in a list.
 
+use super::waiting;
 use crate::common::{Random, runtime, scaled_in_debug, within};
-use crate::waiting;
 use cygnet::sync::{Event, Receiver, Sender, bounded, unbounded};
 use cygnet::{is_cancelled, select};
 use std::sync::Arc;
