@@ -1,9 +1,7 @@
 //! Calls where or when they make no sense: each has a defined outcome that says what was wrong.
 
-mod common;
-
 use crate::common::mpsc;
-use common::{panic_of, runtime, within};
+use crate::common::{self, panic_of, runtime, within};
 use cygnet::{Handle, JoinError, Runtime, Task, no_suspend, park, spawn, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,11 +1,9 @@
 //! Handles and guards that are forgotten, thread-local destructors that call cygnet, and captures and
 //! results of odd sizes.
 
-mod common;
-
 use crate::common::mpsc;
-use common::rerun::alone_and_leaking;
-use common::{runtime, within};
+use crate::common::rerun::alone_and_leaking;
+use crate::common::{self, runtime, within};
 use cygnet::{Handle, Runtime, TaskLocal, park, scope, spawn, spawn_local, unparker, yield_now};
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -17,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[test]
 fn a_forgotten_task_runs_and_its_parent_ends_after_it() {
     common::real!("a process of its own");
-    alone_and_leaking("a_forgotten_task_runs_and_its_parent_ends_after_it", || {
+    alone_and_leaking("handles::a_forgotten_task_runs_and_its_parent_ends_after_it", || {
         let rt = runtime(2);
         let ended = Arc::new(AtomicUsize::new(0));
         rt.block_on(|| {
@@ -36,7 +34,8 @@ fn a_forgotten_task_runs_and_its_parent_ends_after_it() {
 #[test]
 fn a_forgotten_local_task_runs_and_its_parent_ends_after_it() {
     common::real!("a process of its own");
-    alone_and_leaking("a_forgotten_local_task_runs_and_its_parent_ends_after_it", || {
+    let name = "handles::a_forgotten_local_task_runs_and_its_parent_ends_after_it";
+    alone_and_leaking(name, || {
         let rt = runtime(2);
         let ended = Arc::new(AtomicUsize::new(0));
         rt.block_on(|| {
@@ -50,7 +49,7 @@ fn a_forgotten_local_task_runs_and_its_parent_ends_after_it() {
 #[test]
 fn a_forgotten_scoped_task_ends_before_its_scope() {
     common::real!("a process of its own");
-    alone_and_leaking("a_forgotten_scoped_task_ends_before_its_scope", || {
+    alone_and_leaking("handles::a_forgotten_scoped_task_ends_before_its_scope", || {
         let rt = runtime(2);
         let mut borrowed = [0; 10];
         rt.block_on(|| {
@@ -70,7 +69,7 @@ fn a_forgotten_scoped_task_ends_before_its_scope() {
 #[test]
 fn a_forgotten_unparker_leaks_a_record_and_no_more() {
     common::real!("a process of its own");
-    alone_and_leaking("a_forgotten_unparker_leaks_a_record_and_no_more", || {
+    alone_and_leaking("handles::a_forgotten_unparker_leaks_a_record_and_no_more", || {
         let rt = runtime(1);
         let dropped = Arc::new(());
         rt.block_on(|| {
@@ -90,7 +89,8 @@ fn a_forgotten_unparker_leaks_a_record_and_no_more() {
 #[test]
 fn a_forgotten_handle_does_not_keep_its_runtime_from_ending() {
     common::real!("a process of its own");
-    alone_and_leaking("a_forgotten_handle_does_not_keep_its_runtime_from_ending", || {
+    let name = "handles::a_forgotten_handle_does_not_keep_its_runtime_from_ending";
+    alone_and_leaking(name, || {
         let rt = runtime(1);
         forget(rt.handle());
         drop(rt);
@@ -100,7 +100,7 @@ fn a_forgotten_handle_does_not_keep_its_runtime_from_ending() {
 #[test]
 fn a_forgotten_runtime_goes_on() {
     common::real!("a process of its own");
-    alone_and_leaking("a_forgotten_runtime_goes_on", || {
+    alone_and_leaking("handles::a_forgotten_runtime_goes_on", || {
         let rt = runtime(2);
         let handle = rt.handle();
         forget(rt);
@@ -112,7 +112,7 @@ fn a_forgotten_runtime_goes_on() {
 fn a_forgotten_builder_has_started_nothing() {
     common::real!("a process of its own");
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-    alone_and_leaking("a_forgotten_builder_has_started_nothing", || {
+    alone_and_leaking("handles::a_forgotten_builder_has_started_nothing", || {
         let before = threads();
         forget(Runtime::builder().workers(2));
         forget(cygnet::task().name("a"));
@@ -123,7 +123,7 @@ fn a_forgotten_builder_has_started_nothing() {
 #[test]
 fn a_forgotten_result_is_leaked_and_its_task_has_ended() {
     common::real!("a process of its own");
-    alone_and_leaking("a_forgotten_result_is_leaked_and_its_task_has_ended", || {
+    alone_and_leaking("handles::a_forgotten_result_is_leaked_and_its_task_has_ended", || {
         let rt = runtime(1);
         forget(rt.spawn(|| vec![1; 100]).join());
         forget(rt.spawn(|| panic!("a payload")).join().unwrap_err());

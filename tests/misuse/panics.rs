@@ -1,11 +1,9 @@
 //! Panics in destructors, and waits in the middle of an unwinding.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::mpsc;
-use common::rerun::alone_and_leaking;
-use common::{runtime, scaled, text, with_each, within};
+use crate::common::rerun::alone_and_leaking;
+use crate::common::{self, runtime, scaled, text, with_each, within};
 use cygnet::{
     JoinError, Runtime, Task, YieldTo, park, scope, spawn, spawn_local, spawn_migratable, unparker,
     yield_now, yield_to,
@@ -142,7 +140,7 @@ fn a_panic_in_the_drop_of_a_scoped_result_surfaces_at_the_end_of_the_scope() {
 fn a_payload_whose_drop_panics_reaches_the_join_and_does_no_harm_elsewhere() {
     common::real!("a process of its own");
     alone_and_leaking(
-        "a_payload_whose_drop_panics_reaches_the_join_and_does_no_harm_elsewhere",
+        "panics::a_payload_whose_drop_panics_reaches_the_join_and_does_no_harm_elsewhere",
         || {
             let rt = runtime(2);
             let error = rt.spawn(|| panic_any(Bomb("a payload"))).join().unwrap_err();
@@ -177,7 +175,7 @@ fn a_payload_whose_drop_panics_with_such_a_payload_is_leaked_and_does_no_harm() 
         }
     }
     alone_and_leaking(
-        "a_payload_whose_drop_panics_with_such_a_payload_is_leaked_and_does_no_harm",
+        "panics::a_payload_whose_drop_panics_with_such_a_payload_is_leaked_and_does_no_harm",
         || {
             let rt = runtime(1);
             rt.block_on(|| spawn(|| panic_any(Matryoshka(5))).detach());

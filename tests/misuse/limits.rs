@@ -1,9 +1,7 @@
 //! Settings out of bounds and systems that refuse: each is an error that says what was wrong.
 
-mod common;
-
-use common::rerun::alone;
-use common::within;
+use crate::common::rerun::alone;
+use crate::common::{self, within};
 use cygnet::{BuildError, Builder, JoinError, Runtime, spawn};
 
 fn refusal(builder: Builder) -> String {
@@ -127,7 +125,8 @@ fn a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended() {
     if limits_mean_nothing() {
         return;
     }
-    alone("a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended", || {
+    let name = "limits::a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended";
+    alone(name, || {
         let before = threads();
         if !limit_threads() {
             return;
@@ -146,7 +145,7 @@ fn without_memory_for_a_single_stack_block_on_says_so() {
     if limits_mean_nothing() {
         return;
     }
-    alone("without_memory_for_a_single_stack_block_on_says_so", || {
+    alone("limits::without_memory_for_a_single_stack_block_on_says_so", || {
         one_arena();
         let rt = Runtime::builder().workers(2).stack_size(1 << 30).build().unwrap();
         limit_address_space(200 << 20);
@@ -164,7 +163,8 @@ fn blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_starte
     if limits_mean_nothing() {
         return;
     }
-    let name = "blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_started";
+    let name =
+        "limits::blocking_calls_at_the_same_time_run_where_they_are_if_no_thread_can_be_started";
     alone(name, || {
         one_arena();
         within(|| {
@@ -193,7 +193,8 @@ fn blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started
     if limits_mean_nothing() {
         return;
     }
-    let name = "blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started";
+    let name =
+        "limits::blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started";
     alone(name, || {
         one_arena();
         within(|| {
@@ -235,7 +236,8 @@ fn blocking_calls_that_were_refused_a_thread_get_one_when_there_are_threads_agai
     if limits_mean_nothing() {
         return;
     }
-    let name = "blocking_calls_that_were_refused_a_thread_get_one_when_there_are_threads_again";
+    let name =
+        "limits::blocking_calls_that_were_refused_a_thread_get_one_when_there_are_threads_again";
     alone(name, || {
         one_arena();
         within(|| {
@@ -273,7 +275,7 @@ fn a_map_that_fails_makes_tasks_wait_until_others_have_ended() {
     if limits_mean_nothing() {
         return;
     }
-    alone("a_map_that_fails_makes_tasks_wait_until_others_have_ended", || {
+    alone("limits::a_map_that_fails_makes_tasks_wait_until_others_have_ended", || {
         let rt = Runtime::builder().workers(2).stack_size(64 << 20).build().unwrap();
         // Room for a few stacks, not for a hundred.
         limit_address_space(1 << 30);
