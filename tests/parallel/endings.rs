@@ -1,11 +1,9 @@
 //! Parallel loops that end early: found, cancelled, panicked; and what is dropped then.
 
-mod common;
-
+use crate::common::drops::Guard;
 use crate::common::mpsc;
-use common::drops::Guard;
-use common::{
-    Drops, eventually, panic_of, runtime, scaled, with, with_each, with_each_and_many, within,
+use crate::common::{
+    self, Drops, eventually, panic_of, runtime, scaled, with, with_each, with_each_and_many, within,
 };
 use cygnet::par::{IntoSource, Source};
 use cygnet::{Cancelled, par, spawn, yield_now};

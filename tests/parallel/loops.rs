@@ -1,11 +1,9 @@
 //! Parallel loops that come to their end: every kind of source, every size, in order, nested, and fair to
 //! others.
 
-mod common;
-
 use crate::common::Mutex;
 use crate::common::thread::{self, ThreadId};
-use common::{Drops, panic_of, scaled_in_debug, with, with_each, with_each_and_many};
+use crate::common::{self, Drops, panic_of, scaled_in_debug, with, with_each, with_each_and_many};
 use cygnet::coroutine::Coroutine;
 use cygnet::par::{self, IntoSource, Source};
 use cygnet::{scope, spawn, yield_now};

@@ -1,10 +1,8 @@
 //! The parallel sort: every shape against std's, comparisons that are no order, panics, cancellation.
 
-mod common;
-
 use crate::common::mpsc;
-use common::{
-    Drops, emulated, eventually, panic_of, runtime, scaled_in_debug, with, with_each,
+use crate::common::{
+    self, Drops, emulated, eventually, panic_of, runtime, scaled_in_debug, with, with_each,
     with_each_and_many, within,
 };
 use cygnet::{Runtime, par};
