@@ -3,9 +3,7 @@
 // ThreadSanitizer reports a race inside of tokio: see tests/tokio.rs. The examples are no tests, and are not built for it.
 #![cfg(not(any(cygnet_tsan, cygnet_asan)))]
 
-mod common;
-
-use common::{within, within_seconds};
+use crate::common::{within, within_seconds};
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,8 +1,6 @@
 //! A backtrace that is captured in a task shows the task's own frames, and ends.
 
-mod common;
-
-use common::{with, with_each};
+use crate::common::{self, with, with_each};
 use cygnet::{blocking, scope, spawn, yield_now};
 use std::backtrace::Backtrace;
 

@@ -1,9 +1,7 @@
 //! What is said on stderr when something has taken ten seconds: in one program, so that they wait side by side.
 
-mod common;
-
-use common::rerun::{command, rerun, role};
-use common::{give_way_until, runtime};
+use crate::common::rerun::{command, rerun, role};
+use crate::common::{self, give_way_until, runtime};
 use cygnet::{Wait, scope, scope_with, task, yield_now};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -15,7 +13,7 @@ use std::time::{Duration, Instant};
 #[test]
 fn one_that_waits_for_a_stranger_of_its_worker_is_reported() {
     common::real!("a process of its own");
-    let name = "one_that_waits_for_a_stranger_of_its_worker_is_reported";
+    let name = "reports::one_that_waits_for_a_stranger_of_its_worker_is_reported";
     if role().is_some() {
         runtime(1).block_on(|| {
             let started = AtomicBool::new(false);
@@ -47,7 +45,7 @@ fn one_that_waits_for_a_stranger_of_its_worker_is_reported() {
 #[test]
 fn the_end_of_the_runtime_names_who_takes_no_notice() {
     common::real!("a process of its own");
-    const NAME: &str = "the_end_of_the_runtime_names_who_takes_no_notice";
+    const NAME: &str = "reports::the_end_of_the_runtime_names_who_takes_no_notice";
     if role().is_some() {
         let rt = runtime(1);
         let (give, given) = channel();

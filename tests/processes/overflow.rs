@@ -4,9 +4,7 @@
 // The sanitizers handle these signals themselves, and their frames need larger stacks.
 #![cfg(not(any(cygnet_asan, cygnet_tsan)))]
 
-mod common;
-
-use common::rerun::{rerun, role};
+use crate::common::rerun::{rerun, role};
 use cygnet::{Runtime, yield_now};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
@@ -131,7 +129,7 @@ fn in_child(name: &str, show: impl Fn(&dyn Fn(&str) -> Output)) {
         return act(&role);
     }
     show(&|role| {
-        let output = rerun(name, role);
+        let output = rerun(&format!("overflow::{name}"), role);
         assert!(!String::from_utf8_lossy(&output.stdout).contains("came back"), "{role}");
         output
     });
