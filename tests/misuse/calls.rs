@@ -1,6 +1,7 @@
 //! Calls where or when they make no sense: each has a defined outcome that says what was wrong.
 
 use crate::common::mpsc;
+use crate::common::rerun::alone_and_leaking;
 use crate::common::{self, panic_of, runtime, within};
 use cygnet::{Handle, JoinError, Runtime, Task, no_suspend, park, spawn, unparker, yield_now};
 use std::sync::Arc;
@@ -212,42 +213,48 @@ fn a_scope_inside_no_suspend_that_must_wait_for_a_started_child_waits_no_shorter
 
 #[test]
 fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
-    common::real!("a runtime is leaked, whose threads do not end");
-    within(|| {
-        for workers in [1, 2] {
-            let rt = runtime(workers);
-            let handle = rt.handle();
-            let (said, heard) = mpsc::channel();
-            let task = handle
-                .spawn(move || {
-                    said.send(panic_of(move || drop(rt))).unwrap();
-                    yield_now().unwrap();
-                    spawn(|| 7).join().unwrap()
-                })
-                .unwrap();
-            assert_eq!(task.join().unwrap(), 7);
-            assert!(heard.recv().unwrap().contains("dropped by one of its own tasks"));
-            assert_eq!(handle.block_on(|| 8), 8);
-        }
+    common::real!("a process of its own");
+    let name = "calls::a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on";
+    alone_and_leaking(name, || {
+        within(|| {
+            for workers in [1, 2] {
+                let rt = runtime(workers);
+                let handle = rt.handle();
+                let (said, heard) = mpsc::channel();
+                let task = handle
+                    .spawn(move || {
+                        said.send(panic_of(move || drop(rt))).unwrap();
+                        yield_now().unwrap();
+                        spawn(|| 7).join().unwrap()
+                    })
+                    .unwrap();
+                assert_eq!(task.join().unwrap(), 7);
+                assert!(heard.recv().unwrap().contains("dropped by one of its own tasks"));
+                assert_eq!(handle.block_on(|| 8), 8);
+            }
+        })
     });
 }
 
 #[test]
 fn a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic() {
-    common::real!("a runtime is leaked, whose threads do not end");
-    within(|| {
-        for workers in [1, 2] {
-            let rt = runtime(workers);
-            let handle = rt.handle();
-            let task = handle.spawn(move || {
-                let said = panic_of(|| cygnet::blocking(move || drop(rt)));
-                (said, spawn(|| 7).join().unwrap())
-            });
-            let (said, seven) = task.unwrap().join().unwrap();
-            assert!(said.contains("dropped by one of its own tasks"), "{said}");
-            assert_eq!(seven, 7);
-            assert_eq!(handle.block_on(|| cygnet::blocking(|| 8)), 8);
-        }
+    common::real!("a process of its own");
+    let name = "calls::a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic";
+    alone_and_leaking(name, || {
+        within(|| {
+            for workers in [1, 2] {
+                let rt = runtime(workers);
+                let handle = rt.handle();
+                let task = handle.spawn(move || {
+                    let said = panic_of(|| cygnet::blocking(move || drop(rt)));
+                    (said, spawn(|| 7).join().unwrap())
+                });
+                let (said, seven) = task.unwrap().join().unwrap();
+                assert!(said.contains("dropped by one of its own tasks"), "{said}");
+                assert_eq!(seven, 7);
+                assert_eq!(handle.block_on(|| cygnet::blocking(|| 8)), 8);
+            }
+        })
     });
 }
 
