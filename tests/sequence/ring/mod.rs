@@ -1,11 +1,9 @@
 //! `sync::ring`: items that are written and read in place, in batches, by stages.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod ends;
 mod storm;
 
-use common::{panic_of, with_each, within};
+use crate::common::{self, panic_of, with_each, within};
 use cygnet::spawn;
 use cygnet::sync::WaitError;
 use cygnet::sync::ring::{self, Batch};
