@@ -25,22 +25,21 @@ export CYGNET_SIM_FIRST=${CYGNET_SIM_FIRST:-8}
 declare -A real=(
     [allocation]='an allocator that refuses'
     [auto_traits]='shows what types are'
-    [backtrace]='looks at real stacks'
     [coroutine]='coroutines without a scheduler'
     [documents]='reads documents'
-    [examples]='runs other programs'
     [hazards]='what breaks std itself'
     [idle]='what the system says of threads that rest'
     [leftovers]='counts the memory of a process'
     [memory]='the same'
-    [overflow]='signals, in processes of their own'
     [pin_workers]='the cores of the machine'
     [planted]='the negative controls'
-    [reports]='processes of their own'
+    [processes]='processes of their own, other programs, and real stacks'
     [sim]='simulates by itself'
     [tokio]='a foreign executor with threads of its own'
     [warm_stacks]='the memory of stacks'
 )
+# Programs of several subjects, one in each module: each of these has a test to be simulated.
+of_subjects=(tasks waits misuse parallel shutdown)
 
 programs=()
 for file in tests/*.rs tests/*/main.rs; do
@@ -73,7 +72,7 @@ for program in "${programs[@]}"; do
     binary=$(sed -n "s|^ *Executable tests/$program[./].*(\(.*\))$|\1|p" "$LOGS/build.log")
     [[ -n $binary ]] || fail "no program '$program' was built"
     : >"$CYGNET_SIM_LOG"
-    if ! limited 5 "$binary" --quiet >"$LOGS/output.log" 2>&1; then
+    if ! limited 10 "$binary" --quiet >"$LOGS/output.log" 2>&1; then
         # What a test prints in each of its runs is of no use.
         grep -vE '^(thread .* panicked at |note: )' "$LOGS/output.log" | tail -n 400 >&2
         fail "$program (again: ci/simulation.sh $program, or one seed with CYGNET_SIM_SEED)"
@@ -83,6 +82,11 @@ for program in "${programs[@]}"; do
         <({ cut -d ' ' -f 1 "$CYGNET_SIM_LOG"; "$binary" --list --ignored | sed -n 's/: test$//p'; } | sort) \
         >"$LOGS/plain.log"
     grep -q ' simulated ' "$CYGNET_SIM_LOG" || fail "no test of '$program' was simulated"
+    if [[ " ${of_subjects[*]} " == *" $program "* ]]; then
+        while read -r module; do
+            grep -q "^$module::[^ ]* simulated " "$CYGNET_SIM_LOG" || fail "no test of '$program::$module' was simulated"
+        done < <(sed -n 's/^mod \(.*\);$/\1/p' "tests/$program/main.rs" | grep -vx common)
+    fi
     sed "s/^/$program::/; s/\$/ plain/" "$LOGS/plain.log" >>"$LOGS/all.log"
     sed "s/^/$program::/" "$CYGNET_SIM_LOG" >>"$LOGS/all.log"
     awk -v program="$program" -v plain="$(wc -l <"$LOGS/plain.log")" '

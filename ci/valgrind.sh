@@ -26,7 +26,9 @@ runner=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$target")_RUNNER
 tests=(cargo test -p cygnet)
 # Some tests leak on purpose.
 export "$runner=${memcheck[*]}"
-run_tests 10 "${tests[@]}" --test scopes --test parking --test hazards
+run_tests 10 "${tests[@]}" --test hazards
+run_tests 10 "${tests[@]}" --test tasks -- scopes::
+run_tests 10 "${tests[@]}" --test waits -- parking::
 must_fail asan 5 'Invalid read of size 8' 'planted::planted_asan' \
     -- "${tests[@]}" --test planted planted_asan -- --ignored
 export "$runner=${memcheck[*]} ${leaks[*]}"

@@ -3,7 +3,7 @@
 #[path = "common/mod.rs"]
 mod common;
 
-use common::rerun::{command, role};
+use common::rerun::{rerun, role};
 use cygnet::{Runtime, spawn};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -71,7 +71,7 @@ fn one_who_is_refused_it_twice_ends_the_process_and_says_how_much_was_asked_for(
         refused(2);
         return;
     }
-    let output = command(NAME, "out of memory").output().unwrap();
+    let output = rerun(NAME, "out of memory");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{said}");
     assert!(said.contains("memory allocation of "), "{said}");

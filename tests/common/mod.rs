@@ -4,7 +4,7 @@
 //! A test starts its threads, waits and reads the clock by what is here (`thread`, `mpsc`, `Barrier`, `Mutex`, `now`): these are the real things, but in
 //! simulation the simulated ones.
 
-#![allow(dead_code, unused_imports)] // no file of tests uses all of it
+#![allow(dead_code, unused_imports)] // no program of tests uses all of it
 
 pub(crate) mod calls;
 pub(crate) mod choices;

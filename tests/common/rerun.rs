@@ -17,11 +17,22 @@ pub(crate) fn role() -> Option<String> {
 }
 
 /// Runs the test `name` (its full path without the crate) again, in a role.
+#[track_caller]
 pub(crate) fn rerun(name: &str, role: &str) -> Output {
-    command(name, role).output().unwrap()
+    run(&mut command(name, role))
 }
 
-/// The command of `rerun`.
+/// Runs a `command` to its end. One whose name is that of no test runs nothing, which the harness calls a success: it fails here.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("running 1 test\n"), "no test: {command:?}\n{said}\n{complained}");
+    output
+}
+
+/// The command of `rerun`. Who does not pass it to `run` has to see by other means that the test was run.
 pub(crate) fn command(name: &str, role: &str) -> Command {
     let binary = env::current_exe().unwrap();
     // The tests of another architecture run in an emulator, which the child needs as well.
@@ -39,6 +50,7 @@ pub(crate) fn command(name: &str, role: &str) -> Command {
 }
 
 /// Runs `body` in a process of its own, as the test `name`, and passes its failure on.
+#[track_caller]
 pub(crate) fn alone(name: &str, body: impl FnOnce()) {
     if role().is_some() {
         body();
@@ -54,6 +66,7 @@ pub(crate) fn alone(name: &str, body: impl FnOnce()) {
 }
 
 /// As `alone`, for what leaks on purpose: no search for leaks is told of it.
+#[track_caller]
 pub(crate) fn alone_and_leaking(name: &str, body: impl FnOnce()) {
     alone(name, || {
         body();

@@ -62,7 +62,7 @@ fn again(name: &str, body: impl FnOnce()) -> Output {
         std::process::exit(0);
     }
     // A backtrace would be taken on stacks that are small on purpose.
-    rerun::command(name, "child").env_remove("RUST_BACKTRACE").output().unwrap()
+    rerun::run(rerun::command(name, "child").env_remove("RUST_BACKTRACE"))
 }
 
 fn assert_aborted(output: &Output, sentence: &str) {

@@ -1,4 +1,4 @@
-//! Sequence barriers and sequencers: numbers that wrap around, claims that are given back, and that a wait which is cut short leaves nothing.
+//! Sequence barriers, sequencers, and the rings that are made of them: numbers that wrap around, claims that are given back, and that a wait which is cut short leaves nothing.
 
 mod arithmetic;
 mod barrier;
@@ -8,6 +8,7 @@ mod group;
 mod model;
 mod multi;
 mod random;
+mod ring;
 mod single;
 mod storm;
 

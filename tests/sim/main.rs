@@ -15,7 +15,7 @@ mod tree;
 mod types;
 
 use common::choices;
-use common::rerun::{command, role};
+use common::rerun::{command, rerun, role, run};
 use cygnet::sim::{self, Options, Reason};
 use cygnet::sync::{Event, Mutex};
 use cygnet::{Runtime, scope, sleep, spawn, yield_now};
@@ -201,7 +201,7 @@ fn a_hundred_processes_have_the_same_run() {
         return;
     }
     let trace = || {
-        let output = command("a_hundred_processes_have_the_same_run", "once").output().unwrap();
+        let output = rerun("a_hundred_processes_have_the_same_run", "once");
         let said = String::from_utf8(output.stdout).unwrap();
         let trace = said.lines().find_map(|line| line.split("trace ").nth(1));
         trace.unwrap_or_else(|| panic!("{said}")).to_owned()
@@ -229,10 +229,8 @@ fn the_environment_names_the_run_that_is_to_come_again() {
     let by_seed = Options::new();
     for options in [by_plan, by_seed] {
         let failed = sim::explore(&options, comes_too_early).unwrap_err();
-        let output = command("the_environment_names_the_run_that_is_to_come_again", "again")
-            .env("CYGNET_SIM_SEED", failed.seed())
-            .output()
-            .unwrap();
+        let mut again = command("the_environment_names_the_run_that_is_to_come_again", "again");
+        let output = run(again.env("CYGNET_SIM_SEED", failed.seed()));
         let said =
             String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("run 1 of the simulation has failed"), "{said}");
@@ -282,8 +280,7 @@ fn a_std_lock_that_is_held_over_a_suspension_is_named() {
         });
         return;
     }
-    let output = command("a_std_lock_that_is_held_over_a_suspension_is_named", "hang").output();
-    let output = output.unwrap();
+    let output = rerun("a_std_lock_that_is_held_over_a_suspension_is_named", "hang");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert!(said.contains("has not made a step for 10s: thread `cygnet-0`"), "{said}");

@@ -2,7 +2,7 @@
 
 use crate::common::panic_of;
 use crate::common::proc::status;
-use crate::common::rerun::{command, role};
+use crate::common::rerun::{command, rerun, role, run};
 use crate::{program, runtime};
 use cygnet::coroutine::Coroutine;
 use cygnet::sim::{self, Options, Reason};
@@ -60,7 +60,7 @@ fn a_simulation_inside_another_one_is_refused_and_the_other_one_goes_on() {
 fn many_runs_take_no_more_address_space_than_a_few() {
     if role().is_none() {
         let name = "misuse::many_runs_take_no_more_address_space_than_a_few";
-        assert!(command(name, "alone").status().unwrap().success());
+        assert!(rerun(name, "alone").status.success());
         return;
     }
     let runs = || sim::check(&Options::new().seeds(0..200), program);
@@ -79,10 +79,8 @@ fn a_plan_that_does_not_fit_the_program_is_reported() {
         return sim::check(&Options::new(), program);
     }
     let said = |seed| {
-        let output = command("misuse::a_plan_that_does_not_fit_the_program_is_reported", seed)
-            .env("CYGNET_SIM_SEED", seed)
-            .output()
-            .unwrap();
+        let name = "misuse::a_plan_that_does_not_fit_the_program_is_reported";
+        let output = run(command(name, seed).env("CYGNET_SIM_SEED", seed));
         assert!(!output.status.success(), "{seed}");
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
     };

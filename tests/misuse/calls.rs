@@ -1,0 +1,482 @@
+//! Calls where or when they make no sense: each has a defined outcome that says what was wrong.
+
+use crate::common::mpsc;
+use crate::common::rerun::alone_and_leaking;
+use crate::common::{self, panic_of, runtime, within};
+use cygnet::{Handle, JoinError, Runtime, Task, no_suspend, park, spawn, unparker, yield_now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+#[test]
+fn block_on_nested_in_itself_runs() {
+    within(|| {
+        for workers in [1, 2] {
+            let rt = runtime(workers);
+            assert_eq!(rt.block_on(|| rt.block_on(|| rt.block_on(|| 7))), 7);
+        }
+    });
+}
+
+/// What a runtime consists of does not pass over the stack of who builds it.
+#[test]
+fn a_task_builds_and_drops_a_runtime_on_a_stack_of_the_default_size() {
+    within(|| {
+        let inner = runtime(2).block_on(|| runtime(3).block_on(|| 7));
+        assert_eq!(inner, 7);
+    });
+}
+
+#[test]
+fn block_on_nested_in_another_runtime_runs_also_back_and_forth() {
+    within(|| {
+        let (a, b) = (runtime(1), runtime(1));
+        assert_eq!(a.block_on(|| b.block_on(|| a.block_on(|| b.block_on(|| 7)))), 7);
+    });
+}
+
+#[test]
+fn a_panic_goes_through_nested_block_ons() {
+    within(|| {
+        let (a, b) = (runtime(1), runtime(1));
+        let said = panic_of(|| a.block_on(|| b.block_on(|| panic!("the innermost"))));
+        assert_eq!(said, "the innermost");
+    });
+}
+
+#[test]
+fn a_handle_that_outlives_its_runtime_gives_the_closure_back() {
+    within(|| {
+        let rt = runtime(1);
+        let handle = rt.handle();
+        drop(rt);
+        let value = String::from("captured");
+        let error = handle.spawn(move || value).expect_err("it was spawned");
+        assert!(error.to_string().contains("the runtime has ended"), "{error}");
+        assert_eq!((error.0)(), "captured");
+    });
+}
+
+#[test]
+fn block_on_with_a_handle_that_outlives_its_runtime_says_so() {
+    within(|| {
+        let rt = runtime(1);
+        let handle = rt.handle();
+        drop(rt);
+        assert!(matches!(handle.try_block_on(|| 7), Err(JoinError::NotStarted(_))));
+        let said = panic_of(|| handle.block_on(|| 7));
+        assert!(said.contains("a runtime that has ended"), "{said}");
+    });
+}
+
+#[test]
+fn a_task_that_joins_itself_is_told_so_and_goes_on() {
+    within(|| {
+        let rt = runtime(1);
+        let (give, take) = mpsc::channel::<Task<bool>>();
+        let (report, reported) = mpsc::channel();
+        let task = rt.spawn(move || {
+            let error = take.recv().unwrap().join().unwrap_err();
+            report.send(error.to_string()).unwrap();
+            true
+        });
+        give.send(task).unwrap();
+        let said = reported.recv().unwrap();
+        assert!(said.contains("cannot wait for its own end"), "{said}");
+    });
+}
+
+#[test]
+fn an_unpark_of_a_finished_task_does_nothing() {
+    within(|| {
+        let rt = runtime(1);
+        let unparker = rt.block_on(unparker);
+        unparker.unpark();
+        unparker.clone().unpark();
+        drop(rt);
+        unparker.unpark();
+    });
+}
+
+#[test]
+fn calls_outside_a_runtime_say_where_to_make_them() {
+    let said = [
+        panic_of(|| spawn(|| ())),
+        panic_of(|| cygnet::spawn_local(|| ())),
+        panic_of(|| cygnet::spawn_unscoped(|| ())),
+        panic_of(|| cygnet::spawn_blocking(|| ())),
+        // SAFETY: it captures nothing and never starts.
+        panic_of(|| unsafe { cygnet::spawn_migratable(|| ()) }),
+        panic_of(|| cygnet::task().name("a").spawn(|| ())),
+        panic_of(|| cygnet::scope(|_| ())),
+        panic_of(yield_now),
+        panic_of(park),
+        panic_of(unparker),
+        panic_of(cygnet::checkpoint),
+        panic_of(Handle::current),
+        panic_of(|| cygnet::sleep_async(Duration::ZERO)),
+        panic_of(|| cygnet::sleep_until_async(common::now())),
+        panic_of(|| cygnet::timeout_async(Duration::ZERO, async {})),
+        panic_of(|| cygnet::interval(Duration::from_secs(1))),
+        panic_of(|| cygnet::interval_at(common::now(), Duration::from_secs(1))),
+    ];
+    for said in said {
+        assert!(said.contains("outside a"), "{said}");
+        assert!(said.contains("Runtime::block_on"), "{said}");
+    }
+}
+
+#[test]
+fn questions_outside_a_runtime_have_answers() {
+    assert!(Handle::try_current().is_none());
+    assert!(cygnet::current_id().is_none());
+    assert!(!cygnet::is_cancelled());
+    assert_eq!(cygnet::blocking(|| 7), 7);
+    assert_eq!(no_suspend(|| 7), 7);
+}
+
+#[test]
+fn waits_inside_no_suspend_panic_and_the_task_goes_on() {
+    within(|| {
+        let rt = runtime(1);
+        rt.block_on(|| {
+            let (started, wait) = mpsc::channel();
+            let parked = spawn(move || {
+                started.send(()).unwrap();
+                park()
+            });
+            while wait.try_recv().is_err() {
+                yield_now().unwrap();
+            }
+            let said = [
+                panic_of(|| no_suspend(yield_now)),
+                panic_of(|| no_suspend(park)),
+                panic_of(|| no_suspend(|| cygnet::blocking(|| ()))),
+                panic_of(|| no_suspend(|| rt.block_on(|| ()))),
+                panic_of(|| no_suspend(|| parked.join())),
+            ];
+            for said in said {
+                assert!(said.contains("inside no_suspend"), "{said}");
+            }
+            yield_now().unwrap();
+            assert_eq!(spawn(|| 7).join().unwrap(), 7);
+        });
+    });
+}
+
+#[test]
+fn a_join_of_a_fresh_child_inside_no_suspend_is_refused_and_the_child_never_starts() {
+    within(|| {
+        let rt = runtime(1);
+        let called = Arc::new(AtomicBool::new(false));
+        rt.block_on(|| {
+            let child = spawn({
+                let called = called.clone();
+                move || called.store(true, Ordering::Relaxed)
+            });
+            let said = panic_of(|| no_suspend(|| child.join()));
+            assert!(said.contains("inside no_suspend"), "{said}");
+        });
+        assert!(!called.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn a_scope_inside_no_suspend_that_must_wait_for_a_started_child_waits_no_shorter() {
+    // The wait at a scope's end cannot be refused: its children borrow.
+    within(|| {
+        let rt = runtime(2);
+        let waited = rt.block_on(|| {
+            let parks_before = common::parks(&rt);
+            let started = AtomicBool::new(false);
+            let ended = AtomicBool::new(false);
+            no_suspend(|| {
+                cygnet::scope(|s| {
+                    s.spawn(|| {
+                        started.store(true, Ordering::Release);
+                        // Until the scope's end has begun to wait.
+                        common::give_way_until(|| common::parks(&rt) > parks_before);
+                        (0..100).for_each(|_| yield_now().unwrap());
+                        ended.store(true, Ordering::Release);
+                    });
+                    // This worker is kept, so the other one takes it.
+                    while !started.load(Ordering::Acquire) {
+                        common::thread::yield_now();
+                    }
+                });
+                ended.load(Ordering::Acquire)
+            })
+        });
+        assert!(waited);
+    });
+}
+
+#[test]
+fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
+    common::real!("a process of its own");
+    let name = "calls::a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on";
+    alone_and_leaking(name, || {
+        within(|| {
+            for workers in [1, 2] {
+                let rt = runtime(workers);
+                let handle = rt.handle();
+                let (said, heard) = mpsc::channel();
+                let task = handle
+                    .spawn(move || {
+                        said.send(panic_of(move || drop(rt))).unwrap();
+                        yield_now().unwrap();
+                        spawn(|| 7).join().unwrap()
+                    })
+                    .unwrap();
+                assert_eq!(task.join().unwrap(), 7);
+                assert!(heard.recv().unwrap().contains("dropped by one of its own tasks"));
+                assert_eq!(handle.block_on(|| 8), 8);
+            }
+        })
+    });
+}
+
+#[test]
+fn a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic() {
+    common::real!("a process of its own");
+    let name = "calls::a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic";
+    alone_and_leaking(name, || {
+        within(|| {
+            for workers in [1, 2] {
+                let rt = runtime(workers);
+                let handle = rt.handle();
+                let task = handle.spawn(move || {
+                    let said = panic_of(|| cygnet::blocking(move || drop(rt)));
+                    (said, spawn(|| 7).join().unwrap())
+                });
+                let (said, seven) = task.unwrap().join().unwrap();
+                assert!(said.contains("dropped by one of its own tasks"), "{said}");
+                assert_eq!(seven, 7);
+                assert_eq!(handle.block_on(|| cygnet::blocking(|| 8)), 8);
+            }
+        })
+    });
+}
+
+#[test]
+fn a_runtime_that_is_built_and_dropped_in_a_blocking_call_ends() {
+    within(|| {
+        let rt = runtime(1);
+        let handle = rt.block_on(|| {
+            cygnet::blocking(|| {
+                let inner = runtime(1);
+                assert_eq!(inner.block_on(|| cygnet::blocking(|| 7)), 7);
+                inner.handle()
+            })
+        });
+        assert!(handle.spawn(|| ()).is_err());
+    });
+}
+
+#[test]
+fn a_runtime_dropped_by_a_task_of_another_runtime_ends() {
+    within(|| {
+        let outer = runtime(1);
+        let inner = runtime(1);
+        let handle = inner.handle();
+        outer.block_on(move || drop(inner));
+        assert!(handle.spawn(|| ()).is_err());
+    });
+}
+
+#[test]
+fn a_runtime_dropped_while_its_tasks_compute_waits_for_them() {
+    within(|| {
+        let rt = runtime(2);
+        let (started, wait) = mpsc::channel();
+        let ended = Arc::new(AtomicUsize::new(0));
+        for _ in 0..2 {
+            let (started, ended) = (started.clone(), ended.clone());
+            rt.spawn(move || {
+                started.send(()).unwrap();
+                while !cygnet::is_cancelled() {
+                    common::spin_loop();
+                }
+                ended.fetch_add(1, Ordering::Relaxed);
+            })
+            .detach();
+        }
+        wait.iter().take(2).for_each(drop);
+        drop(rt);
+        assert_eq!(ended.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn a_task_spawned_while_the_runtime_ends_is_not_called_and_its_captures_are_dropped() {
+    within(|| {
+        let rt = runtime(1);
+        let handle = rt.handle();
+        let captured = Arc::new(());
+        let (report, reported) = mpsc::channel();
+        let (started, wait) = mpsc::channel();
+        rt.spawn({
+            let captured = captured.clone();
+            move || {
+                started.send(()).unwrap();
+                assert!(park().is_err());
+                let inside = spawn({
+                    let captured = captured.clone();
+                    move || drop(captured)
+                });
+                let outside = handle.spawn(move || drop(captured));
+                report.send((inside.join().map_err(|e| e.to_string()), outside.is_err())).unwrap();
+            }
+        })
+        .detach();
+        wait.recv().unwrap();
+        drop(rt);
+        let (inside, refused) = reported.recv().unwrap();
+        assert!(refused);
+        let said = inside.unwrap_err();
+        assert!(said.contains("cancelled") || said.contains("ended"), "{said}");
+        assert_eq!(Arc::strong_count(&captured), 1);
+    });
+}
+
+#[test]
+fn hooks_of_threads_that_panic_do_no_harm() {
+    within(|| {
+        let rt = Runtime::builder()
+            .workers(2)
+            .on_thread_start(|| panic!("a hook at the start"))
+            .on_thread_stop(|| panic!("a hook at the end"))
+            .build()
+            .unwrap();
+        assert_eq!(rt.block_on(|| spawn(|| 7).join().unwrap()), 7);
+    });
+}
+
+#[test]
+fn hooks_of_threads_are_outside_of_tasks() {
+    within(|| {
+        let (said, heard) = mpsc::channel();
+        let say = {
+            let said = said.clone();
+            move || {
+                let _ = said.send(panic_of(|| spawn(|| ())));
+                let _ = said.send(panic_of(yield_now));
+            }
+        };
+        let rt = Runtime::builder()
+            .workers(1)
+            .on_thread_start(say.clone())
+            .on_thread_stop(say)
+            .build()
+            .unwrap();
+        drop(rt);
+        drop(said);
+        let heard: Vec<_> = heard.iter().collect();
+        assert_eq!(heard.len(), 4);
+        assert!(heard.iter().all(|said| said.contains("outside a task")), "{heard:?}");
+    });
+}
+
+#[test]
+fn a_wait_in_a_thread_hook_is_a_panic_and_blocks_no_worker() {
+    within(|| {
+        let (said, heard) = mpsc::channel();
+        let rt = Runtime::builder()
+            .workers(1)
+            .on_thread_start(move || {
+                let here = Handle::current();
+                let _ = said.send(panic_of(|| here.block_on(|| 7)));
+                let _ = said.send(panic_of(|| here.spawn(|| 7).unwrap().join()));
+            })
+            .build()
+            .unwrap();
+        assert_eq!(rt.block_on(|| 7), 7);
+        drop(rt);
+        let heard: Vec<_> = heard.iter().collect();
+        assert_eq!(heard.len(), 2);
+        assert!(heard.iter().all(|said| said.contains("outside of its tasks")), "{heard:?}");
+    });
+}
+
+#[test]
+fn a_wait_in_the_destructor_of_a_result_that_nobody_takes_is_a_panic() {
+    struct Waits(Handle, mpsc::Sender<String>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let _ = self.1.send(panic_of(|| self.0.block_on(|| 7)));
+        }
+    }
+    within(|| {
+        let rt = Runtime::builder().workers(1).build().unwrap();
+        let (said, heard) = mpsc::channel();
+        rt.block_on(move || {
+            let (runs, go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let until = |flag: &AtomicBool| {
+                while !flag.load(Ordering::Relaxed) {
+                    yield_now().unwrap();
+                }
+            };
+            let parent = spawn({
+                let (runs, go) = (runs.clone(), go.clone());
+                move || {
+                    // Its end, which comes after that of the parent's closure, ends the parent.
+                    let child = spawn(move || {
+                        runs.store(true, Ordering::Relaxed);
+                        until(&go);
+                    });
+                    child.detach();
+                    Waits(Handle::current(), said)
+                }
+            });
+            until(&runs);
+            parent.detach();
+            go.store(true, Ordering::Relaxed);
+        });
+        let heard = heard.recv().unwrap();
+        assert!(heard.contains("outside of its tasks"), "{heard}");
+        assert_eq!(rt.block_on(|| 7), 7);
+    });
+}
+
+#[test]
+fn an_on_panic_hook_that_panics_or_waits_does_no_harm() {
+    within(|| {
+        let told = Arc::new(AtomicUsize::new(0));
+        let rt = Runtime::builder()
+            .workers(2)
+            .on_panic({
+                let told = told.clone();
+                move |_| {
+                    if told.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+                        panic!("a hook");
+                    }
+                    let _ = yield_now();
+                }
+            })
+            .build()
+            .unwrap();
+        rt.block_on(|| {
+            for _ in 0..4 {
+                spawn(|| panic!("a task")).detach();
+            }
+        });
+        assert_eq!(told.load(Ordering::Relaxed), 4);
+        assert_eq!(rt.block_on(|| 7), 7);
+    });
+}
+
+#[test]
+#[should_panic(expected = "polled after its end")]
+fn a_task_polled_after_its_end_says_so() {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+    let rt = runtime(1);
+    let mut task = rt.spawn(|| 7);
+    while !task.is_finished() {
+        common::thread::yield_now();
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut task).poll(&mut cx).is_ready());
+    let _ = Pin::new(&mut task).poll(&mut cx);
+}

@@ -1,0 +1,8 @@
+//! Parallel loops and the parallel sort: `cygnet::par`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod endings;
+mod loops;
+mod sort;

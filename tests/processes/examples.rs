@@ -1,0 +1,222 @@
+//! The examples, run as a user runs them.
+
+// ThreadSanitizer reports a race inside of tokio: see tests/tokio.rs. The examples are no tests, and are not built for it.
+#![cfg(not(any(cygnet_tsan, cygnet_asan)))]
+
+use crate::common::{within, within_seconds};
+use std::env;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// The command of an example, which `cargo test` has built; none if it has built but some tests.
+fn example(name: &str) -> Option<Command> {
+    let tests = env::current_exe().unwrap();
+    let binary: PathBuf = tests.parent().unwrap().parent().unwrap().join("examples").join(name);
+    if !binary.exists() {
+        eprintln!("{} is not built: nothing is shown here", binary.display());
+        return None;
+    }
+    let arch = env::consts::ARCH.to_ascii_uppercase();
+    let runner = env::var(format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER"));
+    let mut words = runner.iter().flat_map(|runner| runner.split_whitespace());
+    Some(match words.next() {
+        Some(first) => {
+            let mut command = Command::new(first);
+            command.args(words).arg(binary);
+            command
+        }
+        None => Command::new(binary),
+    })
+}
+
+#[test]
+fn phases_loses_nothing() {
+    within(|| {
+        let Some(mut phases) = example("phases") else { return };
+        let output = phases.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said}");
+        let order: Vec<_> = said.lines().map(|line| line.split(':').next().unwrap()).collect();
+        assert_eq!(order[..3], ["sources", "workers", "store"]);
+        assert!(said.lines().take(3).all(|line| line.contains("all was finished")), "{said}");
+    });
+}
+
+#[test]
+fn pipeline_writes_all_that_was_read_unless_it_is_cancelled() {
+    within_seconds(240, || {
+        let lines = |said: &[u8]| said.iter().filter(|&&byte| byte == b'\n').count();
+        let Some(mut pipeline) = example("pipeline") else { return };
+        let output = pipeline.args(["--stop-after", "20000"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        assert!(said.starts_with("read 20000 lines, wrote 20000;"), "{said}");
+        assert_eq!(lines(&output.stdout), 20_000);
+
+        let mut pipeline = example("pipeline").unwrap();
+        let output = pipeline.args(["--cancel-after", "20000"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("read 20000 lines, wrote "), "{said}");
+        let written = lines(&output.stdout);
+        assert!(said.contains(&format!("wrote {written};")) && written <= 20_000, "{said}");
+        assert_eq!(output.status.success(), written == 20_000);
+    });
+}
+
+#[test]
+fn pipeline_says_how_it_is_called() {
+    within(|| {
+        for arguments in [&["--stop-after"][..], &["--cancel-after", "x"], &["-h"], &["a", "b"]] {
+            let Some(mut pipeline) = example("pipeline") else { return };
+            let output = pipeline.args(arguments).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+            assert!(output.stderr.starts_with(b"usage: pipeline"));
+        }
+        let mut pipeline = example("pipeline").unwrap();
+        let output = pipeline.arg("/no/such/file").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(output.stderr.starts_with(b"pipeline: /no/such/file: "));
+    });
+}
+
+#[test]
+fn pipeline_writes_what_was_read_before_an_error() {
+    within(|| {
+        let Some(mut pipeline) = example("pipeline") else { return };
+        let file = std::env::temp_dir().join(format!("cygnet-pipeline-{}", std::process::id()));
+        std::fs::write(&file, b"oslo;1.5\nlima;x\n\xff;2\noslo;3\n").unwrap();
+        let output = pipeline.arg(&file).output().unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.stdout, b"oslo;1.5;1.500\n?lima;x\n");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("read 2 lines, wrote 2;"), "{said}");
+        assert!(said.contains("\npipeline: after 2 lines: "), "{said}");
+    });
+}
+
+#[test]
+fn server_says_how_it_is_called() {
+    within(|| {
+        for arguments in [&["five"][..], &["-1"], &["1", "2"], &["nan"], &["inf"]] {
+            let Some(mut server) = example("server") else { return };
+            let output = server.args(arguments).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+            let complaint = String::from_utf8(output.stderr).unwrap();
+            assert!(complaint.starts_with("usage: server [SECONDS]"), "{complaint}");
+        }
+    });
+}
+
+/// A server, and its address.
+fn start(seconds: &str) -> Option<(Child, BufReader<impl Read>, SocketAddr)> {
+    let mut server = example("server")?.arg(seconds).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on ").unwrap().parse().unwrap();
+    Some((server, said, address))
+}
+
+fn signal(server: &Child, signal: i32) {
+    let process = i32::try_from(server.id()).unwrap();
+    // SAFETY: a signal to a child of ours, which has not been waited for.
+    assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+}
+
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn new(address: SocketAddr) -> Client {
+        Client(BufReader::new(TcpStream::connect(address).unwrap()))
+    }
+
+    fn ask(&mut self, request: &str) {
+        self.0.get_mut().write_all(format!("{request}\n").as_bytes()).unwrap();
+    }
+
+    /// An answer; nothing if the connection is at its end.
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        // One that is reset is at its end, too.
+        let _ = self.0.read_line(&mut line);
+        line.trim().to_string()
+    }
+}
+
+#[test]
+fn server_finishes_what_it_has_begun_ends_what_is_idle_and_refuses_the_rest() {
+    within_seconds(240, || {
+        for by in [libc::SIGINT, libc::SIGTERM] {
+            let Some((mut server, mut said, address)) = start("3600") else { return };
+            let (mut idle, mut busy) = (Client::new(address), Client::new(address));
+            idle.ask("steps 97");
+            assert_eq!(idle.hear(), "= 118");
+            idle.ask("steps many");
+            assert_eq!(idle.hear(), "failed: many is no number");
+            idle.ask("what?");
+            assert!(idle.hear().starts_with("failed: requests are"));
+            busy.ask("steps 1");
+            assert_eq!(busy.hear(), "= 0");
+            // Longer than it takes until the server has heard of the end.
+            busy.ask("nap 1500");
+            idle.ask("nap 1");
+            assert_eq!(idle.hear(), "= rested");
+            signal(&server, by);
+            assert_eq!(idle.hear(), "", "an idle connection ends");
+            assert_eq!(busy.hear(), "= rested");
+            busy.0.get_mut().write_all(b"steps 97\n").unwrap_or_default();
+            assert!(["", "refused: the server is shutting down"].contains(&&*busy.hear()));
+            assert!(TcpStream::connect(address).is_err(), "it accepts connections");
+            assert!(server.wait().unwrap().success());
+            let mut rest = String::new();
+            said.read_to_string(&mut rest).unwrap();
+            assert!(rest.contains("all was finished in"), "{rest}");
+        }
+    });
+}
+
+#[test]
+fn server_cancels_what_is_stuck_and_names_it() {
+    within_seconds(240, || {
+        let Some((mut server, mut said, address)) = start("0.2") else { return };
+        let mut stuck = Client::new(address);
+        stuck.ask("steps 27");
+        assert_eq!(stuck.hear(), "= 111");
+        stuck.ask("hang");
+        // When another one is served it has begun.
+        let mut other = Client::new(address);
+        other.ask("nap 300");
+        assert_eq!(other.hear(), "= rested");
+        signal(&server, libc::SIGTERM);
+        let answer = stuck.hear();
+        assert!(answer.contains("its time to finish is over"), "{answer}");
+        assert_eq!(server.wait().unwrap().code(), Some(1));
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert!(rest.contains("1 from examples/server.rs:"), "{rest}");
+        assert!(rest.contains("scopes and tasks were cancelled"), "{rest}");
+    });
+}
+
+#[cfg(feature = "sim")]
+#[test]
+fn bank_loses_money_by_a_seed_that_loses_it_again() {
+    within(|| {
+        let Some(mut bank) = example("bank") else { return };
+        let said = String::from_utf8(bank.output().unwrap().stdout).unwrap();
+        assert!(said.contains("money has come from nowhere"), "{said}");
+        let line = |said: &str, start: &str| {
+            let mut lines = said.lines().filter_map(|line| line.split(start).nth(1));
+            lines.next().map(str::to_owned).unwrap_or_else(|| panic!("no {start} in {said}"))
+        };
+        let seed = line(&said, "CYGNET_SIM_SEED=");
+        let output = example("bank").unwrap().env("CYGNET_SIM_SEED", &seed).output().unwrap();
+        let again = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(again.starts_with("run 1 of the simulation has failed"), "{again}");
+        assert_eq!(line(&again, "after "), line(&said, "after "));
+    });
+}

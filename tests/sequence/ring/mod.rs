@@ -1,0 +1,306 @@
+//! `sync::ring`: items that are written and read in place, in batches, by stages.
+
+mod ends;
+mod storm;
+
+use crate::common::{self, panic_of, with_each, within};
+use cygnet::spawn;
+use cygnet::sync::WaitError;
+use cygnet::sync::ring::{self, Batch};
+use cygnet::sync::sequence::WaitStrategy;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+const STRATEGIES: [WaitStrategy; 3] =
+    [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin];
+
+fn items(batch: &Batch<'_, u32>) -> Vec<u32> {
+    batch.iter().copied().collect()
+}
+
+#[test]
+fn what_is_sent_is_received_in_order() {
+    for strategy in STRATEGIES {
+        with_each(|rt| {
+            rt.block_on(|| {
+                let mut ring = ring::single_producer_with(4, strategy, u64::default);
+                let mut stage = ring.stage();
+                let mut producer = ring.producer();
+                let sum = spawn(move || {
+                    let mut expected = 0;
+                    while let Ok(item) = stage.recv() {
+                        expected += 1;
+                        assert_eq!(item, expected);
+                    }
+                    expected
+                });
+                for item in 1..=1000 {
+                    producer.send(item).unwrap();
+                }
+                drop(producer);
+                assert_eq!(sum.join().unwrap(), 1000);
+            });
+        });
+    }
+}
+
+#[test]
+fn items_stay_where_they_are() {
+    let mut ring = ring::single_producer(4, || String::with_capacity(100));
+    let mut stage = ring.stage();
+    let mut producer = ring.producer();
+    let mut places = Vec::new();
+    for lap in 0..3 {
+        let mut batch = producer.claim(4).unwrap();
+        assert_eq!(batch.len(), 4);
+        for item in batch.iter_mut() {
+            item.clear();
+            item.push('x');
+            places.push((lap, item.as_ptr()));
+        }
+        batch.publish();
+        let batch = stage.next_batch().unwrap();
+        let read: Vec<_> = batch.iter().map(|item| (lap, item.as_ptr())).collect();
+        assert_eq!(read, places[places.len() - 4..]);
+    }
+    assert!((0..8).all(|index| places[index].1 == places[index + 4].1));
+}
+
+#[test]
+fn a_batch_is_had_as_slices_of_what_lies_side_by_side() {
+    let mut ring = ring::single_producer(8, u32::default);
+    let mut stage = ring.stage();
+    let mut producer = ring.producer();
+    producer.claim_exactly(6).unwrap().publish();
+    drop(stage.next_batch());
+    let mut batch = producer.claim(5).unwrap();
+    let lens: Vec<_> = batch.slices_mut().map(|slice| slice.len()).collect();
+    assert_eq!(lens, [2, 3]);
+    for (index, slice) in batch.slices_mut().enumerate() {
+        slice.fill(index as u32);
+    }
+    assert_eq!(batch.numbers().into_iter().collect::<Vec<_>>(), [6, 7, 8, 9, 10]);
+    batch.publish();
+    let mut batch = stage.next_batch().unwrap();
+    assert_eq!(batch.slices().map(<[u32]>::to_vec).collect::<Vec<_>>(), [vec![0; 2], vec![1; 3]]);
+    batch.slices_mut().for_each(|slice| slice.fill(7));
+    assert_eq!(format!("{batch:?}"), "[7, 7, 7, 7, 7]");
+    assert_eq!((batch.len(), batch.is_empty()), (5, false));
+}
+
+#[test]
+fn each_reader_of_a_stage_sees_all_and_the_next_stage_what_they_have_given_back() {
+    let mut ring = ring::multi_producer(8, u32::default);
+    let mut double = ring.stage();
+    let [mut a, mut b] = ring.readers();
+    let mut last = ring.stage();
+    let producer = ring.producer();
+    producer.claim_exactly(3).unwrap().iter_mut().zip(1..).for_each(|(item, n)| *item = n);
+    // Given back: nobody sees it.
+    assert!(double.try_next_batch().is_none());
+    let mut batch = producer.claim_exactly(3).unwrap();
+    batch.iter_mut().zip(1..).for_each(|(item, n)| *item = n);
+    batch.publish();
+    assert!(a.try_next_batch().is_none(), "the stage before has not read it");
+    let mut batch = double.next_batch().unwrap();
+    batch.iter_mut().for_each(|item| *item *= 2);
+    drop(batch);
+    assert_eq!(items(&a.next_batch().unwrap()), [2, 4, 6]);
+    assert!(last.try_next_batch().is_none());
+    assert_eq!(items(&b.next_batch_up_to(2).unwrap()), [2, 4]);
+    assert_eq!(last.next_batch().unwrap().iter().copied().collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(b.recv(), Ok(6));
+    assert_eq!(last.recv(), Ok(6));
+    assert_eq!(producer.claim(9).unwrap().len(), 8);
+}
+
+#[test]
+fn a_claim_that_is_dropped_is_never_seen() {
+    let mut ring = ring::multi_producer(8, u32::default);
+    let [mut reader] = ring.readers();
+    let producer = ring.producer();
+    let other = producer.clone();
+    for lap in 0..10 {
+        let mut older = producer.claim_exactly(3).unwrap();
+        let mut newer = other.claim_exactly(2).unwrap();
+        older.iter_mut().for_each(|item| *item = 99);
+        newer.iter_mut().zip(lap..).for_each(|(item, n)| *item = n);
+        drop(older);
+        newer.publish();
+        let batch = reader.next_batch().unwrap();
+        assert_eq!(items(&batch), [lap, lap + 1]);
+        assert_eq!((batch.len(), batch.numbers().len()), (2, 5));
+        drop(batch);
+        drop(producer.claim_exactly(3).unwrap());
+        producer.claim_exactly(3).unwrap().publish_first(0);
+        // All of it was given up.
+        let (a, b) = (producer.claim(1).unwrap(), producer.claim(1).unwrap());
+        drop(a);
+        drop(b);
+        let batch = reader.next_batch().unwrap();
+        assert!(batch.is_empty() && batch.numbers().len() == 1);
+        drop(batch);
+        let mut one = producer.claim_exactly(4).unwrap();
+        one.iter_mut().for_each(|item| *item = 5);
+        let two = producer.claim_exactly(1).unwrap();
+        one.publish_first(1);
+        two.publish();
+        assert_eq!(reader.next_batch().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn what_a_writer_that_panics_has_claimed_is_given_back() {
+    let mut ring = ring::single_producer(4, u32::default);
+    let [mut reader] = ring.readers();
+    let mut producer = ring.producer();
+    let panics = catch_unwind(AssertUnwindSafe(|| {
+        let mut batch = producer.claim(2).unwrap();
+        batch.iter_mut().for_each(|item| *item = 99);
+        panic!("in the midst of it");
+    }));
+    assert!(panics.is_err());
+    producer.send(1).unwrap();
+    assert_eq!(reader.recv(), Ok(1));
+    assert!(reader.try_next_batch().is_none());
+}
+
+#[test]
+fn a_batch_that_is_forgotten_is_read_again() {
+    let mut ring = ring::single_producer(4, u32::default);
+    let [mut reader] = ring.readers();
+    let mut producer = ring.producer();
+    producer.send(1).unwrap();
+    std::mem::forget(reader.next_batch().unwrap());
+    producer.send(2).unwrap();
+    assert_eq!(items(&reader.next_batch().unwrap()), [1]);
+    assert_eq!(items(&reader.next_batch().unwrap()), [2]);
+}
+
+#[test]
+fn waits_and_claims_that_are_cut_short_change_nothing() {
+    let time = Duration::from_millis(1);
+    for strategy in STRATEGIES {
+        with_each(|rt| {
+            let mut ring = ring::multi_producer_with(2, strategy, u32::default);
+            let [mut reader] = ring.readers();
+            let producer = ring.producer();
+            assert_eq!(reader.next_batch_timeout(time).unwrap_err(), WaitError::TimedOut);
+            let cut = |task: cygnet::Task<Result<(), WaitError>>| {
+                task.cancel("enough");
+                // One that spins may not have begun.
+                assert!(matches!(task.join(), Ok(Err(WaitError::Cancelled(_))) | Err(_)));
+            };
+            common::thread::scope(|s| {
+                let reads = s.spawn(|| {
+                    let mut wait = std::pin::pin!(reader.next_batch_async());
+                    let waker = std::task::Waker::noop();
+                    let mut cx = std::task::Context::from_waker(waker);
+                    assert!(wait.as_mut().poll(&mut cx).is_pending());
+                });
+                reads.join().unwrap();
+            });
+            producer.claim_exactly(2).unwrap().publish();
+            assert_eq!(producer.claim_timeout(1, time).unwrap_err(), WaitError::TimedOut);
+            assert!(producer.try_claim(1).is_none());
+            for _ in 0..3 {
+                let producer = producer.clone();
+                cut(rt.spawn(move || producer.claim_exactly(2).map(drop)));
+            }
+            assert_eq!(reader.next_batch().unwrap().len(), 2);
+            producer.send(7).unwrap();
+            assert_eq!(items(&reader.next_batch().unwrap()), [7]);
+        });
+    }
+}
+
+#[test]
+fn tasks_threads_and_futures_use_a_ring_together() {
+    with_each(|rt| {
+        let mut ring = ring::multi_producer(4, u64::default);
+        let [mut task, mut thread, mut future] = ring.readers();
+        let producer = ring.producer();
+        let in_task = rt.spawn(move || {
+            let mut sum = 0;
+            while let Ok(batch) = task.next_batch() {
+                sum += batch.iter().sum::<u64>();
+            }
+            sum
+        });
+        common::thread::scope(|s| {
+            let in_thread = s.spawn(move || {
+                let mut sum = 0;
+                while let Ok(item) = thread.recv() {
+                    sum += item;
+                }
+                sum
+            });
+            let in_future = s.spawn(move || {
+                cygnet::wait(async {
+                    let mut sum = 0;
+                    while let Ok(batch) = future.next_batch_async().await {
+                        sum += batch.iter().sum::<u64>();
+                    }
+                    sum
+                })
+                .unwrap()
+            });
+            let of_future = producer.clone();
+            s.spawn(move || {
+                let writes = async {
+                    for item in 1..=100 {
+                        let mut batch = of_future.claim_async(1).await.unwrap();
+                        batch.iter_mut().for_each(|place| *place = item);
+                        batch.publish();
+                    }
+                };
+                cygnet::wait(writes).unwrap();
+            });
+            let of_thread = producer.clone();
+            s.spawn(move || (101..=200).for_each(|item| of_thread.send(item).unwrap()));
+            let of_task =
+                rt.spawn(move || (201..=300).for_each(|item| producer.send(item).unwrap()));
+            of_task.join().unwrap();
+            let sums = [in_thread.join().unwrap(), in_future.join().unwrap()];
+            assert_eq!(sums, [45_150; 2]);
+        });
+        assert_eq!(in_task.join().unwrap(), 45_150);
+    });
+}
+
+#[test]
+fn a_ring_that_cannot_be_made_is_refused() {
+    within(|| {
+        let said = panic_of(|| ring::single_producer(0, u32::default));
+        let expected =
+            "cygnet: a ring of u64 has a power of two of places, 1073741824 at most, and not ";
+        assert_eq!(said, format!("{expected}0"));
+        let said = panic_of(|| ring::multi_producer(12, u32::default));
+        assert_eq!(said, format!("{expected}12"));
+        let said = panic_of(|| ring::single_producer(8, u32::default).producer());
+        assert_eq!(said, "cygnet: a ring has a stage");
+        let said = panic_of(|| ring::multi_producer(8, u32::default).producer());
+        assert_eq!(said, "cygnet: a ring has a stage");
+        let said = panic_of(|| ring::multi_producer(8, u32::default).readers::<0>());
+        assert_eq!(said, "cygnet: a stage has readers");
+    });
+}
+
+#[test]
+fn a_reader_that_is_cancelled_is_turned_away_from_what_it_knows_to_be_there() {
+    with_each(|rt| {
+        let mut ring = ring::single_producer(4, u32::default);
+        let mut stage = ring.stage();
+        let mut producer = ring.producer();
+        (0..4).for_each(|item| producer.send(item).unwrap());
+        let task = rt.spawn(move || {
+            assert_eq!(stage.recv(), Ok(0));
+            cygnet::cancel_handle().cancel("enough");
+            let refused = (stage.recv().unwrap_err(), stage.next_batch().map(|_| ()).unwrap_err());
+            (refused, stage)
+        });
+        let (refused, mut stage) = task.join().unwrap();
+        assert!(matches!(refused, (WaitError::Cancelled(_), WaitError::Cancelled(_))));
+        assert_eq!(stage.next_batch().unwrap().numbers().start(), 1);
+    });
+}

@@ -1,0 +1,193 @@
+//! The end of a runtime, in good order.
+
+use super::LONG;
+use crate::common::{MANY, WORKERS, eventually, runtime, scaled_in_debug, with_each, within};
+use cygnet::shutdown::{self};
+use cygnet::sync::unbounded;
+use cygnet::{Handle, Reason, ignore_cancellation, park, scope, wait, yield_now};
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+#[test]
+fn a_runtime_finishes_guarded_work_and_cancels_the_rest() {
+    for workers in [1, 2, 3, 8, MANY] {
+        within(|| {
+            let rt = runtime(workers);
+            let (done, cut) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            rt.block_on(|| {
+                let swansong = Handle::current().swansong();
+                for i in 0..20 {
+                    let done = Arc::clone(&done);
+                    swansong
+                        .spawn_guarded(move || {
+                            (0..i).try_for_each(|_| yield_now()).unwrap();
+                            done.fetch_add(1, Ordering::Relaxed);
+                        })
+                        .detach();
+                }
+            });
+            for _ in 0..5 {
+                let cut = Arc::clone(&cut);
+                let idle = move || {
+                    let reason = park().unwrap_err().reason().clone();
+                    assert_eq!(reason, Reason::RuntimeShutDown);
+                    cut.fetch_add(1, Ordering::Relaxed);
+                };
+                rt.spawn(idle).detach();
+            }
+            eventually("they wait", || crate::common::parks(&rt) >= 5);
+            let report = rt.shutdown(LONG);
+            assert!(report.is_in_time(), "{report}");
+            assert_eq!((done.load(Ordering::Relaxed), cut.load(Ordering::Relaxed)), (20, 5));
+        });
+    }
+}
+
+#[test]
+fn a_runtime_cancels_what_is_late_and_says_what_that_was() {
+    with_each(|_| {
+        let rt = runtime(2);
+        let swansong = rt.swansong();
+        let outside = swansong.clone();
+        let stuck = rt.spawn_guarded(|| park().map_err(|e| e.reason().clone()));
+        // With a guard, but nobody to be cancelled by it: the end of the runtime is.
+        let plain = rt.spawn(move || {
+            let _guard = swansong.guard();
+            park().map_err(|e| e.reason().clone())
+        });
+        eventually("both have begun", || crate::common::parks(&rt) >= 2);
+        let report = rt.shutdown(Duration::from_millis(1));
+        assert_eq!((report.guards_in_time_over(), report.cancelled(), report.left()), (2, 1, 0));
+        assert_eq!(report.late().entries().len(), 1);
+        assert!(!report.is_given_up());
+        assert_eq!(stuck.join().unwrap(), Err(Reason::GraceOver));
+        assert_eq!(plain.join().unwrap(), Err(Reason::RuntimeShutDown));
+        assert!(outside.state().is_complete());
+    });
+}
+
+#[test]
+fn dropping_a_runtime_stops_its_swansong() {
+    within(|| {
+        let rt = runtime(2);
+        let swansong = rt.swansong();
+        let waits = crate::common::thread::spawn({
+            let interrupt = swansong.interrupt(pending::<()>());
+            move || wait(interrupt)
+        });
+        drop(rt);
+        assert_eq!(waits.join().unwrap(), Ok(None));
+        assert!(swansong.state().is_complete());
+    });
+}
+
+/// Nobody has asked for it before.
+#[test]
+fn the_swansong_of_a_runtime_that_ends_is_stopped_from_birth() {
+    for workers in WORKERS {
+        within(|| {
+            let rt = runtime(workers);
+            let handle = rt.handle();
+            let late = rt.spawn(|| {
+                assert_eq!(*park().unwrap_err().reason(), Reason::RuntimeShutDown);
+                ignore_cancellation(|| wait(shutdown::current().shutting_down()).is_ok())
+            });
+            let of_scope = rt.spawn(|| {
+                scope(|s| {
+                    assert!(park().is_err());
+                    s.swansong().state().is_complete()
+                })
+            });
+            eventually("they wait", || crate::common::parks(&rt) >= 2);
+            drop(rt);
+            assert!(handle.swansong().state().is_complete());
+            drop((late.join(), of_scope.join().map(|stopped| assert!(stopped))));
+            let rt = runtime(workers);
+            let handle = rt.handle();
+            drop(rt);
+            assert!(handle.swansong().state().is_complete());
+        });
+    }
+}
+
+/// The first use beside the end, at some moment.
+#[test]
+fn the_swansong_of_a_runtime_is_stopped_by_its_end_whenever_it_was_made() {
+    within(|| {
+        for _ in 0..scaled_in_debug(300) {
+            let rt = runtime(1);
+            let handle = rt.handle();
+            crate::common::thread::scope(|s| {
+                let made = s.spawn(move || handle.swansong());
+                drop(rt);
+                let swansong = made.join().unwrap();
+                assert!(swansong.state().is_complete());
+            });
+        }
+    });
+}
+
+#[test]
+fn one_of_its_own_tasks_may_not_shut_a_runtime_down() {
+    crate::common::real!("a process of its own");
+    crate::common::rerun::alone_and_leaking(
+        "graceful::runtimes::one_of_its_own_tasks_may_not_shut_a_runtime_down",
+        || {
+            let rt = runtime(1);
+            let handle = rt.handle();
+            let said = handle.try_block_on(move || drop(rt.shutdown(LONG))).unwrap_err();
+            assert!(said.to_string().contains("by one of its own tasks"), "{said}");
+        },
+    );
+}
+
+#[test]
+fn a_runtime_whose_task_takes_no_notice_is_given_up() {
+    crate::common::real!("a process of its own");
+    crate::common::rerun::alone_and_leaking(
+        "graceful::runtimes::a_runtime_whose_task_takes_no_notice_is_given_up",
+        || {
+            let rt = runtime(2);
+            let swansong = rt.swansong();
+            let guard = swansong.guard();
+            let (begins, begun) = crate::common::mpsc::channel();
+            rt.spawn(move || {
+                let _guard = guard;
+                begins.send(()).unwrap();
+                loop {
+                    crate::common::thread::park();
+                }
+            })
+            .detach();
+            begun.recv().unwrap();
+            let report = rt.shutdown_at_most(Duration::from_millis(1), Duration::from_millis(1));
+            assert!(report.is_given_up());
+            assert_eq!((report.guards_in_time_over(), report.left()), (1, 1));
+        },
+    );
+}
+
+/// It has no guard, and so all that must be finished is.
+#[test]
+fn a_runtime_that_is_given_up_does_not_say_that_all_was_finished() {
+    crate::common::real!("a process of its own");
+    let name = "graceful::runtimes::a_runtime_that_is_given_up_does_not_say_that_all_was_finished";
+    crate::common::rerun::alone_and_leaking(name, || {
+        let rt = runtime(2);
+        let (begins, begun) = unbounded();
+        rt.spawn(move || {
+            begins.send(()).unwrap();
+            loop {
+                crate::common::thread::park();
+            }
+        })
+        .detach();
+        begun.recv().unwrap();
+        let report = rt.shutdown_at_most(LONG, Duration::from_millis(1));
+        assert!(report.is_given_up() && report.is_in_time());
+        let text = report.to_string();
+        assert!(!text.contains("all was finished") && text.contains("given up"), "{text}");
+    });
+}

@@ -1,0 +1,310 @@
+//! Shutdowns that cancel what is late.
+
+use super::LONG;
+use crate::common::{Drops, Random, scaled_in_debug, with_each, with_each_and_many};
+use cygnet::shutdown::Swansong;
+use cygnet::sync::Event;
+use cygnet::{Reason, checkpoint, no_suspend, park, scope, wait, yield_now};
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+#[test]
+fn what_ends_in_time_is_not_cancelled() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let swansong = Swansong::new();
+            let works: Vec<_> = (0..20)
+                .map(|i| {
+                    swansong.spawn_guarded(move || {
+                        (0..i).try_for_each(|_| yield_now()).unwrap();
+                        checkpoint().map(|()| i)
+                    })
+                })
+                .collect();
+            let report = swansong.shut_down_within(LONG);
+            assert!(report.is_in_time(), "{report}");
+            assert_eq!(
+                (report.cancelled(), report.left(), report.guards_in_time_over()),
+                (0, 0, 0)
+            );
+            assert_eq!(report.took_after_time(), Duration::ZERO);
+            assert!(report.to_string().starts_with("all was finished in "));
+            for (i, work) in works.into_iter().enumerate() {
+                assert_eq!(work.join().unwrap(), Ok(i));
+            }
+        });
+    });
+}
+
+#[test]
+fn what_is_late_is_cancelled_and_named_and_nothing_else() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let swansong = Swansong::new();
+            let (begun, stuck_begun) = (Event::new(), Arc::new(Event::new()));
+            let sees_to_it = Arc::clone(&stuck_begun);
+            scope(|s| {
+                let beside = s.spawn(park);
+                let stuck = swansong.spawn_guarded(move || (sees_to_it.set(), park()).1);
+                let line = line!() - 1;
+                let stuck_scope = s.spawn(|| {
+                    swansong.child().scope(|inner| {
+                        let _guard = inner.swansong().guard();
+                        begun.set();
+                        let waits = inner.spawn(park);
+                        (park().map_err(|e| e.reason().clone()), waits.join().map(|_| ()))
+                    })
+                });
+                begun.wait().unwrap();
+                stuck_begun.wait().unwrap();
+                let id = stuck.id();
+                let report = swansong.shut_down_within(Duration::from_millis(1));
+                assert!(!report.is_in_time());
+                assert_eq!(
+                    (report.guards_in_time_over(), report.cancelled(), report.left()),
+                    (2, 2, 0)
+                );
+                let [entry] = report.late().entries() else { panic!("{report}") };
+                assert_eq!((entry.location().file(), entry.location().line()), (file!(), line));
+                assert_eq!((entry.count(), entry.oldest_task()), (1, Some(id)));
+                let text = report.to_string();
+                assert!(text.contains(&format!("within.rs:{line}")), "{text}");
+                assert!(text.contains("2 scopes and tasks were cancelled"), "{text}");
+                let waited = stuck.join().unwrap();
+                assert_eq!(*waited.unwrap_err().reason(), Reason::GraceOver);
+                let (own, below) = stuck_scope.join().unwrap();
+                assert_eq!(own, Err(Reason::GraceOver));
+                drop(below);
+                assert!(checkpoint().is_ok());
+                assert!(!beside.is_finished());
+                beside.cancel("the end of the test");
+            });
+        });
+    });
+}
+
+#[test]
+fn a_grace_of_zero_cancels_at_once() {
+    with_each(|rt| {
+        let swansong = rt.swansong();
+        let nothing = swansong.child().shut_down_within(Duration::ZERO);
+        assert!(nothing.is_in_time());
+        let stuck = rt.spawn_guarded({
+            let swansong = swansong.clone();
+            move || wait(swansong.interrupt(async { pending::<()>().await })).map(|_| park())
+        });
+        // On a plain thread.
+        let report = swansong.shut_down_within(Duration::ZERO);
+        assert!(report.guards_in_time_over() <= 1);
+        assert!(swansong.state().is_complete());
+        let _ = stuck.join();
+    });
+}
+
+#[test]
+fn who_holds_a_guard_and_cannot_be_cancelled_is_given_up() {
+    with_each(|rt| {
+        let swansong = Swansong::with_guard_report();
+        let guard = swansong.guard();
+        let line = line!() - 1;
+        let report = swansong.shut_down_within_at_most(Duration::ZERO, Duration::from_millis(1));
+        assert!(report.is_given_up());
+        assert_eq!((report.left(), report.cancelled(), report.guards_in_time_over()), (1, 0, 1));
+        assert_eq!(report.late().entries()[0].location().line(), line);
+        assert_eq!(report.late().entries()[0].oldest_task(), None);
+        assert!(report.to_string().contains("1 guard was still there"), "{report}");
+        // Without a limit it waits until that one has gone.
+        let waits = rt.spawn(move || swansong.shut_down_within(Duration::ZERO));
+        drop(guard);
+        assert!(!waits.join().unwrap().is_given_up());
+    });
+}
+
+#[test]
+fn a_cancelled_task_that_shuts_down_does_not_wait_for_the_time() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let swansong = Swansong::new();
+            let stuck = swansong.spawn_guarded(park);
+            let report = scope(|s| {
+                s.cancel("in a hurry");
+                swansong.shut_down_within(LONG)
+            });
+            assert_eq!((report.guards_in_time_over(), report.cancelled()), (1, 1));
+            let _ = stuck.join();
+        });
+    });
+}
+
+/// From inside of the scope that it cancels.
+#[test]
+fn who_is_cancelled_by_his_own_shutdown_gives_up_no_sooner_than_he_said() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let swansong = Swansong::new();
+            let report = swansong.scope(|s| {
+                let stuck = s.spawn_guarded(park);
+                let report = swansong.shut_down_within_at_most(Duration::ZERO, LONG);
+                assert!(!matches!(stuck.join(), Ok(Ok(()))));
+                report
+            });
+            assert!(!report.is_given_up(), "{report}");
+            assert_eq!((report.left(), report.guards_in_time_over()), (0, 1));
+            // He waits for himself.
+            let report = Swansong::new().scope(|s| {
+                let (swansong, _guard) = (s.swansong(), s.swansong().guard());
+                swansong.shut_down_within_at_most(Duration::ZERO, Duration::from_millis(2))
+            });
+            assert!(report.is_given_up(), "{report}");
+            assert_eq!((report.left(), report.cancelled()), (1, 1));
+            assert!(report.took_after_time() >= Duration::from_millis(2));
+        });
+    });
+}
+
+/// Where a task must not be suspended.
+#[test]
+fn who_would_wait_inside_no_suspend_is_told_so() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (swansong, go) = (Swansong::new(), Event::new());
+            scope(|s| {
+                let (swansong, go) = (&swansong, &go);
+                s.spawn(|| {
+                    let _guard = swansong.guard();
+                    go.wait().unwrap();
+                });
+                crate::common::give_way_until(|| swansong.guard_count() == 1);
+                let stopped = swansong.shutting_down();
+                let said = crate::common::panic_of(|| no_suspend(|| stopped.block()));
+                assert!(said.contains("inside no_suspend"), "{said}");
+                let said = crate::common::panic_of(|| no_suspend(|| swansong.shut_down().block()));
+                assert!(said.contains("inside no_suspend"), "{said}");
+                let said =
+                    crate::common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)));
+                assert!(said.contains("inside no_suspend"), "{said}");
+                let in_a_hurry = s.spawn(move || {
+                    let said = scope(|s| {
+                        s.cancel("in a hurry");
+                        crate::common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)))
+                    });
+                    assert!(said.contains("inside no_suspend"), "{said}");
+                });
+                in_a_hurry.join().unwrap();
+                go.set();
+                swansong.shut_down().block();
+                no_suspend(|| swansong.shut_down().block());
+                assert!(no_suspend(|| swansong.shut_down_within(LONG)).is_in_time());
+            });
+        });
+    });
+}
+
+#[test]
+fn two_that_shut_down_at_once_both_wait() {
+    with_each(|rt| {
+        let swansong = rt.swansong();
+        let stuck: Vec<_> = (0..3).map(|_| rt.spawn_guarded(park)).collect();
+        crate::common::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    let _ = swansong.shut_down_within(Duration::from_millis(1));
+                    assert!(swansong.state().is_complete());
+                });
+            }
+        });
+        stuck.into_iter().for_each(|task| drop(task.join()));
+    });
+}
+
+/// Those who are cancelled begin something more.
+#[test]
+fn what_comes_when_the_time_is_over_is_cancelled_at_once() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (swansong, begun, drops) = (&Swansong::new(), &Event::new(), &Drops::new());
+            let held = drops.guard();
+            scope(|s| {
+                s.spawn(move || {
+                    let guard = swansong.guard();
+                    begun.set();
+                    swansong.scope(|_| {
+                        assert!(park().is_err());
+                    });
+                    let task = swansong.spawn_guarded(park);
+                    let child = swansong.child().spawn_guarded(park);
+                    let scoped = swansong.child().scope(|_| park().map_err(|e| e.reason().clone()));
+                    assert_eq!(scoped, Err(Reason::GraceOver));
+                    for task in [task, child] {
+                        assert!(!matches!(task.join(), Ok(Ok(()))));
+                    }
+                    drop((held, guard));
+                });
+                begun.wait().unwrap();
+                let report = swansong.shut_down_within(Duration::ZERO);
+                assert!(report.cancelled() <= 1, "{report}");
+                assert_eq!(drops.left(), 0);
+            });
+        });
+    });
+}
+
+/// Trees of scopes with guarded tasks of all kinds, shut down at some moment: all end, and the report is right.
+#[test]
+fn a_storm_of_shutdowns() {
+    with_each_and_many(|rt| {
+        let mut random = Random(11);
+        for _ in 0..scaled_in_debug(60) {
+            let root = Swansong::new();
+            let (seed, grace) = (random.below(1 << 30), random.below(300));
+            let finished = &AtomicUsize::new(0);
+            let report = rt.block_on(|| {
+                scope(|s| {
+                    s.spawn(|| grow(&root, &mut Random(seed | 1), 3, finished));
+                    for _ in 0..random.below(20) {
+                        let _ = yield_now();
+                    }
+                    let report = root.shut_down_within(Duration::from_micros(grace));
+                    // There may be guards all the same, that have come after the end of those before.
+                    assert!(!report.is_given_up(), "{report}");
+                    assert_eq!(report.is_in_time(), report.guards_in_time_over() == 0);
+                    // Those that have come after the end of all.
+                    s.cancel("the end of a round");
+                    report
+                })
+            });
+            assert_eq!(root.guard_count(), 0, "{report}");
+            assert!(root.state().is_complete());
+        }
+    });
+}
+
+fn grow(swansong: &Swansong, random: &mut Random, depth: u32, finished: &AtomicUsize) {
+    let kinds: Vec<_> = (0..4).map(|_| random.below(4)).collect();
+    let seed = random.below(1 << 30) | 1;
+    swansong.scope(|s| {
+        let own = s.swansong();
+        for kind in kinds {
+            let own = own.clone();
+            s.spawn_guarded(move || {
+                match kind {
+                    0 => drop(park()),
+                    1 => drop(yield_now()),
+                    2 => drop(wait(own.interrupt(pending::<()>()))),
+                    _ => {
+                        while checkpoint().is_ok() && own.state().is_running() {
+                            let _ = yield_now();
+                        }
+                    }
+                }
+                finished.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        if depth > 0 {
+            grow(&own, &mut Random(seed), depth - 1, finished);
+        }
+        let _ = wait(own.shutting_down());
+    });
+}

@@ -1,0 +1,125 @@
+//! Handles, guards and the rest are dropped in every order.
+
+use super::model::{Part, World};
+use super::{Watched, completion_of};
+use crate::common::{Random, scaled_in_debug, within};
+use cygnet::shutdown::Swansong;
+use std::future::pending;
+
+/// A root with two children, one of which has a child; and what is to be dropped of them.
+fn small() -> (World, [(usize, Part); 7]) {
+    let mut world = World::default();
+    let root = world.root();
+    let (left, right) = (world.child(root), world.child(root));
+    let below = world.child(left);
+    for n in [root, left, right, below] {
+        world.interrupt(n, true);
+    }
+    world.guard(below);
+    world.guard(right);
+    world.completion(root, true);
+    world.check();
+    let parts = [
+        (root, Part::Handle),
+        (left, Part::Handle),
+        (right, Part::Handle),
+        (below, Part::Handle),
+        (below, Part::Guard),
+        (right, Part::Guard),
+        (root, Part::Completion),
+    ];
+    (world, parts)
+}
+
+/// All orders of so many, by Heap's algorithm (1963).
+fn orders(of: usize, show: &mut impl FnMut(&[usize])) {
+    fn generate(k: usize, order: &mut [usize], show: &mut impl FnMut(&[usize])) {
+        if k <= 1 {
+            return show(order);
+        }
+        for n in 0..k {
+            generate(k - 1, order, show);
+            order.swap(if k.is_multiple_of(2) { n } else { 0 }, k - 1);
+        }
+    }
+    generate(of, &mut (0..of).collect::<Vec<_>>(), show);
+}
+
+#[test]
+fn a_small_tree_is_dropped_in_each_of_5040_orders() {
+    within(|| {
+        let mut tried = 0;
+        orders(7, &mut |order| {
+            tried += 1;
+            // All of them where that takes no time, and some elsewhere.
+            if tried % (5040 / scaled_in_debug(5040)) == 0 {
+                let (mut world, parts) = small();
+                for &n in order {
+                    let (node, part) = parts[n];
+                    world.drop_part(node, part, 0);
+                    world.check();
+                }
+            }
+        });
+        assert_eq!(tried, 5040);
+    });
+}
+
+#[test]
+fn a_small_tree_is_stopped_anywhere_between_any_two_drops() {
+    within(|| {
+        let mut random = Random(11);
+        for round in 0..scaled_in_debug(5000) {
+            let (mut world, mut parts) = small();
+            for n in (1..parts.len()).rev() {
+                parts.swap(n, random.below(n as u64 + 1) as usize);
+            }
+            for (n, (node, part)) in parts.into_iter().enumerate() {
+                if n == round % parts.len()
+                    && let [first, .., last] | [first @ last] = world.named()[..]
+                {
+                    world.shut_down(if random.below(2) == 0 { first } else { last }, n % 2 == 0);
+                    world.check();
+                }
+                world.drop_part(node, part, 0);
+                world.check();
+            }
+        }
+    });
+}
+
+/// Each thread drops what it has got, as it comes.
+#[test]
+fn a_tree_is_dropped_by_several_threads_at_once() {
+    within(|| {
+        for round in 0..scaled_in_debug(500) {
+            let mut random = Random(round as u64 + 1);
+            let mut nodes = vec![Swansong::new()];
+            while nodes.len() < 20 {
+                nodes.push(nodes[random.below(nodes.len() as u64) as usize].child());
+            }
+            let mut completion = Watched::new(completion_of(&nodes[0]));
+            assert!(completion.poll().is_none());
+            let mut waits: Vec<_> =
+                nodes.iter().map(|it| Watched::new(it.interrupt(pending::<()>()))).collect();
+            assert!(waits.iter_mut().all(|it| it.poll().is_none()));
+            let mut shares = [const { Vec::new() }; 3];
+            for swansong in nodes {
+                shares[random.below(3) as usize].push((Some(swansong.guard()), None));
+                shares[random.below(3) as usize].push((None, Some(swansong)));
+            }
+            crate::common::thread::scope(|s| {
+                for (n, mut share) in shares.into_iter().enumerate() {
+                    let mut random = Random((round * 3 + n) as u64 + 1);
+                    s.spawn(move || {
+                        while !share.is_empty() {
+                            drop(share.swap_remove(random.below(share.len() as u64) as usize));
+                        }
+                    });
+                }
+            });
+            assert!(completion.is_woken() && completion.poll().is_some());
+            assert!(waits.iter_mut().all(|it| it.is_woken() && it.poll() == Some(None)));
+        }
+    });
+}

@@ -1,0 +1,225 @@
+//! Without any runtime of ours: plain threads, the smallest executor, and tokio's.
+
+use super::{Watched, block_on, completion_of, is_stopped};
+use crate::common::mpsc::channel;
+use crate::common::within;
+use cygnet::shutdown::ShutdownState::{Complete, Running};
+use cygnet::shutdown::{Guard, Swansong};
+use cygnet::sync::{oneshot, unbounded};
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[test]
+fn threads_work_in_guards_until_they_are_told_and_all_have_ended_when_it_is_complete() {
+    within(|| {
+        let (swansong, begun, ended) = (Swansong::new(), AtomicUsize::new(0), AtomicUsize::new(0));
+        crate::common::thread::scope(|s| {
+            for _ in 0..4 {
+                let (handle, guard) = (swansong.clone(), swansong.guard());
+                let (begun, ended) = (&begun, &ended);
+                s.spawn(move || {
+                    let _guard = guard;
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    for () in handle.interrupt(std::iter::repeat(())) {
+                        crate::common::thread::yield_now();
+                    }
+                    // Relaxed: the drop of the guard orders it.
+                    ended.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            while begun.load(Ordering::Relaxed) < 4 {
+                crate::common::thread::yield_now();
+            }
+            assert_eq!((swansong.state(), swansong.guard_count()), (Running, 4));
+            swansong.shut_down().block();
+            assert_eq!(ended.load(Ordering::Relaxed), 4);
+        });
+    });
+}
+
+#[test]
+fn guards_are_made_cloned_and_dropped_on_different_threads() {
+    within(|| {
+        let root = Swansong::new();
+        let child = root.child();
+        let (give, given) = channel::<Guard>();
+        crate::common::thread::scope(|s| {
+            for _ in 0..3 {
+                let (give, child) = (give.clone(), &child);
+                s.spawn(move || {
+                    for _ in 0..100 {
+                        give.send(child.guard()).unwrap();
+                    }
+                });
+            }
+        });
+        drop(give);
+        assert_eq!([root.guard_count(), child.guard_count()], [300, 300]);
+        let guards: Vec<_> = given.iter().collect();
+        let clones = crate::common::thread::scope(|s| s.spawn(|| guards.clone()).join().unwrap());
+        assert_eq!(root.guard_count(), 600);
+        let mut completion = Watched::new(root.shut_down());
+        crate::common::thread::scope(|s| {
+            s.spawn(|| drop(guards));
+        });
+        assert!(completion.poll().is_none());
+        assert_eq!(root.guard_count(), 300);
+        crate::common::thread::spawn(|| drop(clones)).join().unwrap();
+        assert!(completion.is_woken() && completion.poll().is_some());
+        assert_eq!((root.guard_count(), child.state()), (0, Complete));
+    });
+}
+
+/// A thread that made guards may be gone when they are dropped.
+#[test]
+fn guards_outlive_the_thread_that_made_them() {
+    within(|| {
+        let root = Swansong::new();
+        let guards: Vec<_> = (0..8)
+            .map(|_| {
+                crate::common::thread::scope(|s| s.spawn(|| root.child().guard()).join().unwrap())
+            })
+            .collect();
+        assert_eq!(root.guard_count(), 8);
+        let mut completion = Watched::new(root.shut_down());
+        assert!(completion.poll().is_none());
+        drop(guards);
+        assert!(completion.is_woken() && completion.poll().is_some());
+    });
+}
+
+/// By then the thread-locals of a library may have been dropped.
+#[test]
+fn a_guard_in_a_thread_local_is_dropped_with_its_thread() {
+    crate::common::real!("thread-locals of OS threads");
+    thread_local! {
+        static KEPT: std::cell::RefCell<Vec<(Guard, Swansong)>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+    within(|| {
+        let root = Swansong::new();
+        crate::common::thread::scope(|s| {
+            // The thread-local is there before the first guard on this thread in one case, and after it in the other.
+            for early in [true, false] {
+                let root = &root;
+                s.spawn(move || {
+                    if !early {
+                        drop(root.guard());
+                    }
+                    KEPT.with_borrow_mut(|kept| kept.push((root.child().guard(), root.clone())));
+                });
+            }
+        });
+        root.shut_down().block();
+        assert_eq!(root.guard_count(), 0);
+    });
+}
+
+#[test]
+fn a_swansong_in_a_static_serves_all_threads() {
+    crate::common::real!("a static, of one run");
+    static ALL: std::sync::LazyLock<Swansong> = std::sync::LazyLock::new(Swansong::new);
+    within(|| {
+        crate::common::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    let child = ALL.child();
+                    let guard = child.guard();
+                    child.shut_down();
+                    drop(guard);
+                    block_on(child.into_future());
+                });
+            }
+        });
+        assert_eq!((ALL.state(), ALL.guard_count()), (Running, 0));
+        ALL.shut_down().block();
+    });
+}
+
+#[test]
+fn the_smallest_executor_will_do() {
+    within(|| {
+        let root = Swansong::new();
+        let child = root.child();
+        let ended = crate::common::thread::scope(|s| {
+            let waits = s.spawn(|| block_on(root.guarded(child.interrupt(pending::<()>()))));
+            child.shut_down();
+            waits.join().unwrap()
+        });
+        assert!(ended.is_none() && root.state() == Running);
+    });
+}
+
+/// What the example in a README would show: connections, requests in flight, and an orderly end.
+#[test]
+fn tasks_of_tokio_are_interrupted_and_waited_for() {
+    crate::common::real!("a foreign executor with threads of its own");
+    within(|| {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        runtime.block_on(async {
+            let server = Swansong::new();
+            let (ask, asked) = unbounded::<cygnet::sync::OneshotSender<u32>>();
+            let accept = tokio::spawn({
+                let server = server.clone();
+                async move {
+                    let mut served = 0;
+                    while let Some(Ok(answer)) = server.interrupt(asked.recv_async()).await {
+                        served += 1;
+                        let connection = server.child();
+                        // In flight until it has answered, whatever happens.
+                        tokio::spawn(connection.guarded(async move {
+                            for _ in 0..10 {
+                                tokio::task::yield_now().await;
+                            }
+                            let _ = answer.send(served);
+                        }));
+                    }
+                    served
+                }
+            });
+            let mut answers = Vec::new();
+            for n in 1..=10 {
+                let (answer, mut answered) = oneshot();
+                ask.send(answer).unwrap();
+                if n < 10 {
+                    answers.push(answered)
+                } else {
+                    assert_eq!(answered.recv_async().await, Ok(10))
+                }
+            }
+            server.shut_down().await;
+            assert_eq!((server.state(), server.guard_count()), (Complete, 0));
+            // All have been answered by now.
+            for mut answered in answers {
+                answered.try_recv().unwrap();
+            }
+            assert_eq!(accept.await.unwrap(), 10);
+        });
+    });
+}
+
+#[test]
+fn a_completion_takes_part_in_a_select_of_tokio_s() {
+    crate::common::real!("a foreign executor with threads of its own");
+    within(|| {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        runtime.block_on(async {
+            let root = Swansong::new();
+            let guard = root.guard();
+            let mut completion = root.shut_down();
+            for _ in 0..3 {
+                tokio::select! {
+                    biased;
+                    () = &mut completion => panic!("there is a guard"),
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+            let waits = tokio::spawn(completion_of(&root));
+            tokio::spawn(async move { drop(guard) });
+            completion.await;
+            waits.await.unwrap();
+            assert!(is_stopped(&root));
+        });
+    });
+}

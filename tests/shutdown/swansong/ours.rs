@@ -1,0 +1,142 @@
+//! What the document does not speak of: the wait for the stop alone, guards that are refused, and reports.
+
+use super::{Start, Watched, block_on, now, of_each_kind};
+use crate::common::{scaled_in_debug, within};
+use cygnet::shutdown::ShutdownState::{Complete, Running};
+// All of it: where another crate stands in for this one, what it lacks comes along.
+use cygnet::shutdown::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+#[test]
+fn shutting_down_resolves_at_the_stop_and_waits_for_no_guard() {
+    within(|| {
+        of_each_kind(|swansong| {
+            let guard = swansong.guard();
+            let mut signal = Watched::new(swansong.shutting_down());
+            assert!(signal.poll().is_none());
+            assert_eq!(swansong.state(), Running, "it only looks");
+            crate::common::thread::scope(|s| {
+                s.spawn(|| swansong.shutting_down().block());
+                s.spawn(|| block_on(swansong.shutting_down()));
+                swansong.shut_down();
+            });
+            assert!(signal.is_woken() && signal.poll().is_some() && signal.poll().is_some());
+            swansong.shutting_down().block();
+            drop(guard);
+        });
+    });
+}
+
+#[test]
+fn shutting_down_sees_a_stop_from_above_and_the_end_of_the_last_handle_of_a_root() {
+    let root = Swansong::new();
+    let child = root.child();
+    let mut signals = [root.shutting_down(), child.shutting_down()].map(Watched::new);
+    assert!(signals.iter_mut().all(|it| it.poll().is_none()));
+    drop(root);
+    assert!(signals.iter_mut().all(|it| it.is_woken() && it.poll().is_some()));
+    // Also for a child that nothing else is left of.
+    let root = Swansong::new();
+    let mut signal = Watched::new(root.child().shutting_down());
+    signal.poll();
+    root.shut_down();
+    assert!(signal.poll().is_some());
+}
+
+#[test]
+fn try_guard_refuses_after_the_stop() {
+    of_each_kind(|swansong| {
+        let guard = swansong.try_guard().expect("it runs");
+        assert_eq!(swansong.guard_count(), 1);
+        let mut completion = swansong.shut_down();
+        assert!(swansong.try_guard().is_none());
+        assert_eq!(swansong.guard_count(), 1);
+        drop(guard);
+        assert!(swansong.try_guard().is_none());
+        assert!(now(&mut completion).is_some());
+        assert_eq!((swansong.guard_count(), swansong.state()), (0, Complete));
+    });
+}
+
+/// What try_guard gives has been given before the completion resolves, or not at all.
+#[test]
+fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
+    let rounds = scaled_in_debug(1000);
+    within(|| {
+        for round in 0..rounds {
+            let root = Swansong::new();
+            let child = if round % 2 == 0 { root.clone() } else { root.child() };
+            let (start, told) = (Start::of(2), AtomicBool::new(false));
+            crate::common::thread::scope(|s| {
+                s.spawn(|| {
+                    start.wait();
+                    loop {
+                        let over = told.load(Ordering::Acquire);
+                        match child.try_guard() {
+                            Some(guard) => {
+                                assert!(!over);
+                                assert_ne!(root.state(), Complete);
+                                drop(guard);
+                                // With one core, whoever stops it needs that.
+                                crate::common::thread::yield_now();
+                            }
+                            None => return,
+                        }
+                    }
+                });
+                start.wait();
+                root.shut_down().block();
+                told.store(true, Ordering::Release);
+            });
+        }
+    });
+}
+
+/// The completion of one that has many below it, which the stop comes to one after the other.
+#[test]
+fn try_guard_below_a_stop_never_lets_work_begin_after_the_completion() {
+    within(|| {
+        for _ in 0..scaled_in_debug(500) {
+            let root = Swansong::new();
+            let children: Vec<_> = (0..500).map(|_| root.child()).collect();
+            let completion = super::completion_of(&root);
+            crate::common::thread::scope(|s| {
+                s.spawn(|| {
+                    completion.block();
+                    assert!(children.iter().all(|child| child.try_guard().is_none()));
+                });
+                crate::common::thread::yield_now();
+                root.shut_down();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_report_counts_the_guards_and_says_where_they_were_made_if_it_is_asked_to() {
+    let plain = Swansong::new();
+    assert!(plain.guard_report().is_empty());
+    let guards = (plain.guard(), plain.child().guard());
+    assert_eq!(plain.guard_report().guard_count(), 2);
+    drop(guards);
+
+    let recorded = Swansong::with_guard_report();
+    let child = recorded.child();
+    let first = recorded.guard();
+    let line = line!() - 1;
+    let twice: Vec<_> = (0..2).map(|_| child.guarded(())).collect();
+    let clone = first.clone();
+    let report = recorded.guard_report();
+    assert_eq!((report.guard_count(), report.entries().len()), (4, 2));
+    let at_first = report.iter().find(|entry| entry.location().line() == line).unwrap();
+    assert_eq!((at_first.count(), at_first.location().file()), (2, file!()));
+    assert!(report.iter().all(|it| it.count() == 2 && it.oldest_age().unwrap() >= Duration::ZERO));
+    assert!(report.to_string().contains(file!()));
+    assert_eq!(child.guard_report().entries().len(), 1);
+    drop((first, clone, twice));
+    let after = recorded.guard_report();
+    assert!(
+        after.is_empty() && (&after).into_iter().count() == 0 && after.into_iter().count() == 0
+    );
+}

@@ -1,0 +1,314 @@
+//! 5.6, and other races: what is ordered is seen, and whoever wins, the tree stays consistent.
+
+use super::{Start, Watched, block_on, completion_of, is_stopped, now};
+use crate::common::thread::yield_now;
+use crate::common::{scaled_in_debug, within};
+use cygnet::shutdown::ShutdownState::{Complete, Running};
+use cygnet::shutdown::Swansong;
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// So many times, each with the number of the round.
+fn rounds(n: usize, show: impl Fn(usize) + Sync + Send) {
+    within(|| (0..scaled_in_debug(n)).for_each(&show));
+}
+
+#[test]
+fn s5_6_a_child_made_before_the_stop_comes_to_see_it() {
+    rounds(500, |round| {
+        let root = Swansong::new();
+        let parent = if round % 2 == 0 { root.clone() } else { root.child() };
+        let child = crate::common::thread::scope(|s| s.spawn(|| parent.child()).join().unwrap());
+        let mut waits = Watched::new(child.interrupt(pending::<()>()));
+        assert!(waits.poll().is_none());
+        // Several may stop it at once: one of them goes down, and the others need not wait for that.
+        crate::common::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| root.shut_down());
+            }
+            block_on(child.shutting_down());
+        });
+        assert!(is_stopped(&child) && waits.is_woken());
+        assert_eq!(waits.poll(), Some(None));
+    });
+}
+
+#[test]
+fn s5_6_a_child_made_after_the_stop_is_stopped_from_birth() {
+    rounds(500, |_| {
+        let (root, told) = (Swansong::new(), AtomicBool::new(false));
+        crate::common::thread::scope(|s| {
+            s.spawn(|| {
+                root.shut_down();
+                told.store(true, Ordering::Release);
+            });
+            loop {
+                let after = told.load(Ordering::Acquire);
+                let child = root.child();
+                if after {
+                    assert_eq!(child.state(), Complete);
+                    return;
+                }
+                yield_now();
+            }
+        });
+    });
+}
+
+#[test]
+fn s5_6_children_that_are_made_while_the_parent_stops_are_stopped_and_delay_it_by_guards_only() {
+    rounds(1000, |round| {
+        let (root, start) = (Swansong::new(), Start::of(3));
+        crate::common::thread::scope(|s| {
+            let deep = s.spawn(|| {
+                start.wait();
+                let mut line = vec![root.child()];
+                (0..round % 5).for_each(|_| line.push(line.last().unwrap().child()));
+                line
+            });
+            let wide = s.spawn(|| {
+                start.wait();
+                (0..5).map(|_| root.child()).collect::<Vec<_>>()
+            });
+            start.wait();
+            let mut completion = Watched::new(root.shut_down());
+            assert!(completion.poll().is_some(), "nobody has made a guard");
+            let children = [deep.join().unwrap(), wide.join().unwrap()].concat();
+            for child in &children {
+                assert_eq!(child.state(), Complete);
+                assert_eq!(now(&mut child.interrupt(pending::<()>())), Some(None));
+                let guard = child.guard();
+                assert_eq!((root.guard_count(), root.state().is_complete()), (1, false));
+                drop(guard);
+            }
+        });
+        assert_eq!((root.state(), root.guard_count()), (Complete, 0));
+    });
+}
+
+#[test]
+fn s5_6_a_racing_guard_is_in_flight_or_not_and_the_completion_resolves_either_way() {
+    rounds(1000, |round| {
+        let root = Swansong::new();
+        let child = if round % 2 == 0 { root.child() } else { root.child().child() };
+        let start = Start::of(3);
+        crate::common::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    start.wait();
+                    for _ in 0..5 {
+                        drop(child.guard());
+                    }
+                });
+            }
+            start.wait();
+            root.shut_down().block();
+        });
+        assert_eq!([root.state(), child.state()], [Complete; 2]);
+        assert_eq!([root.guard_count(), child.guard_count()], [0; 2]);
+        assert!(now(&mut root.shut_down()).is_some());
+    });
+}
+
+#[test]
+fn parents_and_children_that_are_stopped_at_once_all_complete() {
+    rounds(500, |_| {
+        let root = Swansong::new();
+        let line = [root.child(), root.child().child(), root.clone()];
+        let start = Start::of(line.len());
+        let guard = line[1].guard();
+        crate::common::thread::scope(|s| {
+            for swansong in &line {
+                s.spawn(|| {
+                    start.wait();
+                    swansong.shut_down().block();
+                });
+            }
+            line[2].shutting_down().block();
+            drop(guard);
+        });
+        assert!(line.iter().all(|it| it.state() == Complete));
+    });
+}
+
+#[test]
+fn the_last_two_handles_of_a_root_go_at_once_and_it_is_stopped() {
+    rounds(1000, |_| {
+        let root = Swansong::new();
+        let (child, start) = (root.child(), Start::of(2));
+        let (mut completion, guard) = (Watched::new(completion_of(&root)), root.guard());
+        assert!(completion.poll().is_none());
+        let mut waits = Watched::new(root.interrupt(pending::<()>()));
+        assert!(waits.poll().is_none());
+        crate::common::thread::scope(|s| {
+            for handle in [root.clone(), root] {
+                let start = &start;
+                s.spawn(move || {
+                    start.wait();
+                    drop(handle);
+                });
+            }
+        });
+        assert!(is_stopped(&child) && waits.is_woken() && completion.poll().is_none());
+        drop(guard);
+        assert!(completion.is_woken() && completion.poll().is_some());
+    });
+}
+
+#[test]
+fn the_last_handle_goes_while_guards_are_cloned_and_none_is_lost() {
+    rounds(1000, |round| {
+        let root = Swansong::new();
+        let above = if round % 2 == 0 { None } else { Some(root.clone()) };
+        let last = if above.is_some() { root.child() } else { root };
+        let (guard, mut completion) =
+            (last.guard(), completion_of(above.as_ref().unwrap_or(&last)));
+        let start = Start::of(2);
+        let guards = crate::common::thread::scope(|s| {
+            let guards = s.spawn(|| {
+                start.wait();
+                let guards: Vec<_> = (0..4).map(|_| guard.clone()).collect();
+                drop(guard);
+                guards
+            });
+            start.wait();
+            drop(last);
+            guards.join().unwrap()
+        });
+        if let Some(root) = &above {
+            assert_eq!((root.state(), root.guard_count()), (Running, 4));
+            root.shut_down();
+        }
+        for guard in guards {
+            assert!(now(&mut completion).is_none());
+            drop(guard);
+        }
+        assert!(now(&mut completion).is_some());
+    });
+}
+
+#[test]
+fn an_interrupt_guarded_while_its_child_goes_holds_a_guard_or_is_over() {
+    rounds(1000, |_| {
+        let (root, start) = (Swansong::new(), Start::of(2));
+        let child = root.child();
+        let waits = child.interrupt(pending::<()>());
+        let mut waits = crate::common::thread::scope(|s| {
+            let guarded = s.spawn(|| {
+                start.wait();
+                waits.guarded()
+            });
+            start.wait();
+            drop(child);
+            guarded.join().unwrap()
+        });
+        // A guard keeps the node, and so it goes on; without one it has gone.
+        assert_eq!(root.guard_count(), usize::from(now(&mut waits).is_none()));
+        drop(waits);
+        assert_eq!((root.state(), root.guard_count()), (Running, 0));
+    });
+}
+
+#[test]
+fn guards_of_another_thread_end_a_blocking_wait_and_an_awaited_one() {
+    rounds(1000, |round| {
+        let root = Swansong::new();
+        let guards = [root.guard(), root.child().guard(), root.child().child().guard()];
+        let start = Start::of(guards.len() + 2);
+        crate::common::thread::scope(|s| {
+            let (start, completion) = (&start, root.shut_down());
+            for guard in guards {
+                s.spawn(move || {
+                    start.wait();
+                    drop(guard);
+                });
+            }
+            s.spawn(|| {
+                start.wait();
+                completion_of(&root).block();
+            });
+            start.wait();
+            if round % 2 == 0 {
+                // One that gives up takes nothing from the others.
+                let mut given_up = Watched::new(root.shut_down());
+                given_up.poll();
+            }
+            block_on(completion);
+        });
+        assert_eq!(root.state(), Complete);
+    });
+}
+
+#[test]
+fn an_interrupt_that_registers_while_it_stops_is_woken() {
+    rounds(2000, |round| {
+        let root = Swansong::new();
+        let child = if round % 2 == 0 { root.clone() } else { root.child() };
+        let start = Start::of(3);
+        crate::common::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    let interrupt = child.interrupt(pending::<()>());
+                    start.wait();
+                    assert_eq!(block_on(interrupt), None);
+                });
+            }
+            start.wait();
+            root.shut_down();
+        });
+    });
+}
+
+#[test]
+fn interrupts_that_are_dropped_while_it_stops_leave_nothing() {
+    rounds(500, |_| {
+        let (root, start) = (Swansong::new(), Start::of(2));
+        let mut waits: Vec<_> =
+            (0..8).map(|_| Watched::new(root.interrupt(pending::<()>()))).collect();
+        assert!(waits.iter_mut().all(|it| it.poll().is_none()));
+        let wakes: Vec<_> = waits.iter().map(|it| it.wakes.clone()).collect();
+        crate::common::thread::scope(|s| {
+            s.spawn(|| {
+                start.wait();
+                drop(waits);
+            });
+            start.wait();
+            root.shut_down();
+        });
+        // Told at most once; and nobody but this test has what it takes to tell them any more.
+        for wakes in wakes {
+            assert!(wakes.get() <= 1);
+            assert_eq!(std::sync::Arc::strong_count(&wakes), 1);
+        }
+    });
+}
+
+/// A child that is made, used and dropped for each request, as a server does, while the parent stops.
+#[test]
+fn children_that_come_and_go_while_the_parent_stops_leave_it_complete() {
+    rounds(300, |_| {
+        let (root, start, served) = (Swansong::new(), Start::of(3), AtomicUsize::new(0));
+        crate::common::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    start.wait();
+                    while !is_stopped(&root) {
+                        let request = root.child();
+                        let guard = request.child().guard();
+                        drop(request);
+                        assert!(root.guard_count() >= 1 && root.state() != Complete);
+                        drop(guard);
+                        served.fetch_add(1, Ordering::Relaxed);
+                        yield_now();
+                    }
+                });
+            }
+            start.wait();
+            while served.load(Ordering::Relaxed) < 4 {
+                yield_now();
+            }
+            root.shut_down().block();
+        });
+        assert_eq!((root.state(), root.guard_count()), (Complete, 0));
+    });
+}

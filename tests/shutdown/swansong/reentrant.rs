@@ -1,0 +1,197 @@
+//! Wakers are foreign code: what a stop or the last guard calls may use the very tree that it is called from.
+
+use super::{Watched, completion_of, is_stopped, now};
+use crate::common::Mutex;
+use crate::common::within;
+use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
+use cygnet::shutdown::Swansong;
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Does something when it is woken for the first time.
+struct Doing<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send> Wake for Doing<F> {
+    fn wake(self: Arc<Self>) {
+        let first = self.0.lock().unwrap().take();
+        if let Some(first) = first {
+            first();
+        }
+    }
+}
+
+fn doing(what: impl FnOnce() + Send + 'static) -> Waker {
+    Waker::from(Arc::new(Doing(Mutex::new(Some(what)))))
+}
+
+/// Polls a future that has to wait.
+#[track_caller]
+fn wait_by(future: &mut (impl Future + Unpin), waker: &Waker) {
+    assert!(Pin::new(future).poll(&mut Context::from_waker(waker)).is_pending());
+}
+
+#[test]
+fn what_is_called_by_a_stop_makes_guards_and_children_and_stops() {
+    within(|| {
+        let root = Swansong::new();
+        let (child, made) = (root.child(), Arc::new(Mutex::new(Vec::new())));
+        let waker = doing({
+            let (root, child, made) = (root.clone(), child.clone(), Arc::clone(&made));
+            move || {
+                let late = root.child();
+                assert!(is_stopped(&root) && late.state() == Complete);
+                root.shut_down();
+                child.shut_down();
+                drop((child.guard(), late.guard()));
+                let guards = [root.guard(), child.guard(), late.guard()];
+                assert_eq!((root.guard_count(), root.state()), (3, ShuttingDown));
+                made.lock().unwrap().extend(guards);
+                let mut other = late.interrupt(pending::<()>());
+                assert_eq!(now(&mut other), Some(None));
+            }
+        });
+        let (mut first, mut second) = (root.interrupt(pending::<()>()), root.shutting_down());
+        wait_by(&mut first, &waker);
+        let other = doing({
+            let root = root.clone();
+            move || drop((root.guard(), root.child(), root.shutting_down()))
+        });
+        wait_by(&mut second, &other);
+        let mut completion = root.shut_down();
+        assert_eq!((child.state(), root.guard_count()), (ShuttingDown, 3));
+        assert!(now(&mut completion).is_none());
+        made.lock().unwrap().clear();
+        assert!(now(&mut completion).is_some());
+        assert_eq!((child.state(), root.state()), (Complete, Complete));
+    });
+}
+
+#[test]
+fn what_is_called_by_the_last_guard_makes_guards_and_waits_again() {
+    within(|| {
+        let root = Swansong::new();
+        let child = root.child();
+        let mut completion = completion_of(&root);
+        let waker = doing({
+            let (root, child) = (root.clone(), child.clone());
+            move || {
+                let late = child.guard();
+                assert_eq!((root.state(), root.guard_count()), (ShuttingDown, 1));
+                assert!(now(&mut completion_of(&root)).is_none());
+                drop(late);
+                assert!(now(&mut completion_of(&root)).is_some());
+                drop(root.shut_down());
+            }
+        });
+        wait_by(&mut completion, &waker);
+        let guard = child.guard();
+        root.shut_down();
+        drop(guard);
+        assert_eq!((root.state(), now(&mut completion)), (Complete, Some(())));
+    });
+}
+
+/// The stop has not come so far.
+#[test]
+fn what_is_called_by_a_stop_gets_no_guard_of_what_is_still_to_be_stopped_by_it() {
+    within(|| {
+        let root = Swansong::new();
+        let below = root.child().child();
+        let refused = Arc::new(Mutex::new(None));
+        let waker = doing({
+            let (below, refused) = (below.clone(), Arc::clone(&refused));
+            move || *refused.lock().unwrap() = Some(below.try_guard().is_none())
+        });
+        let mut stop = root.shutting_down();
+        wait_by(&mut stop, &waker);
+        drop(below.try_guard().unwrap());
+        root.shut_down();
+        assert_eq!(*refused.lock().unwrap(), Some(true));
+        assert_eq!((below.state(), root.state()), (Complete, Complete));
+    });
+}
+
+/// There are so many that they are not all told at once.
+#[test]
+fn a_guard_made_while_the_end_is_told_delays_what_was_made_after_it() {
+    within(|| {
+        let root = Swansong::new();
+        let (first, waiting) = (root.guard(), Arc::new(Mutex::new(None)));
+        root.shut_down();
+        let mut others: Vec<_> = (0..1000).map(|_| Watched::new(completion_of(&root))).collect();
+        let waker = doing({
+            let (root, waiting) = (root.clone(), Arc::clone(&waiting));
+            move || {
+                let mut later = (root.guard(), Watched::new(completion_of(&root)));
+                assert!(later.1.poll().is_none());
+                *waiting.lock().unwrap() = Some(later);
+            }
+        });
+        let mut completion = completion_of(&root);
+        wait_by(&mut completion, &waker);
+        assert!(others.iter_mut().all(|other| other.poll().is_none()));
+        drop(first);
+        let (guard, mut later) = waiting.lock().unwrap().take().unwrap();
+        assert!(now(&mut completion).is_some());
+        assert!(later.poll().is_none(), "complete, and a guard is there");
+        drop(guard);
+        assert!(later.is_woken() && later.poll().is_some());
+        assert!(others.iter_mut().all(|other| other.is_woken() && other.poll().is_some()));
+    });
+}
+
+#[test]
+fn what_is_called_by_a_stop_drops_handles_and_interrupts() {
+    within(|| {
+        let root = Swansong::new();
+        let above = root.child();
+        let children: Vec<_> = (0..10).map(|_| above.child()).collect();
+        let mut waits: Vec<_> = children.iter().map(|it| it.interrupt(pending::<()>())).collect();
+        waits.iter_mut().for_each(|it| wait_by(it, Waker::noop()));
+        let mut first = above.interrupt(pending::<()>());
+        // The handles that the stop has still to go through, and what would be woken.
+        wait_by(&mut first, &doing(move || drop((children, waits))));
+        above.shut_down().block();
+        assert_eq!((above.state(), root.state()), (Complete, Running));
+    });
+}
+
+/// The last handle of a root is in the waker of its own interrupt, and goes with it.
+#[test]
+fn a_waker_may_hold_the_last_handle() {
+    struct Holds {
+        _last: Swansong,
+    }
+    impl Wake for Holds {
+        fn wake(self: Arc<Self>) {}
+    }
+    within(|| {
+        let root = Swansong::new();
+        let (child, mut completion) = (root.child(), completion_of(&root));
+        let mut waits = root.interrupt(pending::<()>());
+        let holds = Waker::from(Arc::new(Holds { _last: root }));
+        wait_by(&mut waits, &holds);
+        drop(holds);
+        assert_eq!(child.state(), Running);
+        assert!(now(&mut completion).is_none());
+        drop(waits);
+        assert!(is_stopped(&child) && now(&mut completion).is_some());
+    });
+}
+
+/// A future that drops the last handle while it is polled is told so by the same poll, or by the next.
+#[test]
+fn an_interrupted_future_may_drop_the_last_handle() {
+    within(|| {
+        let root = Swansong::new();
+        let mut handle = Some(root.clone());
+        let mut waits = root.interrupt(std::future::poll_fn(move |_| {
+            drop(handle.take());
+            Poll::<()>::Pending
+        }));
+        drop(root);
+        assert_eq!(super::block_on(Pin::new(&mut waits)), None);
+    });
+}

@@ -1,0 +1,201 @@
+//! Inside of tasks: whoever waits parks its task, and not its worker.
+
+use super::{completion_of, is_stopped};
+use crate::common::{self, eventually, scaled_in_debug, with_each};
+use cygnet::shutdown::ShutdownState::{Complete, Running};
+use cygnet::shutdown::Swansong;
+use cygnet::{scope, spawn, wait, yield_now};
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A wait of a task for a completion.
+type Wait = fn(&Swansong);
+
+const WAITS: [Wait; 4] = [
+    |swansong| wait(completion_of(swansong)).unwrap(),
+    |swansong| completion_of(swansong).block(),
+    |swansong| wait(swansong.clone()).unwrap(),
+    |swansong| swansong.clone().block_on_shutdown_completion(),
+];
+
+#[test]
+fn a_task_that_waits_for_the_completion_lets_others_run() {
+    with_each(|rt| {
+        for waits in WAITS {
+            rt.block_on(|| {
+                let (root, ended) = (Swansong::new(), AtomicUsize::new(0));
+                let guard = root.child().guard();
+                scope(|s| {
+                    for _ in 0..3 {
+                        s.spawn(|| {
+                            waits(&root);
+                            ended.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                    // As many turns as it takes for all of them to wait, on the one worker there may be.
+                    (0..10).for_each(|_| yield_now().unwrap());
+                    root.shut_down();
+                    (0..10).for_each(|_| yield_now().unwrap());
+                    assert_eq!(ended.load(Ordering::Relaxed), 0);
+                    drop(guard);
+                });
+                assert_eq!(ended.load(Ordering::Relaxed), 3);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_task_that_waits_for_the_stop_lets_others_run() {
+    with_each(|rt| {
+        let waits: [Wait; 2] =
+            [|it| wait(it.shutting_down()).unwrap(), |it| it.shutting_down().block()];
+        for waits in waits {
+            rt.block_on(|| {
+                let root = Swansong::new();
+                let guard = root.guard();
+                scope(|s| {
+                    s.spawn(|| waits(&root));
+                    (0..10).for_each(|_| yield_now().unwrap());
+                    root.shut_down();
+                });
+                drop(guard);
+            });
+        }
+    });
+}
+
+#[test]
+fn tasks_that_are_interrupted_end_and_those_in_guards_are_waited_for() {
+    with_each(|rt| {
+        let (root, worked) = (Swansong::new(), AtomicUsize::new(0));
+        rt.block_on(|| {
+            scope(|s| {
+                for n in 0..20 {
+                    let child = root.child();
+                    let worked = &worked;
+                    // The guard is taken before the task has started, and goes wherever it goes.
+                    let guard = child.guard();
+                    s.spawn(move || {
+                        let _guard = guard;
+                        if n % 2 == 0 {
+                            assert_eq!(wait(child.interrupt(pending::<()>())), Ok(None));
+                        } else {
+                            for () in child.interrupt(std::iter::repeat(())) {
+                                yield_now().unwrap();
+                            }
+                        }
+                        worked.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+                yield_now().unwrap();
+                assert_eq!((root.state(), root.guard_count()), (Running, 20));
+                wait(root.shut_down()).unwrap();
+                assert_eq!(worked.load(Ordering::Relaxed), 20);
+            });
+        });
+        assert_eq!((root.state(), root.guard_count()), (Complete, 0));
+    });
+}
+
+/// A wait that is cut short leaves nothing behind, and stops nothing.
+#[test]
+fn a_task_that_is_cancelled_while_it_waits_for_the_completion_changes_nothing() {
+    with_each(|rt| {
+        let root = Swansong::new();
+        let guard = root.guard();
+        let before = common::parks(rt);
+        let handle = root.clone();
+        let task = rt.spawn(move || wait(completion_of(&handle)).is_err());
+        eventually("it waits", || common::parks(rt) > before);
+        task.cancel("enough");
+        assert!(task.join().unwrap());
+        assert_eq!((root.state(), root.guard_count()), (Running, 1));
+        root.shut_down();
+        drop(guard);
+        assert_eq!(root.state(), Complete);
+    });
+}
+
+/// A guard belongs to no task: a task that is cancelled, or panics, drops what it has.
+#[test]
+fn guards_of_tasks_that_are_cancelled_or_panic_are_dropped() {
+    with_each(|rt| {
+        let root = Swansong::new();
+        let (first, second) = (root.guard(), root.child().guard());
+        let never = rt.spawn(move || {
+            let _first = first;
+            let _ = cygnet::park();
+        });
+        let panics = rt.spawn(move || {
+            let _second = second;
+            std::panic::resume_unwind(Box::new("on purpose"));
+        });
+        assert!(panics.join().is_err());
+        assert_eq!(root.guard_count(), 1);
+        let completion = root.shut_down();
+        never.cancel("it is over");
+        completion.block();
+        drop(never);
+    });
+}
+
+/// Makes guards below `at` until it is stopped, and some more after that.
+fn work(at: &Swansong, give_way: fn()) {
+    let (mut taken, count) = (0, scaled_in_debug(500));
+    while taken < count || !is_stopped(at) {
+        let guard = at.child().guard();
+        let clone = guard.clone();
+        drop(guard);
+        taken += 1;
+        if taken % 50 == 0 {
+            give_way();
+        }
+        drop(clone);
+    }
+}
+
+#[test]
+fn tasks_of_two_runtimes_and_threads_share_a_tree() {
+    with_each(|rt| {
+        let (root, other) = (Swansong::new(), common::runtime(2));
+        let in_tasks = |rt: &cygnet::Runtime| {
+            rt.block_on(|| {
+                scope(|tasks| {
+                    for _ in 0..3 {
+                        tasks.spawn(|| work(&root, || yield_now().unwrap()));
+                    }
+                });
+            });
+        };
+        crate::common::thread::scope(|s| {
+            s.spawn(|| in_tasks(rt));
+            s.spawn(|| in_tasks(&other));
+            s.spawn(|| work(&root.child(), crate::common::thread::yield_now));
+            s.spawn(|| root.shut_down().block());
+        });
+        assert_eq!((root.state(), root.guard_count()), (Complete, 0));
+    });
+}
+
+/// A task may end on another worker than it was begun for, and a guard on another than it was made on.
+#[test]
+fn guards_go_from_worker_to_worker() {
+    with_each(|rt| {
+        let root = Swansong::new();
+        rt.block_on(|| {
+            let tasks: Vec<_> = (0..scaled_in_debug(1000))
+                .map(|_| {
+                    let guard = root.guard();
+                    spawn(move || guard.clone())
+                })
+                .collect();
+            let guards: Vec<_> = tasks.into_iter().map(|task| task.join().unwrap()).collect();
+            assert_eq!(root.guard_count(), guards.len());
+            root.shut_down();
+            assert!(!root.state().is_complete());
+            drop(guards);
+            assert_eq!((root.guard_count(), root.state()), (0, Complete));
+        });
+    });
+}

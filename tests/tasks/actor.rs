@@ -1,0 +1,403 @@
+//! Actors: state owned by one task, and answers that come or are an error.
+
+use crate::common::mpsc::channel;
+use crate::common::{
+    self, Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each,
+    with_each_and_many, within,
+};
+use cygnet::{CallError, JoinError, TaskActor, park, scope, sleep, spawn, timeout, yield_now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+#[test]
+fn messages_run_one_after_the_other_in_the_order_of_the_sender() {
+    with_each_and_many(|rt| {
+        let n = scaled_in_debug(500);
+        let (actor, body) = TaskActor::new(Vec::new());
+        let owner = rt.spawn(|| body.run());
+        let senders: Vec<_> = (0..3)
+            .map(|sender| {
+                let actor = actor.clone();
+                common::thread::spawn(move || {
+                    for i in 0..n {
+                        actor.send(move |seen: &mut Vec<_>| seen.push((sender, i))).unwrap();
+                    }
+                })
+            })
+            .collect();
+        let tasks: Vec<_> = (3..5)
+            .map(|sender| {
+                let actor = actor.clone();
+                rt.spawn(move || {
+                    for i in 0..n {
+                        let count = actor.call(move |seen: &mut Vec<_>| {
+                            seen.push((sender, i));
+                            seen.len()
+                        });
+                        assert!(count.unwrap() > i);
+                    }
+                })
+            })
+            .collect();
+        senders.into_iter().for_each(|thread| thread.join().unwrap());
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        drop(actor);
+        let seen = owner.join().unwrap();
+        assert_eq!(seen.len(), 5 * n);
+        for sender in 0..5 {
+            let of_it = seen.iter().filter(|(who, _)| *who == sender).map(|(_, i)| *i);
+            assert!(of_it.eq(0..n), "the order of a sender is lost");
+        }
+    });
+}
+
+#[test]
+fn a_message_may_wait_and_the_others_wait_behind_it() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(0);
+            actor
+                .send(|n| {
+                    sleep(Duration::from_millis(2)).unwrap();
+                    (0..10).for_each(|_| yield_now().unwrap());
+                    *n = 7;
+                })
+                .unwrap();
+            assert_eq!(actor.call(|n| *n).unwrap(), 7);
+            drop(actor);
+            assert_eq!(owner.join().unwrap(), 7);
+        });
+    });
+}
+
+#[test]
+fn a_thread_gets_its_answer_too() {
+    with_each(|rt| {
+        let (actor, body) = TaskActor::new(1);
+        let owner = rt.spawn(|| body.run());
+        for n in 1..100 {
+            let before = actor.call(|state| std::mem::replace(state, *state + 1));
+            assert_eq!(before, Ok(n));
+        }
+        actor.stop();
+        assert_eq!(owner.join().unwrap(), 100);
+        assert_eq!(actor.call(|state| *state), Err(CallError::Ended));
+        assert!(actor.is_stopped());
+    });
+}
+
+#[test]
+fn stopping_runs_what_was_sent_before() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(0);
+            for _ in 0..10 {
+                actor.send(|n| *n += 1).unwrap();
+            }
+            actor.stop();
+            let refused = actor.send(|n| *n += 1).unwrap_err();
+            let mut mine = 5;
+            (refused.0)(&mut mine);
+            assert_eq!(mine, 6, "the message is given back");
+            assert_eq!(owner.join().unwrap(), 10);
+        });
+    });
+}
+
+#[test]
+fn a_cancel_gives_the_callers_an_error_and_the_state_back() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let drops = Drops::new();
+            let (actor, owner) = TaskActor::spawn(0);
+            let at_it = Arc::new(AtomicBool::new(false));
+            let begun = at_it.clone();
+            actor
+                .send(move |n| {
+                    begun.store(true, Ordering::Release);
+                    assert!(park().is_err());
+                    *n = 7;
+                })
+                .unwrap();
+            give_way_until(|| at_it.load(Ordering::Acquire));
+            let captured = drops.guard();
+            actor.send(move |_| drop(captured)).unwrap();
+            let caller = {
+                let actor = actor.clone();
+                spawn(move || actor.call(|n| *n))
+            };
+            yield_now().unwrap();
+            owner.cancel("enough");
+            assert_eq!(caller.join().unwrap(), Err(CallError::Ended));
+            assert_eq!(owner.join().unwrap(), 7);
+            assert_eq!(drops.left(), 0, "a message that was not run is dropped");
+        });
+    });
+}
+
+#[test]
+fn a_message_that_panics_ends_the_actor_and_nobody_waits_for_ever() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(0);
+            let callers: Vec<_> = (0..5)
+                .map(|i| {
+                    let actor = actor.clone();
+                    spawn(move || {
+                        actor.call(move |n| {
+                            if i == 2 {
+                                std::panic::resume_unwind(Box::new("on purpose"));
+                            }
+                            *n += 1;
+                        })
+                    })
+                })
+                .collect();
+            let results: Vec<_> =
+                callers.into_iter().map(|caller| caller.join().unwrap()).collect();
+            assert_eq!(results[2], Err(CallError::Ended));
+            assert!(owner.join().unwrap_err().is_panic());
+            assert_eq!(actor.call(|n| *n), Err(CallError::Ended));
+        });
+    });
+}
+
+#[test]
+fn dropping_the_task_or_never_running_it_is_an_error_for_callers() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(0);
+            drop(owner);
+            // If it has begun, it may have taken a message before it sees that it is cancelled.
+            while actor.call(|n| *n) == Ok(0) {
+                yield_now().unwrap();
+            }
+            assert_eq!(actor.call(|n| *n), Err(CallError::Ended));
+
+            let (actor, body) = TaskActor::new(0);
+            let caller = {
+                let actor = actor.clone();
+                spawn(move || actor.call(|n| *n))
+            };
+            yield_now().unwrap();
+            drop(body);
+            assert_eq!(caller.join().unwrap(), Err(CallError::Ended));
+            // In a scope that is cancelled it never starts.
+            scope(|s| {
+                s.cancel("too late");
+                let (actor, owner) = TaskActor::spawn(0);
+                assert!(matches!(
+                    owner.join(),
+                    Err(JoinError::NotStarted(_) | JoinError::Cancelled(_))
+                ));
+                assert!(actor.call(|n| *n).is_err());
+            });
+        });
+    });
+}
+
+#[test]
+fn a_caller_that_is_cancelled_leaves_and_its_message_is_not_run() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (open, gate) = channel::<()>();
+            let (actor, owner) = TaskActor::spawn(0);
+            let waits = Arc::new(AtomicBool::new(false));
+            let begun = waits.clone();
+            actor
+                .send(move |_| {
+                    begun.store(true, Ordering::Release);
+                    while gate.try_recv().is_err() {
+                        yield_now().unwrap();
+                    }
+                })
+                .unwrap();
+            give_way_until(|| waits.load(Ordering::Acquire));
+            let late = timeout(Duration::from_millis(2), || actor.call(|n| *n += 1));
+            assert!(matches!(late.unwrap_err().into_inner(), Err(CallError::Cancelled(_))));
+            open.send(()).unwrap();
+            assert_eq!(actor.call(|n| *n).unwrap(), 0);
+            actor.stop();
+            owner.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_call_to_itself_is_an_error() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(0);
+            let same = actor.clone();
+            let result = actor.call(move |_| same.call(|n| *n));
+            assert_eq!(result.unwrap(), Err(CallError::OwnCall));
+            drop(actor);
+            owner.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn it_stops_when_the_last_address_is_gone_also_by_its_own_hand() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(1);
+            let last = actor.clone();
+            actor
+                .send(move |n| {
+                    *n += 1;
+                    drop(last);
+                })
+                .unwrap();
+            drop(actor);
+            assert_eq!(owner.join().unwrap(), 2);
+        });
+    });
+}
+
+/// What its messages wait for themselves is not mixed up with the mailbox's own waits.
+#[test]
+fn a_permit_for_a_message_is_not_taken_by_the_mailbox_for_good() {
+    with(&[1, 2, 3], |rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(0);
+            for _ in 0..scaled_in_debug(200) {
+                let (give, given) = channel();
+                actor
+                    .send(move |n| {
+                        give.send(cygnet::unparker()).unwrap();
+                        park().unwrap();
+                        *n += 1;
+                    })
+                    .unwrap();
+                let unparker = loop {
+                    match given.try_recv() {
+                        Ok(unparker) => break unparker,
+                        Err(_) => yield_now().unwrap(),
+                    }
+                };
+                unparker.unpark();
+                actor.call(|_| ()).unwrap();
+            }
+            actor.stop();
+            assert_eq!(owner.join().unwrap(), scaled_in_debug(200));
+        });
+    });
+}
+
+#[test]
+fn a_permit_that_comes_between_two_messages_is_for_the_next_one() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(());
+            for _ in 0..scaled_in_debug(100) {
+                let unparker = actor.call(|()| cygnet::unparker()).unwrap();
+                // It waits in the mailbox by now, or is about to.
+                yield_now().unwrap();
+                unparker.unpark();
+                yield_now().unwrap();
+                actor.call(|()| park().unwrap()).unwrap();
+            }
+            actor.stop();
+            owner.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_state_whose_destructor_calls_its_own_actor_gets_an_error() {
+    #[derive(Clone, Default)]
+    struct Own(Arc<common::Mutex<Option<TaskActor<Calls>>>>);
+    struct Calls(Own);
+    impl Drop for Calls {
+        fn drop(&mut self) {
+            let actor = self.0.0.lock().unwrap().take().unwrap();
+            assert_eq!(actor.call(|_| ()), Err(CallError::Ended));
+        }
+    }
+    for runs in [true, false] {
+        within(|| {
+            let own = Own::default();
+            let (actor, body) = TaskActor::new(Calls(own.clone()));
+            actor.stop();
+            *own.0.lock().unwrap() = Some(actor);
+            if runs {
+                let rt = runtime(1);
+                drop(rt.block_on(move || body.run()));
+            } else {
+                drop(body);
+            }
+            assert!(own.0.lock().unwrap().is_none(), "the destructor has called");
+        });
+    }
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_it_and_its_callers() {
+    for workers in common::WORKERS {
+        within(|| {
+            let rt = runtime(workers);
+            let (actor, body) = TaskActor::new(7);
+            let owner = rt.spawn(|| body.run());
+            let before = common::parks(&rt);
+            let held = actor.clone();
+            actor.send(|_| assert!(park().is_err())).unwrap();
+            let thread = common::thread::spawn(move || held.call(|n| *n));
+            eventually("it waits", || common::parks(&rt) > before);
+            drop(rt);
+            assert_eq!(thread.join().unwrap(), Err(CallError::Ended));
+            assert_eq!(owner.join().unwrap(), 7);
+        });
+    }
+}
+
+#[test]
+fn calls_cancels_stops_and_panics_race() {
+    with_each_and_many(|rt| {
+        let drops = Drops::new();
+        rt.block_on(|| {
+            for round in 0..scaled_in_debug(200) {
+                let answered = Arc::new(AtomicUsize::new(0));
+                scope(|s| {
+                    let (actor, owner) = TaskActor::spawn(drops.guard());
+                    for i in 0..6 {
+                        let (actor, value, answered) =
+                            (actor.clone(), drops.guard(), answered.clone());
+                        s.spawn(move || {
+                            let answer = actor.call(move |_| {
+                                if (round + i) % 11 == 0 {
+                                    std::panic::resume_unwind(Box::new("on purpose"));
+                                }
+                                if i % 2 == 0 {
+                                    let _ = yield_now();
+                                }
+                                value
+                            });
+                            answered.fetch_add(usize::from(answer.is_ok()), Ordering::Relaxed);
+                        });
+                    }
+                    match round % 4 {
+                        0 => owner.cancel("enough"),
+                        1 => actor.stop(),
+                        2 => s.cancel("all of you"),
+                        _ => {}
+                    }
+                    drop(actor);
+                    drop(owner.join());
+                });
+                assert!(answered.load(Ordering::Relaxed) <= 6);
+                assert_eq!(drops.left(), 0);
+            }
+        });
+    });
+}
+
+#[test]
+fn outside_a_task_it_says_what_to_do() {
+    let (_actor, body) = TaskActor::new(0);
+    let text = panic_of(move || {
+        body.run();
+    });
+    assert!(text.contains("outside a task"), "{text}");
+}

@@ -1,0 +1,160 @@
+//! A child that its parent's join calls on the parent's own stack: a cancel of the parent reaches it.
+
+use crate::common::mpsc::{Receiver, Sender, channel};
+use crate::common::{self, eventually, parks, with, with_each};
+use cygnet::{JoinError, Runtime, Task, park, scope, spawn, task, yield_now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Calls itself in place `depth` times, and then `f`.
+fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
+    if depth == 0 {
+        f();
+    } else {
+        // An error if the joining task is cancelled and the child has left children.
+        let _ = spawn(move || nested(depth - 1, f)).join();
+    }
+}
+
+/// What cancels a task from outside, once the innermost child is about to wait.
+fn cancelled_while<T: Send + 'static>(
+    rt: &Runtime,
+    depth: usize,
+    wait: impl FnOnce(Sender<()>) -> T + Send + 'static,
+) -> (Task<()>, Receiver<()>, Receiver<T>) {
+    let (about_to, waits) = channel();
+    let (tell, told) = channel();
+    let parent = rt.spawn(move || nested(depth, move || tell.send(wait(about_to)).unwrap()));
+    (parent, waits, told)
+}
+
+#[test]
+fn a_child_that_is_parked_is_woken_when_its_caller_is_cancelled() {
+    // One worker: with more, another may steal the child before it is called.
+    with(&[1], |rt| {
+        for depth in [1, 2, 10] {
+            let before = parks(rt);
+            let (parent, waits, told) = cancelled_while(rt, depth, |about_to| {
+                about_to.send(()).unwrap();
+                park().is_err()
+            });
+            waits.recv().unwrap();
+            eventually("the child is parked", || parks(rt) > before);
+            drop(parent);
+            assert!(told.recv().unwrap());
+        }
+    });
+}
+
+#[test]
+fn a_child_that_yields_is_told_when_its_caller_is_cancelled() {
+    with_each(|rt| {
+        for depth in [1, 10] {
+            let (parent, waits, told) = cancelled_while(rt, depth, |about_to| {
+                about_to.send(()).unwrap();
+                while yield_now().is_ok() {}
+                cygnet::is_cancelled()
+            });
+            waits.recv().unwrap();
+            drop(parent);
+            assert!(told.recv().unwrap());
+        }
+    });
+}
+
+#[test]
+fn a_child_that_joins_one_apart_is_cut_short_when_its_caller_is_cancelled() {
+    with(&[1], |rt| {
+        let (parent, waits, told) = cancelled_while(rt, 3, |about_to| {
+            // It is told of the cancel too, and may be so first: it does not end before the join has.
+            let left = Arc::new(AtomicBool::new(false));
+            let is_left = left.clone();
+            let apart = task().stack_size(1 << 20).unwrap().spawn(move || {
+                about_to.send(()).unwrap();
+                while !is_left.load(Ordering::Acquire) {
+                    let _ = yield_now();
+                }
+            });
+            let joined = apart.join();
+            left.store(true, Ordering::Release);
+            joined.is_err_and(|error| error.is_cancelled())
+        });
+        waits.recv().unwrap();
+        drop(parent);
+        assert!(told.recv().unwrap());
+    });
+}
+
+#[test]
+fn a_cancel_at_any_moment_reaches_the_child() {
+    with_each(|rt| {
+        let rounds = if cfg!(debug_assertions) { 200 } else { 2_000 };
+        for round in 0..rounds {
+            let (parent, waits, told) = cancelled_while(rt, 1 + round % 3, |about_to| {
+                about_to.send(()).unwrap();
+                park().is_err()
+            });
+            waits.recv().unwrap();
+            for _ in 0..round % 128 {
+                common::spin_loop();
+            }
+            drop(parent);
+            assert!(told.recv().unwrap());
+        }
+    });
+}
+
+#[test]
+fn a_child_that_waits_again_and_again_is_linked_once_and_forgotten_at_its_end() {
+    with_each(|rt| {
+        let rounds = Arc::new(AtomicUsize::new(0));
+        rt.block_on({
+            let rounds = rounds.clone();
+            move || {
+                for _ in 0..100 {
+                    let rounds = rounds.clone();
+                    nested(3, move || {
+                        for _ in 0..10 {
+                            let me = cygnet::unparker();
+                            let waker = spawn(move || me.unpark());
+                            park().unwrap();
+                            waker.join().unwrap();
+                            rounds.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+            }
+        });
+        assert_eq!(rounds.load(Ordering::Relaxed), 1_000);
+    });
+}
+
+#[test]
+fn a_child_whose_caller_is_cancelled_starts_nothing_and_waits_for_nothing() {
+    with(&[1], |rt| {
+        let (at, reached) = channel();
+        let (go, gone) = channel::<()>();
+        let (tell, told) = channel();
+        let parent = rt.spawn(move || {
+            let child = spawn(move || {
+                at.send(()).unwrap();
+                // Not a wait of the task's: its caller is cancelled meanwhile.
+                gone.recv().unwrap();
+                tell.send(matches!(spawn(|| 7).join(), Err(JoinError::Cancelled(_)))).unwrap();
+                let ran = AtomicBool::new(false);
+                scope(|s| {
+                    s.spawn(|| ran.store(true, Ordering::Relaxed));
+                });
+                tell.send(ran.into_inner()).unwrap();
+                tell.send(park().is_ok()).unwrap();
+            });
+            let _ = child.join();
+        });
+        reached.recv().unwrap();
+        drop(parent);
+        go.send(()).unwrap();
+        assert!(told.recv().unwrap(), "the join is refused");
+        assert!(!told.recv().unwrap(), "a grandchild in a scope never starts");
+        assert!(!told.recv().unwrap(), "the child itself does not wait");
+    });
+}

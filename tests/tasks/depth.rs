@@ -1,0 +1,111 @@
+//! Chains and crowds of tasks as deep and as many as memory allows: nothing recurses.
+
+use crate::common::Mutex;
+use crate::common::{Drops, eventually, scaled, scaled_in_debug, with, with_each};
+use cygnet::{park, spawn, unparker, yield_now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[test]
+fn a_chain_of_spawn_and_join_may_be_100_000_deep() {
+    fn depth(n: usize) -> usize {
+        if n == 0 { 0 } else { spawn(move || depth(n - 1)).join().unwrap() + 1 }
+    }
+    let deep = scaled(100_000);
+    with(&[1, 2, 8], |rt| assert_eq!(rt.block_on(|| depth(deep)), deep));
+}
+
+#[test]
+fn a_chain_of_spawn_and_join_that_yields_on_the_way_may_be_deep() {
+    fn depth(n: usize) -> usize {
+        if n == 0 {
+            return 0;
+        }
+        let child = spawn(move || depth(n - 1));
+        yield_now().unwrap();
+        child.join().unwrap() + 1
+    }
+    let deep = scaled(20_000);
+    with(&[1, 2, 8], |rt| assert_eq!(rt.block_on(|| depth(deep)), deep));
+}
+
+#[test]
+fn a_chain_of_a_million_detached_parents_and_children_ends() {
+    fn descend(n: usize, ends: Arc<AtomicUsize>) {
+        if n > 0 {
+            let inner = ends.clone();
+            spawn(move || descend(n - 1, inner)).detach();
+        }
+        ends.fetch_add(1, Ordering::Relaxed);
+    }
+    let deep = scaled_in_debug(1_000_000);
+    with(&[1, 2, 8], |rt| {
+        let ends = Arc::new(AtomicUsize::new(0));
+        rt.block_on(|| descend(deep, ends.clone()));
+        assert_eq!(ends.load(Ordering::Relaxed), deep + 1);
+    });
+}
+
+#[test]
+fn a_million_detached_children_of_one_parent_end_before_it() {
+    let many = scaled_in_debug(1_000_000);
+    with(&[1, 2, 8], |rt| {
+        let ends = Arc::new(AtomicUsize::new(0));
+        rt.block_on(|| {
+            for _ in 0..many {
+                let ends = ends.clone();
+                spawn(move || {
+                    ends.fetch_add(1, Ordering::Relaxed);
+                })
+                .detach();
+            }
+        });
+        assert_eq!(ends.load(Ordering::Relaxed), many);
+    });
+}
+
+#[test]
+fn a_chain_of_tasks_that_own_each_other_s_handles_is_released_without_recursion() {
+    // Each task owns the one before. None has started when the last is dropped, whose end drops the
+    // next handle, and so on.
+    let long = scaled(200_000);
+    with(&[1], |rt| {
+        let drops = Drops::new();
+        rt.block_on(|| {
+            let mut last = spawn(|| ());
+            for _ in 0..long {
+                let guard = drops.guard();
+                last = spawn(move || drop((last, guard)));
+            }
+            drop(last);
+        });
+        assert_eq!(drops.count(), long);
+    });
+}
+
+#[test]
+fn a_deep_chain_of_parked_parents_wakes_and_ends() {
+    fn descend(n: usize, bottom: Arc<Mutex<Option<cygnet::Unparker>>>) -> usize {
+        if n == 0 {
+            *bottom.lock().unwrap() = Some(unparker());
+            park().unwrap();
+            return 0;
+        }
+        let child = spawn(move || descend(n - 1, bottom));
+        // On a stack of its own.
+        yield_now().unwrap();
+        child.join().unwrap() + 1
+    }
+    let deep = scaled(5_000);
+    with_each(|rt| {
+        let bottom = Arc::new(Mutex::new(None));
+        let task = rt.spawn({
+            let bottom = bottom.clone();
+            move || descend(deep, bottom)
+        });
+        eventually("the deepest task has parked", || bottom.lock().unwrap().is_some());
+        assert!(!task.is_finished());
+        bottom.lock().unwrap().take().unwrap().unpark();
+        assert_eq!(task.join().unwrap(), deep);
+    });
+}

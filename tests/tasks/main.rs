@@ -1,0 +1,21 @@
+//! Tasks: how they begin, where they run, what they borrow and inherit, and how they end; each module is about one of it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod actor;
+mod block_on;
+mod called_in_place;
+mod depth;
+mod dropping;
+mod fairness;
+mod held;
+mod join;
+mod joining;
+mod lifecycle;
+mod own_stacks;
+mod pinning;
+mod scopes;
+mod several;
+mod spawn_now;
+mod task_locals;

@@ -1,0 +1,547 @@
+//! Scopes and joins during which nothing but their own tasks runs on a worker.
+
+use crate::common::Mutex;
+use crate::common::mpsc::channel;
+use crate::common::rerun::{alone, command, role};
+use crate::common::thread;
+use crate::common::{
+    self, eventually, give_way_until, panic_of, parks, runtime, scaled, with, with_each,
+    with_each_and_many, within,
+};
+use cygnet::{
+    JoinError, Runtime, Wait, YieldTo, join, join_with, park, scope, scope_with, spawn,
+    spawn_local, task, unparker, yield_now, yield_to,
+};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (a, b) = join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+/// Tasks that contend for a lock of std's, each of which holds it over a wait of every kind.
+fn contend(wait: Wait, tasks: usize) -> u64 {
+    let sum = Mutex::new(0);
+    let started = AtomicUsize::new(0);
+    scope(|s| {
+        for _ in 0..tasks {
+            s.spawn(|| {
+                // Else they would run one after the other.
+                started.fetch_add(1, Ordering::Relaxed);
+                give_way_until(|| started.load(Ordering::Relaxed) == tasks);
+                let mut sum = sum.lock().unwrap();
+                let (a, b) = join_with(
+                    wait,
+                    || {
+                        yield_now().unwrap();
+                        fib(8)
+                    },
+                    || {
+                        yield_now().unwrap();
+                        spawn(|| yield_now().unwrap()).join().unwrap();
+                        spawn(|| yield_now().unwrap()).detach();
+                        fib(9)
+                    },
+                );
+                *sum += a + b;
+            });
+        }
+    });
+    sum.into_inner().unwrap()
+}
+
+#[test]
+fn a_lock_of_stds_may_be_held_over_a_join() {
+    with_each_and_many(|rt| {
+        for _ in 0..scaled(20) {
+            assert_eq!(rt.block_on(|| contend(Wait::DescendantsOnly, 20)), 20 * (21 + 34));
+        }
+    });
+}
+
+/// The control: what the test above does would hang otherwise.
+#[test]
+fn without_the_restriction_the_same_program_hangs() {
+    common::real!("a process of its own");
+    let name = "descendants_only::without_the_restriction_the_same_program_hangs";
+    if role().is_some() {
+        assert_eq!(runtime(1).block_on(|| contend(Wait::DescendantsOnly, 20)), 20 * (21 + 34));
+        println!("the restricted one has ended");
+        runtime(1).block_on(|| contend(Wait::Anyone, 20));
+        println!("the other one has ended");
+        return;
+    }
+    let mut child = command(name, "hang").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("the restricted one has ended")));
+    let (tell, told) = channel();
+    let reader = thread::spawn(move || {
+        let ended = lines.any(|line| line.contains("the other one has ended"));
+        let _ = tell.send(ended);
+    });
+    // It may take its time, but not end.
+    let ended = told.recv_timeout(Duration::from_secs(2)).unwrap_or(false);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    reader.join().unwrap();
+    assert!(!ended);
+}
+
+#[test]
+fn strangers_of_the_same_worker_wait_until_the_scope_ends() {
+    with(&[1], |rt| {
+        let ran = AtomicUsize::new(0);
+        rt.block_on(|| {
+            scope(|s| {
+                // Started, fresh, and local ones.
+                for _ in 0..3 {
+                    s.spawn(|| {
+                        yield_now().unwrap();
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+                yield_now().unwrap();
+                s.spawn(|| ran.fetch_add(1, Ordering::Relaxed));
+                let before = ran.load(Ordering::Relaxed);
+                assert!(before < 4, "some are left");
+                let kin = AtomicUsize::new(0);
+                scope_with(Wait::DescendantsOnly, |s| {
+                    for _ in 0..3 {
+                        s.spawn(|| {
+                            yield_now().unwrap();
+                            spawn_local(|| ()).join().unwrap();
+                            kin.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                    for _ in 0..1000 {
+                        yield_now().unwrap();
+                    }
+                });
+                assert_eq!(ran.load(Ordering::Relaxed), before);
+                assert_eq!(kin.into_inner(), 3);
+            });
+        });
+        assert_eq!(ran.into_inner(), 4);
+    });
+}
+
+#[test]
+fn a_worker_that_helps_is_restricted_too() {
+    with(&[2, 3, 8], |rt| {
+        for _ in 0..scaled(20) {
+            // The threads on which kin are started and unfinished at present.
+            let busy = Mutex::new(HashSet::new());
+            let (met, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+            rt.block_on(|| {
+                scope(|s| {
+                    for _ in 0..20 {
+                        s.spawn(|| {
+                            while !done.load(Ordering::Relaxed) {
+                                if busy.lock().unwrap().contains(&thread::current().id()) {
+                                    met.fetch_add(1, Ordering::Relaxed);
+                                }
+                                yield_now().unwrap();
+                            }
+                        });
+                    }
+                    yield_now().unwrap();
+                    scope_with(Wait::DescendantsOnly, |s| {
+                        for _ in 0..10 {
+                            s.spawn(|| {
+                                let me = thread::current().id();
+                                // One of several on the same thread tells for all.
+                                let first = busy.lock().unwrap().insert(me);
+                                for _ in 0..20 {
+                                    yield_now().unwrap();
+                                }
+                                if first {
+                                    busy.lock().unwrap().remove(&me);
+                                }
+                            });
+                        }
+                    });
+                    done.store(true, Ordering::Relaxed);
+                });
+            });
+            assert_eq!(met.into_inner(), 0, "strangers ran among kin");
+        }
+    });
+}
+
+#[test]
+fn what_kin_wait_for_is_found_wherever_it_was_spawned() {
+    with_each(|rt| {
+        for _ in 0..scaled(20) {
+            let lock = Mutex::new(0);
+            rt.block_on(|| {
+                scope(|s| {
+                    // Strangers that block their thread as long as the lock is held.
+                    for _ in 0..10 {
+                        s.spawn(|| {
+                            yield_now().unwrap();
+                            *lock.lock().unwrap() += 1;
+                        });
+                    }
+                    s.spawn(|| {
+                        let mut count = lock.lock().unwrap();
+                        scope_with(Wait::DescendantsOnly, |s| {
+                            for _ in 0..5 {
+                                // Ends long before those that it leaves behind, on whatever worker.
+                                s.spawn(|| {
+                                    for _ in 0..5 {
+                                        spawn(|| drop(spawn(|| yield_now().unwrap()).join()))
+                                            .detach();
+                                    }
+                                });
+                            }
+                        });
+                        *count += 100;
+                    });
+                });
+            });
+            assert_eq!(lock.into_inner().unwrap(), 110);
+        }
+    });
+}
+
+#[test]
+fn they_nest_and_the_innermost_counts() {
+    with_each(|rt| {
+        let outer_lock = Mutex::new(0);
+        let inner_lock = Mutex::new(0);
+        rt.block_on(|| {
+            scope(|s| {
+                for _ in 0..5 {
+                    s.spawn(|| {
+                        let mut outer = outer_lock.lock().unwrap();
+                        scope_with(Wait::DescendantsOnly, |s| {
+                            for _ in 0..5 {
+                                s.spawn(|| {
+                                    yield_now().unwrap();
+                                    let mut inner = inner_lock.lock().unwrap();
+                                    let (a, b) = join_with(
+                                        Wait::DescendantsOnly,
+                                        || yield_now().is_ok(),
+                                        || yield_now().is_ok(),
+                                    );
+                                    *inner += usize::from(a) + usize::from(b);
+                                });
+                            }
+                        });
+                        *outer += 1;
+                    });
+                }
+            });
+        });
+        assert_eq!(outer_lock.into_inner().unwrap(), 5);
+        assert_eq!(inner_lock.into_inner().unwrap(), 50);
+    });
+}
+
+#[test]
+fn others_run_what_the_worker_gives_away() {
+    with(&[2, 3, 8], |rt| {
+        let ran = AtomicBool::new(false);
+        rt.block_on(|| {
+            scope(|s| {
+                s.spawn(|| ran.store(true, Ordering::Release));
+                scope_with(Wait::DescendantsOnly, |_| {
+                    give_way_until(|| ran.load(Ordering::Acquire));
+                });
+            });
+        });
+    });
+}
+
+#[test]
+fn a_panic_lifts_the_restriction() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let other = spawn(|| yield_now().unwrap());
+            let text = panic_of(|| {
+                join_with(Wait::DescendantsOnly, || yield_now().unwrap(), || panic!("the second"))
+            });
+            assert_eq!(text, "the second");
+            other.join().unwrap();
+            let text = panic_of(|| scope_with(Wait::DescendantsOnly, |_| panic!("the scope")));
+            assert_eq!(text, "the scope");
+            spawn(|| yield_now().unwrap()).join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_migratable_task_may_restrict_and_stays_meanwhile() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let tasks: Vec<_> = (0..20)
+                .map(|_| {
+                    // SAFETY: holds numbers over its suspensions, and a thread's name for comparison.
+                    unsafe {
+                        cygnet::spawn_migratable(|| {
+                            yield_now().unwrap();
+                            scope_with(Wait::DescendantsOnly, |s| {
+                                let me = thread::current().id();
+                                for _ in 0..10 {
+                                    s.spawn(|| yield_now().unwrap());
+                                    spawn(|| yield_now().unwrap()).join().unwrap();
+                                }
+                                assert_eq!(me, thread::current().id());
+                            });
+                            1
+                        })
+                    }
+                })
+                .collect();
+            let sum: i32 = tasks.into_iter().map(|task| task.join().unwrap()).sum();
+            assert_eq!(sum, 20);
+        });
+    });
+}
+
+#[test]
+fn kin_fork_and_are_stolen() {
+    with(&[2, 3, 8], |rt| {
+        let taken = AtomicBool::new(false);
+        rt.block_on(|| {
+            join_with(
+                Wait::DescendantsOnly,
+                || {
+                    while !taken.load(Ordering::Acquire) {
+                        thread::yield_now();
+                    }
+                },
+                || taken.store(true, Ordering::Release),
+            );
+        });
+        assert_eq!(
+            rt.block_on(|| join_with(Wait::DescendantsOnly, || fib(18), || fib(17))),
+            (2584, 1597)
+        );
+    });
+}
+
+#[test]
+fn fresh_kin_have_their_turn_among_kin_that_yield_all_the_time() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let [mut oldest, mut local] = [const { AtomicBool::new(false) }; 2];
+            scope_with(Wait::DescendantsOnly, |s| {
+                s.spawn(|| oldest.store(true, Ordering::Release));
+                let (tell, told) = channel();
+                spawn_local(move || tell.send(()).unwrap()).detach();
+                give_way_until(|| {
+                    // Newer than both.
+                    s.spawn(|| ());
+                    if told.try_recv().is_ok() {
+                        local.store(true, Ordering::Relaxed);
+                    }
+                    oldest.load(Ordering::Acquire) && local.load(Ordering::Relaxed)
+                });
+            });
+            assert!(*oldest.get_mut() && *local.get_mut());
+        });
+    });
+}
+
+/// The processor time of this process.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place for the answer.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[test]
+fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
+    common::real!("a process of its own");
+    let name =
+        "descendants_only::workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector";
+    alone(name, || {
+        for workers in [1, 2, 3, 8] {
+            let rt = runtime(workers);
+            let begun = AtomicUsize::new(0);
+            let (tell, told) = channel();
+            thread::scope(|threads| {
+                threads.spawn(|| {
+                    rt.block_on(|| {
+                        scope_with(Wait::DescendantsOnly, |s| {
+                            for _ in 0..workers {
+                                let tell = tell.clone();
+                                let begun = &begun;
+                                s.spawn(move || {
+                                    tell.send(unparker()).unwrap();
+                                    begun.fetch_add(1, Ordering::Relaxed);
+                                    // So that each worker has one of them.
+                                    while begun.load(Ordering::Relaxed) < workers {
+                                        thread::yield_now();
+                                    }
+                                    park().unwrap();
+                                });
+                            }
+                        });
+                    });
+                });
+                eventually("all kin are parked", || parks(&rt) >= workers as u64);
+                let ran = std::sync::Arc::new(AtomicUsize::new(0));
+                for _ in 0..3 {
+                    let ran = ran.clone();
+                    rt.spawn(move || ran.fetch_add(1, Ordering::Relaxed)).detach();
+                }
+                thread::sleep(Duration::from_millis(100));
+                let before = processor_time();
+                thread::sleep(Duration::from_millis(500));
+                let used = processor_time() - before;
+                let early = ran.load(Ordering::Relaxed);
+                for _ in 0..workers {
+                    told.recv().unwrap().unpark();
+                }
+                assert_eq!(early, 0);
+                // One that looked all the time would use 500 for each processor. In an emulator a look takes long.
+                let most = Duration::from_millis(if common::emulated() { 400 } else { 150 });
+                assert!(used < most, "{workers} workers: {used:?}");
+                eventually("the strangers run", || ran.load(Ordering::Relaxed) == 3);
+            });
+        }
+    });
+}
+
+#[test]
+fn without_stacks_kin_are_guests_of_those_that_wait_for_them() {
+    within(|| {
+        for workers in common::WORKERS {
+            let rt = Runtime::builder().workers(workers).max_stacks(workers).build().unwrap();
+            let ran = AtomicUsize::new(0);
+            rt.block_on(|| {
+                scope(|s| {
+                    for _ in 0..workers {
+                        s.spawn(|| {
+                            scope_with(Wait::DescendantsOnly, |s| {
+                                spawn_local(|| yield_now().unwrap()).detach();
+                                for _ in 0..10 {
+                                    s.spawn(|| {
+                                        spawn_local(|| yield_now().unwrap()).detach();
+                                        yield_now().unwrap();
+                                        ran.fetch_add(1, Ordering::Relaxed);
+                                    });
+                                }
+                            });
+                        });
+                    }
+                });
+            });
+            assert_eq!(ran.into_inner(), workers * 10);
+        }
+    });
+}
+
+#[test]
+fn kin_that_will_never_find_a_stack_fail_though_strangers_are_ready() {
+    within(|| {
+        let rt = Runtime::builder().workers(1).max_stacks(3).build().unwrap();
+        let (started, over, ran) =
+            (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+        rt.block_on(|| {
+            scope(|s| {
+                // Two strangers have the other stacks: one that waits, and one that is ready.
+                s.spawn(|| {
+                    scope(|s| {
+                        s.spawn(|| {
+                            started.store(true, Ordering::Relaxed);
+                            give_way_until(|| over.load(Ordering::Relaxed));
+                            ran.fetch_add(1, Ordering::Relaxed);
+                        });
+                        give_way_until(|| started.load(Ordering::Relaxed));
+                    });
+                });
+                give_way_until(|| started.load(Ordering::Relaxed));
+                for _ in 0..10 {
+                    yield_now().unwrap();
+                }
+                // Another stranger: there will be a stack for it when the scope has ended.
+                s.spawn_with(task().stack_size(1 << 20).unwrap(), || {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                });
+                scope_with(Wait::DescendantsOnly, |s| {
+                    let kin = s.spawn_with(task().stack_size(1 << 20).unwrap(), || ());
+                    assert!(matches!(kin.join(), Err(JoinError::NoStack(_))));
+                });
+                assert_eq!(ran.load(Ordering::Relaxed), 0);
+                // Frees them.
+                over.store(true, Ordering::Relaxed);
+                give_way_until(|| ran.load(Ordering::Relaxed) == 2);
+            });
+        });
+    });
+}
+
+#[test]
+fn a_stranger_is_not_yielded_to() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let [started, fresh] = [(); 2].map(|()| spawn(|| yield_now().unwrap()));
+            assert_eq!(yield_to(&started), Ok(YieldTo::Ran));
+            scope_with(Wait::DescendantsOnly, |_| {
+                let kin = spawn(|| ());
+                for stranger in [&started, &fresh] {
+                    assert_eq!(yield_to(stranger), Ok(YieldTo::Elsewhere));
+                }
+                assert_eq!(yield_to(&kin), Ok(YieldTo::Ran));
+                assert!(!started.is_finished() && !fresh.is_finished());
+                kin.join().unwrap();
+            });
+            started.join().unwrap();
+            fresh.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn strangers_of_either_of_two_nested_scopes_go_on_in_order() {
+    with(&[1], |rt| {
+        let order = Mutex::new(Vec::new());
+        let note = |name: &'static str| {
+            for _ in 0..3 {
+                yield_now().unwrap();
+            }
+            order.lock().unwrap().push(name);
+        };
+        rt.block_on(|| {
+            scope(|s| {
+                s.spawn(|| note("outer"));
+                for _ in 0..100 {
+                    if order.lock().unwrap().is_empty() {
+                        yield_now().unwrap();
+                    }
+                }
+                order.lock().unwrap().clear();
+                for name in ["a", "b"] {
+                    let task = s.spawn(move || note(name));
+                    drop(task);
+                }
+                yield_now().unwrap();
+                scope_with(Wait::DescendantsOnly, |s| {
+                    s.spawn(|| note("c"));
+                    yield_now().unwrap();
+                    scope_with(Wait::DescendantsOnly, |s| {
+                        s.spawn(|| note("d"));
+                        for _ in 0..500 {
+                            yield_now().unwrap();
+                        }
+                    });
+                    assert_eq!(*order.lock().unwrap(), ["d"]);
+                });
+                assert_eq!(*order.lock().unwrap(), ["d", "c"]);
+            });
+        });
+        let order = order.into_inner().unwrap();
+        assert_eq!(order.len(), 4);
+    });
+}

@@ -1,0 +1,17 @@
+//! Waits: of tasks, of futures and for a time, what runs meanwhile, and who is woken.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod descendants_only;
+mod futures;
+mod group;
+mod interval;
+mod no_suspend;
+mod parking;
+mod select;
+mod time;
+mod timed_futures;
+mod turns;
+mod waiting;
+mod waking;

@@ -1,0 +1,225 @@
+//! How a `select!` ends that has no winner: cancelled, timed out, with a panic, or where nothing may wait.
+
+use super::waiting;
+use crate::common::mpsc;
+use crate::common::{Drops, eventually, panic_of, runtime, with, with_each, within};
+use cygnet::sync::{Event, Mutex, Semaphore, bounded, unbounded};
+use cygnet::{Handle, Reason, Runtime, cancel_handle, no_suspend, select, timeout};
+use std::future::{pending, ready};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[test]
+fn a_cancel_ends_it_and_drops_the_futures_before_it_returns() {
+    with_each(|rt| {
+        let (sender, receiver) = bounded(0);
+        let (event, drops) = (Arc::new(Event::new()), Drops::new());
+        let task = {
+            let (receiver, event, drops) = (receiver.clone(), Arc::clone(&event), drops.clone());
+            rt.spawn(move || {
+                let guard = drops.guard();
+                let ended = select! {
+                    value = receiver.recv_async() => value.unwrap(),
+                    _ = event.wait_async() => 0,
+                    _ = async { let _guard = guard; pending::<()>().await } => 1,
+                };
+                (ended, drops.left(), waiting(&receiver) + waiting(&event))
+            })
+        };
+        eventually("it waits", || waiting(&receiver) == 1 && waiting(&event) == 1);
+        task.cancel("enough");
+        let (ended, left, waits) = task.join().unwrap();
+        assert_eq!(*ended.unwrap_err().reason(), Reason::Explicit("enough".into()));
+        assert_eq!((left, waits), (0, 0));
+        assert!(sender.try_send(1).is_err(), "somebody seems to wait");
+    });
+}
+
+#[test]
+fn a_cancelled_task_is_turned_away_also_from_what_is_ready() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (sender, receiver) = unbounded();
+            sender.send(1).unwrap();
+            let drops = Drops::new();
+            let guard = drops.guard();
+            let cancelled = timeout(Duration::from_secs(10_000), || {
+                cygnet::scope(|s| {
+                    s.cancel("before");
+                    let chosen = select! {
+                        value = receiver.recv_async() => value.unwrap(),
+                        _ = async { let _guard = guard; } => 2,
+                    };
+                    // Neither is there a turn for `else`.
+                    let otherwise = select! { _ = ready(()), if false => 3, else => 4 };
+                    (chosen, otherwise)
+                })
+            });
+            let (chosen, otherwise) = cancelled.unwrap();
+            assert_eq!(*chosen.unwrap_err().reason(), Reason::Explicit("before".into()));
+            assert!(otherwise.is_err());
+            assert_eq!((receiver.len(), drops.left()), (1, 0));
+            assert_eq!(select! { value = receiver.recv_async() => value }, Ok(Ok(1)));
+        });
+        // Of oneself, in a handler.
+        let twice = rt.block_on(|| {
+            let first = select! { _ = ready(()) => cancel_handle().cancel("by itself") };
+            (first, select! { _ = ready(()) => () })
+        });
+        assert!(twice.0.is_ok() && twice.1.is_err());
+    });
+}
+
+#[test]
+fn a_time_limit_around_it_leaves_nothing_behind() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (sender, receiver) = bounded::<u8>(0);
+            let (event, mutex, semaphore) = (Event::new(), Mutex::new(()), Semaphore::new(0));
+            let held = mutex.lock().unwrap();
+            let late = timeout(Duration::from_millis(2), || {
+                select! {
+                    _ = receiver.recv_async() => (),
+                    _ = event.wait_async() => (),
+                    _ = mutex.lock_async() => (),
+                    _ = semaphore.acquire_async(1) => (),
+                }
+            });
+            let ended = late.unwrap_err().into_inner();
+            assert_eq!(*ended.unwrap_err().reason(), Reason::Deadline);
+            assert_eq!(waiting(&receiver) + waiting(&event) + waiting(&semaphore), 0);
+            drop(held);
+            assert!(mutex.try_lock().is_some());
+            semaphore.add_permits(1);
+            assert_eq!(semaphore.available_permits(), 1);
+            assert!(sender.try_send(1).is_err());
+        });
+    });
+}
+
+#[test]
+fn a_panic_of_a_future_drops_the_others_and_goes_on() {
+    with_each(|rt| {
+        let (drops, event) = (Drops::new(), Event::new());
+        let (guard, other) = (drops.guard(), drops.guard());
+        let said = panic_of(|| {
+            rt.block_on(|| {
+                select! {
+                    biased;
+                    _ = async { let _guard = guard; pending::<()>().await } => (),
+                    _ = event.wait_async() => (),
+                    _ = async { panic!("in a poll") } => (),
+                    _ = async { let _guard = other; } => unreachable!("it was polled"),
+                }
+            })
+        });
+        assert_eq!((said.as_str(), drops.left(), waiting(&event)), ("in a poll", 0, 0));
+        // Of the destructor of one that has lost: what the other one gave is dropped with it.
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("in a drop");
+            }
+        }
+        let guard = drops.guard();
+        let said = panic_of(|| {
+            rt.block_on(|| {
+                let panics = Panics;
+                select! {
+                    _ = async { let _panics = panics; pending::<()>().await } => (),
+                    _guard = async { guard } => unreachable!("it comes before the handler"),
+                }
+            })
+        });
+        assert_eq!((said.as_str(), drops.left()), ("in a drop", 0));
+    });
+}
+
+#[test]
+fn without_a_branch_that_is_enabled_there_is_an_else_or_a_panic() {
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let no = std::hint::black_box(false);
+            let otherwise = select! {
+                _ = pending::<()>(), if no => 1,
+                _ = ready(()), if no => 2,
+                else => 3,
+            };
+            assert_eq!(otherwise, Ok(3));
+            let said = panic_of(|| select! { _ = ready(()), if no => () }.is_ok());
+            assert!(said.contains("all branches are disabled"), "{said}");
+        });
+        // A thread, too.
+        let no = std::hint::black_box(false);
+        assert_eq!(select! { _ = pending::<()>(), if no => 1, else => 2 }, Ok(2));
+    });
+}
+
+#[test]
+fn where_nothing_may_wait_one_must_be_ready() {
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let event = Event::new();
+            let at_once = || select! { _ = event.wait_async() => 1, _ = ready(()) => 2 };
+            assert_eq!(no_suspend(at_once), Ok(2));
+            let said = panic_of(|| no_suspend(|| select! { _ = event.wait_async() => () }.is_ok()));
+            assert!(said.contains("no_suspend"), "{said}");
+            assert_eq!(waiting(&event), 0);
+        });
+        struct Selects;
+        impl Drop for Selects {
+            fn drop(&mut self) {
+                let refused = select! { _ = ready(()) => () }.unwrap_err();
+                assert_eq!(*refused.reason(), Reason::Unwinding);
+            }
+        }
+        let said = panic_of(|| {
+            rt.block_on(|| {
+                let _selects = Selects;
+                panic!("unwinds");
+            })
+        });
+        assert_eq!(said, "unwinds");
+    });
+}
+
+#[test]
+fn between_tasks_one_must_be_ready() {
+    within(|| {
+        let (said, heard) = mpsc::channel();
+        let rt = Runtime::builder()
+            .workers(1)
+            .on_thread_start(move || {
+                assert!(Handle::try_current().is_some());
+                assert_eq!(select! { _ = ready(()) => 1 }, Ok(1));
+                let event = Event::new();
+                let refused = panic_of(|| select! { _ = event.wait_async() => () }.is_ok());
+                assert_eq!(waiting(&event), 0);
+                let _ = said.send(refused);
+            })
+            .build()
+            .unwrap();
+        assert_eq!(rt.block_on(|| 7), 7);
+        let said = heard.recv().unwrap();
+        assert!(said.contains("outside of its tasks"), "{said}");
+    });
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_it() {
+    within(|| {
+        let rt = runtime(2);
+        let event = Arc::new(Event::new());
+        let theirs = Arc::clone(&event);
+        let task = rt.spawn(move || {
+            select! {
+                _ = theirs.wait_async() => (),
+                _ = pending::<()>() => (),
+            }
+        });
+        eventually("it waits", || waiting(&event) == 1);
+        drop(rt);
+        assert_eq!(*task.join().unwrap().unwrap_err().reason(), Reason::RuntimeShutDown);
+        assert_eq!(waiting(&event), 0);
+    });
+}

@@ -1,0 +1,26 @@
+//! Sleeping, timeouts, deadlines and shields.
+
+mod ignoring;
+mod sleeping;
+mod timeouts;
+
+use cygnet::Reason;
+use std::time::Duration;
+
+const SHORT: Duration = Duration::from_millis(3);
+/// So long that no test waits for it.
+const LONG: Duration = Duration::from_secs(3600);
+
+fn reason<T>(result: Result<T, cygnet::Cancelled>) -> Reason {
+    result.err().expect("it is cancelled").reason().clone()
+}
+
+/// Calls `test` with a short time, and with a longer one as long as it says that it did not come in time to where it was to
+/// be: other processes may have had the processor.
+fn with_enough_time(mut test: impl FnMut(Duration) -> bool) {
+    let mut time = SHORT;
+    while !test(time) {
+        time *= 2;
+        assert!(time < LONG, "no time is enough");
+    }
+}

@@ -1,0 +1,181 @@
+//! Sleeping.
+
+use super::{LONG, SHORT, reason, with_enough_time};
+use crate::common;
+use crate::common::{compute, parks, scaled, scaled_in_debug, with, with_each};
+use cygnet::{
+    Reason, Runtime, park, scope, sleep, sleep_until, spawn, spawn_local, timeout, yield_now,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+#[test]
+fn a_sleep_is_not_shorter_than_it_should_be() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            for micros in [1, 10, 65, 66, 100, 1_000, 5_000] {
+                let (time, start) = (Duration::from_micros(micros), common::now());
+                sleep(time).unwrap();
+                assert!(
+                    (common::now() - start) >= time,
+                    "{:?} of {time:?}",
+                    (common::now() - start)
+                );
+            }
+        });
+    });
+}
+
+#[test]
+fn sleepers_wake_in_the_order_of_their_times_while_their_worker_does_something_else() {
+    common::real!("what the system says of threads");
+    let all_sleep = |rt: &Runtime| rt.metrics().workers.iter().map(|w| w.timers).sum::<u64>() == 5;
+    with_each(|rt| {
+        with_enough_time(|gap| {
+            rt.block_on(|| {
+                let (order, start) = (Rc::new(RefCell::new(Vec::new())), common::now() + gap);
+                // Of one worker: with others they are not in step.
+                let tasks = [3u32, 1, 4, 2, 0].map(|n| {
+                    let order = order.clone();
+                    spawn_local(move || {
+                        sleep_until(start + gap * n).unwrap();
+                        order.borrow_mut().push(n);
+                    })
+                });
+                while !all_sleep(rt) && common::now() < start {
+                    yield_now().unwrap();
+                }
+                let in_time = all_sleep(rt) && common::now() < start;
+                compute(1_000);
+                tasks.into_iter().for_each(|task| task.join().unwrap());
+                assert!(!in_time || *order.borrow() == [0, 1, 2, 3, 4], "{order:?}");
+                in_time
+            })
+        });
+    });
+}
+
+#[test]
+fn a_sleep_until_the_past_and_one_of_no_time_are_a_yield() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let other = Arc::new(AtomicBool::new(false));
+            let flag = other.clone();
+            let task = spawn(move || {
+                yield_now().unwrap();
+                flag.store(true, Ordering::Relaxed);
+            });
+            while !other.load(Ordering::Relaxed) {
+                sleep(Duration::ZERO).unwrap();
+                sleep_until(common::now() - SHORT).unwrap();
+            }
+            task.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_sleep_without_end_is_ended_by_a_cancel() {
+    with_each(|rt| {
+        let before = parks(rt);
+        let tasks = [Duration::MAX, LONG].map(|time| rt.spawn(move || reason(sleep(time))));
+        common::eventually("both sleep", || parks(rt) >= before + 2);
+        for task in tasks {
+            task.cancel("enough");
+            assert_eq!(task.join().unwrap(), Reason::from("enough"));
+        }
+    });
+}
+
+#[test]
+fn a_great_many_sleepers_wake_once_each_and_leave_nothing_behind() {
+    let many = scaled_in_debug(20_000);
+    with(&[1, 2, 8], |rt| {
+        let woken = Arc::new(AtomicUsize::new(0));
+        rt.block_on(|| {
+            scope(|s| {
+                for n in 0..many {
+                    let woken = &woken;
+                    s.spawn(move || {
+                        sleep(Duration::from_micros((n * 7_919 % 50_000) as u64)).unwrap();
+                        woken.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+        });
+        assert_eq!(woken.load(Ordering::Relaxed), many);
+        assert_eq!(rt.metrics().timers(), 0, "timers are left");
+    });
+}
+
+#[test]
+fn cancelled_sleeps_and_timeouts_in_time_leave_no_timer() {
+    with_each(|rt| {
+        let before = parks(rt);
+        let task = rt.spawn(|| {
+            let tasks: Vec<_> = (0..100).map(|_| spawn(|| sleep(LONG).is_err())).collect();
+            let _ = park();
+            tasks.len()
+        });
+        common::eventually("all sleep", || parks(rt) > before + 100);
+        assert_eq!(rt.metrics().timers(), 100);
+        task.cancel("enough");
+        task.join().unwrap();
+        rt.block_on(|| (0..100).for_each(|n| assert_eq!(timeout(LONG, || n).unwrap(), n)));
+        assert_eq!(rt.metrics().timers(), 0, "timers are left");
+    });
+}
+
+#[test]
+fn a_cancel_races_the_end_of_a_sleep() {
+    with_each(|rt| {
+        for round in 0..scaled(300) {
+            let task = rt.spawn(|| sleep(Duration::from_micros(100)));
+            if round % 2 == 0 {
+                compute(round as u64 % 200);
+            }
+            task.cancel("now");
+            let _ = task.join();
+        }
+        assert_eq!(rt.metrics().timers(), 0, "timers are left");
+    });
+}
+
+#[test]
+fn workers_that_sleep_use_no_processor_and_wake_for_the_first_timer() {
+    with(&[1, 2, 8], |rt| {
+        let start = common::now();
+        let before: u64 = rt.metrics().workers.iter().map(|w| w.sleeps).sum();
+        rt.block_on(|| sleep(Duration::from_millis(100)).unwrap());
+        assert!((common::now() - start) >= Duration::from_millis(100));
+        let after: u64 = rt.metrics().workers.iter().map(|w| w.sleeps).sum();
+        // Each lies down a few times on its way to rest, and none again and again.
+        assert!(after - before < 20 * rt.workers() as u64, "{}", after - before);
+    });
+}
+
+#[test]
+fn a_migratable_task_may_sleep() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let tasks: Vec<_> = (0..50)
+                .map(|n| {
+                    // SAFETY: it holds a number.
+                    unsafe {
+                        cygnet::spawn_migratable(move || {
+                            for _ in 0..5 {
+                                sleep(Duration::from_micros(50 + n)).unwrap();
+                            }
+                            timeout(Duration::from_micros(300), || park().is_err()).is_err()
+                        })
+                    }
+                })
+                .collect();
+            assert!(tasks.into_iter().all(|task| task.join().unwrap()));
+        });
+        assert_eq!(rt.metrics().timers(), 0, "timers are left");
+    });
+}

@@ -1,0 +1,352 @@
+//! Timeouts and deadlines.
+
+use super::{LONG, SHORT, reason, with_enough_time};
+use crate::common;
+use crate::common::{compute, scaled, with, with_each};
+use cygnet::{
+    Reason, checkpoint, deadline, ignore_cancellation, is_cancelled, join, park, scope, sleep,
+    spawn, timeout, yield_now,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+#[test]
+fn a_timeout_ends_the_waits_in_it_and_no_others() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let start = common::now();
+            let late =
+                timeout(SHORT, || (reason(park()), reason(sleep(LONG)), reason(checkpoint())));
+            assert!((common::now() - start) >= SHORT);
+            let told = late.unwrap_err().into_inner();
+            assert_eq!(told, (Reason::Deadline, Reason::Deadline, Reason::Deadline));
+            assert!(checkpoint().is_ok(), "what comes after it is not cancelled");
+            sleep(Duration::from_micros(100)).unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_cancelled_wait_in_a_timeout_names_the_place_of_the_timeout() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let line = line!() + 1;
+            let late = timeout(SHORT, park).unwrap_err().into_inner().unwrap_err();
+            assert_eq!(late.place().unwrap().line(), line);
+        });
+    });
+}
+
+#[test]
+fn a_timeout_reaches_the_tasks_that_were_spawned_in_it() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            with_enough_time(|time| {
+                let ended = AtomicUsize::new(0);
+                let late = timeout(time, || {
+                    scope(|s| {
+                        for n in 0..20 {
+                            let ended = &ended;
+                            s.spawn(move || {
+                                if n % 2 == 0 {
+                                    assert_eq!(reason(park()), Reason::Deadline);
+                                } else {
+                                    while checkpoint().is_ok() {}
+                                }
+                                ended.fetch_add(1, Ordering::Relaxed);
+                            });
+                        }
+                    });
+                    spawn(|| while checkpoint().is_ok() {}).detach();
+                });
+                assert!(late.is_err());
+                // With one worker the first that computes keeps the others from starting.
+                ended.load(Ordering::Relaxed) >= 1
+            });
+        });
+    });
+}
+
+#[test]
+fn a_body_that_only_calls_checkpoint_is_told_by_a_single_worker() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            for depth in [0, 1, 20, 40] {
+                fn descend(depth: usize) {
+                    if depth == 0 {
+                        while checkpoint().is_ok() {}
+                    } else {
+                        scope(|s| drop(s.spawn(|| descend(depth - 1)).join()));
+                    }
+                }
+                assert!(timeout(SHORT, || descend(depth)).is_err(), "{depth} levels below");
+                assert!(timeout(SHORT, || while !is_cancelled() {}).is_err());
+            }
+        });
+    });
+}
+
+#[test]
+fn a_timeout_is_seen_to_while_its_own_worker_computes() {
+    with(&[2, 3, 8], |rt| {
+        rt.block_on(|| {
+            let told = AtomicBool::new(false);
+            let late = timeout(SHORT, || {
+                join(
+                    || {
+                        // Neither a wait nor a question: the other half is told by another worker.
+                        while !told.load(Ordering::Acquire) {
+                            common::spin_loop();
+                        }
+                    },
+                    || {
+                        let reason = reason(park());
+                        told.store(true, Ordering::Release);
+                        reason
+                    },
+                )
+                .1
+            });
+            assert_eq!(late.unwrap_err().into_inner(), Reason::Deadline);
+        });
+    });
+}
+
+/// The worker that looks for work when the timer is set finds some that is long, and a third one is asleep.
+#[test]
+fn a_timer_that_is_set_while_somebody_searches_is_seen_to() {
+    with(&[3, 8], |rt| {
+        for _ in 0..scaled(20) {
+            // So that all of them rest.
+            common::thread::sleep(SHORT);
+            let told = rt.block_on(|| {
+                let over = Arc::new(AtomicBool::new(false));
+                let until = over.clone();
+                let other = spawn(move || {
+                    while !until.load(Ordering::Acquire) {
+                        common::thread::sleep(Duration::from_micros(100));
+                    }
+                });
+                let (tell, told) = common::mpsc::channel::<()>();
+                let late = timeout(SHORT, || {
+                    let _hook = cygnet::on_cancel(move |_: cygnet::Cancelled| drop(tell));
+                    // Blocks the thread, and is told by nobody but the hook.
+                    told.recv_timeout(common::watchdog::patience() / 4)
+                });
+                over.store(true, Ordering::Release);
+                other.join().unwrap();
+                late.unwrap_err().into_inner()
+            });
+            assert_eq!(told, Err(common::mpsc::RecvTimeoutError::Disconnected));
+        }
+    });
+}
+
+/// It looks for work every now and then, and less and less often.
+#[test]
+fn a_worker_that_runs_nothing_but_descendants_is_up_when_a_timer_is_due() {
+    with_each(|rt| {
+        let lateness = rt.block_on(|| {
+            cygnet::scope_with(cygnet::Wait::DescendantsOnly, |_| {
+                let sleeps = (0..20).map(|_| {
+                    let start = common::now();
+                    sleep(SHORT).unwrap();
+                    (common::now() - start) - SHORT
+                });
+                sleeps.min().unwrap()
+            })
+        });
+        assert!(lateness < SHORT / 2, "the least late of many came {lateness:?} late");
+    });
+}
+
+#[test]
+fn a_worker_that_is_held_sees_to_the_timers_of_one_that_is_busy() {
+    with(&[2], |rt| {
+        rt.block_on(|| {
+            let (begin, begun) = common::mpsc::channel();
+            cygnet::no_suspend(|| {
+                scope(|s| {
+                    s.spawn(move || {
+                        begin.send(()).unwrap();
+                        let (tell, told) = common::mpsc::channel::<()>();
+                        let late = timeout(SHORT, || {
+                            let _hook = cygnet::on_cancel(move |_: cygnet::Cancelled| drop(tell));
+                            told.recv_timeout(common::watchdog::patience() / 4)
+                        });
+                        let late = late.unwrap_err().into_inner();
+                        assert_eq!(late, Err(common::mpsc::RecvTimeoutError::Disconnected));
+                    });
+                    // By the other worker.
+                    begun.recv().unwrap();
+                });
+            });
+        });
+    });
+}
+
+#[test]
+fn of_nested_deadlines_the_nearest_counts() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let inner =
+                timeout(LONG, || timeout(SHORT, || reason(park())).unwrap_err().into_inner());
+            assert_eq!(inner.unwrap(), Reason::Deadline);
+            let start = common::now();
+            let outer = timeout(SHORT, || {
+                let inner = timeout(LONG, || reason(park()));
+                assert!(inner.is_ok(), "its own time is not up");
+                let computing = timeout(LONG, || while checkpoint().is_ok() {});
+                assert!(computing.is_ok(), "nor is that of this one");
+                inner.unwrap()
+            });
+            assert_eq!(outer.unwrap_err().into_inner(), Reason::Deadline);
+            assert!((common::now() - start) < LONG);
+        });
+    });
+}
+
+#[test]
+fn an_inner_deadline_is_seen_by_a_body_that_computes_below_an_outer_one() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let late = timeout(SHORT, || timeout(LONG, || while checkpoint().is_ok() {}).is_ok());
+            assert!(late.unwrap_err().into_inner());
+            let in_time =
+                timeout(LONG, || timeout(SHORT, || while checkpoint().is_ok() {}).is_err());
+            assert!(in_time.unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_timeout_counts_below_a_task_that_ignores_an_earlier_one() {
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            with_enough_time(|time| {
+                let late = timeout(5 * time, || {
+                    let begun = Arc::new(AtomicUsize::new(0));
+                    let [sleeps, asks] = [false, true].map(|asks| {
+                        let begun = begun.clone();
+                        spawn(move || {
+                            let late = timeout(10 * time, || {
+                                begun.fetch_add(1, Ordering::Relaxed);
+                                let slept = sleep(if asks { 7 * time } else { LONG });
+                                while asks && !is_cancelled() {}
+                                slept.is_ok()
+                            });
+                            late.unwrap_err().into_inner()
+                        })
+                    });
+                    while begun.load(Ordering::Relaxed) < 2 && yield_now().is_ok() {}
+                    ignore_cancellation(|| (sleeps.join().unwrap(), asks.join().unwrap())).ok()
+                });
+                // Unless the first limit passed before it was ignored, or the third while the task was kept from running.
+                late.unwrap_err().into_inner() == Some((false, true))
+            });
+        });
+    });
+}
+
+#[test]
+fn a_timeout_that_was_ignored_when_an_inner_one_began_counts_when_that_is_over() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let start = common::now();
+            with_enough_time(|time| {
+                let slept = Arc::new(AtomicBool::new(false));
+                let sleeps = slept.clone();
+                let late = timeout(4 * time, || {
+                    let child = ignore_cancellation(|| {
+                        let child = spawn(move || {
+                            timeout(LONG, || {
+                                sleeps.store(sleep(time).is_ok(), Ordering::Relaxed);
+                                while !is_cancelled() {}
+                            })
+                        });
+                        yield_now().unwrap();
+                        child
+                    });
+                    child.map(cygnet::Task::join).is_ok()
+                });
+                late.unwrap_err().into_inner() && slept.load(Ordering::Relaxed)
+            });
+            assert!((common::now() - start) < LONG);
+        });
+    });
+}
+
+#[test]
+fn a_timeout_far_above_an_inner_one_that_comes_later_is_seen_by_a_body_that_computes() {
+    fn below(scopes: usize, f: &mut dyn FnMut()) {
+        if scopes == 0 { f() } else { scope(|_| below(scopes - 1, f)) }
+    }
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            for scopes in [0, 10, 30] {
+                let mut seen = false;
+                let late = timeout(SHORT, || {
+                    below(scopes, &mut || {
+                        seen = timeout(LONG, || while !is_cancelled() {}).is_ok();
+                    });
+                });
+                assert!(late.is_err() && seen, "{scopes} scopes between them");
+            }
+        });
+    });
+}
+
+#[test]
+fn a_timeout_of_no_time_or_in_the_past_calls_its_body_cancelled() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let late = timeout(Duration::ZERO, || (is_cancelled(), reason(park())));
+            assert_eq!(late.unwrap_err().into_inner(), (true, Reason::Deadline));
+            let late = deadline(common::now() - SHORT, || reason(checkpoint()));
+            assert_eq!(late.unwrap_err().into_inner(), Reason::Deadline);
+            assert!(checkpoint().is_ok());
+        });
+    });
+}
+
+#[test]
+fn a_timeout_of_all_time_never_passes() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let value = timeout(Duration::MAX, || {
+                spawn(|| ()).detach();
+                yield_now().unwrap();
+                7
+            });
+            assert_eq!(value.unwrap(), 7);
+        });
+        assert_eq!(rt.metrics().timers(), 0, "timers are left");
+    });
+}
+
+#[test]
+fn a_value_that_comes_late_without_a_look_at_the_clock_is_late() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let late = timeout(Duration::from_micros(100), || {
+                compute(1_000);
+                vec![1, 2, 3]
+            });
+            assert_eq!(late.unwrap_err().into_inner(), [1, 2, 3]);
+        });
+    });
+}
+
+#[test]
+fn a_panic_in_a_timeout_passes_through_it() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            assert_eq!(common::panic_of(|| timeout(LONG, || panic!("inside"))), "inside");
+            let child =
+                common::panic_of(|| timeout(LONG, || spawn(|| panic!("a child")).join().unwrap()));
+            assert!(child.contains("a child"), "{child}");
+        });
+        assert_eq!(rt.metrics().timers(), 0, "timers are left");
+    });
+}
