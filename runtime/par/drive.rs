@@ -11,7 +11,7 @@ use crate::runtime::par::Source;
 use crate::runtime::par::boundary::{self, Caller, with_caller};
 use crate::runtime::par::pace::Pace;
 use crate::shim::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use crate::shim::time::now;
+use crate::shim::time::{computed, now};
 use crossbeam_utils::CachePadded;
 use std::mem::forget;
 use std::ops::ControlFlow;
@@ -267,6 +267,7 @@ fn drive<S: Source, B: Body<S>>(
         }
         match since {
             Some(before) => {
+                computed(n);
                 let time = now();
                 start.pace.learn(n, time - before);
                 since = Some(time);

@@ -487,6 +487,10 @@ impl Controller for Simulation {
         self.clock.get()
     }
 
+    fn computed(&self, time: Duration) {
+        self.clock.set(self.clock.get() + time);
+    }
+
     fn random(&self) -> u64 {
         self.randomness.next()
     }

@@ -56,6 +56,9 @@ pub(crate) trait Controller {
     /// The virtual time since the start of the run.
     fn now(&self) -> Duration;
 
+    /// Whoever runs has computed for so long.
+    fn computed(&self, time: Duration);
+
     /// The next number of the seeded stream.
     fn random(&self) -> u64;
 

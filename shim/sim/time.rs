@@ -26,6 +26,19 @@ pub(crate) fn now() -> Instant {
     }
 }
 
+/// The longest that a call of [`computed`] takes.
+const LONG: Duration = Duration::from_secs(1);
+
+/// The caller has gone over so many items. In a simulation, whose clock stands still meanwhile, each of them takes from a nanosecond to 4 us, another time at
+/// each call: who makes the next chunk as long as this one was short would otherwise never come to an end of one.
+pub(crate) fn computed(items: usize) {
+    if let Some(controller) = super::controller() {
+        let each = 1 << (controller.random() % 13);
+        let all = Duration::from_nanos((items as u64).saturating_mul(each));
+        controller.computed(all.min(LONG));
+    }
+}
+
 /// The instant that ticks are counted from: before all that `now` returns.
 pub(crate) fn zero() -> Instant {
     static ZERO: OnceLock<Instant> = OnceLock::new();

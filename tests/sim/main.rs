@@ -18,7 +18,7 @@ use common::choices;
 use common::rerun::{command, rerun, role, run};
 use cygnet::sim::{self, Options, Reason};
 use cygnet::sync::{Event, Mutex};
-use cygnet::{Runtime, scope, sleep, spawn, yield_now};
+use cygnet::{Runtime, par, scope, sleep, spawn, timeout, yield_now};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -67,6 +67,24 @@ fn time_is_virtual() {
     });
     let time = run.unwrap().time();
     assert!(time >= 2 * day && time < 2 * day + Duration::from_secs(1), "{time:?}");
+}
+
+/// Its chunks grow until they take some time, which they would not come to if it cost nothing.
+#[test]
+fn the_items_of_a_loop_take_time_so_that_a_timeout_reaches_it() {
+    sim::check(&Options::new().seeds(0..50), || {
+        let rt = runtime(2);
+        let done = AtomicU32::new(0);
+        rt.block_on(|| {
+            let visit = |_| {
+                done.fetch_add(1, Ordering::Relaxed);
+            };
+            let visits = || par::for_each(0..1 << 30, visit);
+            timeout(Duration::from_millis(1), visits).unwrap_err();
+        });
+        // A nanosecond each, on both workers, and a chunk that had begun.
+        assert!(done.into_inner() < 4_000_000);
+    });
 }
 
 #[test]
