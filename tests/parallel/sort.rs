@@ -62,7 +62,9 @@ fn shapes(n: u64) -> Vec<(&'static str, Vec<u64>)> {
 fn every_shape_and_size_comes_out_as_from_std() {
     with_each(|rt| {
         rt.block_on(|| {
-            for n in [0, 1, 2, 3, 20, 1_023, 1_024, 1_025, many(), scaled_in_debug(1_000_000)] {
+            // A million, if that does not take seconds.
+            let largest = if cfg!(debug_assertions) { many() + 1 } else { 1_000_000 };
+            for n in [0, 1, 2, 3, 20, 1_023, 1_024, 1_025, many(), largest] {
                 for (shape, numbers) in shapes(n as u64) {
                     let mut expected = numbers.clone();
                     expected.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a process shows to those outside: backtraces, reports on stderr, how it dies of a fault, and the examples, as a user runs them.
+//! What a process shows to those outside: backtraces, how it dies of a fault, and the examples, as a user runs them.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -6,4 +6,3 @@ mod common;
 mod backtrace;
 mod examples;
 mod overflow;
-mod reports;

@@ -9,6 +9,7 @@ mod group;
 mod interval;
 mod no_suspend;
 mod parking;
+mod reports;
 mod select;
 mod time;
 mod timed_futures;

@@ -1,0 +1,85 @@
+//! What is said on stderr when something has taken ten seconds: in one test, so that those who take them do so side by side.
+
+use crate::common::rerun::{command, role, run};
+use crate::common::{self, give_way_until, runtime};
+use cygnet::{Wait, scope, scope_with, task, yield_now};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+const NAME: &str = "reports::what_has_taken_ten_seconds_is_reported";
+
+#[test]
+fn what_has_taken_ten_seconds_is_reported() {
+    common::real!("processes of their own");
+    match role().as_deref() {
+        Some("restricted") => return wait_for_a_stranger_of_the_same_worker(),
+        Some("deaf") => return end_a_runtime_with_one_who_takes_no_notice(),
+        _ => {}
+    }
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let output = run(&mut command(NAME, "deaf"));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+            assert!(said.contains("waits for its tasks"), "{said}");
+            assert!(said.contains("go on although they are cancelled: task"), "{said}");
+            assert!(said.contains("`has its fingers in its ears` (id "), "{said}");
+        });
+        let begun = Instant::now();
+        let mut child = command(NAME, "restricted").stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let report = lines.into_iter().find(|line| line.contains("a wait for descendants only"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let report = report.expect("it says so before it is killed");
+        assert!(report.contains("has kept 1 ready task(s) of worker 0 waiting"), "{report}");
+        assert!(begun.elapsed() >= Duration::from_secs(10));
+    });
+}
+
+/// Never ends.
+fn wait_for_a_stranger_of_the_same_worker() {
+    runtime(1).block_on(|| {
+        let started = AtomicBool::new(false);
+        let unparker = cygnet::unparker();
+        scope(|s| {
+            s.spawn(|| {
+                started.store(true, Ordering::Relaxed);
+                yield_now().unwrap();
+                unparker.unpark();
+            });
+            give_way_until(|| started.load(Ordering::Relaxed));
+            scope_with(Wait::DescendantsOnly, |_| cygnet::park().unwrap());
+        });
+    });
+}
+
+/// The drop of a runtime waits, and says for whom.
+fn end_a_runtime_with_one_who_takes_no_notice() {
+    let rt = runtime(1);
+    let (give, given) = channel();
+    rt.spawn(move || {
+        let [begun, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (tell, stopped) = (begun.clone(), stop.clone());
+        let deaf = task().name("has its fingers in its ears").spawn(move || {
+            while !stopped.load(Ordering::Acquire) {
+                tell.store(true, Ordering::Release);
+                let _ = yield_now();
+            }
+        });
+        give_way_until(|| begun.load(Ordering::Acquire));
+        deaf.detach();
+        give.send(stop).unwrap();
+    })
+    .detach();
+    let stop = given.recv().unwrap();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(10_500));
+        stop.store(true, Ordering::Release);
+    });
+    drop(rt);
+}
