@@ -101,11 +101,12 @@ impl CancelHandle {
     ///
     /// Ready with the reason if it is cancelled, by this handle or otherwise; with `None` if it has ended without. While it
     /// [ignores](ignore_cancellation) that, it is not cancelled. That an ancestor was cancelled comes to a task that has never waited when it
-    /// asks or waits, or would start; to one that does none of that, never. Dropped, the future leaves nothing behind; it need not be
+    /// asks or waits, or would start, or one below it asks; if none of that happens, never. Dropped, the future leaves nothing behind; it need not be
     /// pinned by hand, and keeps as much of the task as a handle does.
     ///
-    /// The waker is called by whoever cancels it, or by the task itself when it learns of a cancel from above: in any of its calls that
-    /// ask for that, as [`checkpoint`](crate::checkpoint). It is not to wait for a lock that these may be made with.
+    /// The waker is called by whoever cancels it, or, if an ancestor is cancelled, by whoever learns of that first: the task itself, one below it, or who
+    /// asks a [lease](crate::ScopeLease) or a [group](crate::TaskGroup) below it; in any of their calls that ask, as
+    /// [`checkpoint`](crate::checkpoint). It is not to wait for a lock that these may be made with.
     ///
     /// Does not suspend. The first poll costs three allocations and a lock.
     ///
@@ -151,7 +152,8 @@ impl CancelHandle {
         }
     }
 
-    /// Whether it has been cancelled, by this handle or otherwise; also while it ignores that. One load.
+    /// Whether it has been cancelled, by this handle or otherwise; also while it ignores that. One load; for a scope a lock, too, once it
+    /// is cancelled.
     ///
     /// That an ancestor was cancelled is seen here when that has reached it. A task that has never waited is
     /// in nobody's list, and learns of it when it asks.
@@ -161,7 +163,7 @@ impl CancelHandle {
             // SAFETY: we hold a reference.
             Target::Task(record) => unsafe { record.as_ref() }.node.word().is_marked(),
             // SAFETY: we hold a handle.
-            Target::Scope(branch) => unsafe { branch.as_ref() }.is_reached(),
+            Target::Scope(branch) => unsafe { branch.as_ref() }.is_marked(),
         }
     }
 }

@@ -28,7 +28,7 @@
 //! its parent's before it has waited, and most never are, so nobody looks into theirs. But a handle to a task is a
 //! reference to its record, and one that is not alone there releases its run reference by an update: there the watchers
 //! have left a mark ([`Record::watch`]), and are told. A cancel of the task itself finds the hooks in its list in any case; one from
-//! above comes to a task that is linked, or when it asks, begins to wait, or has its turn to start.
+//! above comes to a task that is linked, or when it asks, begins to wait, or has its turn to start, or when one below it asks: whoever that is calls the hook.
 //!
 //! Why a task was cancelled that may have ended can only be told by what is written down in its extras. A walk writes it there, before
 //! it marks the node, if others than the task have a reference; and a task that makes itself known to others looks for a mark when

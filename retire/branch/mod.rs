@@ -200,10 +200,17 @@ impl Branch {
         unsafe { Branch::free(this.as_ptr().cast()) };
     }
 
-    /// Whether a cancel has reached the node, also after its end. One load.
+    /// Whether the node of a branch that a handle keeps is marked, or was when it ended. One load, if no cancel comes.
     #[inline]
-    pub(crate) fn is_reached(&self) -> bool {
-        !self.origin.load(Ordering::Acquire).is_null()
+    pub(crate) fn is_marked(&self) -> bool {
+        !self.origin.load(Ordering::Acquire).is_null() && self.is_marked_by_now()
+    }
+
+    /// One has come, which says so before it marks the node; no node ends between the two.
+    #[cold]
+    fn is_marked_by_now(&self) -> bool {
+        // PROOF(branch.marked.word): with true
+        self.with_node(|node| node.word().is_marked()).unwrap_or(true)
     }
 
     /// A handle that keeps the branch of a linked node, in which the caller runs, and not the node.

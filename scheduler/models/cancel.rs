@@ -344,10 +344,8 @@ impl Handle {
     }
 }
 
-/// A node ends while somebody who has a handle to its branch cancels it, and maybe a walk comes.
-fn end_and_cancel(walk: bool) {
-    let before = live_atomics();
-    let root = Stage::new(Root::new(1));
+/// A linked node, to whose branch somebody has a handle.
+fn with_handle(root: &Stage<Root>) -> (NonNull<Record>, Stage<Handle>) {
     let task = record_below(|| (), &raw const root.node);
     // SAFETY: it has not ended.
     let node = unsafe { &task.as_ref().node };
@@ -356,7 +354,16 @@ fn end_and_cancel(walk: bool) {
     let extras: *const Extras = node.extras().unwrap();
     // SAFETY: as above.
     unsafe { (*extras).branch() }.add_handle_of(node);
-    let handle = Stage::new(Handle(NonNull::new(extras.cast_mut().cast()).unwrap()));
+    (task, Stage::new(Handle(NonNull::new(extras.cast_mut().cast()).unwrap())))
+}
+
+/// A node ends while somebody who has a handle to its branch cancels it, and maybe a walk comes.
+fn end_and_cancel(walk: bool) {
+    let before = live_atomics();
+    let root = Stage::new(Root::new(1));
+    let (task, handle) = with_handle(&root);
+    // SAFETY: it has not ended.
+    let node = unsafe { &task.as_ref().node };
     // A walk is on its way to nodes with children alone.
     let child = walk.then(|| record_below(|| (), node));
     if let Some(child) = child {
@@ -400,4 +407,37 @@ fn loom_a_handle_may_cancel_a_node_that_ends() {
 #[test]
 fn loom_a_handle_and_a_walk_may_cancel_a_node_that_ends() {
     explore(2, || end_and_cancel(true));
+}
+
+/// Somebody else cancels a scope: the one that runs in it is cancelled before a handle says so.
+#[test]
+fn loom_a_node_is_cancelled_when_its_handle_says_so() {
+    explore(3, || {
+        let before = live_atomics();
+        let root = Stage::new(Root::new(1));
+        let (task, handle) = with_handle(&root);
+        // SAFETY: it has not ended.
+        let node = unsafe { &task.as_ref().node };
+        // SAFETY: a handle keeps it.
+        let branch = unsafe { handle.0.as_ref() };
+        branch.add_handle();
+        let canceller = spawn(move || handle.cancel_and_drop());
+        if branch.is_marked() {
+            assert!(is_cancelled(node), "its handle says that it is cancelled");
+        }
+        unlink(node);
+        // SAFETY: it has ended, and only the handle is left.
+        unsafe {
+            assert!(task.as_ref().release(2));
+            end(task);
+        }
+        canceller.join().unwrap();
+        // SAFETY: the thread has ended.
+        unsafe {
+            Branch::release_handle(handle.0);
+            handle.end();
+            root.end();
+        }
+        assert_eq!(live_atomics(), before, "extras are left over");
+    });
 }

@@ -61,6 +61,26 @@ fn who_was_told_of_a_cancel_is_not_told_otherwise_when_others_may_cancel_it() {
     });
 }
 
+/// Somebody else cancels a scope: it is before its handle says so.
+#[test]
+fn a_scope_is_cancelled_when_its_handle_says_so() {
+    sim::check(&Options::new().seeds(0..2_000), || {
+        let rt = runtime(2);
+        rt.block_on(|| {
+            scope(|s| {
+                let handle = s.cancel_handle();
+                sim::thread::scope(|threads| {
+                    threads.spawn(|| handle.cancel("it is enough"));
+                    while !handle.is_cancelled() {
+                        sim::thread::yield_now();
+                    }
+                    assert!(is_cancelled() && yield_now().is_err());
+                });
+            });
+        });
+    });
+}
+
 /// It has a task in it, which waits, and so has all above it linked.
 #[test]
 fn who_was_told_of_a_cancel_is_not_told_otherwise_when_a_child_waits() {
