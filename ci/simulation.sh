@@ -39,8 +39,8 @@ declare -A real=(
     [warm_stacks]='the memory of stacks'
 )
 # Programs of several subjects, one in each module: each of these has a test to be simulated, or is named here.
-of_subjects=(tasks waits misuse parallel shutdown)
-real_subjects=({tasks,waits,misuse,parallel,shutdown}::common waits::reports)
+of_subjects=(tasks waits misuse parallel shutdown sequence)
+real_subjects=({tasks,waits,misuse,parallel,shutdown,sequence}::common waits::reports sequence::{arithmetic,model,random})
 
 programs=()
 for file in tests/*.rs tests/*/main.rs; do
@@ -63,7 +63,7 @@ for program in "${programs[@]}"; do named+=(--test "$program"); done
 limited 20 "${cargo_test[@]}" "${named[@]}" --no-run 2>&1 | tee "$LOGS/build.log"
 
 if (($# == 0)); then
-    run_tests 10 "${cargo_test[@]}" --lib --tests
+    least=1450 run_tests 10 "${cargo_test[@]}" --lib --tests
 fi
 export CYGNET_SIM_SEEDS=$seeds
 note "seeds from $CYGNET_SIM_FIRST on (the same again: CYGNET_SIM_FIRST=$CYGNET_SIM_FIRST), $CYGNET_SIM_SECONDS s for each test"

@@ -342,7 +342,7 @@ fn left_at_last(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync)
 
 fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
     // Each of them may take a time limit's time.
-    let rounds = 2 * SLACK as usize;
+    let rounds = 200;
     within(|| {
         let rt = runtime(1);
         let left = left_at_last(&rt, rounds, kind, &wait);

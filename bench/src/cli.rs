@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::compare::CompareArgs;
+use crate::figures::FiguresArgs;
+use crate::soak::SoakArgs;
 use clap::{Args, Parser, Subcommand};
-use cygnet_bench::compare::CompareArgs;
-use cygnet_bench::figures::FiguresArgs;
-use cygnet_bench::soak::SoakArgs;
 
 /// Compute jobs on coroutines.
 #[derive(Debug, Parser)]

@@ -1,44 +1,10 @@
-//! The `cygnet` command: runs compute jobs on the library and measures it.
+//! The `cygnet` command.
 //!
 //! Exit status: 0 when all went well, 1 when something could not be read, written or done, 2 when
 //! the command line is wrong.
 
-mod cli;
-mod files;
-mod jobs;
-mod names;
-mod progress;
-mod report;
-
-use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
-use cygnet_bench::{compare, figures, soak};
-
 fn main() -> ExitCode {
-    let outcome = match cli::Cli::parse().command {
-        cli::Command::Run { job } => jobs::run(job),
-        cli::Command::Bench(args) => Ok(figures::run(&args)),
-        cli::Command::Compare(args) => Ok(compare::run(&args)),
-        cli::Command::Soak(args) => Ok(soak::run(&args)),
-    };
-    match outcome {
-        Ok(status) => status,
-        Err(error) => {
-            // Whoever closed the pipe has read all that it wanted; there is nobody to tell.
-            if !is_broken_pipe(&error) {
-                report::tell(&format!("cygnet: {error:#}"));
-            }
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Whether the reader of the standard output has gone away.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    cygnet_bench::command()
 }

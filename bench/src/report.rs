@@ -6,9 +6,9 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use crate::clock::cpu_time;
 use anyhow::{Context, bail};
 use cygnet::Runtime;
-use cygnet_bench::clock::cpu_time;
 use serde::Serialize;
 
 use crate::cli::Common;

@@ -30,7 +30,7 @@
 //! All that the library does: the workers of each [`Runtime`](crate::Runtime) that the test makes, its threads for blocking calls, its locks and its
 //! timers, in the very code that runs elsewhere. Workers are *virtual threads* of the one OS thread that calls [`check`]. Another one may go on at each access to
 //! an atomic or a lock inside the library, and at each call of it that waits or gives way; the test's own code is interrupted nowhere else. The clock is virtual: a sleep of a year takes no
-//! time, and of what the test computes only the items of a loop of [`par`](crate::par) do, each as much as the seed says. [`now`] reads it.
+//! time, and of what the test computes only the items of a long loop of [`par`](crate::par) do, all but the first and the last ones, each as much as the seed says. [`now`] reads it.
 //!
 //! # What is not
 //!

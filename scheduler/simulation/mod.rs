@@ -22,7 +22,7 @@
 //!
 //! # Time
 //!
-//! A step takes ten nanoseconds, a turn of a loop that waits for others a microsecond. When nobody is ready it is the time at which the first one
+//! A step takes ten nanoseconds, a turn of a loop that waits for others a microsecond, a chunk of a parallel loop that is timed what the seed says. When nobody is ready it is the time at which the first one
 //! wants to go on. When nobody wants to, the run is at its end: a *deadlock*, if some virtual thread has not ended.
 //!
 //! # What it does not see
