@@ -23,6 +23,8 @@ fn the_end_of_the_runtime_waits_for_what_runs_or_borrows_and_takes_the_rest_out_
                 let runs = spawn_blocking(move || {
                     begin.send(()).unwrap();
                     gate.recv().unwrap();
+                    // Those who wait may be told before it.
+                    eventually("it is told", is_cancelled);
                     is_cancelled()
                 });
                 given.send(runs).unwrap();
