@@ -36,7 +36,7 @@
 
 use crate::retire::extras::Extras;
 use crate::shim::Cell;
-use crate::shim::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::shim::load_in_total_order;
 use std::hint::cold_path;
 use std::ptr::{self, NonNull};
@@ -259,11 +259,6 @@ impl TreeWord {
     }
 }
 
-/// The node is in its parent's list of those whom a walk reaches (`branch`), and so on up to the root.
-const LINKED: u8 = 1;
-/// It was marked, or is about to be, because one above it was found to be cancelled: by who asked, and no walk.
-const FROM_ABOVE: u8 = 2;
-
 /// A node of the tree: at the start of every task record, on the stack of every open scope, and
 /// at the root of a runtime.
 #[repr(C)]
@@ -276,8 +271,8 @@ pub(crate) struct Node {
     home: AtomicU32,
     pub(crate) kind: NodeKind,
     bonds: Bonds,
-    /// LINKED, FROM_ABOVE.
-    flags: AtomicU8,
+    /// It is in its parent's list of those whom a walk reaches (`branch`), and so on up to the root.
+    linked: AtomicBool,
     /// How often somebody has had to ask its ancestors; nobody minds if some are not counted.
     asked: AtomicU8,
     pub(crate) parent: *const Node,
@@ -303,7 +298,7 @@ impl Node {
             kind,
             bonds: Bonds::FREE,
             // A root has nobody above it.
-            flags: AtomicU8::new(if kind == NodeKind::Root { LINKED } else { 0 }),
+            linked: AtomicBool::new(kind == NodeKind::Root),
             asked: AtomicU8::new(0),
             parent,
             extras: AtomicPtr::new(ptr::null_mut()),
@@ -367,32 +362,17 @@ impl Node {
         before
     }
 
-    /// Says that the node is cancelled because one above it is, before it is marked.
-    pub(in crate::retire) fn set_inherited(&self) {
-        // Release: who sees this, though not the mark, sees the one above that was found.
-        self.flags.fetch_or(FROM_ABOVE, Ordering::Release);
-    }
-
-    /// Whether that is why, for one who has seen the mark.
-    pub(in crate::retire) fn has_inherited(&self) -> bool {
-        self.flags.load(Ordering::Acquire) & FROM_ABOVE != 0
-    }
-
     /// Whether every walk from an ancestor finds the node.
     #[inline]
     pub(crate) fn is_linked(&self) -> bool {
         // PROOF(tree.verdict.linked): relaxed
-        self.flags.load(Ordering::Acquire) & LINKED != 0
+        self.linked.load(Ordering::Acquire)
     }
 
     /// For `branch`, under the lock of the parent's list.
     pub(in crate::retire) fn set_linked(&self, linked: bool) {
-        if linked {
-            // PROOF(tree.linked): relaxed
-            self.flags.fetch_or(LINKED, Ordering::Release);
-        } else {
-            self.flags.fetch_and(!LINKED, Ordering::Release);
-        }
+        // PROOF(tree.linked): relaxed
+        self.linked.store(linked, Ordering::Release);
     }
 
     #[inline]

@@ -283,7 +283,6 @@ pub(crate) fn cancel(task: &Record, cause: Option<Arc<Cause>>) {
 pub(crate) unsafe fn cancel_node(node: &Node, cause: Option<Arc<Cause>>) {
     if mark(node, cause) {
         // It is the origin, also if another comes from above at this moment: that one's may end before the caller is done.
-        // PROOF(cancel.origin): with origin_of(node)
         let origin = ptr::from_ref(node);
         // SAFETY: marked just now; the rest is passed on.
         unsafe { deliver(node, origin) };

@@ -24,7 +24,8 @@
 //!   ignores cancellation at present, and then that task does the rest when it stops). The first [walks](walk):
 //!   takes the lock, marks each child in the list, tells of it, and goes on to those children that have some.
 //! * **Inherit** ([`inherit`]): who asks in a node that is not linked looks up, and finds one above it that is marked. Then it marks the
-//!   node, and those between, from the top, as the walk would if they were in its way. So nobody is told of a cancel and then told otherwise:
+//!   node, and those between, from the top, as the walk would if they were in its way, and writes down in each whose cancel it is, so that nobody has
+//!   to look up for that again. So nobody is told of a cancel and then told otherwise:
 //!   another may link one of those between at this moment, before the walk comes to it, and whoever finds it linked looks no further up.
 //! * **Unlink** ([`unlink`]), at the child's end, under the same lock.
 //!
@@ -57,7 +58,7 @@ mod hooks;
 pub(crate) use hooks::Hang;
 
 use crate::retire::extras::Extras;
-use crate::retire::tree::{Cancel, Node, NodeKind, Verdict};
+use crate::retire::tree::{Cancel, Node, NodeKind};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard, load_in_total_order};
 use std::ptr::{self, NonNull};
@@ -382,35 +383,15 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -
 pub(crate) unsafe fn inherit(node: &Node, origin: *const Node, soon: impl FnOnce(&Node)) -> bool {
     soon(node);
     // PROOF(branch.inherit.why): skip
-    node.set_inherited();
-    if let Some(extras) = node.extras() {
-        extras.branch().set_origin(origin);
-    }
+    node.extras_or_new().branch().set_origin(origin);
     node.word().cancel() == Cancel::First
 }
 
-/// The node whose cancel has reached `node`, which is cancelled: itself, or an ancestor. For one to whom it cannot end meanwhile: those above
-/// it are looked at.
+/// The node whose cancel has reached `node`, which is cancelled: an ancestor, if that was written down before the mark, or itself.
 pub(crate) fn origin_of(node: &Node) -> *const Node {
-    let mut at = node;
-    loop {
-        // Acquire: the reason is written down before.
-        let origin = at.extras().map(|extras| extras.branch().origin.load(Ordering::Acquire));
-        if let Some(origin) = origin.filter(|origin| !origin.is_null()) {
-            return origin;
-        }
-        if !at.has_inherited() {
-            return at;
-        }
-        // From the next one that is cancelled: it was so before.
-        loop {
-            // SAFETY: who inherits has a parent, which does not end before it.
-            at = unsafe { &*at.parent };
-            if at.kind == NodeKind::Root || at.verdict() == Verdict::Cancelled {
-                break;
-            }
-        }
-    }
+    // Acquire: the reason is written down before.
+    let origin = node.extras().map(|extras| extras.branch().origin.load(Ordering::Acquire));
+    origin.filter(|origin| !origin.is_null()).map_or(ptr::from_ref(node), <*mut Node>::cast_const)
 }
 
 /// Calls `f` while no walk marks a node, which is linked, and in which the caller runs.
