@@ -199,8 +199,9 @@ pub(crate) fn leave<R>(
     outer: *const Node,
     result: std::thread::Result<R>,
 ) -> R {
-    frame.end();
+    // First: with the scope goes what hangs on it, and wakers may be called by that, foreign code, which may spawn.
     Worker::current().expect("tasks run on workers").node.set(outer);
+    frame.end();
     match (result, frame.take_panic()) {
         (Ok(value), None) => value,
         (Ok(value), Some(payload)) => {

@@ -5,6 +5,9 @@ use cygnet::shutdown::{self, Swansong};
 use cygnet::sync::{Event, unbounded};
 use cygnet::{JoinError, checkpoint, scope, spawn, wait};
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Wake, Waker};
 
 #[test]
 fn the_swansong_of_a_scope_is_below_that_of_the_scope_around_it_and_of_the_runtime() {
@@ -141,6 +144,34 @@ fn a_guarded_task_has_its_guard_until_its_closure_and_what_that_holds_are_gone()
             });
             eventually("the guards are gone", || swansong.guard_count() == 0);
             swansong.shut_down().block();
+        });
+    });
+}
+
+/// Spawns a task in the name of whoever calls it.
+struct Spawns(AtomicBool);
+
+impl Wake for Spawns {
+    fn wake(self: Arc<Self>) {
+        spawn(move || self.0.store(true, Relaxed)).detach();
+    }
+}
+
+/// What the Swansong of a scope interrupts ends with the scope. Who is told of that is not in the scope any more, but in the one around it.
+#[test]
+fn a_waker_that_the_end_of_a_scope_calls_may_spawn() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let spawns = Arc::new(Spawns(AtomicBool::new(false)));
+            scope(|_| {
+                let _interrupted = scope(|s| {
+                    let mut future = Box::pin(s.swansong().interrupt(pending::<()>()));
+                    let waker = Waker::from(Arc::clone(&spawns));
+                    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                    future
+                });
+            });
+            assert!(spawns.0.load(Relaxed), "it has not been waited for");
         });
     });
 }
