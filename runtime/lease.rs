@@ -190,8 +190,9 @@ impl ScopeLease {
 }
 
 impl fmt::Debug for ScopeLease {
+    /// As far as the scope knows: to ask those above it may call hooks, and the caller may have a lock.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScopeLease").field("cancelled", &self.is_cancelled()).finish()
+        f.debug_struct("ScopeLease").field("cancelled", &self.node().word().is_marked()).finish()
     }
 }
 

@@ -80,25 +80,21 @@ fn is_cancelled_above(node: &Node) -> bool {
         match at.verdict() {
             Verdict::AskParent => {}
             Verdict::Cancelled => {
-                // PROOF(cancel.inherit): skip
-                inherit_all(node, at);
-                return true;
+                // PROOF(cancel.inherit): first return true
+                return inherit_all(node, at);
             }
             Verdict::NotCancelled => return false,
         }
     }
     link(at);
     let cancelled = at.verdict() == Verdict::Cancelled;
-    if cancelled {
-        inherit_all(node, at);
-    }
-    cancelled
+    cancelled && inherit_all(node, at)
 }
 
 /// Marks a node, and those between it and `above`, at most `LOOK` further up, which was found to be cancelled. None of them has ended.
 #[cold]
 #[inline(never)]
-fn inherit_all(node: &Node, above: &Node) {
+fn inherit_all(node: &Node, above: &Node) -> bool {
     let (mut path, mut length, mut at) = ([node; LOOK], 0, node);
     while !ptr::eq(at, above) {
         path[length] = at;
@@ -106,11 +102,12 @@ fn inherit_all(node: &Node, above: &Node) {
         // SAFETY: it is below `above`, so it has a parent, which does not end before it.
         at = unsafe { &*at.parent };
     }
-    inherit(&path[..length], above);
+    inherit(&path[..length], above)
 }
 
 /// Marks nodes that have not ended, each the parent of the one before it, because `above`, the parent of the last, was found to be cancelled.
-fn inherit(nodes: &[&Node], above: &Node) {
+/// False if one of them has begun to ignore it meanwhile: then those below that are not.
+fn inherit(nodes: &[&Node], above: &Node) -> bool {
     let origin = origin_of(above);
     for node in nodes.iter().rev() {
         // Also for one that nobody knows: it may make itself known at this moment.
@@ -123,7 +120,12 @@ fn inherit(nodes: &[&Node], above: &Node) {
             // SAFETY: as above, and it was marked just now.
             unsafe { deliver(node, origin) };
         }
+        // PROOF(cancel.inherit.ignored): false
+        if !first && node.verdict() != Verdict::Cancelled {
+            return false;
+        }
     }
+    true
 }
 
 /// Marks a node that will not start because one above it was found to be cancelled, if anybody outside might ask.
@@ -320,14 +322,14 @@ fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
         }
         extras.branch().set_origin(node);
     }
-    if node.word().cancel() != Cancel::First {
-        return false;
-    }
-    if let Some(extras) = node.extras_in_total_order() {
+    let cancelled = node.word().cancel();
+    if cancelled != Cancel::Already
+        && let Some(extras) = node.extras_in_total_order()
+    {
         // They may be new.
         extras.branch().set_origin(node);
     }
-    true
+    cancelled == Cancel::First
 }
 
 /// Carries the cancel of a node to its task, and to all below.

@@ -25,7 +25,7 @@
 //!   takes the lock, marks each child in the list, tells of it, and goes on to those children that have some.
 //! * **Inherit** ([`inherit`]): who asks in a node that is not linked looks up, and finds one above it that is marked. Then it marks the
 //!   node, and those between, from the top, as the walk would if they were in its way, and writes down in each whose cancel it is, so that nobody has
-//!   to look up for that again. So nobody is told of a cancel and then told otherwise:
+//!   to look up for that again. At one that ignores it by then this ends, as the walk does. So nobody is told of a cancel and then told otherwise:
 //!   another may link one of those between at this moment, before the walk comes to it, and whoever finds it linked looks no further up.
 //! * **Unlink** ([`unlink`]), at the child's end, under the same lock.
 //!
@@ -412,8 +412,9 @@ pub(crate) fn unlink(node: &Node) {
     let mine = extras.branch();
     // SAFETY: the parent has not ended.
     let theirs = unsafe { &*mine.parent.load(Ordering::Relaxed) };
+    let mut list = theirs.lock();
     // SAFETY: it is linked.
-    unsafe { theirs.lock().remove(mine.whole.load(Ordering::Relaxed).cast_const().cast()) };
+    unsafe { list.remove(mine.whole.load(Ordering::Relaxed).cast_const().cast()) };
     node.set_linked(false);
 }
 

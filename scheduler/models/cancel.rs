@@ -260,6 +260,41 @@ fn loom_what_is_linked_below_one_that_asks_is_cancelled() {
     explore(2, || ask_and_link(1, 2, true));
 }
 
+/// One that is looked past begins to ignore cancellation, and what is above it is cancelled after that: whoever is below it is not told.
+#[test]
+fn loom_who_asks_below_one_that_ignores_a_cancel_is_not_told_of_it() {
+    explore(3, || {
+        let root = Stage::new(Root::new(1));
+        let first = record_below(|| (), &raw const root.node);
+        let second = record_below(|| (), first.as_ptr().cast());
+        let third = record_below(|| (), second.as_ptr().cast());
+        let line = Stage::new(Family(first, second));
+        let ignores = spawn(move || {
+            // SAFETY: they have not ended.
+            unsafe {
+                assert!(line.1.as_ref().node.word().ignore());
+                cancel_node(&line.0.as_ref().node, None);
+            }
+        });
+        // SAFETY: it has not ended.
+        let told = is_cancelled(unsafe { &third.as_ref().node });
+        assert!(!told, "it is told of what is ignored above it");
+        ignores.join().unwrap();
+        for task in [third, second, first] {
+            // SAFETY: it ends, and these are its references.
+            unsafe {
+                assert!(task.as_ref().release(2));
+                end(task);
+            }
+        }
+        // SAFETY: the thread has ended.
+        unsafe {
+            line.end();
+            root.end();
+        }
+    });
+}
+
 /// Somebody cancels a task by his handle, which keeps the task and not what is above it: while it is told of a cancel from there, and ends, and so does
 /// the one above it.
 #[test]

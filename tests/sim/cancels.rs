@@ -3,6 +3,9 @@
 use crate::runtime;
 use cygnet::sim::{self, Options};
 use cygnet::sync::oneshot;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use cygnet::{cancel_handle, ignore_cancellation, is_cancelled, scope, spawn, yield_now};
 
 /// Calls itself in place, or has somebody steal it, `depth` times, and then `f`.
@@ -58,6 +61,50 @@ fn who_was_told_of_a_cancel_is_not_told_otherwise_when_others_may_cancel_it() {
         let first = is_cancelled();
         let handle = cancel_handle();
         first && is_cancelled() && handle.is_cancelled() && ignore_cancellation(|| ()).is_err()
+    });
+}
+
+/// One that has looked past its parent goes on to look above it, where a cancel comes when the parent ignores it.
+#[test]
+fn one_below_a_task_that_ignores_a_cancel_is_not_told_of_it_meanwhile() {
+    sim::check(&Options::new().seeds(0..4_000), || {
+        let rt = runtime(2);
+        let flags: Arc<[AtomicBool; 5]> = Arc::default();
+        let until = |flag: &AtomicBool| {
+            while !flag.load(Relaxed) {
+                sim::thread::yield_now();
+            }
+        };
+        let of_tasks = Arc::clone(&flags);
+        let above = rt.spawn(move || {
+            let ignores = move || {
+                let of_child = Arc::clone(&of_tasks);
+                spawn(move || {
+                    let [started, _, _, over, told] = &*of_child;
+                    started.store(true, Relaxed);
+                    // Who asks more often is made known to the walk.
+                    let is_told = (0..2).any(|_| is_cancelled() && !over.load(Relaxed));
+                    told.store(is_told, Relaxed);
+                })
+                .detach();
+                let [started, begun, cancelled, over, _] = &*of_tasks;
+                until(started);
+                let section = ignore_cancellation(|| {
+                    begun.store(true, Relaxed);
+                    until(cancelled);
+                    (0..10).for_each(|_| sim::thread::yield_now());
+                    over.store(true, Relaxed);
+                });
+                section.unwrap();
+            };
+            spawn(ignores).detach();
+        });
+        let handle = above.cancel_handle();
+        until(&flags[1]);
+        handle.cancel("while it is ignored");
+        flags[2].store(true, Relaxed);
+        above.join().unwrap();
+        assert!(!flags[4].load(Relaxed), "it is told in the middle of that");
     });
 }
 
