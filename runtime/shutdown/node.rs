@@ -43,9 +43,10 @@
 //! code runs under it. Each child that is entered, and each who begins to wait, says so in the word first (VISIT), and sees in the same update
 //! whether the node is stopped: so whoever stops it finds them, or they find that it is stopped.
 //!
-//! Orderings: all that is said in one word is ordered by it. An arrival happens before ARRIVED is read (release, acquire), so who has seen that and
-//! then drops a guard comes later in the words above too. What was done before a guard was dropped happens before the completion:
-//! each update on the way up releases and acquires.
+//! Orderings: all that is said in one word is ordered by it. What is counted above happens before ARRIVED is said (release) and read (acquire), so
+//! who has seen that and then drops a guard comes later in the words above too; also who finds that another was faster, and takes back what he has
+//! counted. What was done before a guard was dropped happens before the completion: each update on the way up releases and acquires. Between
+//! these steps of a word others may update it, in whatever order: what is released stays so as long as it is only updated.
 
 use super::joined::Work;
 use super::node_ref::{NodeRef, References};

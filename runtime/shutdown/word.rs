@@ -111,9 +111,10 @@ impl Word {
     /// Counts one more.
     #[inline]
     pub(super) fn arrive(&self, unit: u64) -> Arrival {
-        // Acquire: who sees that it has arrived sees the unit that it has at its parent.
-        // PROOF(shutdown.arrive): release, split
-        let before = self.0.fetch_add(unit, Ordering::AcqRel);
+        // Acquire: who sees that it has arrived sees the unit that it has at its parent. Not Release: nobody relies on what is counted before
+        // it is said that it has arrived.
+        // PROOF(shutdown.arrive): relaxed, split
+        let before = self.0.fetch_add(unit, Ordering::Acquire);
         // From the first that is too many, for half as many again.
         let guards_overflow = (before / (TOO_MANY / 2)) & 7 == 2;
         if guards_overflow || unit == CHILD && before & CHILDREN >= CHILDREN / 2 {
@@ -123,7 +124,7 @@ impl Word {
             Arrival::Counted
         } else if before & COLLECTED != 0 {
             // For ever: taken back, so that those who go on asking are not too many in the end.
-            self.0.fetch_sub(unit, Ordering::AcqRel);
+            self.0.fetch_sub(unit, Ordering::Relaxed);
             Arrival::Gone
         } else {
             Arrival::Alone
@@ -133,6 +134,8 @@ impl Word {
     /// Says that it has arrived, and so far up; false if somebody else has said so. For one who has counted himself here, and has a unit at
     /// the parent.
     pub(super) fn set_arrived(&self) -> bool {
+        // Release: what has been counted above is seen by who finds this. Acquire: what the other has counted above, who was faster, is there before
+        // the caller takes back what he has counted too much.
         // PROOF(shutdown.arrived): acquire, split
         self.0.fetch_or(ARRIVED, Ordering::AcqRel) & ARRIVED == 0
     }
@@ -159,14 +162,16 @@ impl Word {
             let ends = word & (COUNTS | ORPHANED | ARRIVED | COLLECTED) == ORPHANED;
             ends.then_some(word | COLLECTED)
         };
+        // Relaxed: the caller has made the step that led here, in this word, and that has acquired and released.
         // PROOF(shutdown.collect): split
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, collect).is_ok()
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, collect).is_ok()
     }
 
     /// Has whoever stops the node come and look, if it has not been stopped before this.
     pub(super) fn ask_for_visit(&self) -> Look {
-        // PROOF(shutdown.visit): split
-        Look(self.0.fetch_or(VISIT, Ordering::AcqRel))
+        // Acquire, as `look`. Not Release: what whoever stops the node is to find lies under a lock.
+        // PROOF(shutdown.visit): relaxed, split
+        Look(self.0.fetch_or(VISIT, Ordering::Acquire))
     }
 
     #[inline]

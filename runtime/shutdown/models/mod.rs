@@ -261,6 +261,45 @@ fn loom_what_was_done_under_a_guard_is_seen_after_the_completion() {
 }
 
 #[test]
+fn loom_what_was_done_under_a_guard_is_seen_by_who_waits_for_the_completion() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let work = Stage::new(Baton::new());
+        let child = root.child();
+        let guard = child.guard();
+        stop(&root.0);
+        let worker = spawn(move || {
+            work.write();
+            drop(guard);
+        });
+        let mut completion = Completion::new(&root);
+        completion.poll();
+        if completion.ready {
+            assert_eq!(work.read(), 1);
+        }
+        worker.join().unwrap();
+        assert!(completion.is_told(), "nobody has told of the end");
+        // SAFETY: the thread has ended.
+        unsafe { work.end() };
+    });
+}
+
+/// It is complete as soon as it is stopped, and has left nobody by that.
+#[test]
+fn loom_who_waits_for_one_that_never_had_a_guard_is_told() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let child = root.child();
+        let stopper = root.other();
+        let mut completion = Completion::new(&child);
+        let stops = spawn(move || stop(&stopper.0));
+        completion.poll();
+        stops.join().unwrap();
+        assert!(completion.is_told(), "nobody has told of the end");
+    });
+}
+
+#[test]
 #[should_panic]
 fn loom_negative_a_word_without_order() {
     plant("runtime/shutdown/word.rs", ORDERS);
