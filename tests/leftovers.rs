@@ -238,10 +238,11 @@ const WAITS: [(&str, fn()); 25] = [
     ("a future of a cancel", || {
         let other = spawn(lose);
         let [first, second] = [(); 2].map(|()| other.cancel_handle().cancelled_async());
-        assert!(wait(first).is_err());
+        // A child of the calling task, it may be told between the wait's look at the task and its poll.
+        assert!(!matches!(wait(first), Ok(None)));
         let mut second = std::pin::pin!(second);
         let mut context = Context::from_waker(Waker::noop());
-        // The other one is cancelled too, as a child, or when its handle is dropped.
+        // And when its handle is dropped it is cancelled, at the latest.
         let _ = second.as_mut().poll(&mut context);
         drop(other);
     }),
