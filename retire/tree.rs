@@ -175,6 +175,13 @@ impl TreeWord {
         self.0.load(Ordering::Acquire) & CANCELLED != 0
     }
 
+    /// The same for one who has just announced something with an update in the total order.
+    #[inline]
+    pub(crate) fn is_marked_in_total_order(&self) -> bool {
+        // PROOF(tree.marked.look): relaxed
+        load_in_total_order(&self.0) & CANCELLED != 0
+    }
+
     /// Whether the node is cancelled in effect, for one who has just announced something with an update in
     /// the total order.
     #[inline]

@@ -183,7 +183,8 @@ impl ScopeLease {
         unsafe { cancel_node(self.node(), Some(cause)) };
     }
 
-    /// Whether what is spawned now would not start any more. Does not suspend; some nanoseconds.
+    /// Whether what is spawned now would not start any more. Does not suspend; some nanoseconds, but for who is the first to learn
+    /// of a cancel from above: he calls the hooks and wakers that are to be told.
     pub fn is_cancelled(&self) -> bool {
         is_cancelled(self.node())
     }

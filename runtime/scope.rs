@@ -199,7 +199,7 @@ pub(crate) fn leave<R>(
     outer: *const Node,
     result: std::thread::Result<R>,
 ) -> R {
-    // First: with the scope goes what hangs on it, and wakers may be called by that, foreign code, which may spawn.
+    // First: with the scope goes what hangs on it, and nobody is to be found in it by that.
     Worker::current().expect("tasks run on workers").node.set(outer);
     frame.end();
     match (result, frame.take_panic()) {

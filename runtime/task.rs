@@ -2,7 +2,7 @@
 
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::join::Waiter;
-use crate::retire::record::{JoinedAtHome, Phase, Record};
+use crate::retire::record::{JoinedAtHome, Record};
 use crate::retire::tree::Node;
 use crate::retire::wait::WaitKind;
 use crate::runtime::cancel::CancelHandle;
@@ -10,7 +10,7 @@ use crate::runtime::errors::{Cancelled, JoinError};
 use crate::scheduler::call::call_child;
 use crate::scheduler::cancel::cancel;
 use crate::scheduler::complete::{
-    dispose, dispose_by_handle, free_bare, release, release_parent, release_run, unlink,
+    dispose, dispose_by_handle, finish, free_bare, release, release_parent, release_run,
 };
 use crate::scheduler::no_suspend::{assert_may_wait, is_forbidden};
 use crate::scheduler::wait::await_end_anywhere;
@@ -142,8 +142,7 @@ impl<T> Claim<T> {
             record.stored.set(true);
             return self.await_and_take(kind, cut);
         }
-        unlink(record);
-        record.set_phase(Phase::Finished);
+        finish(record);
         record.join.finish_unshared();
         // That may have dropped a waker, whose destructor may have waited, and a migratable joiner have
         // changed workers.

@@ -148,8 +148,7 @@ pub(crate) fn inherit_unstarted(task: &Record) {
 #[cold]
 pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
     let mut at = node;
-    // Not only past those that would ask: one may have begun to ignore, since `node` has looked past it, what
-    // has come from above at that moment.
+    // Mostly `node` has been told. One that will not start may not have been, but the one above it.
     while at.verdict() != Verdict::Cancelled && at.kind != NodeKind::Root {
         // SAFETY: as in `is_cancelled_above`.
         at = unsafe { &*at.parent };
@@ -272,7 +271,7 @@ pub(crate) fn make_known(task: &Record) {
 /// Cancels a task, which may have ended. The reason is that its handle was dropped, if none is given.
 pub(crate) fn cancel(task: &Record, cause: Option<Arc<Cause>>) {
     if task.phase() == Phase::Finished {
-        return; // or it ends at this moment, and nobody sees the mark
+        return; // or it ends at this moment, and nobody but who has a handle sees the mark
     }
     // SAFETY: the record's, which is not freed as long as the caller has it.
     unsafe { cancel_node(&task.node, cause) }
@@ -323,6 +322,7 @@ fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
         extras.branch().set_origin(node);
     }
     let cancelled = node.word().cancel();
+    // PROOF(cancel.mark.again): with cancelled == Cancel::First
     if cancelled != Cancel::Already
         && let Some(extras) = node.extras_in_total_order()
     {

@@ -45,8 +45,7 @@ pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) {
         // SAFETY: passed on; no child is left.
         return unsafe { ended(worker, record) };
     }
-    unlink(task);
-    task.set_phase(Phase::Finished);
+    finish(task);
     task.at_home.set(JoinedAtHome::Ended);
     let parent = task.node.parent;
     // The joiner has both references from here on, and runs when we have left.
@@ -66,18 +65,17 @@ unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
     loop {
         // SAFETY: alive by the run reference.
         let task = unsafe { record.as_ref() };
-        unlink(task);
-        task.set_phase(Phase::Finished);
+        finish(task);
         let parent = task.node.parent;
         task.place.store(worker.retired().as_ptr().expose_provenance(), Ordering::Relaxed);
         match task.join.finish() {
             Finished::Unclaimed => {}
             Finished::Detached => {
-                // In nobody's name: the parent may be running on another worker.
-                let outer = worker.node.replace(ptr::null());
-                // SAFETY: the handle is gone, so the outcome is ours.
-                no_suspend(|| unsafe { dispose(record) });
-                worker.node.set(outer);
+                // The parent may be running on another worker.
+                in_nobodys_name_on(worker, || {
+                    // SAFETY: the handle is gone, so the outcome is ours.
+                    no_suspend(|| unsafe { dispose(record) });
+                });
             }
             Finished::Waiter(waiter) => wake(waiter),
         }
@@ -90,9 +88,12 @@ unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
     }
 }
 
-/// Takes a task that ends, after its children, out of the lists of the tree.
+/// Ends a task, after its children, as far as the tree is concerned.
 #[inline]
-pub(crate) fn unlink(task: &Record) {
+pub(crate) fn finish(task: &Record) {
+    // First: what hangs on it may call anything, and a cancel by a handle does nothing any more.
+    // PROOF(complete.finish): late
+    task.set_phase(Phase::Finished);
     if task.node.is_linked() {
         unlink_node(&task.node);
     }
@@ -168,22 +169,25 @@ pub(crate) fn wake(waiter: Waiter) {
 
 /// Calls a waker: foreign code on our stack.
 pub(crate) fn wake_future(waker: Waker) {
-    if let Some(payload) = quietly(|| no_suspend(|| waker.wake())) {
-        drop_payload(payload);
+    in_nobodys_name(|| {
+        if let Some(payload) = quietly(|| no_suspend(|| waker.wake())) {
+            drop_payload(payload);
+        }
+    });
+}
+
+/// Calls foreign code, which does not unwind: the task that runs here, if there is one, has nothing to do with it.
+pub(crate) fn in_nobodys_name(f: impl FnOnce()) {
+    match Worker::current() {
+        Some(worker) => in_nobodys_name_on(worker, f),
+        None => f(),
     }
 }
 
-/// Calls wakers where the running task, if there is one, has nothing to do with it.
-pub(crate) fn wake_in_nobodys_name(wakers: Vec<Waker>) {
-    if wakers.is_empty() {
-        return;
-    }
-    let worker = Worker::current();
-    let outer = worker.map(|worker| worker.node.replace(ptr::null()));
-    wakers.into_iter().for_each(wake_future);
-    if let (Some(worker), Some(outer)) = (worker, outer) {
-        worker.node.set(outer);
-    }
+fn in_nobodys_name_on(worker: &Worker, f: impl FnOnce()) {
+    let outer = worker.node.replace(ptr::null());
+    f();
+    worker.node.set(outer);
 }
 
 /// Drops the outcome of a task; a panic that nobody will see goes to its scope or to the hook.

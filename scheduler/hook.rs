@@ -41,8 +41,8 @@ use crate::retire::outcome::{drop_payload, quietly};
 use crate::retire::record::Record;
 use crate::retire::tree::{Node, Verdict};
 use crate::scheduler::cancel::{cause_of, link};
+use crate::scheduler::complete::in_nobodys_name;
 use crate::scheduler::no_suspend::no_suspend;
-use crate::scheduler::worker::Worker;
 use crate::shim::{Arc, Condvar, Mutex};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
@@ -110,16 +110,12 @@ impl Hook {
             Some(cause) => body.on_cancel(cause),
             None => body.on_cleanup(),
         };
-        // In nobody's name: whatever task runs here, it need not be the one that the hook is about.
-        let worker = Worker::current();
-        let outer = worker.map(|worker| worker.node.replace(ptr::null()));
-        // The panic hook has told of a panic; it goes no further.
-        if let Some(payload) = quietly(|| no_suspend(run)) {
-            drop_payload(payload);
-        }
-        if let (Some(worker), Some(outer)) = (worker, outer) {
-            worker.node.set(outer);
-        }
+        // Whatever task runs here, it need not be the one that the hook is about. The panic hook has told of a panic; it goes no further.
+        in_nobodys_name(|| {
+            if let Some(payload) = quietly(|| no_suspend(run)) {
+                drop_payload(payload);
+            }
+        });
         *self.state() = State::Over;
         self.over.notify_all();
     }

@@ -135,6 +135,9 @@ impl Branch {
     pub(crate) fn unhook_all(&self, mut told: impl FnMut(NonNull<Place>)) -> Unhooked {
         let mut list = self.lock();
         list.over = true;
+        // What they are told holds: a cancel by a handle finds no node any more.
+        // PROOF(branch.unhook.over): skip
+        list.node = ptr::null();
         let mut taken: *const Place = ptr::null();
         let mut at = list.first;
         // SAFETY: what is in the list is alive.

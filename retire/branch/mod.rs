@@ -154,8 +154,8 @@ impl Branch {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node is reached by the cancel of `origin`. Before its word is marked. Not atomically: who cancels it itself at this moment
-    /// may be named instead.
+    /// The node is reached by the cancel of `origin`. Before its word is marked, and after that by who has marked it when it had no extras. Not
+    /// atomically: who cancels it itself at this moment may be named instead.
     pub(crate) fn set_origin(&self, origin: *const Node) {
         if self.origin.load(Ordering::Relaxed).is_null() {
             self.origin.store(origin.cast_mut(), Ordering::Release);
@@ -355,7 +355,9 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -
     mine.place.node.set(node);
     mine.parent.store(ptr::from_ref(theirs).cast_mut(), Ordering::Relaxed);
     mine.whole.store(whole, Ordering::Relaxed);
-    if node.word().is_marked() {
+    // In the total order, as the extras are made, and who cancels it looks for them.
+    // PROOF(branch.link.marked): false
+    if node.word().is_marked_in_total_order() {
         // It was cancelled when it had no extras, and the first reason counts.
         mine.set_origin(origin_of(node));
     }
@@ -375,7 +377,7 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -
     marked
 }
 
-/// Marks a node that is not linked, because one above it was found to be cancelled: what a walk would have done, if it had come to it.
+/// Marks a node that was not linked when one above it was found to be cancelled: what a walk would have done, if it had come to it.
 /// `soon` is told before it is marked. True if the caller is to carry that to its task, and to what is below it.
 ///
 /// # Safety

@@ -345,7 +345,8 @@ impl<E: Send + 'static> TaskGroup<E> {
         CancelHandle::of_task(NonNull::from(self.hold.outside().record()))
     }
 
-    /// Whether a member that is spawned now would not start any more. Does not suspend; some nanoseconds.
+    /// Whether a member that is spawned now would not start any more. Does not suspend; some nanoseconds, but for who is the first to learn
+    /// of a cancel from above: he calls the hooks and wakers that are to be told.
     pub fn is_cancelled(&self) -> bool {
         match &self.hold {
             Hold::Linked(outside) => is_cancelled(&outside.record().node),

@@ -162,9 +162,10 @@ impl Word {
             let ends = word & (COUNTS | ORPHANED | ARRIVED | COLLECTED) == ORPHANED;
             ends.then_some(word | COLLECTED)
         };
-        // Relaxed: the caller has made the step that led here, in this word, and that has acquired and released.
-        // PROOF(shutdown.collect): split
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, collect).is_ok()
+        // Acquire: the step that led here may be another's, who has let the last guard go, or the last child, since the caller has looked, and
+        // who is told of the end sees what was done before. Not Release: the flag that tells is.
+        // PROOF(shutdown.collect): relaxed, split
+        self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, collect).is_ok()
     }
 
     /// Has whoever stops the node come and look, if it has not been stopped before this.

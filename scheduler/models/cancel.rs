@@ -296,9 +296,9 @@ fn loom_who_asks_below_one_that_ignores_a_cancel_is_not_told_of_it() {
 }
 
 /// Somebody cancels a task by his handle, which keeps the task and not what is above it: while it is told of a cancel from there, and ends, and so does
-/// the one above it.
+/// the one above it. One of them makes the extras, and nothing is left.
 #[test]
-fn loom_who_cancels_by_a_handle_looks_at_nothing_above() {
+fn loom_a_cancel_by_a_handle_comes_with_one_from_above() {
     explore(3, || {
         let before = live_atomics();
         let root = Stage::new(Root::new(1));
@@ -337,6 +337,36 @@ fn loom_who_cancels_by_a_handle_looks_at_nothing_above() {
             root.end();
         }
         assert_eq!(live_atomics(), before, "extras are left over");
+    });
+}
+
+/// A task that ignores that is cancelled while it is linked; what comes from above afterwards is not the reason.
+#[test]
+fn loom_the_first_reason_counts_also_for_one_that_ignores_it() {
+    explore(3, || {
+        let root = Stage::new(Root::new(1));
+        let task = Stage::new(Waiter {
+            task: record_below(|| (), &raw const root.node),
+            processor: Processor::new(),
+        });
+        let node = &task.task().node;
+        assert!(node.word().ignore());
+        let canceller = spawn(move || {
+            // SAFETY: the task has not ended.
+            unsafe { cancel_node(&task.task().node, None) };
+        });
+        link_below_root(node);
+        canceller.join().unwrap();
+        cancel_all(&root);
+        assert!(ptr::eq(origin_of(node), node), "the reason is that of who came later");
+        unlink(node);
+        // SAFETY: the thread has ended, and the record has two references.
+        unsafe {
+            assert!(task.task().release(2));
+            end(task.task);
+            task.end();
+            root.end();
+        }
     });
 }
 

@@ -16,7 +16,7 @@
 
 use super::{Action, Tick, Timer, Timers};
 use crate::retire::outcome::{drop_payload, quietly};
-use crate::scheduler::complete::wake_in_nobodys_name;
+use crate::scheduler::complete::wake_future;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
@@ -245,7 +245,7 @@ impl Shared {
     /// No task is left, and nobody looks at the clock any more.
     pub(crate) fn close_timers(&self) {
         for remote in self.remotes() {
-            wake_in_nobodys_name(remote.timers.close());
+            remote.timers.close().into_iter().for_each(wake_future);
         }
     }
 }

@@ -69,7 +69,7 @@ use crate::retire::branch::Branch;
 use crate::retire::record::Record;
 use crate::retire::tree::Node;
 use crate::scheduler::cancel::{Woken, mark_overdue};
-use crate::scheduler::complete::wake_in_nobodys_name;
+use crate::scheduler::complete::wake_future;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::shim::time::{Duration, Instant, now, zero};
@@ -270,7 +270,7 @@ impl Timers {
             worker.leave_clock_to_others();
         }
         woken.finish();
-        wake_in_nobodys_name(wakers);
+        wakers.into_iter().for_each(wake_future);
     }
 
     /// The worker need not look at the clock any more, if nothing is set; whether it is so.

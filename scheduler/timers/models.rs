@@ -3,7 +3,7 @@
 
 use super::{Action, Tick, Timer, Timers, Watch};
 use crate::retire::models::Processor;
-use crate::scheduler::complete::wake_in_nobodys_name;
+use crate::scheduler::complete::wake_future;
 use crate::scheduler::idle::{Rest, Sleepers};
 use crate::scheduler::models::Dormitory;
 use crate::shim::Cell;
@@ -115,7 +115,7 @@ fn a_poll_races_the_end(closes: bool) {
     let waiting = Waiting::new();
     let ends = spawn(move || {
         if closes {
-            wake_in_nobodys_name(waiting.timers.close());
+            waiting.timers.close().into_iter().for_each(wake_future);
         } else {
             // Calls those who are there, and does not say that it was for the last time.
             waiting.timers.fire(DUE);

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod deep;
+mod ending;
 mod handles;
 mod hooks;
 mod ignoring;

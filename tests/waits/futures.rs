@@ -7,7 +7,8 @@ use crate::common::{
     self, eventually, panic_of, parks, scaled, scaled_in_debug, text, with, with_each,
     with_each_and_many,
 };
-use cygnet::{Runtime, Task, TaskId, park, spawn, spawn_migratable, unparker, yield_now};
+use cygnet::sync::Event;
+use cygnet::{Runtime, Task, TaskId, park, scope, spawn, spawn_migratable, unparker, yield_now};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -153,6 +154,44 @@ fn a_waker_is_called_in_the_name_of_no_task() {
         }
         unparker.unpark();
         bystander.join().unwrap();
+    });
+}
+
+/// Nor in that of the task which calls it.
+#[test]
+fn a_waker_that_a_task_calls_is_not_called_in_its_name() {
+    let nobody = |asks: &Asks| {
+        let (id, said) = asks.0.lock().unwrap().take().expect("it is called");
+        assert!(id.is_none() && said.contains("outside a task"), "{id:?}: {said}");
+    };
+    with_each(|rt| {
+        rt.block_on(|| {
+            let asks = Arc::new(Asks(Mutex::new(None)));
+            let waker = Waker::from(asks.clone());
+            let mut context = Context::from_waker(&waker);
+            // By the end of a task, which is called in place or has been by another worker.
+            let (task, pending) = scope(|_| {
+                let mut task = spawn(|| ());
+                let pending = Pin::new(&mut task).poll(&mut context).is_pending();
+                (task, pending)
+            });
+            if pending {
+                nobody(&asks);
+                task.join().unwrap();
+            }
+            // By a primitive, and by a cancel.
+            let event = Event::new();
+            let mut waits = Box::pin(event.wait_async());
+            assert!(waits.as_mut().poll(&mut context).is_pending());
+            event.set();
+            nobody(&asks);
+            let handle = cygnet::cancel_handle();
+            let mut watched = handle.cancelled_async();
+            assert!(Pin::new(&mut watched).poll(&mut context).is_pending());
+            handle.cancel("enough");
+            nobody(&asks);
+            assert!(cygnet::current_id().is_some(), "and the task is itself again");
+        });
     });
 }
 

@@ -437,6 +437,29 @@ fn loom_a_chain_is_collected_by_whoever_is_last() {
     });
 }
 
+/// The last handle goes while the last guard does: whoever ends the node by that, an interrupt is told after what was done under the guard.
+#[test]
+fn loom_what_was_done_under_a_guard_is_seen_by_whom_the_last_handle_s_end_stops() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let child = root.child();
+        let work = Stage::new(Baton::new());
+        let (guard, interrupt) = (child.guard(), StopListener::new(&child.0));
+        let worker = spawn(move || {
+            work.write();
+            drop(guard);
+        });
+        let drops = spawn(move || drop(child));
+        if interrupt.is_stopped() {
+            assert_eq!(work.read(), 1);
+        }
+        worker.join().unwrap();
+        drops.join().unwrap();
+        // SAFETY: the threads have ended.
+        unsafe { work.end() };
+    });
+}
+
 /// Children go while their parent is stopped.
 #[test]
 fn loom_children_may_go_while_they_are_stopped() {
