@@ -323,9 +323,8 @@ fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
     }
     let cancelled = node.word().cancel();
     // PROOF(cancel.mark.again): with cancelled == Cancel::First
-    if cancelled != Cancel::Already
-        && let Some(extras) = node.extras_in_total_order()
-    {
+    let marked = cancelled != Cancel::Already;
+    if let Some(extras) = node.extras_in_total_order().filter(|_| marked) {
         // They may be new.
         extras.branch().set_origin(node);
     }
