@@ -29,8 +29,13 @@ pub fn check(options: &Options, test: impl Fn()) {
 /// # Panics
 /// In another simulation, and in a task. If `CYGNET_SIM_SEED` is not understood.
 pub fn explore(options: &Options, test: impl Fn()) -> Result<Explored, Box<Failed>> {
+    explore_all(options, &test)
+}
+
+/// Once for all tests: a program may have hundreds.
+fn explore_all(options: &Options, test: &dyn Fn()) -> Result<Explored, Box<Failed>> {
     let watchdog = Watchdog::new();
-    let run = |schedule: &Schedule| schedule.run(options, &watchdog, &test);
+    let run = |schedule: &Schedule| schedule.run(options, &watchdog, Box::new(test));
     let mut explored = Explored::default();
     if let Ok(seed) = std::env::var(SEED) {
         let schedule = Schedule::parse(&seed);
@@ -86,7 +91,7 @@ pub fn explore(options: &Options, test: impl Fn()) -> Result<Explored, Box<Faile
 /// In another simulation, and in a task.
 pub fn run(seed: u64, test: impl FnOnce()) -> Result<Run, Box<Failed>> {
     let schedule = Schedule::Seed(seed);
-    let report = schedule.run(&Options::new(), &Watchdog::new(), test);
+    let report = schedule.run(&Options::new(), &Watchdog::new(), Box::new(test));
     schedule.judge(report)
 }
 
@@ -140,7 +145,7 @@ impl Schedule {
         }
     }
 
-    fn run(&self, options: &Options, watchdog: &Watchdog, test: impl FnOnce()) -> Report {
+    fn run(&self, options: &Options, watchdog: &Watchdog, test: Box<dyn FnOnce() + '_>) -> Report {
         watchdog.begin(self.text());
         let (seed, chooser) = match self {
             Schedule::Seed(seed) => (*seed, Chooser::random(*seed)),

@@ -176,8 +176,7 @@ impl Simulation {
     ///
     /// # Panics
     /// In another simulation, and on a worker.
-    pub(crate) fn run<'a>(config: Config, test: impl FnOnce() + 'a) -> Report {
-        let test: Box<dyn FnOnce() + 'a> = Box::new(test);
+    pub(crate) fn run<'a>(config: Config, test: Box<dyn FnOnce() + 'a>) -> Report {
         // SAFETY: it is called in this call. Where it does not return in it, its frame never goes on, and nothing in it is dropped.
         let test: Box<dyn FnOnce()> = unsafe { std::mem::transmute(test) };
         assert!(Worker::current().is_none(), "cygnet: a simulation is started by a task");

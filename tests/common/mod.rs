@@ -112,11 +112,16 @@ pub(crate) fn with_each_and_many(show: impl Fn(&Runtime) + Sync) {
 }
 
 pub(crate) fn with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
+    with_all(workers, &show);
+}
+
+/// One for all tests, which are many: their programs take long enough to compile.
+fn with_all(workers: &[usize], show: &(dyn Fn(&Runtime) + Sync)) {
     #[cfg(feature = "sim")]
     if simulated::wanted() && !simulated::inside() {
         let all = workers.len();
         for (part, &workers) in workers.iter().enumerate() {
-            simulated::check(part, all, || show(&runtime(workers)));
+            simulated::check(part, all, &|| show(&runtime(workers)));
         }
         return;
     }
@@ -135,11 +140,16 @@ pub(crate) fn within(f: impl Fn() + Sync) {
 
 /// As `within`, and it must end within `seconds` (more where the machine is known to be slow).
 pub(crate) fn within_seconds(seconds: u64, f: impl Fn() + Sync) {
+    within_all(seconds, &f);
+}
+
+/// As `with_all`.
+fn within_all(seconds: u64, f: &(dyn Fn() + Sync)) {
     #[cfg(feature = "sim")]
     if simulated::wanted() {
         return if simulated::inside() { f() } else { simulated::check(0, 1, f) };
     }
-    watchdog::within_seconds(seconds, &f);
+    watchdog::within_seconds(seconds, f);
 }
 
 /// In a task: gives way to others until it is so.

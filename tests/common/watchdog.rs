@@ -19,28 +19,31 @@ pub(crate) fn patience() -> Duration {
 /// Runs `f`, which must end within `seconds` (more where the machine is known to be slow).
 pub(crate) fn within_seconds<R: Send>(seconds: u64, f: impl FnOnce() -> R + Send) -> R {
     let factor = (patience().as_secs() / 60) as u32;
-    within_time(Duration::from_secs(seconds) * factor, f)
+    let (mut f, mut result) = (Some(f), None);
+    within_time(Duration::from_secs(seconds) * factor, &mut || {
+        result = f.take().map(|f| f());
+    });
+    result.expect("it has ended")
 }
 
-fn within_time<R: Send>(limit: Duration, f: impl FnOnce() -> R + Send) -> R {
+fn within_time(limit: Duration, f: &mut (dyn FnMut() + Send)) {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
     std::thread::scope(|scope| {
         let (done, ended) = channel();
         let builder = std::thread::Builder::new().name(name.clone());
         let thread = builder
             .spawn_scoped(scope, move || {
-                let result = f();
+                f();
                 // The receiver waits until it comes, or has aborted.
                 let _ = done.send(());
-                result
             })
             .unwrap();
         // A panic drops the sender, which ends the wait too.
         if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             bark(&name, limit);
         }
-        thread.join().unwrap_or_else(|payload| resume_unwind(payload))
-    })
+        thread.join().unwrap_or_else(|payload| resume_unwind(payload));
+    });
 }
 
 fn bark(name: &str, limit: Duration) -> ! {

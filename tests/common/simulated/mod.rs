@@ -52,7 +52,7 @@ pub(crate) fn inside() -> bool {
 }
 
 /// Runs `test` by its share of the seeds: `part` parts of `parts`.
-pub(crate) fn check(part: usize, parts: usize, test: impl Fn()) {
+pub(crate) fn check(part: usize, parts: usize, test: &dyn Fn()) {
     let seeds = seeds().expect("tests are simulated").div_ceil(parts as u64);
     let fixed = FIXED.min(seeds);
     let first: u64 = variable("CYGNET_SIM_FIRST").unwrap_or(fixed);
@@ -60,7 +60,7 @@ pub(crate) fn check(part: usize, parts: usize, test: impl Fn()) {
     let started = Instant::now();
     let explore = |range: Range<u64>| {
         INSIDE.set(true);
-        let explored = sim::explore(&Options::new().seeds(range).most_steps(STEPS), &test);
+        let explored = sim::explore(&Options::new().seeds(range).most_steps(STEPS), test);
         INSIDE.set(false);
         let explored = explored.unwrap_or_else(|failed| panic!("{failed}"));
         (explored.runs(), explored.steps())
