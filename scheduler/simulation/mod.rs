@@ -326,9 +326,11 @@ impl Simulation {
                 wake_due(self.clock.get());
                 return ready(&flows);
             }
-            // The running one may be among those whose time comes.
+            // The running one may be among those whose time comes, or has come already.
             Leaves::Blocked | Leaves::Stalled => {
-                if let Some(due) = due(&flows) {
+                if flows[me].state.get() != State::Ready
+                    && let Some(due) = due(&flows)
+                {
                     self.clock.set(due.max(now));
                     wake_due(self.clock.get());
                 }

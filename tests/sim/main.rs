@@ -183,6 +183,25 @@ fn threads_of_the_test_are_simulated() {
     assert_eq!(explored.threads(), 200 * 6);
 }
 
+/// The clock goes on to the next one's time only if the one that rests is not up before.
+#[test]
+fn a_rest_of_no_time_takes_none() {
+    let options = Options::new().seeds(0..100);
+    let rests: [fn(Duration); 2] = [sim::thread::park_timeout, sim::thread::sleep];
+    sim::check(&options, || {
+        sim::thread::scope(|s| {
+            s.spawn(|| sim::thread::sleep(Duration::from_secs(10)));
+            sim::thread::sleep(Duration::from_millis(1));
+            for (rest, nanos) in rests.into_iter().flat_map(|rest| [(rest, 0), (rest, 1)]) {
+                let start = sim::now();
+                rest(Duration::from_nanos(nanos));
+                let took = sim::now() - start;
+                assert!(took < Duration::from_millis(1), "{nanos} ns took {took:?}");
+            }
+        });
+    });
+}
+
 #[test]
 fn what_is_explored_again_has_happened_again() {
     let twice = [(); 2].map(|()| sim::explore(&Options::new().seeds(0..5), program).unwrap());
