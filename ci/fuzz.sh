@@ -82,7 +82,7 @@ for target in "${targets[@]}"; do
     log=$LOGS/$target.log
     mkdir -p "$LOGS/found"
     inputs=$(find "$kept/$target" "$strings" -type f | wc -l)
-    fuzz "$target" -max_total_time="${FUZZ_SECONDS:-30}" "$LOGS/found" "$kept/$target" "$strings" \
+    fuzz "$target" -max_total_time="${FUZZ_SECONDS:-20}" "$LOGS/found" "$kept/$target" "$strings" \
         >"$log" 2>&1 </dev/null || { tail -n 80 "$log" | sed 's/^/    | /' >&2; fail "$target has found something"; }
     rm -r "$LOGS/found"
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
