@@ -78,7 +78,8 @@
 //! Other safe stackful crates share these three; no signature can express them. [`no_suspend`]
 //! turns a suspension below it into a panic; wrap such a callback in it. The library does so where
 //! it calls foreign code itself (wakers, [`Builder::on_panic`], destructors that run after a task's
-//! end). Wakers and hooks are called in no task's name: to spawn, they need a [`Handle`]. Two milder relatives of the rule are not about soundness: a `RefCell` in a thread-local
+//! end). Wakers and hooks are called in no task's name: to spawn, they need a [`Handle`]. Two
+//! milder relatives of the rule are not about soundness: a `RefCell` in a thread-local
 //! that is borrowed over a suspension is found borrowed by the next task, and a std `Mutex` that is
 //! locked over one can block the very worker that would have to unlock it. docs/soundness.md has every
 //! hazard that we know, what is done about it, and the test; tests/hazards.rs shows the first two.
