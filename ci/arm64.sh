@@ -11,6 +11,7 @@ use_debian_rustc
 target=aarch64-unknown-linux-gnu
 export CARGO_TARGET_DIR=$CHECKOUT/target-arm64
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+use_quick_linker
 # Without `setarch -R` (no address randomisation) the emulator hangs at the first thread.
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="setarch -R qemu-aarch64-static"
 # For tests that measure time or memory, or do a million of something: they do less, or nothing.

@@ -24,6 +24,9 @@ export CARGO_INCREMENTAL=0
 # Random programs of proptest are the same ones each time, as simulation.sh's seeds are: by hand they are others. What they find by chance would
 # hold up who has changed something else.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-8}
+# Hundreds of tests panic on purpose. In instrumented or emulated code a backtrace takes seconds; that one is printed on a coroutine's stack
+# without harm, the step `test` checks.
+export RUST_BACKTRACE=0
 export CARGO_NET_RETRY=${CARGO_NET_RETRY:-5} CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 
 note() { printf '%s: %s\n' "${CHECK:-ci}" "$*"; }
@@ -102,6 +105,16 @@ use_debian_rustc() {
     note "$("$RUSTC" --version)"
 }
 
+# Links with the linker that comes with rustup's compiler, as rustup's does by itself: a program of tests by GNU's takes seconds.
+use_quick_linker() {
+    local linker
+    linker=$(env -u RUSTC rustc --print sysroot)/lib/rustlib/$(env -u RUSTC rustc -vV | sed -n 's/^host: //p')/bin/gcc-ld
+    if [[ -x $linker/ld.lld ]]; then
+        RUSTFLAGS="${RUSTFLAGS:-} -Clink-arg=-B$linker -Clink-arg=-fuse-ld=lld"
+        export RUSTFLAGS
+    fi
+}
+
 # limited MINUTES COMMAND...: what hangs fails.
 limited() {
     local minutes=$1 status=0
@@ -133,6 +146,8 @@ must_fail() {
         planted_failure "$log" "the planted fault '$name' did not end within $minutes minutes"
     fi
     if ((status == 0)); then
+        # Of a run of all programs the last lines do not say whether it was executed.
+        grep -n "planted_$name" "$log" || true
         planted_failure "$log" "the planted fault '$name' was NOT reported: the run passed"
     fi
     for pattern in "${patterns[@]}"; do

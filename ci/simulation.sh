@@ -40,7 +40,7 @@ declare -A real=(
 )
 # Programs of several subjects, one in each module: each of these has a test to be simulated, or is named here.
 of_subjects=(tasks waits misuse parallel shutdown sequence)
-real_subjects=({tasks,waits,misuse,parallel,shutdown,sequence}::common waits::reports sequence::{arithmetic,model,random})
+real_subjects=({tasks,waits,misuse,parallel,shutdown,sequence}::common waits::alarms sequence::{arithmetic,model,random})
 
 programs=()
 for file in tests/*.rs tests/*/main.rs; do

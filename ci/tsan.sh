@@ -18,7 +18,7 @@ use_debian_rustc
 export CARGO_TARGET_DIR=$CHECKOUT/target-tsan
 export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Zsanitizer=thread --cfg cygnet_tsan"
-export RUSTDOCFLAGS=$RUSTFLAGS
+use_quick_linker
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$CHECKOUT/ci/tsan.suppressions:${TSAN_OPTIONS:-}"
 
 # No documentation tests: each would be linked against the instrumented standard library.

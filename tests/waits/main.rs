@@ -3,13 +3,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod alarms;
 mod descendants_only;
 mod futures;
 mod group;
 mod interval;
 mod no_suspend;
 mod parking;
-mod reports;
 mod select;
 mod time;
 mod timed_futures;

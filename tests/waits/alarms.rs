@@ -1,4 +1,5 @@
-//! What is said on stderr when something has taken ten seconds: in one test, so that those who take them do so side by side.
+//! What is said on stderr when something has taken ten seconds: in one test, so that those who take them do so side by side, and in a
+//! module whose name comes first, so that all others run beside it.
 
 use crate::common::rerun::{command, role, run};
 use crate::common::{self, give_way_until, runtime};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-const NAME: &str = "reports::what_has_taken_ten_seconds_is_reported";
+const NAME: &str = "alarms::what_has_taken_ten_seconds_is_reported";
 
 #[test]
 fn what_has_taken_ten_seconds_is_reported() {
