@@ -24,7 +24,8 @@ pub(crate) struct Extras {
     pub(crate) name: Option<Box<str>>,
     /// Owned by whoever runs the task.
     pub(crate) locals: UnsafeCell<Locals>,
-    /// Why the node was cancelled, if it was so itself, and for a reason that cannot be told from the rest.
+    /// Why the node is cancelled: written down by who cancels it and gives a reason, by a walk if there is one who may ask after its end, or
+    /// else by the first who asks. What is here is what everybody is told.
     pub(crate) cause: OnceLock<Arc<Cause>>,
     /// For those who run in the node, or below it. Ends with the node, whoever keeps the rest.
     pub(crate) attached: Attachment,

@@ -30,7 +30,8 @@
 //!
 //! CANCELLED is set once, by whoever cancels the node or the walk that comes down from an ancestor
 //! (`branch`), and stays. IGNORED is set and cleared by the task that runs in the node. A node is cancelled
-//! *in effect* if it has the one and not the other. A node that is **linked** to its parent is found by every
+//! *in effect* if it has the one and not the other. Whether a task was cancelled that has ended, is asked by those who have a handle: the
+//! first of them sets IGNORED if it was not ([`TreeWord::settle`]), so that it stays so. A node that is **linked** to its parent is found by every
 //! walk, so its own word says all there is to say; for others, ask the parent too, unless the node ignores
 //! what comes from there ([`Node::verdict`]).
 
@@ -203,6 +204,17 @@ impl TreeWord {
     /// Whether the node ignores cancellation.
     pub(crate) fn is_ignoring(&self) -> bool {
         self.0.load(Ordering::Relaxed) & IGNORED != 0
+    }
+
+    /// Whether a node that has ended was cancelled by then: as the first who asks finds it, and so for good. Who cancels it still, as he
+    /// did not see the end come, does so in vain: it ignores that.
+    pub(crate) fn settle(&self) -> bool {
+        let settle = |word: u32| (word & (CANCELLED | IGNORED) == 0).then_some(word | IGNORED);
+        // PROOF(tree.settle): split
+        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, settle) {
+            Ok(_) => false,
+            Err(word) => word & (CANCELLED | IGNORED) == CANCELLED,
+        }
     }
 
     /// Ends that; true if the node was cancelled meanwhile, and the caller sees to what is below.

@@ -10,7 +10,7 @@ use crate::runtime::cancelled::CancelledFuture;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::scheduler::cancel::{
-    begin_ignoring, cancel, cancel_branch, link, make_known, stop_ignoring,
+    begin_ignoring, cancel, cancel_branch, is_marked_or_was, link, make_known, stop_ignoring,
 };
 use crate::scheduler::complete::release;
 use crate::scheduler::hook::{Body, Watching, watch_scope, watch_task};
@@ -152,8 +152,8 @@ impl CancelHandle {
         }
     }
 
-    /// Whether it has been cancelled, by this handle or otherwise; also while it ignores that. One load; for a scope a lock, too, once it
-    /// is cancelled.
+    /// Whether it has been cancelled, by this handle or otherwise; also while it ignores that. Of one that has ended the answer stays. Two loads;
+    /// of a task that has ended an update; for a scope one load, and a lock once it is cancelled.
     ///
     /// That an ancestor was cancelled is seen here when that has reached it. A task that has never waited is
     /// in nobody's list, and learns of it when it asks.
@@ -161,7 +161,7 @@ impl CancelHandle {
     pub fn is_cancelled(&self) -> bool {
         match self.target {
             // SAFETY: we hold a reference.
-            Target::Task(record) => unsafe { record.as_ref() }.node.word().is_marked(),
+            Target::Task(record) => is_marked_or_was(unsafe { record.as_ref() }),
             // SAFETY: we hold a handle.
             Target::Scope(branch) => unsafe { branch.as_ref() }.is_marked(),
         }

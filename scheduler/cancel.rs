@@ -13,6 +13,14 @@
 //! **A cut may come late**, and out of another node than the one that the task waits in: of an outer one, while
 //! the task is in an inner one that ignores cancellation; or of one that it has left meanwhile. So who was cut
 //! asks whether it is cancelled, and goes on waiting if it is not (`Worker::wait`).
+//!
+//! **Several may cancel the same node**, by handles and from above, each for a reason of its own. One place decides which of these is the
+//! reason: `Extras::cause`, which is written once: by a canceller before his mark, or, if there is nothing when somebody asks, by who
+//! asks first (`decided`). The origin of a mark (`Branch`) says no more than what to write down there.
+//!
+//! **A cancel may come too late**: its caller has seen that the task runs, and marks it when it has ended. Nobody pays for that at each
+//! end. Who asks a task that has ended whether it was cancelled decides it (`TreeWord::settle`): a mark that is there counts, and one that
+//! comes after that is ignored. A scope that ends takes its node out of the reach of handles, under the lock of its list.
 
 use crate::retire::branch::{self, Branch, Reached, origin_of};
 use crate::retire::cause::{Cause, Reason};
@@ -144,6 +152,15 @@ pub(crate) fn inherit_unstarted(task: &Record) {
     inherit(&[node], above);
 }
 
+/// Whether a task is cancelled, in effect or not, or was when it ended. For one who has a handle to it.
+#[inline]
+pub(crate) fn is_marked_or_was(task: &Record) -> bool {
+    let marked = task.node.word().is_marked();
+    // In this order: who finds a mark that comes after the answer of another finds that it has ended.
+    // PROOF(cancel.was): false
+    if task.phase() == Phase::Finished { task.node.word().settle() } else { marked }
+}
+
 /// Why `node`, which has not ended and is cancelled, is so.
 #[cold]
 pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
@@ -153,24 +170,44 @@ pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
         // SAFETY: as in `is_cancelled_above`.
         at = unsafe { &*at.parent };
     }
-    // SAFETY: a node that has been reached by the cancel of an ancestor ends before it.
-    cause_at(unsafe { &*origin_of(at) })
+    cause_at(at)
 }
 
-/// Why a node was cancelled, that was so itself.
-fn cause_at(origin: &Node) -> Arc<Cause> {
-    if origin.kind == NodeKind::Root {
+/// Why a node is cancelled that has its own mark, and has not ended; or a root.
+///
+/// Several may cancel it at the same time, each with a reason: one that is given is written down before the mark, others can be told
+/// from the rest. Whoever looks first writes down what he finds, so all are told the same (`Extras::cause`).
+fn cause_at(node: &Node) -> Arc<Cause> {
+    if node.kind == NodeKind::Root {
         return Cause::shut_down();
     }
-    if let Some(cause) = origin.extras().and_then(|extras| extras.cause.get()) {
-        return Arc::clone(cause);
-    }
-    if let Some(place) = ScopeFrame::place_of_limit(origin) {
-        return Cause::new(Reason::Deadline, Some(place));
-    }
-    // SAFETY: it has not ended.
-    let place = task_of(origin).map(|task| unsafe { task.as_ref() }.spawned_at);
-    Cause::new(Reason::HandleDropped, place)
+    decided(node.extras_or_new(), || {
+        let origin = origin_of(node);
+        if !ptr::eq(origin, node) {
+            // SAFETY: a node that has been reached by the cancel of an ancestor ends before it.
+            return cause_at(unsafe { &*origin });
+        }
+        if let Some(place) = ScopeFrame::place_of_limit(node) {
+            return Cause::new(Reason::Deadline, Some(place));
+        }
+        // SAFETY: it has not ended.
+        let place = task_of(node).map(|task| unsafe { task.as_ref() }.spawned_at);
+        Cause::new(Reason::HandleDropped, place)
+    })
+}
+
+/// The reason that is written down, or, if there is none, what `found` finds.
+pub(super) fn decided(extras: &Extras, found: impl FnOnce() -> Arc<Cause>) -> Arc<Cause> {
+    let cause = match extras.cause.get() {
+        Some(cause) => cause,
+        None => {
+            // Another may be faster.
+            // PROOF(cancel.cause.first): first return found()
+            let _ = extras.cause.set(found());
+            extras.cause.get().expect("set by one of the two")
+        }
+    };
+    Arc::clone(cause)
 }
 
 /// Links a node in which, or below which, the caller runs.
@@ -187,7 +224,7 @@ pub(crate) fn link(node: &Node) {
                 root.branch_for(node)
             },
             // SAFETY: the origin does not end before the node.
-            |node| write_cause_down(node, origin_of(node)),
+            |node, origin| write_cause_down(node, origin),
             marked_by_link,
         );
     }
@@ -271,7 +308,7 @@ pub(crate) fn make_known(task: &Record) {
 /// Cancels a task, which may have ended. The reason is that its handle was dropped, if none is given.
 pub(crate) fn cancel(task: &Record, cause: Option<Arc<Cause>>) {
     if task.phase() == Phase::Finished {
-        return; // or it ends at this moment, and nobody but who has a handle sees the mark
+        return; // or it ends at this moment, and who has a handle sees the mark, or says first that there is none
     }
     // SAFETY: the record's, which is not freed as long as the caller has it.
     unsafe { cancel_node(&task.node, cause) }
@@ -519,9 +556,8 @@ impl Woken {
             // SAFETY: said above.
             Reached::Soon(node) => unsafe { write_cause_down(node, origin) },
             Reached::Node(node) => self.cut(node),
-            Reached::Hook(place) => {
-                // SAFETY: said above.
-                let cause = cause_at(unsafe { &*origin });
+            Reached::Hook(place, node) => {
+                let cause = cause_of(node);
                 // SAFETY: the list has a reference, and the walk its lock.
                 self.hooks.borrow_mut().push(unsafe { Fired::new(place, cause) });
             }

@@ -39,8 +39,8 @@ use crate::retire::cause::{Cause, Reason};
 use crate::retire::extras::Extras;
 use crate::retire::outcome::{drop_payload, quietly};
 use crate::retire::record::Record;
-use crate::retire::tree::{Node, Verdict};
-use crate::scheduler::cancel::{cause_of, link};
+use crate::retire::tree::{Node, NodeKind, Verdict};
+use crate::scheduler::cancel::{cause_of, decided, link};
 use crate::scheduler::complete::in_nobodys_name;
 use crate::scheduler::no_suspend::no_suspend;
 use crate::shim::{Arc, Condvar, Mutex};
@@ -215,7 +215,7 @@ pub(crate) fn watch_task(task: &Record, body: Box<dyn Body>) -> Watching {
     let cause = match hang {
         Hang::Hung => return Watching::new(hook, extras),
         Hang::Cancelled(cause) => Some(cause),
-        Hang::Over => (task.node.verdict() == Verdict::Cancelled).then(|| cause_seen(task)),
+        Hang::Over => task.node.word().settle().then(|| cause_seen(task)),
     };
     // SAFETY: it was not put into the list.
     unsafe { run_at_once(&hook, place, cause) };
@@ -265,46 +265,44 @@ unsafe fn run_at_once(hook: &Hook, place: NonNull<Place>, cause: Option<std::syn
 
 /// Why a task was cancelled, which may have ended, and whose ancestors may be gone: what has been written down for it.
 fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
-    let cause = task.extras().and_then(|extras| extras.cause.get());
-    match cause {
-        Some(cause) => std::sync::Arc::clone(cause),
-        // By its handle.
-        None => Cause::new(Reason::HandleDropped, Some(task.spawned_at)),
-    }
+    // If there is nothing, by its handle.
+    decided(task.node.extras_or_new(), || Cause::new(Reason::HandleDropped, Some(task.spawned_at)))
 }
 
 /// Runs the hooks of those who watch a task, which has ended.
 pub(crate) fn unhook_watchers(task: &Record) {
     let extras = task.extras().expect("who watches it has made them");
-    let tell = |place: NonNull<Place>| {
-        if task.node.verdict() == Verdict::Cancelled {
-            // SAFETY: kept by the list's reference, which is ours.
-            unsafe { place.cast::<Hook>().as_ref() }.fire(cause_seen(task));
-        }
-    };
-    for place in extras.branch().unhook_all(tell) {
-        // SAFETY: taken out just now, with the list's reference.
-        let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
-        hook.run();
-    }
+    take_out(extras, || {
+        // PROOF(hook.settle): with task.node.verdict() == Verdict::Cancelled
+        let cancelled = task.node.word().settle();
+        cancelled.then(|| cause_seen(task))
+    });
 }
 
 /// Runs the hooks that still hang on a node whose last child has ended. For whoever ends it, when it is unlinked.
 #[cold]
 #[inline(never)]
 pub(crate) fn unhook_all(node: &Node, extras: &Extras) {
-    // A walk may be on its way here.
-    if let Some(cause) = cause_if_cancelled(node) {
-        // For one who comes later still.
-        let _ = extras.cause.set(cause);
-    }
-    let tell = |place: NonNull<Place>| {
-        if let Some(cause) = cause_if_cancelled(node) {
+    take_out(extras, || {
+        // Who has a reference to a task may be about to cancel it, and finds it without the lock.
+        // PROOF(hook.settle.linked): with false
+        let settles = node.kind == NodeKind::Task;
+        let cancelled =
+            if settles { node.word().settle() } else { node.verdict() == Verdict::Cancelled };
+        cancelled.then(|| cause_of(node))
+    });
+}
+
+/// Takes all hooks out of a list, and runs them. `decide` is asked under the lock whether the node was cancelled; who comes later finds the
+/// reason written down.
+fn take_out(extras: &Extras, decide: impl FnOnce() -> Option<std::sync::Arc<Cause>>) {
+    let told = |place: NonNull<Place>, cause: &Option<std::sync::Arc<Cause>>| {
+        if let Some(cause) = cause {
             // SAFETY: kept by the list's reference, which is ours.
-            unsafe { place.cast::<Hook>().as_ref() }.fire(cause);
+            unsafe { place.cast::<Hook>().as_ref() }.fire(std::sync::Arc::clone(cause));
         }
     };
-    for place in extras.branch().unhook_all(tell) {
+    for place in extras.branch().unhook_all(decide, told) {
         // SAFETY: taken out just now, with the list's reference.
         let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
         hook.run();

@@ -130,14 +130,19 @@ impl Branch {
         Some(look(unsafe { &*list.node }))
     }
 
-    /// Takes all hooks out, of a node that ends. Each is the caller's to run, and `told` of under the lock: once
-    /// it is out, its guard may be faster.
-    pub(crate) fn unhook_all(&self, mut told: impl FnMut(NonNull<Place>)) -> Unhooked {
+    /// Takes all hooks out, of a node that ends. Under the lock `decide` is asked what it has come to, and `told` is told of that and each hook,
+    /// which is the caller's to run: once it is out, its guard may be faster.
+    pub(crate) fn unhook_all<C>(
+        &self,
+        decide: impl FnOnce() -> C,
+        mut told: impl FnMut(NonNull<Place>, &C),
+    ) -> Unhooked {
         let mut list = self.lock();
         list.over = true;
         // What they are told holds: a cancel by a handle finds no node any more.
         // PROOF(branch.unhook.over): skip
         list.node = ptr::null();
+        let outcome = decide();
         let mut taken: *const Place = ptr::null();
         let mut at = list.first;
         // SAFETY: what is in the list is alive.
@@ -148,7 +153,7 @@ impl Branch {
                 unsafe { list.remove(at) };
                 place.next.set(taken);
                 taken = at;
-                told(NonNull::new(at.cast_mut()).expect("a place"));
+                told(NonNull::new(at.cast_mut()).expect("a place"), &outcome);
             }
             at = next;
         }

@@ -155,7 +155,8 @@ impl Branch {
     }
 
     /// The node is reached by the cancel of `origin`. Before its word is marked, and after that by who has marked it when it had no extras. Not
-    /// atomically: who cancels it itself at this moment may be named instead.
+    /// atomically: who cancels it itself at this moment may be named instead, then or later. Why it is cancelled is decided elsewhere
+    /// (scheduler/cancel.rs).
     pub(crate) fn set_origin(&self, origin: *const Node) {
         if self.origin.load(Ordering::Relaxed).is_null() {
             self.origin.store(origin.cast_mut(), Ordering::Release);
@@ -303,7 +304,7 @@ impl List {
 ///
 /// `of_root` says which list of a root a node is entered in; always the same, as its lock is what two meet at
 /// who would link the node. Of those that are found to be cancelled by what is above them, `soon` is told under the lock, before
-/// they are marked, and `marked` without one afterwards.
+/// they are marked, and whose cancel it is, and `marked` without one afterwards.
 ///
 /// # Safety
 /// The node has not ended, and does not before this returns: the caller runs in it, or in one below it.
@@ -311,7 +312,7 @@ impl List {
 pub(crate) unsafe fn link<'a>(
     node: &'a Node,
     of_root: impl Fn(&'a Node, &Node) -> &'a Branch,
-    soon: impl Fn(&Node),
+    soon: impl Fn(&Node, *const Node),
     mut marked: impl FnMut(&Node),
 ) {
     // Those that are not linked, but for the lowest: mostly none.
@@ -339,7 +340,12 @@ pub(crate) unsafe fn link<'a>(
 }
 
 /// True if the node was found to be cancelled by that.
-fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -> bool {
+fn link_to(
+    node: &Node,
+    parent: &Node,
+    theirs: &Branch,
+    soon: &impl Fn(&Node, *const Node),
+) -> bool {
     let mine = node.extras_or_new().branch();
     let whole = node.extras_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
     let mut list = theirs.lock();
@@ -367,9 +373,10 @@ fn link_to(node: &Node, parent: &Node, theirs: &Branch, soon: &impl Fn(&Node)) -
     let mut marked = false;
     // PROOF(branch.link.look): false
     if parent.word().is_cancelled_in_total_order() {
-        mine.set_origin(origin_of(parent));
         if !node.word().is_marked() {
-            soon(node);
+            let origin = origin_of(parent);
+            soon(node, origin);
+            mine.set_origin(origin);
         }
         marked = node.word().cancel() == Cancel::First;
     }
@@ -426,8 +433,8 @@ pub(crate) enum Reached<'a> {
     Soon(&'a Node),
     /// A node that is newly cancelled in effect.
     Node(&'a Node),
-    /// A hook, which stays in its list: whoever ends the node may be faster than the caller.
-    Hook(NonNull<Place>),
+    /// A hook, which stays in its list: whoever ends its node may be faster than the caller.
+    Hook(NonNull<Place>, &'a Node),
 }
 
 /// Carries a cancel to all linked nodes below one, and to the hooks that hang on them. `reached` is called for
@@ -490,16 +497,18 @@ unsafe fn visit(
         at = place.next.get();
         left -= 1;
         if place.hangs.get() {
-            reached(Reached::Hook(NonNull::from(place)));
+            // SAFETY: written when it was hung, and the node does not end before its hooks are taken out, under this lock.
+            let node = unsafe { &*list.node };
+            reached(Reached::Hook(NonNull::from(place), node));
             continue;
         }
         // SAFETY: the places of nodes are their branches, and no other walk has left a mark in this list.
         let child = unsafe { &*this.cast::<Branch>() };
         // SAFETY: as above.
         let node = unsafe { &*place.node.get() };
-        child.set_origin(origin);
         if !node.word().is_marked() {
             reached(Reached::Soon(node));
+            child.set_origin(origin);
         }
         if node.word().cancel() == Cancel::First {
             reached(Reached::Node(node));

@@ -38,7 +38,7 @@ impl Top {
     fn link_in(&self, task: NonNull<Record>, list: usize) {
         // SAFETY: no task of a model ends before it is said to.
         unsafe {
-            link(&task.as_ref().node, |_, _| &*ptr::from_ref(&self.lists[list]), |_| (), |_| ())
+            link(&task.as_ref().node, |_, _| &*ptr::from_ref(&self.lists[list]), |_, _| (), |_| ())
         };
     }
 

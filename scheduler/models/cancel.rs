@@ -359,6 +359,8 @@ fn loom_the_first_reason_counts_also_for_one_that_ignores_it() {
         canceller.join().unwrap();
         cancel_all(&root);
         assert!(ptr::eq(origin_of(node), node), "the reason is that of who came later");
+        // As a handle asks.
+        assert!(node.extras().is_some_and(|extras| extras.branch().is_marked()), "nothing is said");
         unlink(node);
         // SAFETY: the thread has ended, and the record has two references.
         unsafe {
@@ -415,7 +417,7 @@ fn with_handle(root: &Stage<Root>) -> (NonNull<Record>, Stage<Handle>) {
     // SAFETY: it has not ended.
     let node = unsafe { &task.as_ref().node };
     // SAFETY: as above.
-    unsafe { link(node, |_, node| root.branch_for(node), |_| (), |_| ()) };
+    unsafe { link(node, |_, node| root.branch_for(node), |_, _| (), |_| ()) };
     let extras: *const Extras = node.extras().unwrap();
     // SAFETY: as above.
     unsafe { (*extras).branch() }.add_handle_of(node);
@@ -434,7 +436,7 @@ fn end_and_cancel(walk: bool) {
     if let Some(child) = child {
         // SAFETY: it has not ended; its parent is linked.
         unsafe {
-            link(&child.as_ref().node, |_, _| unreachable!("not below a root"), |_| (), |_| ())
+            link(&child.as_ref().node, |_, _| unreachable!("not below a root"), |_, _| (), |_| ())
         };
     }
     let canceller = spawn(move || handle.cancel_and_drop());

@@ -5,8 +5,8 @@ use crate::retire::cause::Cause;
 use crate::retire::models::{end, record_below};
 use crate::retire::record::{Phase, Record, RunEnd, WATCHED};
 use crate::retire::tree::Node;
-use crate::scheduler::cancel::{cancel, cancel_all, link, make_known};
-use crate::scheduler::complete::unlink_node;
+use crate::scheduler::cancel::{cancel, cancel_all, is_marked_or_was, link, make_known};
+use crate::scheduler::complete::{finish, unlink_node};
 use crate::scheduler::hook::{Body, Hung, Watching, hang, unhook_all, unhook_watchers, watch_task};
 use crate::scheduler::root::Root;
 use crate::shim::atomic::live_atomics;
@@ -244,6 +244,73 @@ fn loom_who_stops_watching_leaves_nothing() {
 fn loom_negative_a_watch_of_a_task_without_order() {
     plant("retire/record.rs", ORDERS);
     explore(3, || a_watcher_is_told(false, false));
+}
+
+/// Whether it was a cancel that a hook was told of.
+struct Verdict(std::sync::mpsc::Sender<bool>);
+
+impl Body for Verdict {
+    fn on_cancel(self: Box<Self>, _: Arc<Cause>) {
+        self.0.send(true).unwrap();
+    }
+
+    fn on_cleanup(self: Box<Self>) {
+        self.0.send(false).unwrap();
+    }
+}
+
+/// A task ends while it is cancelled. Two ask what it has come to: one who watches it, and one who has a handle. They are told the same, for good.
+fn what_is_told_stays(linked: bool, preemptions: usize) {
+    explore(preemptions, move || {
+        let before = live_atomics();
+        let root = Stage::new(Root::new(1));
+        let task: NonNull<Record> = record_below(|| (), &raw const root.node);
+        // SAFETY: we have references.
+        let record = unsafe { task.as_ref() };
+        record.add_reference();
+        record.begin();
+        let (tell, told) = std::sync::mpsc::channel();
+        if linked {
+            link(&record.node);
+        }
+        let watching = watch_task(record, Box::new(Verdict(tell)));
+        let theirs = Sent(task);
+        let canceller = spawn(move || {
+            let theirs: Sent<NonNull<Record>> = theirs;
+            // SAFETY: the references outlive the thread.
+            cancel(unsafe { theirs.0.as_ref() }, Some(Cause::shut_down()));
+        });
+        finish(record);
+        let theirs = Sent(task);
+        let asker = spawn(move || {
+            let theirs: Sent<NonNull<Record>> = theirs;
+            // SAFETY: as above.
+            is_marked_or_was(unsafe { theirs.0.as_ref() })
+        });
+        assert!(matches!(record.release_run(1), RunEnd::Watched));
+        unhook_watchers(record);
+        canceller.join().unwrap();
+        let answers = [asker.join().unwrap(), is_marked_or_was(record)];
+        assert_eq!(answers, [told.recv().unwrap(); 2], "it was told otherwise");
+        drop(watching);
+        // SAFETY: the references that are left; the threads have ended.
+        unsafe {
+            assert!(record.release(WATCHED + 2));
+            end(task);
+            root.end();
+        }
+        assert_eq!(live_atomics(), before, "something is left over");
+    });
+}
+
+#[test]
+fn loom_what_is_told_of_a_task_that_has_ended_stays() {
+    what_is_told_stays(false, 3);
+}
+
+#[test]
+fn loom_what_is_told_of_a_linked_task_that_has_ended_stays() {
+    what_is_told_stays(true, 3);
 }
 
 /// Somebody begins to watch a task that is linked, and ends, while a cancel comes from above. When it has been unlinked its

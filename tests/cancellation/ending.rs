@@ -4,15 +4,20 @@ use crate::common::{with_each, within};
 use cygnet::{CancelHandle, CancelledFuture, Runtime, scope, sleep, spawn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Cancels what it is told of.
-struct Cancels(CancelHandle);
+/// Cancels what it is told of, and notes if that is said to have happened.
+struct Cancels {
+    handle: CancelHandle,
+    happened: AtomicBool,
+}
 
 impl Wake for Cancels {
     fn wake(self: Arc<Self>) {
-        self.0.cancel("too late");
+        self.handle.cancel("too late");
+        self.happened.fetch_or(self.handle.is_cancelled(), Ordering::Relaxed);
     }
 }
 
@@ -24,20 +29,24 @@ fn poll(future: &mut CancelledFuture, waker: &Waker) -> Poll<bool> {
 /// Watches one by several futures, each of which cancels it when it is woken.
 struct Watched {
     handle: CancelHandle,
+    cancels: Arc<Cancels>,
     futures: Vec<CancelledFuture>,
 }
 
 impl Watched {
     fn new(handle: CancelHandle) -> Watched {
-        let waker = Waker::from(Arc::new(Cancels(handle.clone())));
+        let happened = AtomicBool::new(false);
+        let cancels = Arc::new(Cancels { handle: handle.clone(), happened });
+        let waker = Waker::from(cancels.clone());
         let mut futures: Vec<_> = (0..3).map(|_| handle.cancelled_async()).collect();
         futures.iter_mut().for_each(|future| assert!(poll(future, &waker).is_pending()));
-        Watched { handle, futures }
+        Watched { handle, cancels, futures }
     }
 
     /// It has ended.
     fn assert_not_cancelled(self) {
         assert!(!self.handle.is_cancelled());
+        assert!(!self.cancels.happened.load(Ordering::Relaxed), "to one whom it has woken");
         let new = self.handle.cancelled_async();
         for mut future in self.futures.into_iter().chain([new]) {
             assert_eq!(poll(&mut future, Waker::noop()), Poll::Ready(false));

@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+
+mod answers;
 mod deep;
 mod ending;
 mod handles;
