@@ -190,7 +190,9 @@ impl<S> TaskActor<S> {
         F: FnOnce(&mut S) -> R + Send + 'static,
         R: Send + 'static,
     {
-        assert_may_wait();
+        if assert_may_wait().is_err() {
+            return Err(CallError::Cancelled(Cancelled::here()));
+        }
         let me = current_id();
         if me.is_some() && self.mailbox.post().owner == me {
             return Err(CallError::OwnCall);

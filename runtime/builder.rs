@@ -469,8 +469,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError::Panicked`], [`JoinError::NotStarted`] if the runtime is ending, or
-    /// [`JoinError::NoStack`] if there is no stack for `f`, and never will be.
+    /// [`JoinError::Panicked`], [`JoinError::NotStarted`] if the runtime is ending, or on a worker's thread
+    /// between tasks while it is panicking, or [`JoinError::NoStack`] if there is no stack for `f`, and never will be.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), if called by a task.

@@ -42,7 +42,7 @@ pub fn wait<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     let future = pin!(future.into_future());
     match Worker::current().and_then(Worker::task) {
         Some(task) => wait_as_task(future, task),
-        None => Ok(wait_as_thread(future)),
+        None => wait_as_thread(future),
     }
 }
 
@@ -119,15 +119,17 @@ impl Drop for Polls {
 }
 
 #[track_caller]
-fn wait_as_thread<F: Future>(mut future: Pin<&mut F>) -> F::Output {
+fn wait_as_thread<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, Cancelled> {
     let waiter = ThreadWaiter::current();
     let waker = Waker::from(waiter.clone());
     waiter.polling(|| {
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                return output;
+                return Ok(output);
             }
-            assert_may_wait();
+            if assert_may_wait().is_err() {
+                return Err(Cancelled::here());
+            }
             waiter.wait_for_wake();
         }
     })

@@ -1,12 +1,13 @@
 //! A way to a runtime for those who do not own it.
 
+use crate::retire::cause::Reason;
 use crate::retire::record::{Origin, Traits};
 use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
 use crate::runtime::task::{Claim, Task};
-use crate::scheduler::no_suspend::assert_may_wait;
+use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait, refuse_between_tasks};
 use crate::scheduler::shared::Shared;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
@@ -180,6 +181,10 @@ impl Handle {
             Err(JoinError::Panicked(payload)) => resume_unwind(payload),
             Err(JoinError::NoStack(error)) => panic!("{error}"),
             Err(JoinError::Unwound(cancelled)) => cancelled.unwind_or_panic(),
+            Err(JoinError::NotStarted(why)) if *why.reason() == Reason::Unwinding => {
+                // There is no value to return, though this panic ends the process.
+                refuse_between_tasks()
+            }
             Err(_) => panic!("cygnet: block_on was called on a runtime that has ended"),
         }
     }
@@ -209,7 +214,7 @@ impl Handle {
             Some((worker, task))
                 if std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared)) =>
             {
-                assert_may_wait();
+                assert_may_suspend();
                 let traits = Traits { origin: Origin::Called, ..Traits::default() };
                 let terms = terms(task, at, traits, None);
                 // SAFETY: the structured wait below outlasts the child.
@@ -218,7 +223,9 @@ impl Handle {
                 unsafe { Claim::new(record) }
             }
             _ => {
-                assert_may_wait();
+                if assert_may_wait().is_err() {
+                    return Err(JoinError::NotStarted(Cancelled::here()));
+                }
                 let terms = outside_terms(at, Traits::default(), None);
                 // SAFETY: the structured wait below outlasts the task.
                 match unsafe { self.spawn_root(f, terms) } {

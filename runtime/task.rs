@@ -179,7 +179,8 @@ impl<T> Claim<T> {
             cancel(self.record(), Some(cause));
         }
         self.abandon();
-        assert_may_wait();
+        // Cut short in any case.
+        let _ = assert_may_wait();
         Err(JoinError::Cancelled(Cancelled::here()))
     }
 
@@ -485,7 +486,7 @@ fn uncount(worker: &Worker, parent: *const Node) {
     debug_assert!(left.is_none(), "the parent runs, it cannot have ended");
 }
 
-/// Whether a wait of the caller would be refused by a panic.
+/// Whether a wait of the caller would be refused, by a panic unless its thread unwinds.
 pub(crate) fn is_refused() -> bool {
     Worker::current().is_some_and(|worker| worker.task().is_none() || is_forbidden())
 }

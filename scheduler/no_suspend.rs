@@ -1,6 +1,7 @@
 //! Sections in which a task must not be suspended.
 
 use crate::retire::chain::Pin;
+use crate::scheduler::wait::Cut;
 use crate::scheduler::worker::Worker;
 use crate::shim::thread_local;
 use std::cell::Cell;
@@ -53,6 +54,9 @@ impl Drop for Section {
 /// });
 /// ```
 ///
+/// In a destructor that runs because the thread panics no wait panics, as that would end the process: it returns what it returns in any unwinding
+/// ([`Cancelled`](crate::Cancelled)), and what is waited for without fail holds the worker, as the end of a scope does.
+///
 /// # Panics
 /// As `f` does. A call below it that would suspend panics.
 pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
@@ -62,37 +66,57 @@ pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Panics if the caller is in a section that forbids suspension.
+/// Panics if the caller is in a section that forbids suspension. Not in the middle of an unwinding, where a second panic would end the
+/// process: there nothing suspends in any case. A wait that may be cut short is, and any other holds the worker.
 #[inline]
 #[track_caller]
 pub(crate) fn assert_may_suspend() {
     if is_forbidden() {
-        refuse();
+        refuse_to_suspend();
     }
 }
 
+/// For who is in such a section, or in the middle of an unwinding.
 #[cold]
+#[inline(never)]
 #[track_caller]
-fn refuse() -> ! {
-    panic!("cygnet: a task would be suspended inside no_suspend")
+pub(crate) fn refuse_to_suspend() {
+    if !crate::shim::panicking() {
+        panic!("cygnet: a task would be suspended inside no_suspend")
+    }
 }
 
 /// Panics if the caller would wait where it must not: in a section that forbids suspension, or on a worker's
 /// thread between tasks, which would block all those that are at home there.
+///
+/// # Errors
+/// Between tasks in the middle of an unwinding, where a second panic would end the process: the caller does not wait. (In a task it
+/// goes on: as above, its wait sees to that itself.)
 #[inline]
 #[track_caller]
-pub(crate) fn assert_may_wait() {
+pub(crate) fn assert_may_wait() -> Result<(), Cut> {
     if let Some(worker) = Worker::current() {
         if worker.task().is_none() {
-            refuse_between_tasks();
+            return Err(turn_away());
         }
         assert_may_suspend();
     }
+    Ok(())
 }
 
 #[cold]
 #[track_caller]
-fn refuse_between_tasks() -> ! {
+fn turn_away() -> Cut {
+    if !crate::shim::panicking() {
+        refuse_between_tasks();
+    }
+    Cut
+}
+
+/// For what has no other answer to a wait between tasks.
+#[cold]
+#[track_caller]
+pub(crate) fn refuse_between_tasks() -> ! {
     panic!(
         "cygnet: a wait on a worker's thread outside of its tasks (in a hook, a waker, or the destructor of \
          a result that nobody takes) would block all tasks of that worker"

@@ -8,7 +8,7 @@ use crate::retire::record::{Phase, Record};
 use crate::retire::thread_waiter::ThreadWaiter;
 use crate::retire::tree::{Node, Verdict};
 use crate::retire::wait::{Publish, WaitKind, Woken};
-use crate::scheduler::no_suspend::assert_may_suspend;
+use crate::scheduler::no_suspend::{assert_may_suspend, refuse_to_suspend};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::timers::{Action, Tick, Timer};
@@ -21,7 +21,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 
-/// The calling task is cancelled.
+/// The calling task is cancelled, or its thread unwinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut;
 
@@ -429,7 +429,7 @@ impl Worker {
         let worker = if let Some(next) = self.queue_behind(task) {
             self.leave_for(next)
         } else {
-            assert_may_yield();
+            refuse_to_suspend();
             self
         };
         if cancel::is_cancelled(worker.running_node()) { Err(Cut) } else { Ok(()) }
@@ -468,16 +468,6 @@ impl Worker {
         // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
         let node = unsafe { self.node.get().as_ref() };
         node.is_some_and(cancel::is_cancelled) || crate::shim::panicking()
-    }
-}
-
-/// In the middle of an unwinding a yield does nothing; inside `no_suspend` it panics.
-#[cold]
-#[inline(never)]
-#[track_caller]
-fn assert_may_yield() {
-    if !crate::shim::panicking() {
-        assert_may_suspend();
     }
 }
 

@@ -310,16 +310,18 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// A member that does so to its own group waits for itself, for ever.
     ///
     /// # Errors
-    /// The failure that came first. That a member did not start because of this cancel is none.
+    /// The failure that came first. That a member did not start because of this cancel is none. [`JoinError::Cancelled`], without a wait,
+    /// on a worker's thread between tasks while it is panicking.
     ///
     /// # Panics
     /// As [`Task::join`].
     #[track_caller]
     pub fn cancel_and_join(self, reason: impl Into<Reason>) -> Result<(), TaskError<E>> {
         self.cancel(reason);
-        assert_may_wait();
+        // Who is turned away is so by a join too, which can say it.
+        let wait = if assert_may_wait().is_ok() { Task::await_end } else { Task::join };
         self.hold.close();
-        match result(self.task.map_or(Ok(()), Task::await_end), &self.failures) {
+        match result(self.task.map_or(Ok(()), wait), &self.failures) {
             Err(failure) if is_consequence(&failure) => Ok(()),
             other => other,
         }

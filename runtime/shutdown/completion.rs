@@ -32,10 +32,8 @@ fn poll<W: Waitable>(
 /// Blocks the calling thread, or parks the calling task, until it is so.
 #[track_caller]
 fn block<W: Waitable>(source: &W) {
-    // What is structured holds the worker there, and with it those who are waited for.
-    if !crate::shim::panicking() {
-        assert_may_wait();
-    }
+    // In the middle of an unwinding what is structured holds the worker, also between tasks: there is nothing else to answer.
+    let _ = assert_may_wait();
     match enter_and(source, 0, Manner::Structured, None) {
         Ok(_) => {}
         Err(_) => unreachable!("a structured wait is not cut short"),

@@ -45,10 +45,10 @@ impl Holder {
         })
     }
 
-    /// Whether the caller, who is this one and would wait for itself, is told so by a panic. A task that unwinds is turned
-    /// away as from any other wait: a second panic would end the process.
-    pub(super) fn may_be_told(self) -> bool {
-        self.0 & THREAD != 0 || !crate::shim::panicking()
+    /// Whether the caller, who holds the lock and would wait for itself, is told so by a panic. Who unwinds on a worker's thread is turned
+    /// away as from any other wait: a second panic would end the process. A plain thread would wait for ever.
+    pub(super) fn caller_may_be_told() -> bool {
+        !crate::shim::panicking() || Worker::current().is_none()
     }
 
     pub(super) fn number(self) -> u64 {

@@ -140,7 +140,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     fn wait(&self, holder: Holder, until: Option<Instant>) -> Result<MutexGuard<'_, T>, Short> {
         assert!(
-            !(self.raw.holder() == Some(holder) && holder.may_be_told()),
+            !(self.raw.holder() == Some(holder) && Holder::caller_may_be_told()),
             "cygnet: a Mutex is locked by {holder:?}, which has locked it already and would wait for itself"
         );
         enter(&self.raw, holder.number(), until)?;

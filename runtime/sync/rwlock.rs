@@ -170,7 +170,7 @@ impl<T: ?Sized> RwLock<T> {
         let writes =
             self.raw.readers().is_none() && self.writer.load(Ordering::Relaxed) == holder.number();
         assert!(
-            !(writes && holder.may_be_told()),
+            !(writes && Holder::caller_may_be_told()),
             "cygnet: {holder:?} writes in an RwLock already, and would wait for itself"
         );
         enter(&self.raw, what, until).map(|_| ())

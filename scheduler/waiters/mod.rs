@@ -139,7 +139,7 @@ impl<W: Waitable + ?Sized> Waitable for &W {
 /// As [`Short`] says; a plain thread is never cancelled.
 ///
 /// # Panics
-/// Inside `no_suspend`, and on a worker between tasks, unless it need not wait.
+/// Inside `no_suspend`, and on a worker between tasks, unless it need not wait. (In the middle of an unwinding it is cancelled there.)
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -227,10 +227,7 @@ fn enter_as_task<W: Waitable + ?Sized>(
     let (result, mut worker) = match unsafe { queue(source, node, who, may_wait, queued) } {
         Entry::Answer(answer) => return Ok(answer),
         Entry::Refused => {
-            // A second panic would end the process.
-            if !crate::shim::panicking() {
-                assert_may_suspend();
-            }
+            assert_may_suspend();
             return Err(Short::Cancelled);
         }
         Entry::Granted => (Ok(()), worker),
@@ -278,14 +275,17 @@ fn enter_as_thread<W: Waitable + ?Sized>(
 ) -> Result<u32, Short> {
     let waiter = ThreadWaiter::current();
     let who = || Who::Thread(Arc::as_ptr(&waiter));
+    // A structured wait that must not be has been refused before it came here.
+    let may_wait = matches!(manner, Manner::Structured) || Worker::current().is_none();
     // SAFETY: as in `enter_as_task`.
-    match unsafe { queue(source, node, who, Worker::current().is_none(), queued) } {
+    match unsafe { queue(source, node, who, may_wait, queued) } {
         Entry::Answer(answer) => return Ok(answer),
         Entry::Granted => return Ok(node.answer()),
         Entry::Waits => {}
         Entry::Refused => {
-            assert_may_wait();
-            unreachable!("a plain thread may wait");
+            let refused = assert_may_wait();
+            debug_assert!(refused.is_err(), "a plain thread may wait");
+            return Err(Short::Cancelled);
         }
     }
     let until = match manner {

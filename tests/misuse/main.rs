@@ -7,3 +7,4 @@ mod calls;
 mod handles;
 mod limits;
 mod panics;
+mod unwindings;

@@ -1,0 +1,353 @@
+//! Waits that are forbidden where they are called, by destructors that run because of a panic: none may panic, which would end the process. An answer is looked
+//! at outside of the destructor, for the same reason.
+
+use crate::common::mpsc::{Sender, channel};
+use crate::common::rerun::{rerun, role};
+use crate::common::{self, payload_of, runtime, with, with_each, within};
+use cygnet::shutdown::Swansong;
+use cygnet::sync::{Event, Mutex, RwLock};
+use cygnet::{
+    Cancelled, Handle, Runtime, Task, TaskActor, TaskGroup, all, blocking, current_id, no_suspend,
+    on_cancel, park, scope, select, sleep, spawn, spawn_now, wait, yield_now,
+};
+use std::fmt::Debug;
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(100);
+
+/// Calls its function when it is dropped.
+struct Late<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Late<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Panics, and calls `f` in a destructor that runs because of that.
+fn unwind(f: impl FnOnce()) {
+    let mut f = Some(f);
+    let _late = Late(|| f.take().into_iter().for_each(|f| f()));
+    panic!("for the destructor");
+}
+
+/// A waker that calls its function, once.
+struct Calls(common::Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        let call = self.0.lock().unwrap().take();
+        call.into_iter().for_each(|call| call());
+    }
+}
+
+/// In a task: has a waker called that does so.
+fn in_a_waker(call: impl FnOnce() + Send + 'static) {
+    let event = Event::new();
+    let mut waits = pin!(event.wait_async());
+    let waker = Waker::from(Arc::new(Calls(common::Mutex::new(Some(Box::new(call))))));
+    assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    event.set();
+}
+
+/// What waits have said: which, and why they were cut short.
+type Answers = Vec<(&'static str, String)>;
+
+fn why<T, E: Debug>(result: Result<T, E>) -> String {
+    result.err().map_or("it was not".to_owned(), |error| format!("{error:?}"))
+}
+
+#[track_caller]
+fn assert_all_cut_short(answers: &Answers, n: usize) {
+    assert!(answers.iter().all(|(_, why)| why.contains("Unwinding")), "{answers:?}");
+    assert_eq!(answers.len(), n);
+}
+
+/// What does not come, or only when somebody else has run.
+struct Awaited {
+    task: Task<()>,
+    groups: [TaskGroup; 2],
+    actor: TaskActor<()>,
+    mutex: Arc<Mutex<()>>,
+}
+
+impl Awaited {
+    /// In a task. The mutex is locked.
+    fn new(mutex: &Arc<Mutex<()>>) -> Awaited {
+        let groups = [(); 2].map(|()| TaskGroup::new());
+        groups.iter().for_each(|group| group.spawn(|| drop(park())));
+        let (actor, owner) = TaskActor::spawn(());
+        owner.detach();
+        let task = spawn(|| drop(park()));
+        Awaited { task, groups, actor, mutex: mutex.clone() }
+    }
+
+    /// Waits for one after the other.
+    fn wait(self) -> Answers {
+        let (event, [group, cancelled]) = (Event::new(), self.groups);
+        let (own, ours) = (Mutex::new(()), RwLock::new(()));
+        let _held = (own.lock().unwrap(), ours.write().unwrap());
+        let mut answers = vec![
+            ("lock", why(self.mutex.lock())),
+            ("lock_timeout", why(self.mutex.lock_timeout(LONG))),
+            ("a second lock", why(own.lock())),
+            ("a second write", why(ours.write())),
+            ("Event::wait", why(event.wait())),
+            ("wait", why(wait(pending::<()>()))),
+            ("select", why(select! { _ = event.wait_async() => () })),
+            ("Task::join", why(self.task.join())),
+            ("TaskGroup::join", why(group.join())),
+            ("TaskActor::call", why(self.actor.call(|()| ()))),
+        ];
+        if current_id().is_some() {
+            answers.push(("park", why(park())));
+            answers.push(("sleep", why(sleep(LONG))));
+            let joined = scope(|s| s.spawn(|| drop(park())).join());
+            answers.push(("ScopedTask::join", why(joined)));
+        } else {
+            // Between tasks these cannot hold the worker, which would block strangers.
+            let here = Handle::current();
+            answers.push(("try_block_on", why(here.try_block_on(|| 7))));
+            answers.push(("cancel_and_join", why(cancelled.cancel_and_join("no need"))));
+        }
+        answers
+    }
+}
+
+/// In a task: `f` has a mutex that is locked.
+fn with_locked<R>(f: impl FnOnce(&Arc<Mutex<()>>) -> R) -> R {
+    let mutex = Arc::new(Mutex::new(()));
+    let held = mutex.clone();
+    let _held = held.lock().unwrap();
+    f(&mutex)
+}
+
+/// Tells of the answers, and panics.
+fn unwind_and_tell(awaited: Awaited, tell: &Sender<Answers>) {
+    unwind(|| tell.send(awaited.wait()).unwrap());
+}
+
+#[test]
+fn a_wait_inside_no_suspend_is_cut_short() {
+    let inside: [fn(&mut dyn FnMut()); 2] =
+        [|f| no_suspend(|| unwind(f)), |f| unwind(|| no_suspend(f))];
+    with_each(|rt| {
+        for inside in inside {
+            let answers = rt.block_on(|| {
+                with_locked(|mutex| {
+                    let (mut awaited, mut answers) = (Some(Awaited::new(mutex)), Vec::new());
+                    let mut waits = || {
+                        answers = awaited.take().unwrap().wait();
+                        // It has nothing to say.
+                        answers
+                            .push(("yield_now", format!("Unwinding, {:?}", yield_now().unwrap())));
+                    };
+                    assert!(payload_of(|| inside(&mut waits)).is_some());
+                    yield_now().unwrap();
+                    answers
+                })
+            });
+            assert_all_cut_short(&answers, 14);
+        }
+    });
+}
+
+#[test]
+fn what_is_not_cut_short_holds_the_worker_inside_no_suspend() {
+    with_each(|rt| {
+        let other = runtime(1);
+        let (ended, values) = (AtomicUsize::new(0), common::Mutex::new(Vec::new()));
+        rt.block_on(|| {
+            let unwound = payload_of(|| {
+                no_suspend(|| {
+                    unwind(|| {
+                        scope(|s| {
+                            for _ in 0..10 {
+                                s.spawn(|| {
+                                    // Here, or on another worker.
+                                    let _ = yield_now();
+                                    ended.fetch_add(1, Ordering::Relaxed)
+                                });
+                            }
+                        });
+                        let scoped = ended.load(Ordering::Relaxed);
+                        let group: TaskGroup = TaskGroup::new();
+                        group.spawn(|| ());
+                        let left = group.cancel_and_join("no need").is_ok();
+                        let called: usize = all([|| 1, || 2]).into_iter().map(Result::unwrap).sum();
+                        spawn_now(|| ()).detach();
+                        *values.lock().unwrap() = vec![
+                            scoped,
+                            usize::from(left),
+                            called,
+                            blocking(|| 4),
+                            rt.block_on(|| 5),
+                            other.block_on(|| 6),
+                        ];
+                    });
+                });
+            });
+            assert!(unwound.is_some());
+            yield_now().unwrap();
+        });
+        assert_eq!(values.into_inner().unwrap(), [10, 1, 3, 4, 5, 6]);
+    });
+}
+
+#[test]
+fn a_wait_in_a_waker_that_panics_is_cut_short() {
+    with_each(|rt| {
+        let (tell, told) = channel();
+        rt.block_on(|| {
+            with_locked(|mutex| {
+                let awaited = Awaited::new(mutex);
+                in_a_waker(move || unwind_and_tell(awaited, &tell));
+            });
+        });
+        assert_all_cut_short(&told.recv().unwrap(), 12);
+    });
+}
+
+#[test]
+fn a_wait_in_a_waker_that_is_called_in_an_unwinding_is_cut_short() {
+    with_each(|rt| {
+        let (tell, told) = channel();
+        rt.block_on(|| {
+            with_locked(|mutex| {
+                let awaited = Awaited::new(mutex);
+                let waits = move || tell.send(awaited.wait()).unwrap();
+                assert!(payload_of(|| unwind(|| in_a_waker(waits))).is_some());
+            });
+        });
+        assert_all_cut_short(&told.recv().unwrap(), 12);
+    });
+}
+
+#[test]
+fn a_wait_in_a_hook_of_a_cancel_that_panics_is_cut_short() {
+    with_each(|rt| {
+        let (tell, told) = channel();
+        rt.block_on(|| {
+            with_locked(|mutex| {
+                let awaited = Awaited::new(mutex);
+                scope(|s| {
+                    let _hook = on_cancel(move |_: Cancelled| unwind_and_tell(awaited, &tell));
+                    s.cancel("for the hook");
+                });
+            });
+        });
+        assert_all_cut_short(&told.recv().unwrap(), 12);
+    });
+}
+
+#[test]
+fn a_wait_in_a_hook_of_a_thread_that_panics_is_cut_short() {
+    within(|| {
+        runtime(2).block_on(|| {
+            with_locked(|mutex| {
+                let (tell, told) = channel();
+                let awaited = common::Mutex::new(Some((Awaited::new(mutex), tell)));
+                let other = Runtime::builder()
+                    .workers(1)
+                    .on_thread_start(move || {
+                        let (awaited, tell) = awaited.lock().unwrap().take().unwrap();
+                        unwind_and_tell(awaited, &tell);
+                    })
+                    .build()
+                    .unwrap();
+                assert_eq!(other.block_on(|| 7), 7);
+                assert_all_cut_short(&told.recv().unwrap(), 12);
+            });
+        });
+    });
+}
+
+#[test]
+fn a_wait_in_the_destructor_of_a_result_that_nobody_takes_is_cut_short() {
+    struct Waits(Option<Awaited>, Sender<Answers>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            unwind_and_tell(self.0.take().unwrap(), &self.1);
+        }
+    }
+    with(&[1], |rt| {
+        let answers = rt.block_on(|| {
+            with_locked(|mutex| {
+                let (tell, told) = channel();
+                let awaited = Awaited::new(mutex);
+                let (begun, go) = (Arc::new(Event::new()), Arc::new(Event::new()));
+                let parent = spawn({
+                    let (begun, go) = (begun.clone(), go.clone());
+                    move || {
+                        // Its end, which comes after that of the parent's closure, ends the parent.
+                        let child = spawn(move || {
+                            begun.set();
+                            go.wait().unwrap();
+                        });
+                        child.detach();
+                        Waits(Some(awaited), tell)
+                    }
+                });
+                begun.wait().unwrap();
+                parent.detach();
+                go.set();
+                let mut answers = None;
+                common::give_way_until(|| {
+                    answers = told.try_recv().ok();
+                    answers.is_some()
+                });
+                answers.unwrap()
+            })
+        });
+        assert_all_cut_short(&answers, 12);
+    });
+}
+
+/// Whoever has no error to return holds the worker's thread.
+#[test]
+fn the_end_of_a_shutdown_is_waited_for_in_a_waker_that_panics() {
+    with_each(|rt| {
+        let swansong = Swansong::new();
+        let guard = swansong.guard();
+        let (begins, begun) = channel();
+        let (tell, told) = channel();
+        common::thread::scope(|s| {
+            s.spawn(move || {
+                begun.recv().unwrap();
+                drop(guard);
+            });
+            rt.block_on(|| {
+                in_a_waker(move || {
+                    unwind(|| {
+                        let completion = swansong.shut_down();
+                        begins.send(()).unwrap();
+                        completion.block();
+                        tell.send(swansong.state().is_complete()).unwrap();
+                    });
+                });
+            });
+        });
+        assert!(told.recv().unwrap());
+    });
+}
+
+/// It has neither a value to return nor an error.
+#[test]
+fn block_on_in_a_waker_that_panics_ends_the_process_with_a_sentence() {
+    common::real!("a process of its own");
+    let name = "unwindings::block_on_in_a_waker_that_panics_ends_the_process_with_a_sentence";
+    if role().is_some() {
+        let rt = runtime(1);
+        let here = rt.handle();
+        rt.block_on(|| in_a_waker(move || unwind(|| here.block_on(|| ()))));
+        return;
+    }
+    let ended = rerun(name, "block_on");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("outside of its tasks"), "{said}");
+}
