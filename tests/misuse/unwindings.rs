@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
@@ -68,28 +68,49 @@ fn assert_all_cut_short(answers: &Answers, n: usize) {
     assert_eq!(answers.len(), n);
 }
 
-/// What does not come, or only when somebody else has run.
+/// What does not come before all has been waited for, also if another worker took and cancelled it.
 struct Awaited {
     task: Task<()>,
     groups: [TaskGroup; 2],
     actor: TaskActor<()>,
     mutex: Arc<Mutex<()>>,
+    waited: Arc<AtomicBool>,
+}
+
+/// Is dropped when all has been waited for, also by a task that is cancelled, before its start or later.
+struct Stays(Arc<AtomicBool>);
+
+impl Drop for Stays {
+    fn drop(&mut self) {
+        while !self.0.load(Ordering::Acquire) {
+            if current_id().is_some() {
+                let _ = yield_now();
+            }
+            common::spin_loop();
+        }
+    }
 }
 
 impl Awaited {
     /// In a task. The mutex is locked.
     fn new(mutex: &Arc<Mutex<()>>) -> Awaited {
+        let waited = Arc::new(AtomicBool::new(false));
+        let stays = || {
+            let stays = Stays(waited.clone());
+            move || drop(stays)
+        };
         let groups = [(); 2].map(|()| TaskGroup::new());
-        groups.iter().for_each(|group| group.spawn(|| drop(park())));
+        groups.iter().for_each(|group| group.spawn(stays()));
         let (actor, owner) = TaskActor::spawn(());
         owner.detach();
-        let task = spawn(|| drop(park()));
-        Awaited { task, groups, actor, mutex: mutex.clone() }
+        let task = spawn(stays());
+        Awaited { task, groups, actor, mutex: mutex.clone(), waited }
     }
 
     /// Waits for one after the other.
     fn wait(self) -> Answers {
         let (event, [group, cancelled]) = (Event::new(), self.groups);
+        let waited = self.waited.clone();
         let (own, ours) = (Mutex::new(()), RwLock::new(()));
         let _held = (own.lock().unwrap(), ours.write().unwrap());
         let mut answers = vec![
@@ -102,7 +123,7 @@ impl Awaited {
             ("select", why(select! { _ = event.wait_async() => () })),
             ("Task::join", why(self.task.join())),
             ("TaskGroup::join", why(group.join())),
-            ("TaskActor::call", why(self.actor.call(|()| ()))),
+            ("TaskActor::call", why(self.actor.call(|()| drop(Stays(waited))))),
         ];
         if current_id().is_some() {
             answers.push(("park", why(park())));
@@ -115,6 +136,7 @@ impl Awaited {
             answers.push(("try_block_on", why(here.try_block_on(|| 7))));
             answers.push(("cancel_and_join", why(cancelled.cancel_and_join("no need"))));
         }
+        self.waited.store(true, Ordering::Release);
         answers
     }
 }
