@@ -76,7 +76,8 @@
 //! * inside a panic hook.
 //!
 //! Other safe stackful crates share these three; no signature can express them. [`no_suspend`]
-//! turns a suspension below it into a panic; wrap such a callback in it. The library does so where
+//! turns a suspension below it into a panic; wrap such a callback in it. (While a thread unwinds, or calls a panic
+//! hook, nothing suspends in any case: waits are cut short.) The library does so where
 //! it calls foreign code itself (wakers, [`Builder::on_panic`], destructors that run after a task's
 //! end). Wakers and hooks are called in no task's name: to spawn, they need a [`Handle`]. Two
 //! milder relatives of the rule are not about soundness: a `RefCell` in a thread-local

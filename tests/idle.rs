@@ -83,7 +83,7 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
                 before = now;
                 quiet >= 8
             });
-            let watched = Duration::from_millis(if workers == 2 { 2_000 } else { 500 });
+            let watched = Duration::from_millis(if workers == 2 { 1_000 } else { 300 });
             let start = Instant::now();
             // Nothing to wait for: it is shown that nothing happens.
             std::thread::sleep(watched);

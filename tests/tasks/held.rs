@@ -157,7 +157,7 @@ fn scopes_in_coroutines_that_are_unwound_on_all_workers_end() {
 #[test]
 fn what_held_workers_give_away_is_found_by_those_who_wait_for_it() {
     within(|| {
-        for _ in 0..scaled(100) {
+        for _ in 0..scaled(50) {
             let (rt, barrier, counted) = (runtime(2), Barrier::new(2), AtomicUsize::new(0));
             let spin = |n| (0..n).for_each(|_| common::spin_loop());
             let leaf = || {

@@ -131,7 +131,7 @@ fn a_cancel_reaches_a_half_and_its_half_that_park_at_the_same_time() {
         met: AtomicUsize,
     }
     with(&[2, 3, 8], |rt| {
-        for _ in 0..scaled(300) {
+        for _ in 0..scaled(150) {
             let flags = Arc::new(Flags::default());
             let (tell, told) = channel();
             let task = rt.spawn({
