@@ -2,7 +2,8 @@
 //!
 //! [`check`] runs a test many times, each time with another order of events, until it fails: it panics, somebody waits for ever, or it does not come to
 //! an end. It then says what has happened, and by which seed; with that in the environment variable `CYGNET_SIM_SEED` the very same run
-//! comes again, in this process or in another one, and the report then has the test's own lines beside the library's.
+//! comes again, in this process or in another one, and the report then has the test's own lines beside the library's. (Those need line
+//! numbers in the program, which a release has with `debug = "line-tables-only"` in its profile.)
 //!
 //! ```should_panic
 //! use cygnet::sim;
