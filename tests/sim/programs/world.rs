@@ -34,6 +34,17 @@ struct Node {
     unwound: bool,
 }
 
+/// What is known of a wait before it begins.
+#[derive(Clone, Copy)]
+pub(super) enum Told {
+    /// It may go on, or be cut short if there is a cause.
+    Perhaps,
+    /// It is cut short: the time is over, and its worker the only one who could be about to say so.
+    Late,
+    /// It is cut short: somebody has cancelled it, and is back.
+    Cancelled,
+}
+
 pub(super) struct World {
     workers: usize,
     nodes: StdMutex<Vec<Node>>,
@@ -165,24 +176,40 @@ impl World {
     }
 
     /// Whether the caller's next wait must tell it so. If not, it still may.
-    pub(super) fn must_be_told(&self, node: usize) -> bool {
+    pub(super) fn must_be_told(&self, node: usize) -> Told {
         let now = cygnet::sim::now();
+        let mut told = Told::Perhaps;
         for n in self.above(node) {
             let node = self.node(n);
             // Another worker may be about to tell it that its time is up, and has not come to that.
             let late = node.deadline.is_some_and(|deadline| deadline + TICK <= now);
-            if node.is || late && self.workers == 1 {
-                return node.ignores == 0;
-            }
             if node.ignores > 0 {
-                return false;
+                break;
+            }
+            if node.is {
+                return Told::Cancelled;
+            }
+            if late && self.workers == 1 {
+                told = Told::Late;
             }
         }
-        false
+        told
+    }
+
+    /// Nobody has told the caller, who had to be told so much.
+    #[track_caller]
+    pub(super) fn may_not_know(&self, told: Told, node: usize) {
+        let may = match told {
+            Told::Perhaps => true,
+            // Who ends the runtime may be about it, as it is of any other cancel; and may have begun meanwhile.
+            Told::Late => self.ends.load(Relaxed),
+            Told::Cancelled => false,
+        };
+        assert!(may, "it is cancelled, and does not know: {}", self.describe(node));
     }
 
     /// A node, and what is known of those above it.
-    pub(super) fn describe(&self, node: usize) -> String {
+    fn describe(&self, node: usize) -> String {
         let nodes = self.nodes.lock().unwrap();
         let above = std::iter::successors(Some(node), |&n| nodes[n].parent);
         let texts = above.map(|n| format!("{n}: {:?}", nodes[n]));
