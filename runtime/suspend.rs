@@ -200,7 +200,7 @@ pub fn current_id() -> Option<TaskId> {
 ///
 /// # Errors
 /// [`Cancelled`] if the task is cancelled or its runtime ends; also while the thread is panicking,
-/// when nothing may suspend.
+/// when nothing may suspend. An unparker that was used before is remembered further then.
 ///
 /// # Panics
 /// Outside a task, and inside [`no_suspend`](crate::no_suspend).

@@ -308,6 +308,11 @@ impl Worker {
     #[track_caller]
     pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Cut> {
         assert_may_suspend();
+        // Also if there is a permit: who never lies down would not be told that its time is over.
+        if self.is_cut() {
+            self.give_way(task);
+            return Err(Cut);
+        }
         let place = Location::caller();
         let _waits = waits(|| format!("a permit, parked at {place}"));
         let (result, worker) = self.wait(task, WaitKind::Permit);

@@ -3,10 +3,12 @@
 use super::{LONG, SHORT, reason, with_enough_time};
 use crate::common;
 use crate::common::{compute, scaled, with, with_each};
+use cygnet::sync::{Barrier, Event, Mutex, RwLock, Semaphore, bounded, oneshot};
 use cygnet::{
     Reason, checkpoint, deadline, ignore_cancellation, is_cancelled, join, park, scope, sleep,
-    spawn, timeout, yield_now,
+    spawn, spawn_now, timeout, unparker, wait, yield_now,
 };
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -83,6 +85,43 @@ fn a_body_that_only_calls_checkpoint_is_told_by_a_single_worker() {
                 assert!(timeout(SHORT, || descend(depth)).is_err(), "{depth} levels below");
                 assert!(timeout(SHORT, || while !is_cancelled() {}).is_err());
             }
+        });
+    });
+}
+
+#[test]
+fn a_body_whose_waits_are_over_at_once_is_told_by_a_single_worker() {
+    with(&[1], |rt| {
+        rt.block_on(|| {
+            let (me, mutex, rwlock, semaphore) =
+                (unparker(), Mutex::new(()), RwLock::new(()), Semaphore::new(1));
+            let (event, barrier, (sender, receiver)) = (Event::new(), Barrier::new(1), bounded(1));
+            event.set();
+            let is_told_in = |wait: &str, goes_on: &dyn Fn() -> bool| {
+                // It is not, if it goes on for so long.
+                let body = || (0..scaled(5_000_000)).all(|_| goes_on());
+                let late = timeout(Duration::from_micros(200), body);
+                assert!(!late.unwrap_err().into_inner(), "{wait} does not tell it");
+            };
+            is_told_in("park", &|| {
+                me.unpark();
+                park().is_ok()
+            });
+            is_told_in("yield_now", &|| yield_now().is_ok());
+            is_told_in("sleep", &|| sleep(Duration::ZERO).is_ok());
+            is_told_in("a join", &|| spawn_now(|| ()).join().is_ok());
+            is_told_in("a future", &|| wait(ready(())).is_ok());
+            is_told_in("a mutex", &|| mutex.lock().is_ok());
+            is_told_in("a read", &|| rwlock.read().is_ok());
+            is_told_in("a write", &|| rwlock.write().is_ok());
+            is_told_in("a permit", &|| semaphore.acquire().is_ok());
+            is_told_in("an event", &|| event.wait().is_ok());
+            is_told_in("a barrier", &|| barrier.wait().is_ok());
+            is_told_in("a channel", &|| sender.send(()).is_ok() && receiver.recv().is_ok());
+            is_told_in("a oneshot", &|| {
+                let (sender, mut receiver) = oneshot();
+                sender.send(()).is_ok() && receiver.recv().is_ok()
+            });
         });
     });
 }
