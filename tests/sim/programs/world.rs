@@ -2,7 +2,7 @@
 //! received. Tasks of a simulation run on one thread, and are left at calls of the library alone; so what is noted before a call was so before it.
 
 use cygnet::sync::{Mutex, Receiver, RwLock, Semaphore, Sender};
-use cygnet::{CancelHandle, Unparker};
+use cygnet::{CancelHandle, Unparker, sim};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex as StdMutex, OnceLock};
@@ -39,7 +39,7 @@ struct Node {
 pub(super) enum Told {
     /// It may go on, or be cut short if there is a cause.
     Perhaps,
-    /// It is cut short: the time is over, and its worker the only one who could be about to say so.
+    /// It is cut short: the time of a scope around it is over.
     Late,
     /// It is cut short: somebody has cancelled it, and is back.
     Cancelled,
@@ -130,7 +130,7 @@ impl World {
 
     /// Called in such a scope, at its beginning: so its time is over no later than this one.
     pub(super) fn time_runs(&self, region: usize, time: Duration) {
-        let deadline = cygnet::sim::now() + time;
+        let deadline = sim::now() + time;
         self.node(region).deadline = Some(deadline);
     }
 
@@ -177,35 +177,40 @@ impl World {
 
     /// Whether the caller's next wait must tell it so. If not, it still may.
     pub(super) fn must_be_told(&self, node: usize) -> Told {
-        let now = cygnet::sim::now();
+        let now = sim::now();
         let mut told = Told::Perhaps;
         for n in self.above(node) {
             let node = self.node(n);
-            // Another worker may be about to tell it that its time is up, and has not come to that.
-            let late = node.deadline.is_some_and(|deadline| deadline + TICK <= now);
             if node.ignores > 0 {
                 break;
             }
             if node.is {
                 return Told::Cancelled;
             }
-            if late && self.workers == 1 {
+            if node.deadline.is_some_and(|deadline| deadline + TICK <= now) {
                 told = Told::Late;
             }
         }
         told
     }
 
-    /// Nobody has told the caller, who had to be told so much.
+    /// A wait of the caller in `node` was not cut short: so it could know nothing, or others are about to tell it at this moment. Two cancels of tasks
+    /// of which the one is below the other share the work, and the one may be back before the other has done its part.
     #[track_caller]
     pub(super) fn may_not_know(&self, told: Told, node: usize) {
-        let may = match told {
-            Told::Perhaps => true,
-            // Who ends the runtime may be about it, as it is of any other cancel; and may have begun meanwhile.
-            Told::Late => self.ends.load(Relaxed),
-            Told::Cancelled => false,
+        // The only worker is not about anything else while a task runs there.
+        let at_once = match told {
+            Told::Perhaps => return,
+            Told::Late => self.workers == 1 && !self.ends.load(Relaxed),
+            Told::Cancelled => self.workers == 1,
         };
-        assert!(may, "it is cancelled, and does not know: {}", self.describe(node));
+        // Others may stand aside for some thousand steps.
+        let is_told = || {
+            sim::thread::yield_now();
+            cygnet::is_cancelled()
+        };
+        let soon = !at_once && (0..100_000).any(|_| is_told());
+        assert!(soon, "it is cancelled, and does not know: {}", self.describe(node));
     }
 
     /// A node, and what is known of those above it.
