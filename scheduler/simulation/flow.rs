@@ -57,11 +57,23 @@ pub(super) enum State {
     Ended,
 }
 
+impl State {
+    /// When it goes on at the latest, if the clock lets it.
+    pub(super) fn until(self) -> Option<Duration> {
+        match self {
+            State::Late { at } => Some(at),
+            State::Waiting { until, .. } => until,
+            State::Ready | State::Ended => None,
+        }
+    }
+}
+
 pub(super) struct Flow {
     context: Context,
     stack: Option<FlowStack>,
     /// The words that the library keeps for each thread, while it does not run.
     words: Cell<(*mut u8, *mut u8)>,
+    /// Written by the [`Roster`](super::roster::Roster) alone.
     pub(super) state: Cell<State>,
     /// Somebody has ended its wait, and not the clock.
     pub(super) woken: Cell<bool>,
@@ -124,15 +136,6 @@ impl Flow {
         asm::set_thread_word(thread);
         asm::set_chain_word(chain);
         self.unwinds.set(false);
-    }
-
-    /// When it goes on at the latest, if the clock lets it.
-    pub(super) fn until(&self) -> Option<Duration> {
-        match self.state.get() {
-            State::Late { at } => Some(at),
-            State::Waiting { until, .. } => until,
-            State::Ready | State::Ended => None,
-        }
     }
 
     /// Keeps the stack of a flow that has ended for another one.

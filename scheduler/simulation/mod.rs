@@ -33,6 +33,7 @@ mod choice;
 mod flow;
 mod progress;
 mod random;
+mod roster;
 mod trace;
 
 pub(crate) use choice::{Choice, Chooser};
@@ -44,6 +45,7 @@ use crate::scheduler::worker::Worker;
 use crate::shim::{Bug, Controller, Fault, VirtualThread, install, is_simulated};
 use flow::{Flow, State};
 use random::Stream;
+use roster::Roster;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -127,8 +129,7 @@ pub(crate) struct Report {
 /// A run. See the module's documentation.
 pub(crate) struct Simulation {
     host: Flow,
-    flows: RefCell<Vec<Rc<Flow>>>,
-    running: Cell<usize>,
+    roster: Roster,
     chooser: RefCell<Chooser>,
     /// For what the program asks for.
     randomness: Stream,
@@ -184,8 +185,7 @@ impl Simulation {
         assert!(!is_simulated(), "cygnet: a simulation is started inside another one");
         let simulation = Rc::new(Simulation {
             host: Flow::of_host(),
-            flows: RefCell::default(),
-            running: Cell::new(0),
+            roster: Roster::new(),
             chooser: RefCell::new(config.chooser),
             randomness: Stream::new(config.seed, 1),
             faults: Stream::new(config.seed, 2),
@@ -214,8 +214,7 @@ impl Simulation {
             }
         };
         let first = simulation.add(Some("test".to_owned()), Box::new(body));
-        simulation.running.set(first);
-        let flow = simulation.flow(first);
+        let flow = simulation.roster.flow(first);
         install(Some(Rc::clone(&simulation) as Rc<dyn Controller>));
         // SAFETY: the host runs; the flow is new.
         unsafe { simulation.host.leave_for(&flow) };
@@ -225,13 +224,13 @@ impl Simulation {
     }
 
     fn report(self: Rc<Self>) -> Report {
-        let flows = self.flows.take();
+        let flows = self.roster.take_all();
         let mut failure = self.failure.take();
         if self.chooser.borrow().is_misfit(failure.is_none()) {
             failure = Some(Failure::Misfit);
         }
         // Who has panicked is said elsewhere.
-        let panicked = matches!(failure, Some(Failure::Panicked(_))).then(|| self.running.get());
+        let panicked = matches!(failure, Some(Failure::Panicked(_))).then(|| self.roster.running());
         let left = flows
             .iter()
             .enumerate()
@@ -268,7 +267,7 @@ impl Simulation {
     fn remember_waits(&self) {
         // What they read must not lead to another choice.
         let controller = install(None);
-        let (waits, flows) = (self.waits.borrow(), self.flows.borrow());
+        let (waits, flows) = (self.waits.borrow(), self.roster.all());
         let texts = waits
             .values()
             .map(|wait| format!("{}: {}", flows[wait.flow].name(), (wait.describe)()));
@@ -276,69 +275,50 @@ impl Simulation {
         install(controller);
     }
 
-    fn flow(&self, index: usize) -> Rc<Flow> {
-        Rc::clone(&self.flows.borrow()[index])
-    }
-
     fn add(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> usize {
-        let index = self.flows.borrow().len();
-        let flow = Flow::new(VirtualThread::new(index, name), body, self);
+        let number = self.roster.all().len();
+        let flow = Flow::new(VirtualThread::new(number, name), body, self);
         self.progress.add(flow.name());
-        self.flows.borrow_mut().push(flow);
-        index
+        self.roster.add(flow)
     }
 
     /// Ends the run. Nobody comes back.
     fn fail(&self, failure: Failure) -> ! {
         self.failure.borrow_mut().get_or_insert(failure);
         self.remember_waits();
-        let me = self.flow(self.running.get());
+        let me = self.roster.flow(self.roster.running());
         // SAFETY: the running flow, and the host, which is suspended.
         unsafe { me.leave_for(&self.host) };
         unreachable!("a run that has failed goes on");
     }
 
-    /// Those who could go on; sees to the clock if there is nobody.
-    fn ready(&self, leaves: Leaves) -> Vec<usize> {
-        let me = self.running.get();
-        let flows = self.flows.borrow();
-        let ready = |flows: &[Rc<Flow>]| -> Vec<usize> {
-            let is = |&index: &usize| flows[index].state.get() == State::Ready && index != me;
-            (0..flows.len()).filter(is).collect()
-        };
-        let due = |flows: &[Rc<Flow>]| flows.iter().filter_map(|flow| flow.until()).min();
+    /// Those whose time has come could go on. If nobody could, and the running thread is to be left, time flies.
+    fn see_to_clock(&self, leaves: Leaves) {
         let now = self.clock.get();
-        let wake_due = |now: Duration| {
-            let late = flows.iter().filter(|flow| flow.until().is_some_and(|until| until <= now));
-            late.for_each(|flow| flow.state.set(State::Ready));
-        };
-        wake_due(now);
-        let others = ready(&flows);
-        match leaves {
-            Leaves::Freely => {}
-            _ if !others.is_empty() => self.alone.set(0),
-            Leaves::GivesWay => {
-                // Nobody else is there: time flies.
-                let turns = self.alone.get();
-                self.alone.set(turns + 1);
-                let later = now + TURN * (1 << turns.min(20));
-                self.clock.set(due(&flows).map_or(later, |due| later.min(due.max(now + TURN))));
-                wake_due(self.clock.get());
-                return ready(&flows);
-            }
-            // The running one may be among those whose time comes, or has come already.
-            Leaves::Blocked | Leaves::Stalled => {
-                if flows[me].state.get() != State::Ready
-                    && let Some(due) = due(&flows)
-                {
-                    self.clock.set(due.max(now));
-                    wake_due(self.clock.get());
-                }
-                let is = |&index: &usize| flows[index].state.get() == State::Ready;
-                return (0..flows.len()).filter(is).collect();
-            }
+        self.roster.wake_due(now);
+        if leaves == Leaves::Freely {
+            return;
         }
-        others
+        if !self.roster.others().is_empty() {
+            return self.alone.set(0);
+        }
+        let due = self.roster.first_due();
+        let later = if leaves == Leaves::GivesWay {
+            let turns = self.alone.get();
+            self.alone.set(turns + 1);
+            let later = now + TURN * (1 << turns.min(20));
+            Some(due.map_or(later, |due| later.min(due.max(now + TURN))))
+        } else {
+            // The running one's time may have come already.
+            due.filter(|_| !self.roster.is_ready()).map(|due| due.max(now))
+        };
+        if let Some(later) = later {
+            self.clock.set(later);
+            self.roster.wake_due(later);
+        }
+        if leaves != Leaves::GivesWay {
+            self.roster.readmit();
+        }
     }
 
     /// Whether what does so at this rate goes wrong now.
@@ -367,29 +347,33 @@ impl Simulation {
         if let Some(jump) = self.delay(self.rates.clock, JUMP) {
             self.clock.set(self.clock.get() + jump);
         }
-        let me = self.running.get();
+        let me = self.roster.running();
         let mut leaves = leaves;
         if leaves != Leaves::Blocked
             && let Some(stall) = self.delay(self.rates.stall, STALL)
         {
-            self.flow(me).state.set(State::Late { at: self.clock.get() + stall });
+            self.roster.set(me, State::Late { at: self.clock.get() + stall });
             leaves = Leaves::Stalled;
         }
-        let others = self.ready(leaves);
+        self.see_to_clock(leaves);
+        let others = self.roster.others();
         let next = match leaves {
             Leaves::Freely if others.is_empty() => me,
             Leaves::Freely => self.chooser.borrow_mut().at_point(me, &others),
             _ if others.is_empty() && leaves == Leaves::GivesWay => me,
             _ if others.is_empty() => {
                 self.trace.borrow_mut().add(self.event(me, Step::Stuck, place));
+                drop(others);
                 self.fail(Failure::Deadlock)
             }
             _ => self.chooser.borrow_mut().when_it_must(me, &others),
         };
+        drop(others);
         if self.chooser.borrow().is_misfit(false) {
             self.fail(Failure::Misfit);
         }
         if next == me {
+            self.roster.runs(me);
             self.trace.borrow_mut().pass(me, place);
             return;
         }
@@ -406,7 +390,7 @@ impl Simulation {
     fn event(&self, next: usize, step: Step, place: &'static Location<'static>) -> Event {
         Event {
             time: self.clock.get(),
-            from: self.running.get(),
+            from: self.roster.running(),
             step,
             place,
             to: next,
@@ -415,9 +399,9 @@ impl Simulation {
     }
 
     fn go_on_with(&self, me: usize, next: usize) {
-        self.flow(me).unwinds.set(std::thread::panicking() && self.panicking());
-        let (me, next_flow) = (self.flow(me), self.flow(next));
-        self.running.set(next);
+        let (me, next_flow) = (self.roster.flow(me), self.roster.flow(next));
+        me.unwinds.set(std::thread::panicking() && self.panicking());
+        self.roster.runs(next);
         self.progress.switch(next);
         // SAFETY: the one runs, the other one is ready, and so suspended or new.
         unsafe { me.leave_for(&next_flow) };
@@ -425,25 +409,24 @@ impl Simulation {
 
     /// The running flow has come to its end: somebody else goes on, or the host. Called on its stack, with nothing left on it.
     fn end_of_flow(&self) -> *const Flow {
-        let me = self.flow(self.running.get());
-        me.state.set(State::Ended);
-        let all_ended = self.flows.borrow().iter().all(|flow| flow.state.get() == State::Ended);
-        if all_ended {
+        let me = self.roster.running();
+        self.roster.set(me, State::Ended);
+        if self.roster.have_all_ended() {
             return &raw const self.host;
         }
         self.alone.set(0);
-        let others = self.ready(Leaves::Blocked);
-        if others.is_empty() {
+        self.see_to_clock(Leaves::Blocked);
+        if self.roster.others().is_empty() {
             self.failure.borrow_mut().get_or_insert(Failure::Deadlock);
             self.remember_waits();
             return &raw const self.host;
         }
-        let next = self.chooser.borrow_mut().when_it_must(self.running.get(), &others);
+        let next = self.chooser.borrow_mut().when_it_must(me, &self.roster.others());
         let place = Location::caller();
         self.trace.borrow_mut().add(self.event(next, Step::Ended, place));
-        self.running.set(next);
+        self.roster.runs(next);
         self.progress.switch(next);
-        Rc::as_ptr(&self.flows.borrow()[next])
+        Rc::as_ptr(&self.roster.all()[next])
     }
 }
 
@@ -460,27 +443,24 @@ impl Controller for Simulation {
     }
 
     fn wait(&self, on: usize, until: Option<Duration>, place: &'static Location<'static>) -> bool {
-        let me = self.flow(self.running.get());
+        let me = self.roster.flow(self.roster.running());
         me.woken.set(false);
-        me.state.set(State::Waiting { on, until, place });
+        self.roster.set(self.roster.running(), State::Waiting { on, until, place });
         self.step(Leaves::Blocked, place);
         me.woken.get()
     }
 
     fn wake(&self, on: usize, all: bool) {
-        let flows = self.flows.borrow();
-        let waits = |flow: &&Rc<Flow>| matches!(flow.state.get(), State::Waiting { on: word, .. } if word == on);
-        let mut waiting: Vec<&Rc<Flow>> = flows.iter().filter(waits).collect();
+        let mut waiting = self.roster.waiting_for(on);
         if !all && !waiting.is_empty() {
             let one = self.randomness.next() as usize % waiting.len();
             waiting = vec![waiting[one]];
         }
-        for flow in waiting {
-            flow.woken.set(true);
-            flow.state.set(match self.delay(self.rates.late_wake, LATE) {
-                Some(delay) => State::Late { at: self.clock.get() + delay },
-                None => State::Ready,
-            });
+        for index in waiting {
+            self.roster.flow(index).woken.set(true);
+            let late = self.delay(self.rates.late_wake, LATE);
+            let state = late.map(|delay| State::Late { at: self.clock.get() + delay });
+            self.roster.set(index, state.unwrap_or(State::Ready));
         }
     }
 
@@ -521,7 +501,7 @@ impl Controller for Simulation {
 
     fn waits(&self, describe: Box<dyn Fn() -> String>) -> u64 {
         let number = self.numbers(ptr::from_ref(self).addr(), 1);
-        self.waits.borrow_mut().insert(number, Wait { flow: self.running.get(), describe });
+        self.waits.borrow_mut().insert(number, Wait { flow: self.roster.running(), describe });
         number
     }
 
@@ -531,17 +511,16 @@ impl Controller for Simulation {
 
     fn panicking(&self) -> bool {
         // Some thread unwinds. If none of those that do not run does, it is the running one.
-        let flows = self.flows.borrow();
-        let me = self.running.get();
-        !flows.iter().enumerate().any(|(index, flow)| index != me && flow.unwinds.get())
+        let me = self.roster.running();
+        !self.roster.all().iter().enumerate().any(|(index, flow)| index != me && flow.unwinds.get())
     }
 
     fn current(&self) -> Arc<VirtualThread> {
-        Arc::clone(&self.flows.borrow()[self.running.get()].thread)
+        Arc::clone(&self.roster.all()[self.roster.running()].thread)
     }
 
     fn spawn(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> Arc<VirtualThread> {
         let index = self.add(name, body);
-        Arc::clone(&self.flows.borrow()[index].thread)
+        Arc::clone(&self.roster.all()[index].thread)
     }
 }
