@@ -1,6 +1,7 @@
 //! Who goes on: at random, or by a plan.
 
 use super::random::Stream;
+use super::set::Set;
 
 /// Says who goes on at each point.
 pub(crate) enum Chooser {
@@ -63,7 +64,7 @@ impl Chooser {
     }
 
     /// Who goes on where `me` could.
-    pub(super) fn at_point(&mut self, me: usize, others: &[usize]) -> usize {
+    pub(super) fn at_point(&mut self, me: usize, others: &Set) -> usize {
         match self {
             Chooser::Random(random) => {
                 if random.leaves(me) {
@@ -77,16 +78,20 @@ impl Chooser {
     }
 
     /// Who goes on where `me` gives way or cannot.
-    pub(super) fn when_it_must(&mut self, me: usize, others: &[usize]) -> usize {
+    pub(super) fn when_it_must(&mut self, me: usize, others: &Set) -> usize {
         match self {
             Chooser::Random(random) => {
                 random.pass();
                 random.one_of(others)
             }
             // The next one round the circle, so that none is passed for ever.
-            Chooser::Planned(planned) => planned
-                .choose(others, true)
-                .unwrap_or_else(|| *others.iter().find(|&&other| other > me).unwrap_or(&others[0])),
+            Chooser::Planned(planned) => planned.choose(others, true).unwrap_or_else(|| {
+                others
+                    .iter()
+                    .find(|&other| other > me)
+                    .or(others.iter().next())
+                    .expect("somebody can")
+            }),
         }
     }
 
@@ -128,11 +133,16 @@ impl Random {
         self.stream.happens(self.rate)
     }
 
-    fn one_of(&self, others: &[usize]) -> usize {
+    fn one_of(&self, others: &Set) -> usize {
         let is_free = |other: &usize| self.aside.as_ref().is_none_or(|aside| aside.is_free(*other));
-        let free: Vec<usize> = others.iter().copied().filter(is_free).collect();
-        let among = if free.is_empty() { others } else { &free };
-        among[self.stream.below(among.len())]
+        let free =
+            if self.aside.is_none() { others.len() } else { others.iter().filter(is_free).count() };
+        let one = if free == 0 {
+            others.iter().nth(self.stream.below(others.len()))
+        } else {
+            others.iter().filter(is_free).nth(self.stream.below(free))
+        };
+        one.expect("one of those who were counted")
     }
 }
 
@@ -148,18 +158,18 @@ impl Aside {
 }
 
 impl Planned {
-    fn choose(&mut self, others: &[usize], must: bool) -> Option<usize> {
+    fn choose(&mut self, others: &Set, must: bool) -> Option<usize> {
         let at = self.point;
         self.point += 1;
         if let Some(&(planned, to)) = self.plan.get(self.next)
             && planned == at
         {
             self.next += 1;
-            self.misfit |= !others.contains(&to);
-            return others.contains(&to).then_some(to);
+            self.misfit |= !others.contains(to);
+            return others.contains(to).then_some(to);
         }
         if self.next == self.plan.len() {
-            self.choices.push(Choice { at, others: others.to_vec(), must });
+            self.choices.push(Choice { at, others: others.iter().collect(), must });
         }
         None
     }

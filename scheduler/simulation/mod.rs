@@ -34,6 +34,7 @@ mod flow;
 mod progress;
 mod random;
 mod roster;
+mod set;
 mod trace;
 
 pub(crate) use choice::{Choice, Chooser};
@@ -373,7 +374,9 @@ impl Simulation {
             self.fail(Failure::Misfit);
         }
         if next == me {
-            self.roster.runs(me);
+            if leaves != Leaves::Freely {
+                self.roster.runs(me);
+            }
             self.trace.borrow_mut().pass(me, place);
             return;
         }

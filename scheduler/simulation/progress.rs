@@ -36,7 +36,8 @@ impl Progress {
             task.map_or(ptr::null(), |task| ptr::from_ref(unsafe { task.as_ref() }.spawned_at));
         self.task.store(spawned_at.cast_mut(), Ordering::Relaxed);
         self.place.store(ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
-        self.steps.fetch_add(1, Ordering::Relaxed);
+        // One thread writes.
+        self.steps.store(self.steps.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Another thread goes on.

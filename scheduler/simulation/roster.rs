@@ -4,6 +4,7 @@
 //! change, which is seldom: all changes go through [`Roster::set`], and nobody else writes to the state of a flow.
 
 use super::flow::{Flow, State};
+use super::set::Set;
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,8 +14,8 @@ use std::time::Duration;
 pub(super) struct Roster {
     flows: RefCell<Vec<Rc<Flow>>>,
     running: Cell<usize>,
-    /// Who could go on, in order; the running one is not among them.
-    others: RefCell<Vec<usize>>,
+    /// Who could go on; the running one is not among them.
+    others: RefCell<Set>,
     /// Who waits, by what for: each word of memory with the threads that wait there, in order.
     waiting: RefCell<BTreeSet<(usize, usize)>>,
     /// Nobody's time comes before this; it may be too early, as who is woken leaves it as it is.
@@ -53,7 +54,7 @@ impl Roster {
         let index = self.flows.borrow().len();
         self.flows.borrow_mut().push(flow);
         if index != self.running.get() {
-            self.insert(index);
+            self.others.borrow_mut().insert(index);
         }
         index
     }
@@ -61,35 +62,21 @@ impl Roster {
     pub(super) fn set(&self, index: usize, state: State) {
         let before = self.flows.borrow()[index].state.replace(state);
         match before {
-            State::Ready => self.remove(index),
+            State::Ready => self.others.borrow_mut().remove(index),
             State::Waiting { on, .. } => _ = self.waiting.borrow_mut().remove(&(on, index)),
             State::Late { .. } | State::Ended => {}
         }
         match state {
-            State::Ready if index != self.running.get() => self.insert(index),
+            State::Ready if index != self.running.get() => self.others.borrow_mut().insert(index),
             State::Waiting { on, .. } => _ = self.waiting.borrow_mut().insert((on, index)),
             State::Ready | State::Late { .. } | State::Ended => {}
         }
         self.due.set(state.until().map_or(self.due.get(), |until| until.min(self.due.get())));
     }
 
-    fn insert(&self, index: usize) {
-        let mut others = self.others.borrow_mut();
-        if let Err(place) = others.binary_search(&index) {
-            others.insert(place, index);
-        }
-    }
-
-    fn remove(&self, index: usize) {
-        let mut others = self.others.borrow_mut();
-        if let Ok(place) = others.binary_search(&index) {
-            others.remove(place);
-        }
-    }
-
     /// Who could go on instead of the running one.
-    pub(super) fn others(&self) -> Ref<'_, [usize]> {
-        Ref::map(self.others.borrow(), Vec::as_slice)
+    pub(super) fn others(&self) -> Ref<'_, Set> {
+        self.others.borrow()
     }
 
     /// Whether the running one could go on.
@@ -100,7 +87,7 @@ impl Roster {
     /// The running one, which is about to be left, is among those who could go on, if it could.
     pub(super) fn readmit(&self) {
         if self.is_ready() {
-            self.insert(self.running.get());
+            self.others.borrow_mut().insert(self.running.get());
         }
     }
 
@@ -134,9 +121,9 @@ impl Roster {
     pub(super) fn runs(&self, next: usize) {
         let before = self.running.replace(next);
         if self.flows.borrow()[before].state.get() == State::Ready {
-            self.insert(before);
+            self.others.borrow_mut().insert(before);
         }
-        self.remove(next);
+        self.others.borrow_mut().remove(next);
     }
 
     pub(super) fn have_all_ended(&self) -> bool {
