@@ -308,8 +308,8 @@ impl Worker {
     #[track_caller]
     pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Cut> {
         assert_may_suspend();
-        // Also if there is a permit: who never lies down would not be told that its time is over.
-        if self.is_cut() {
+        // Also if there is a permit: who never lies down would not be told that its time is over. What has been marked is seen to later.
+        if self.running_node().is_timed() && self.is_cut() {
             self.give_way(task);
             return Err(Cut);
         }
