@@ -102,7 +102,7 @@ impl Worker {
             || !self.dedicated.get().is_null()
             || self.forbidden.get() > 0
             || crate::shim::panicking()
-            || (kind != WaitKind::Structured && !self.may_wait())
+            || (kind != WaitKind::Structured && (self.is_late() || !self.may_wait()))
         {
             return None;
         }

@@ -292,6 +292,14 @@ impl Worker {
         node.verdict() != Verdict::Cancelled
     }
 
+    /// Whether the running task is cancelled, if there is a deadline above it: for a wait that may be over, or go on in another task, without
+    /// a look at the clock. What has been marked `may_wait` sees.
+    #[inline(always)]
+    pub(super) fn is_late(&self) -> bool {
+        let node = self.running_node();
+        node.is_timed() && cancel::is_cancelled(node)
+    }
+
     /// Publishes a wait of the running task, and takes it back if it has been cancelled since it asked.
     #[inline(always)]
     pub(super) fn publish_wait(
@@ -308,8 +316,8 @@ impl Worker {
     #[track_caller]
     pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Cut> {
         assert_may_suspend();
-        // Also if there is a permit: who never lies down would not be told that its time is over. What has been marked is seen to later.
-        if self.running_node().is_timed() && self.is_cut() {
+        // Also if there is a permit.
+        if self.is_late() {
             self.give_way(task);
             return Err(Cut);
         }
