@@ -17,7 +17,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CHECKOUT/target}
 seeds=${CYGNET_SIM_SEEDS:-2000}
 unset CYGNET_SIM_SEEDS
-export CYGNET_SIM_SECONDS=${CYGNET_SIM_SECONDS:-0.3}
+export CYGNET_SIM_SECONDS=${CYGNET_SIM_SECONDS:-0.6}
 # Seeds that nobody has tried are for a run by hand: CYGNET_SIM_FIRST=$RANDOM$RANDOM. What fails by chance would hold up who has changed something else.
 export CYGNET_SIM_FIRST=${CYGNET_SIM_FIRST:-8}
 

@@ -1,6 +1,6 @@
 //! Sections that take no notice of a timeout or a cancel, and shields.
 
-use super::{LONG, SHORT, reason, with_enough_time};
+use super::{LONG, reason, short, with_enough_time};
 use crate::common;
 use crate::common::{parks, runtime, with_each, within};
 use cygnet::{
@@ -21,8 +21,8 @@ fn a_section_that_ignores_cancellation_ignores_the_timeout_around_it_and_not_tho
                             common::spin_loop();
                         }
                         assert!(!is_cancelled());
-                        sleep(SHORT).unwrap();
-                        timeout(SHORT, || reason(park())).unwrap_err().into_inner()
+                        sleep(short()).unwrap();
+                        timeout(short(), || reason(park())).unwrap_err().into_inner()
                     });
                     (inside.ok(), reason(checkpoint()))
                 });
@@ -50,7 +50,7 @@ fn a_shield_lets_a_cancelled_task_wait_and_spawn_until_its_time_is_up() {
             });
             assert_eq!(tidied.unwrap(), 7);
             assert_eq!(reason(park()), Reason::from("enough"));
-            let late = shield(SHORT, || reason(park()));
+            let late = shield(short(), || reason(park()));
             assert_eq!(late.unwrap_err().into_inner(), Reason::Deadline);
             assert_eq!(reason(park()), Reason::from("enough"));
         });
@@ -63,7 +63,7 @@ fn a_shield_outlasts_the_end_of_its_runtime() {
         let rt = runtime(2);
         let task = rt.spawn(|| {
             let told = reason(park());
-            (told, shield(LONG, || sleep(SHORT)).unwrap())
+            (told, shield(LONG, || sleep(short())).unwrap())
         });
         common::eventually("it waits", || parks(&rt) > 0);
         drop(rt);

@@ -4,12 +4,17 @@ mod ignoring;
 mod sleeping;
 mod timeouts;
 
+use crate::common::in_simulation;
 use cygnet::Reason;
 use std::time::Duration;
 
-const SHORT: Duration = Duration::from_millis(3);
 /// So long that no test waits for it.
 const LONG: Duration = Duration::from_secs(3600);
+
+/// In simulation a step takes ten nanoseconds, and who computes takes some hundred thousand in three milliseconds.
+fn short() -> Duration {
+    Duration::from_micros(if in_simulation() { 300 } else { 3_000 })
+}
 
 fn reason<T>(result: Result<T, cygnet::Cancelled>) -> Reason {
     result.err().expect("it is cancelled").reason().clone()
@@ -18,7 +23,7 @@ fn reason<T>(result: Result<T, cygnet::Cancelled>) -> Reason {
 /// Calls `test` with a short time, and with a longer one as long as it says that it did not come in time to where it was to
 /// be: other processes may have had the processor.
 fn with_enough_time(mut test: impl FnMut(Duration) -> bool) {
-    let mut time = SHORT;
+    let mut time = short();
     while !test(time) {
         time *= 2;
         assert!(time < LONG, "no time is enough");

@@ -1,6 +1,6 @@
 //! Sleeping.
 
-use super::{LONG, SHORT, reason, with_enough_time};
+use super::{LONG, reason, short, with_enough_time};
 use crate::common;
 use crate::common::{compute, parks, scaled, scaled_in_debug, with, with_each};
 use cygnet::{
@@ -70,7 +70,7 @@ fn a_sleep_until_the_past_and_one_of_no_time_are_a_yield() {
             });
             while !other.load(Ordering::Relaxed) {
                 sleep(Duration::ZERO).unwrap();
-                sleep_until(common::now() - SHORT).unwrap();
+                sleep_until(common::now() - short()).unwrap();
             }
             task.join().unwrap();
         });

@@ -1,6 +1,6 @@
 //! Timeouts and deadlines.
 
-use super::{LONG, SHORT, reason, with_enough_time};
+use super::{LONG, reason, short, with_enough_time};
 use crate::common;
 use crate::common::{compute, scaled, with, with_each};
 use cygnet::sync::sequence::SequenceBarrier;
@@ -20,8 +20,8 @@ fn a_timeout_ends_the_waits_in_it_and_no_others() {
         rt.block_on(|| {
             let start = common::now();
             let late =
-                timeout(SHORT, || (reason(park()), reason(sleep(LONG)), reason(checkpoint())));
-            assert!((common::now() - start) >= SHORT);
+                timeout(short(), || (reason(park()), reason(sleep(LONG)), reason(checkpoint())));
+            assert!((common::now() - start) >= short());
             let told = late.unwrap_err().into_inner();
             assert_eq!(told, (Reason::Deadline, Reason::Deadline, Reason::Deadline));
             assert!(checkpoint().is_ok(), "what comes after it is not cancelled");
@@ -35,7 +35,7 @@ fn a_cancelled_wait_in_a_timeout_names_the_place_of_the_timeout() {
     with(&[1], |rt| {
         rt.block_on(|| {
             let line = line!() + 1;
-            let late = timeout(SHORT, park).unwrap_err().into_inner().unwrap_err();
+            let late = timeout(short(), park).unwrap_err().into_inner().unwrap_err();
             assert_eq!(late.place().unwrap().line(), line);
         });
     });
@@ -83,8 +83,8 @@ fn a_body_that_only_calls_checkpoint_is_told_by_a_single_worker() {
                         scope(|s| drop(s.spawn(|| descend(depth - 1)).join()));
                     }
                 }
-                assert!(timeout(SHORT, || descend(depth)).is_err(), "{depth} levels below");
-                assert!(timeout(SHORT, || while !is_cancelled() {}).is_err());
+                assert!(timeout(short(), || descend(depth)).is_err(), "{depth} levels below");
+                assert!(timeout(short(), || while !is_cancelled() {}).is_err());
             }
         });
     });
@@ -156,7 +156,7 @@ fn a_timeout_is_seen_to_while_its_own_worker_computes() {
     with(&[2, 3, 8], |rt| {
         rt.block_on(|| {
             let told = AtomicBool::new(false);
-            let late = timeout(SHORT, || {
+            let late = timeout(short(), || {
                 join(
                     || {
                         // Neither a wait nor a question: the other half is told by another worker.
@@ -183,7 +183,7 @@ fn a_timer_that_is_set_while_somebody_searches_is_seen_to() {
     with(&[3, 8], |rt| {
         for _ in 0..scaled(20) {
             // So that all of them rest.
-            common::thread::sleep(SHORT);
+            common::thread::sleep(short());
             let told = rt.block_on(|| {
                 let over = Arc::new(AtomicBool::new(false));
                 let until = over.clone();
@@ -193,7 +193,7 @@ fn a_timer_that_is_set_while_somebody_searches_is_seen_to() {
                     }
                 });
                 let (tell, told) = common::mpsc::channel::<()>();
-                let late = timeout(SHORT, || {
+                let late = timeout(short(), || {
                     let _hook = cygnet::on_cancel(move |_: cygnet::Cancelled| drop(tell));
                     // Blocks the thread, and is told by nobody but the hook.
                     told.recv_timeout(common::watchdog::patience() / 4)
@@ -215,13 +215,13 @@ fn a_worker_that_runs_nothing_but_descendants_is_up_when_a_timer_is_due() {
             cygnet::scope_with(cygnet::Wait::DescendantsOnly, |_| {
                 let sleeps = (0..20).map(|_| {
                     let start = common::now();
-                    sleep(SHORT).unwrap();
-                    (common::now() - start) - SHORT
+                    sleep(short()).unwrap();
+                    (common::now() - start) - short()
                 });
                 sleeps.min().unwrap()
             })
         });
-        assert!(lateness < SHORT / 2, "the least late of many came {lateness:?} late");
+        assert!(lateness < short() / 2, "the least late of many came {lateness:?} late");
     });
 }
 
@@ -235,7 +235,7 @@ fn a_worker_that_is_held_sees_to_the_timers_of_one_that_is_busy() {
                     s.spawn(move || {
                         begin.send(()).unwrap();
                         let (tell, told) = common::mpsc::channel::<()>();
-                        let late = timeout(SHORT, || {
+                        let late = timeout(short(), || {
                             let _hook = cygnet::on_cancel(move |_: cygnet::Cancelled| drop(tell));
                             told.recv_timeout(common::watchdog::patience() / 4)
                         });
@@ -255,10 +255,10 @@ fn of_nested_deadlines_the_nearest_counts() {
     with_each(|rt| {
         rt.block_on(|| {
             let inner =
-                timeout(LONG, || timeout(SHORT, || reason(park())).unwrap_err().into_inner());
+                timeout(LONG, || timeout(short(), || reason(park())).unwrap_err().into_inner());
             assert_eq!(inner.unwrap(), Reason::Deadline);
             let start = common::now();
-            let outer = timeout(SHORT, || {
+            let outer = timeout(short(), || {
                 let inner = timeout(LONG, || reason(park()));
                 assert!(inner.is_ok(), "its own time is not up");
                 let computing = timeout(LONG, || while checkpoint().is_ok() {});
@@ -275,10 +275,10 @@ fn of_nested_deadlines_the_nearest_counts() {
 fn an_inner_deadline_is_seen_by_a_body_that_computes_below_an_outer_one() {
     with(&[1], |rt| {
         rt.block_on(|| {
-            let late = timeout(SHORT, || timeout(LONG, || while checkpoint().is_ok() {}).is_ok());
+            let late = timeout(short(), || timeout(LONG, || while checkpoint().is_ok() {}).is_ok());
             assert!(late.unwrap_err().into_inner());
             let in_time =
-                timeout(LONG, || timeout(SHORT, || while checkpoint().is_ok() {}).is_err());
+                timeout(LONG, || timeout(short(), || while checkpoint().is_ok() {}).is_err());
             assert!(in_time.unwrap());
         });
     });
@@ -350,7 +350,7 @@ fn a_timeout_far_above_an_inner_one_that_comes_later_is_seen_by_a_body_that_comp
         rt.block_on(|| {
             for scopes in [0, 10, 30] {
                 let mut seen = false;
-                let late = timeout(SHORT, || {
+                let late = timeout(short(), || {
                     below(scopes, &mut || {
                         seen = timeout(LONG, || while !is_cancelled() {}).is_ok();
                     });
@@ -367,7 +367,7 @@ fn a_timeout_of_no_time_or_in_the_past_calls_its_body_cancelled() {
         rt.block_on(|| {
             let late = timeout(Duration::ZERO, || (is_cancelled(), reason(park())));
             assert_eq!(late.unwrap_err().into_inner(), (true, Reason::Deadline));
-            let late = deadline(common::now() - SHORT, || reason(checkpoint()));
+            let late = deadline(common::now() - short(), || reason(checkpoint()));
             assert_eq!(late.unwrap_err().into_inner(), Reason::Deadline);
             assert!(checkpoint().is_ok());
         });
