@@ -25,8 +25,8 @@ impl Node {
         Node { pins: Cell::new(0) }
     }
 
-    /// A mark of its owner: there is more to ask than for pins before it is left. So the usual case is one
-    /// comparison.
+    /// A mark of the coroutine's owner: the body must not leave its stack any more, pinned or not. Beside the
+    /// count, so that the usual case is one comparison.
     const GUARDED: u32 = 1 << 31;
 
     /// Whether it is neither pinned nor guarded.
@@ -39,17 +39,17 @@ impl Node {
         self.pins.get() & !Node::GUARDED != 0
     }
 
-    pub(crate) fn set_guarded(&self, guarded: bool) {
-        let pins = self.pins.get() & !Node::GUARDED;
-        self.pins.set(if guarded { pins | Node::GUARDED } else { pins });
+    /// Makes the node one that is never free again.
+    pub(crate) fn guard(&self) {
+        self.pins.set(self.pins.get() | Node::GUARDED);
     }
 }
 
 /// Keeps the coroutine that the caller is in, if any, from suspending.
 ///
 /// For `no_suspend`, for calls that change the task around a closure and change it back (the node of a
-/// scope, the bindings of task-locals), and for those that keep a reference to it: joins and parallel
-/// loops. Were the coroutine left in the middle, the task could go on with the change, undo it out of
+/// scope, the bindings of task-locals), and for those that keep a reference to it while they call foreign
+/// code: joins, parallel loops, and waits for a future, which also rely on the thread. Were the coroutine left in the middle, the task could go on with the change, undo it out of
 /// order, or end; and the coroutine be continued by another task.
 pub(crate) struct Pin(Option<NonNull<Node>>);
 

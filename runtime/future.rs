@@ -1,3 +1,4 @@
+use crate::retire::chain::Pin as CoroutinePin;
 use crate::retire::record::Record;
 use crate::retire::thread_waiter::ThreadWaiter;
 use crate::retire::wait::{WaitKind, WaitWord};
@@ -18,6 +19,11 @@ use std::task::{Context, Poll, Waker};
 ///
 /// What a future needs around it (a reactor, a context) it needs around each poll, and must not be kept around a suspension.
 /// For a future of tokio's: spawn it there and wait for the handle, or enter the runtime in a `poll` of one's own.
+///
+/// The body of a bare [`Coroutine`](crate::coroutine::Coroutine) may call `wait`, which then parks the task with all its
+/// coroutines. Until `wait` returns that body cannot leave its stack by
+/// [`Yielder::suspend`](crate::coroutine::Yielder::suspend): a `poll` that tries to is told so by a panic. The wait
+/// belongs to the task or thread in which it began, and another one could resume the coroutine.
 ///
 /// Suspends, unless the future is ready. Costs two locked instructions for the waker, and what `poll` does.
 ///
@@ -40,6 +46,8 @@ use std::task::{Context, Poll, Waker};
 #[track_caller]
 pub fn wait<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     let future = pin!(future.into_future());
+    // Both ways below keep pointers to the present task or thread across each poll.
+    let _pin = CoroutinePin::innermost();
     match Worker::current().and_then(Worker::task) {
         Some(task) => wait_as_task(future, task),
         None => wait_as_thread(future),

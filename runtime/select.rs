@@ -198,7 +198,8 @@ pub fn nothing_to_wait_for() -> ! {
 ///
 /// # Panics
 /// If all branches are disabled and there is no `else`. With the panic of a future, when the others have been dropped. If none is
-/// ready inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+/// ready inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks. A future that suspends the bare
+/// coroutine in which the statement waits gets a panic, as [`wait()`](crate::wait()) says; a handler may suspend it.
 ///
 /// A pattern that may fail does not compile, nor do no branches at all, or what is none:
 ///

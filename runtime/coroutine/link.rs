@@ -36,18 +36,20 @@ pub enum State {
     Finished,
 }
 
-/// When a body may suspend, seen from whether the thread is panicking.
+/// When a body may suspend.
+///
+/// Never while its thread is panicking, whoever panics. The standard library counts the panics of a
+/// thread that are under way and tells only whether there is one: a body that is resumed by a
+/// destructor during an unwinding could not be told from one that has begun a second panic of its
+/// own. If that one left its stack, its panic would never end, and the thread would count as
+/// panicking for ever.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 enum Suspension {
-    /// It was resumed by a thread in order: a thread that panics by now is unwinding the body.
-    IfNotPanicking = 0,
-    /// It was resumed from a destructor on a panicking thread.
-    IfPanicking = 1,
-    /// It is being unwound because it was dropped.
-    Never = 2,
-    /// As before, and it has tried once.
-    NeverAgain = 3,
+    IfNotPanicking,
+    /// The coroutine is being unwound because it was dropped.
+    Never,
+    /// The same, and the body has tried to suspend once.
+    NeverAgain,
 }
 
 /// What unwinds a coroutine that is dropped before its end. Nobody else can make one.
@@ -134,27 +136,6 @@ impl Link {
     /// is there. `self` stays where it is until this returns.
     #[inline(always)]
     pub(super) unsafe fn enter(&self) {
-        if crate::shim::panicking() {
-            // SAFETY: passed on.
-            unsafe { self.enter_panicking() }
-        } else {
-            // SAFETY: passed on.
-            unsafe { self.go_on() }
-        }
-    }
-
-    /// As `enter`, in a destructor on a panicking thread.
-    #[cold]
-    #[inline(never)]
-    unsafe fn enter_panicking(&self) {
-        self.set_suspension(Suspension::IfPanicking);
-        // SAFETY: passed on.
-        unsafe { self.go_on() };
-        self.set_suspension(Suspension::IfNotPanicking);
-    }
-
-    #[inline(always)]
-    unsafe fn go_on(&self) {
         self.resumer.renew();
         let (worker, resumed_by) = current::enter(self);
         // SAFETY: as in `Worker::current`.
@@ -207,9 +188,9 @@ impl Link {
     /// # Safety
     /// As for `enter`; the state is Suspended.
     pub(super) unsafe fn unwind(&self) {
-        self.set_suspension(Suspension::Never);
-        // SAFETY: passed on.
-        unsafe { self.go_on() };
+        self.dismiss();
+        // SAFETY: the caller's contract is that of `enter`.
+        unsafe { self.enter() };
         if self.state.get() != State::Finished {
             fatal("came back from its unwinding without having ended", self);
         }
@@ -233,34 +214,27 @@ impl Link {
     pub(super) fn was_unwound_by(&self, payload: &(dyn std::any::Any + Send)) -> bool {
         // A payload of another coroutine may have been caught and thrown again here: that one is a
         // panic like any other.
-        self.suspension.get() >= Suspension::Never && payload.is::<Dismissed>()
+        self.suspension.get() != Suspension::IfNotPanicking && payload.is::<Dismissed>()
     }
 
     /// Panics unless the caller is the body and may leave its stack suspended.
     #[inline(always)]
     pub(super) fn assert_may_suspend(&self) {
-        // What is rare (it is unwound, or was resumed on a panicking thread) guards the node: `set_suspension`.
+        // The node is not free while it is pinned, or if the coroutine is dropped: `dismiss`.
         if crate::shim::panicking() || !ptr::eq(current::innermost(), self) || !self.node.is_free()
         {
-            self.assert_may_suspend_all_the_same();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn assert_may_suspend_all_the_same(&self) {
-        let in_order = crate::shim::panicking() as u8 == self.suspension.get() as u8;
-        let outside = !ptr::eq(current::innermost(), self);
-        if !in_order || outside || self.node.is_pinned() {
             self.refuse_to_suspend();
         }
     }
 
-    fn set_suspension(&self, suspension: Suspension) {
-        self.suspension.set(suspension);
-        self.node.set_guarded(suspension != Suspension::IfNotPanicking);
+    /// Keeps the body from suspending for good.
+    fn dismiss(&self) {
+        self.suspension.set(Suspension::Never);
+        self.node.guard();
     }
 
+    #[cold]
+    #[inline(never)]
     fn refuse_to_suspend(&self) {
         if !ptr::eq(current::innermost(), self) {
             panic!(
@@ -270,9 +244,9 @@ impl Link {
         }
         if self.node.is_pinned() {
             panic!(
-                "a coroutine would be suspended inside no_suspend, or inside scope or TaskLocal::scope, \
-                 or inside a parallel loop or a join, which must end in the task where it began and \
-                 before anything that is opened later"
+                "Yielder::suspend was called inside a call that must return first, in the task or \
+                 thread where it began: no_suspend, wait, select!, scope, join, a parallel loop, \
+                 timeout, shield, ignore_cancellation or TaskLocal::scope"
             );
         }
         match self.suspension.get() {
@@ -281,15 +255,16 @@ impl Link {
                 self,
             ),
             Suspension::Never => {
-                self.set_suspension(Suspension::NeverAgain);
+                self.suspension.set(Suspension::NeverAgain);
                 panic!(
                     "Yielder::suspend was called while its coroutine is unwound because it was \
                      dropped: nobody will resume it"
                 )
             }
-            Suspension::IfNotPanicking | Suspension::IfPanicking => panic!(
-                "Yielder::suspend was called while a panic unwinds its coroutine: destructors must \
-                 not suspend then"
+            Suspension::IfNotPanicking => panic!(
+                "Yielder::suspend was called while its thread is panicking: a destructor must not \
+                 suspend while a panic unwinds its coroutine, and a coroutine that is resumed \
+                 during a panic must run to its end"
             ),
         }
     }
@@ -298,12 +273,6 @@ impl Link {
     #[cfg(cygnet_tsan)]
     pub(super) fn retire(&self) {
         self.context.end();
-    }
-}
-
-impl PartialOrd for Suspension {
-    fn partial_cmp(&self, other: &Suspension) -> Option<std::cmp::Ordering> {
-        (*self as u8).partial_cmp(&(*other as u8))
     }
 }
 

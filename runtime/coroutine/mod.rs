@@ -64,9 +64,15 @@
 //! # Limits
 //!
 //! * A coroutine stays on the thread it was created on: it is neither `Send` nor `Sync`.
-//! * In a task, a body cannot suspend inside of [`scope`](crate::scope()) or
-//!   [`TaskLocal::scope`](crate::TaskLocal::scope), which change the task until they end, nor inside of
-//!   [`join`](crate::join()) or a [parallel loop](crate::par), which borrow from it until then.
+//! * A body cannot suspend inside a call that must return first, in the task or thread where it
+//!   began: [`scope`](crate::scope()), [`timeout`](crate::timeout()), [`shield`](crate::shield()),
+//!   [`ignore_cancellation`](crate::ignore_cancellation()) and
+//!   [`TaskLocal::scope`](crate::TaskLocal::scope) change the task until they return;
+//!   [`join`](crate::join()), a [parallel loop](crate::par), [`wait`](crate::wait()) and
+//!   [`select!`](crate::select!) rely on it until then. So the `poll` of a future that the body waits
+//!   for cannot suspend the body. A suspension there panics.
+//! * A body cannot suspend while its thread is panicking. A destructor that runs during a panic may
+//!   resume a coroutine, which must then run to its end.
 //! * As with all stackful coroutines that are safe to use, nothing stops a body from suspending inside
 //!   a callback of code that keeps state per thread for the callback's extent, the initialiser of a
 //!   thread-local value or `LocalKey::with` for instance. Others see that state until the body goes on. To forget a
@@ -324,7 +330,9 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     /// # Panics
     ///
     /// With the panic of the body, if that panics; it has been reported by the panic hook, and the
-    /// coroutine is finished.
+    /// coroutine is finished. That includes the panic of a body that is resumed while the thread is
+    /// panicking, and suspends instead of running to its end: in a destructor that does not catch it,
+    /// it ends the process.
     ///
     /// # Cost
     ///

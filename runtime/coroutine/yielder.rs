@@ -79,11 +79,13 @@ impl<In, Out> Yielder<In, Out> {
     /// * When it is called by somebody else than the body: by another coroutine, or a task, that has
     ///   got hold of the reference.
     /// * Inside of [`no_suspend`](crate::no_suspend), if the body has called that.
-    /// * Inside of [`scope`](crate::scope()), [`TaskLocal::scope`](crate::TaskLocal::scope),
-    ///   [`join`](crate::join()) or a [parallel loop](crate::par), if the body has called that: it must end
-    ///   in the task where it began, in the order in which they nest.
-    /// * In a destructor while the body is being unwound. As in any destructor, a panic during
-    ///   unwinding ends the process, after this one's message has been printed.
+    /// * Inside a call that must return first, if the body has made that call:
+    ///   [`wait`](crate::wait()), [`select!`](crate::select!), [`scope`](crate::scope()),
+    ///   [`join`](crate::join()), a [parallel loop](crate::par) and the others that
+    ///   [the module](super#limits) lists.
+    /// * While the thread is panicking: in a destructor while a panic unwinds the body, and in a body
+    ///   that was resumed by a destructor during a panic. As in any destructor, a panic that leaves it
+    ///   during unwinding ends the process, after this one's message has been printed.
     /// * If the body has caught the unwinding of its own drop and goes on to suspend. If it catches
     ///   this panic too and suspends once more, the process is aborted with a sentence.
     ///

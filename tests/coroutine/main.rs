@@ -47,6 +47,9 @@ impl Drop for Tell {
     }
 }
 
+/// What a body is told that suspends inside of such a call.
+const MUST_RETURN_FIRST: &str = "inside a call that must return first";
+
 /// What a panic said.
 fn message(payload: &(dyn any::Any + Send)) -> &str {
     match payload.downcast_ref::<String>() {

@@ -1,6 +1,6 @@
 //! Panics of bodies and of resumers.
 
-use crate::{Log, Tell, again, assert_aborted, message};
+use crate::{Log, MUST_RETURN_FIRST, Tell, again, assert_aborted, message};
 use cygnet::coroutine::{Coroutine, ResumeError, Resumed, State, Yielder};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -45,30 +45,83 @@ fn a_body_may_catch_its_own_panics_and_go_on() {
     assert_eq!(co.resume(()), Ok(Resumed::Yielded(false)));
 }
 
-#[test]
-fn destructors_of_a_panicking_resumer_may_resume() {
-    struct Resumes<'a>(&'a Coroutine<(), bool, ()>, &'a Cell<u32>);
-    impl Drop for Resumes<'_> {
-        fn drop(&mut self) {
-            assert_eq!(self.0.resume(()), Ok(Resumed::Yielded(true)));
-            self.1.set(self.1.get() + 1);
-        }
+/// Where a coroutine has got, or what the panic said that came out of it.
+type Outcome = Result<Resumed<bool, bool>, String>;
+
+/// Resumes its coroutine when it is dropped, and writes down how that went.
+struct Resumes<'a>(&'a Coroutine<(), bool, bool>, &'a Cell<Option<Outcome>>);
+
+impl Drop for Resumes<'_> {
+    fn drop(&mut self) {
+        let resumed = catch_unwind(AssertUnwindSafe(|| self.0.resume(()).unwrap()));
+        self.1.set(Some(resumed.map_err(|payload| message(&*payload).to_owned())));
     }
-    let co = Coroutine::new(|yielder, ()| {
-        loop {
-            yielder.suspend(thread::panicking());
-        }
-    });
-    let resumed = Cell::new(0);
-    assert_eq!(co.resume(()), Ok(Resumed::Yielded(false)));
+}
+
+/// What becomes of `co` if a destructor resumes it while a panic unwinds the thread.
+fn resumed_during_a_panic(co: &Coroutine<(), bool, bool>) -> Outcome {
+    let outcome = Cell::new(None);
     let unwound = catch_unwind(AssertUnwindSafe(|| {
-        let _last = Resumes(&co, &resumed);
-        let _first = Resumes(&co, &resumed);
+        let _resumes = Resumes(co, &outcome);
         resume_unwind(Box::new("planted"));
     }));
     assert_eq!(message(&*unwound.unwrap_err()), "planted");
-    assert_eq!(resumed.get(), 2);
-    assert_eq!(co.resume(()), Ok(Resumed::Yielded(false)));
+    assert!(!thread::panicking());
+    outcome.take().expect("the destructor has run")
+}
+
+#[test]
+fn a_destructor_of_a_panicking_resumer_may_run_a_coroutine_to_its_end() {
+    let fresh = Coroutine::new(|_, ()| thread::panicking());
+    assert_eq!(resumed_during_a_panic(&fresh), Ok(Resumed::Returned(true)));
+    let suspended = Coroutine::new(|yielder, ()| {
+        yielder.suspend(thread::panicking());
+        thread::panicking()
+    });
+    assert_eq!(suspended.resume(()), Ok(Resumed::Yielded(false)));
+    assert_eq!(resumed_during_a_panic(&suspended), Ok(Resumed::Returned(true)));
+    assert_eq!(suspended.state(), State::Finished);
+}
+
+/// The body could be in the middle of a panic of its own, which would then never end.
+#[test]
+fn a_body_that_is_resumed_during_a_panic_cannot_suspend() {
+    let co = Coroutine::new(|yielder, ()| {
+        yielder.suspend(true);
+        yielder.suspend(true);
+        true
+    });
+    assert_eq!(co.resume(()), Ok(Resumed::Yielded(true)));
+    let said = resumed_during_a_panic(&co).unwrap_err();
+    assert!(said.contains("must run to its end"), "{said}");
+    assert_eq!(co.state(), State::Finished);
+}
+
+#[test]
+fn a_body_that_is_refused_a_suspension_during_a_panic_may_catch_that_and_return() {
+    let co = Coroutine::new(|yielder, ()| {
+        catch_unwind(AssertUnwindSafe(|| yielder.suspend(true))).is_err()
+    });
+    assert_eq!(resumed_during_a_panic(&co), Ok(Resumed::Returned(true)));
+}
+
+#[test]
+fn a_suspension_in_a_second_panic_aborts_with_a_sentence() {
+    let name = "panics::a_suspension_in_a_second_panic_aborts_with_a_sentence";
+    let output = again(name, || {
+        struct Suspends<'a>(&'a Yielder<(), bool>);
+        impl Drop for Suspends<'_> {
+            fn drop(&mut self) {
+                self.0.suspend(true);
+            }
+        }
+        let co = Coroutine::new(|yielder, ()| {
+            let _suspends = Suspends(yielder);
+            panic!("the second panic");
+        });
+        let _ = resumed_during_a_panic(&co);
+    });
+    assert_aborted(&output, "must run to its end");
 }
 
 #[test]
@@ -88,7 +141,7 @@ fn a_destructor_that_suspends_while_a_panic_unwinds_the_body_aborts_with_a_sente
         });
         let _ = co.resume(());
     });
-    assert_aborted(&output, "while a panic unwinds its coroutine");
+    assert_aborted(&output, "must not suspend while a panic unwinds its coroutine");
 }
 
 #[test]
@@ -110,7 +163,7 @@ fn a_body_cannot_suspend_inside_of_its_own_no_suspend() {
     let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
         let section = || cygnet::no_suspend(|| yielder.suspend(()));
         let said = catch_unwind(AssertUnwindSafe(section)).unwrap_err();
-        assert!(message(&*said).contains("inside no_suspend"));
+        assert!(message(&*said).contains(MUST_RETURN_FIRST));
         yielder.suspend(());
     });
     // The resumer's is none of its business.

@@ -1,13 +1,15 @@
 //! Coroutines inside of tasks.
 
-use crate::{again, assert_aborted, message};
-use cygnet::coroutine::{self, Builder, Coroutine, Resumed};
-use std::cell::RefCell;
+use crate::{MUST_RETURN_FIRST, again, assert_aborted, message};
+use cygnet::coroutine::{self, Builder, Coroutine, Resumed, State};
+use std::cell::{Cell, RefCell};
+use std::future::{pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 
-use cygnet::{Runtime, TaskLocal, no_suspend, scope, spawn, spawn_local, yield_now};
+use cygnet::{Runtime, TaskLocal, no_suspend, scope, select, spawn, spawn_local, wait, yield_now};
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
@@ -88,7 +90,7 @@ fn a_body_in_a_task_cannot_suspend_inside_of_its_own_no_suspend() {
         let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
             let section = || no_suspend(|| yielder.suspend(()));
             let said = catch_unwind(AssertUnwindSafe(section)).unwrap_err();
-            assert!(message(&*said).contains("inside no_suspend"));
+            assert!(message(&*said).contains(MUST_RETURN_FIRST));
             yielder.suspend(());
         });
         assert_eq!(co.resume(()), Ok(Resumed::Yielded(())));
@@ -110,7 +112,7 @@ fn is_refused(around: impl Fn(&dyn Fn()) + Send + 'static) {
             let co = Coroutine::<(), bool, ()>::new(move |yielder, ()| {
                 let inside = || around(&|| yielder.suspend(false));
                 let said = catch_unwind(AssertUnwindSafe(inside)).unwrap_err();
-                assert!(message(&*said).contains("inside scope or TaskLocal::scope"));
+                assert!(message(&*said).contains(MUST_RETURN_FIRST));
                 yielder.suspend(true);
             });
             assert_eq!(co.resume(()), Ok(Resumed::Yielded(true)));
@@ -135,6 +137,76 @@ fn a_body_cannot_leave_a_scope_of_its_task_open() {
 fn a_body_cannot_leave_a_task_local_of_its_task_bound() {
     static LOCAL: TaskLocal<u8> = TaskLocal::new();
     is_refused(|suspend| LOCAL.scope(7, suspend));
+}
+
+/// A future that suspends the coroutine when it is polled, as only a borrow lets it.
+fn suspends_when_polled(suspend: &dyn Fn()) -> impl Future<Output = ()> {
+    poll_fn(move |_| {
+        suspend();
+        Poll::Ready(())
+    })
+}
+
+#[test]
+fn a_body_cannot_leave_a_wait_of_its_task_half_way() {
+    is_refused(|suspend| wait(suspends_when_polled(suspend)).unwrap());
+}
+
+#[test]
+fn a_body_cannot_leave_a_select_of_its_task_half_way() {
+    is_refused(|suspend| {
+        select! {
+            () = suspends_when_polled(suspend) => {}
+            () = pending() => unreachable!("it is never ready"),
+        }
+        .unwrap();
+    });
+}
+
+/// Else the thread would be a worker's, and would be blocked by the rest of the wait.
+#[test]
+fn a_body_that_waits_where_no_task_runs_cannot_be_continued_by_one_half_way() {
+    thread_local! {
+        static BEGUN: Cell<Option<Coroutine<(), bool, ()>>> = const { Cell::new(None) };
+    }
+    let begin = || {
+        let co = Coroutine::<(), bool, ()>::new(|yielder, ()| {
+            let suspend = || {
+                yielder.suspend(false);
+            };
+            let waiting = || wait(suspends_when_polled(&suspend));
+            let said = catch_unwind(AssertUnwindSafe(waiting)).unwrap_err();
+            assert!(message(&*said).contains(MUST_RETURN_FIRST));
+            yielder.suspend(true);
+            // Now it is in a task, where a wait may take its time.
+            wait(suspends_when_polled(&|| yield_now().unwrap())).unwrap();
+        });
+        assert_eq!(co.resume(()), Ok(Resumed::Yielded(true)));
+        BEGUN.set(Some(co));
+    };
+    let go_on = || BEGUN.take().unwrap().resume(());
+    // A plain thread.
+    begin();
+    assert!(BEGUN.take().is_some_and(|co| co.state() == State::Suspended));
+    // A worker's, before its first task.
+    let rt = Runtime::builder().workers(1).on_thread_start(begin).build().unwrap();
+    assert_eq!(rt.block_on(go_on), Ok(Resumed::Returned(())));
+}
+
+/// A wait of the coroutine that is resumed in a poll is none of the outer one's.
+#[test]
+fn a_coroutine_that_is_resumed_in_a_poll_may_suspend_between_its_own_waits() {
+    runtime(1).block_on(|| {
+        let co = Coroutine::<(), u32, u32>::new(|yielder, ()| {
+            yielder.suspend(wait(ready(1)).unwrap());
+            wait(ready(2)).unwrap()
+        });
+        let polled = poll_fn(|_| match co.resume(()).unwrap() {
+            Resumed::Yielded(_) => Poll::Ready(co.resume(()).unwrap().returned()),
+            Resumed::Returned(_) => unreachable!("it suspends first"),
+        });
+        assert_eq!(wait(polled), Ok(Some(2)));
+    });
 }
 
 #[test]
