@@ -112,6 +112,8 @@
 //! Linux on 64-bit x86 and ARM; elsewhere the build fails with a sentence. Two features of newer
 //! kernels are used where they are found: `membarrier` (4.14; without it each spawn pays a fence)
 //! and guard markers (6.13; without them each stack takes two mappings of `vm.max_map_count`).
+//! A program that installs a filter of system calls does so before it builds its first runtime, or
+//! lets the filter allow `membarrier`: a process in which that is refused later aborts with a sentence.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("cygnet runs on Linux only: it relies on madvise, membarrier and futexes");

@@ -15,7 +15,7 @@ use crate::scheduler::thread::{self, ThreadConfig};
 use crate::shim::unmodelled::thread::{Builder as ThreadBuilder, JoinHandle};
 use crate::shim::{is_simulated, processors};
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
@@ -509,9 +509,4 @@ impl Runtime {
     fn handle_ref(&self) -> Handle {
         self.handle()
     }
-}
-
-/// A line on stderr, if there is one: `eprintln!` panics where it is closed.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

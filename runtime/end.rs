@@ -1,12 +1,12 @@
 //! The end of a runtime.
 
-use crate::runtime::builder::{Runtime, say};
+use crate::runtime::builder::Runtime;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::shutdown::stop_runtime;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
-use crate::shim::spin_until;
 use crate::shim::time::{Duration, patience};
+use crate::shim::{say, spin_until};
 use std::sync::Arc;
 
 /// How long a drop spins for the end of a thread before it sleeps: they end one after the other, at once.

@@ -3,10 +3,10 @@
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::outcome::{Failure, Payload, Unwound, no_stack};
 use crate::retire::stack::{StackExhausted, StackSizeError};
-use crate::runtime::builder::say;
 use crate::scheduler::cancel::{cause_of, is_cancelled};
 use crate::scheduler::unresponsive::count_refusal;
 use crate::scheduler::worker::Worker;
+use crate::shim::abort_with;
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -98,8 +98,7 @@ impl Cancelled {
     /// ```
     pub fn unwind(self) -> ! {
         if cfg!(panic = "abort") {
-            say(&format!("cygnet: {self}, and this build cannot unwind it (panic=abort)"));
-            std::process::abort();
+            abort_with(&format!("{self}, and this build cannot unwind it (panic=abort)"));
         }
         resume_unwind(Box::new(Unwound(self.0)))
     }

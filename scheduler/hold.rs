@@ -45,6 +45,7 @@ use crate::scheduler::complete::release;
 use crate::scheduler::idle::Rest;
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::worker::{Strand, Worker, task_of};
+use crate::shim::abort_with;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::Duration;
 use crossbeam_deque::Steal;
@@ -338,13 +339,13 @@ unsafe extern "C" fn enter_apart(data: *mut u8, message: usize) {
     // SAFETY: this is the first thing it does.
     unsafe { strand.context.arrive(message) };
     let here = || Worker::current().expect("a held worker stays");
-    // As in `enter`: a task's own panic does not come here.
+    // A task's own panic does not come here, as in `enter`.
     let called = catch_unwind(AssertUnwindSafe(|| {
         let first = NonNull::new(strand.first.replace(ptr::null()).cast_mut());
         start_here(here(), first.expect("it was made for a task"));
     }));
     if called.is_err() {
-        std::process::abort();
+        abort_with("the scheduler has panicked below a task, which is a bug");
     }
     let worker = here();
     let caller = strand.caller.get();

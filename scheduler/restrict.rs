@@ -60,7 +60,7 @@ use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::worker::{Remote, Strand, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Duration, Instant, now};
-use crate::shim::{spin_loop, thread};
+use crate::shim::{say, spin_loop, thread};
 use crossbeam_deque::Steal;
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
@@ -496,7 +496,7 @@ impl Worker {
         let owner = unsafe { (*scope.cast::<ScopeFrame>()).owner() };
         // SAFETY: the owner of an open scope has not ended.
         let owner = unsafe { owner.as_ref() };
-        eprintln!(
+        say(&format!(
             "cygnet: a wait for descendants only, of task {} ({}, spawned at {}), has kept {strangers} ready \
              task(s) of worker {} waiting for {} s; if a descendant waits for one of them, both wait for ever",
             owner.id(),
@@ -504,6 +504,6 @@ impl Worker {
             owner.spawned_at,
             self.remote.index,
             PATIENCE.as_secs(),
-        );
+        ));
     }
 }

@@ -15,7 +15,7 @@ use crate::scheduler::call::{call, start};
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Worker};
 use crate::shim::atomic::Ordering;
-use crate::shim::point;
+use crate::shim::{abort_with, point};
 use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
@@ -368,7 +368,7 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
             }
         }
     })) else {
-        std::process::abort();
+        abort_with("the scheduler has panicked below a task, which is a bug");
     };
     Worker::current().expect("coroutines run on workers").retire_strand(dismissed)
 }

@@ -6,7 +6,7 @@ use crate::retire::overflow::{AltStack, Description};
 use crate::scheduler::search::Searcher;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
-use crate::shim::{Arc, is_simulated};
+use crate::shim::{self, Arc, is_simulated};
 use std::ptr;
 
 /// Hooks and settings of a worker's thread.
@@ -30,6 +30,7 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     worker.main.set(&raw const main);
     worker.current.set(&raw const main);
     asm::set_thread_word(ptr::from_ref(worker).cast_mut().cast());
+    let _guard = UnwindGuard;
     call(config.on_start.as_deref());
     let mut searcher = Searcher::new();
     loop {
@@ -48,6 +49,20 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     asm::set_thread_word(ptr::null_mut());
     worker.main.set(ptr::null());
     worker.current.set(ptr::null());
+}
+
+/// Ends the process if the thread of a worker unwinds outside of its tasks. That is a bug of the
+/// scheduler; without a word, all tasks of the worker would wait for ever, and the destructors of the
+/// thread's values would find a worker that has gone.
+struct UnwindGuard;
+
+impl Drop for UnwindGuard {
+    fn drop(&mut self) {
+        // A simulation reports the panic as the failure of its run.
+        if shim::panicking() && !is_simulated() {
+            shim::abort_with("a worker has panicked outside of its tasks, which is a bug");
+        }
+    }
 }
 
 /// A user's hook: a panic in it has been reported by the panic hook and goes no further.
@@ -83,4 +98,29 @@ pub(crate) fn describe(address: usize) -> Option<Description> {
         stack_size,
         guard,
     })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::UnwindGuard;
+    use crate::retire::rerun::{rerun, role};
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_worker_that_panics_outside_of_its_tasks_aborts_the_process_with_a_sentence() {
+        let test = "scheduler::thread::tests::\
+                    a_worker_that_panics_outside_of_its_tasks_aborts_the_process_with_a_sentence";
+        if role().is_some() {
+            let worker = std::thread::spawn(|| {
+                let _guard = UnwindGuard;
+                panic!("planted");
+            });
+            let _ = worker.join();
+            return;
+        }
+        let output = rerun(test, "child");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
+        assert!(said.contains("cygnet: a worker has panicked outside of its tasks"), "{said}");
+    }
 }

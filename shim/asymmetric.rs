@@ -8,7 +8,7 @@
 //!
 //! `heavy` costs 2 to 3 us for its caller and about as much for every thread it interrupts. Where
 //! the kernel refuses membarrier, both sides run the full fence: [`prepare`] finds out, once, before
-//! the first use. Under loom both are `fence(SeqCst)` too: the model is the symmetric protocol.
+//! the first use. A kernel that refuses it later ends the process with a sentence. Under loom both are `fence(SeqCst)` too: the model is the symmetric protocol.
 
 #[cfg(not(loom))]
 mod imp {
@@ -63,11 +63,28 @@ mod imp {
         if SYMMETRIC.load(Ordering::Relaxed) {
             return;
         }
-        let done = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-        // After a successful registration the command can only fail if a seccomp filter was
-        // installed later; going on would lose tasks.
-        assert!(done, "membarrier(PRIVATE_EXPEDITED) failed after it had been registered");
+        if !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+            abort_refused();
+        }
         fence(Ordering::SeqCst);
+    }
+
+    /// After a successful registration the command fails if a filter of system calls (seccomp) was
+    /// installed since. The frequent sides run without a fence by now, and going on would lose tasks.
+    ///
+    /// Nothing else serves as the barrier. Taking away a page's write permission interrupts the other
+    /// processors on some kernels alone: ARM64 and recent x86 processors (INVLPGB, Linux 6.14)
+    /// invalidate their translations without an interrupt. A tour of this thread over all processors
+    /// does not reach those of threads in another cpuset.
+    #[cold]
+    #[inline(never)]
+    fn abort_refused() -> ! {
+        let error = std::io::Error::last_os_error();
+        crate::shim::abort_with(&format!(
+            "the kernel refuses membarrier(2) ({error}), which it has allowed before, most likely \
+             because of a seccomp filter: install such a filter before the first runtime is built, \
+             or let it allow membarrier"
+        ))
     }
 }
 

@@ -23,6 +23,9 @@ mod face;
 mod face;
 
 pub(crate) mod asymmetric;
+mod stderr;
+
+pub(crate) use stderr::{abort_with, say};
 
 use std::time::Duration;
 

@@ -22,6 +22,7 @@ use super::current;
 use crate::retire::chain::Node;
 use crate::retire::context::Context;
 use crate::scheduler::worker::Worker;
+use crate::shim::abort_with;
 
 /// Where a coroutine is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -280,6 +281,5 @@ impl Link {
 #[cold]
 pub(super) fn fatal(what: &str, link: &Link) -> ! {
     let name = link.name().unwrap_or("unnamed");
-    eprintln!("cygnet: coroutine {} ({name}) {what}; aborting", link.id);
-    std::process::abort()
+    abort_with(&format!("coroutine {} ({name}) {what}", link.id))
 }

@@ -7,6 +7,7 @@
 //! What each bit means, and who may change what, is told in [`super::node`]. Here are the steps, each of them one update of the word, so
 //! that of all who take part exactly one sees that a node has left its parent.
 
+use crate::shim::abort_with;
 use crate::shim::atomic::{AtomicU64, Ordering};
 
 /// One guard.
@@ -197,6 +198,5 @@ impl Word {
 #[cold]
 #[inline(never)]
 pub(super) fn too_many() -> ! {
-    eprintln!("cygnet: a swansong has 500 million guards, or 60 million children that have some");
-    std::process::abort();
+    abort_with("a swansong has 500 million guards, or 60 million children that have some")
 }

@@ -6,3 +6,4 @@ mod common;
 mod backtrace;
 mod examples;
 mod overflow;
+mod seccomp;

@@ -1,0 +1,80 @@
+//! What becomes of a process whose system calls are refused by a filter. Each test installs one, which
+//! stays, and so runs itself again in a process of its own.
+
+use crate::common::rerun::{alone, rerun, role};
+use crate::common::{self, emulated};
+use cygnet::Runtime;
+use std::os::unix::process::ExitStatusExt;
+
+/// Refuses `membarrier` to all threads of the process from now on.
+fn refuse_membarrier() {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+    let mut program = [
+        // The number of the system call is the first word that a filter sees.
+        step(LOAD, 0, 0),
+        step(IF_EQUAL, 1, libc::SYS_membarrier as u32),
+        step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
+        step(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the arguments are integers; the thread gives up rights that it does not use.
+    let done = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    let (mode, all_threads) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
+    // SAFETY: the filter and its program live until the call has returned, and the kernel copies them.
+    let done = unsafe { libc::syscall(libc::SYS_seccomp, mode, all_threads, &raw const filter) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: the call takes integers; 0 asks what the kernel can do.
+    let asked = unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) };
+    assert_eq!(asked, -1, "the filter does not work");
+}
+
+/// Gives both workers work and rest by turns: a worker that lies down needs the barrier.
+fn work(rt: &Runtime) {
+    for round in 0..1000 {
+        let sum = rt.block_on(move || {
+            let tasks: Vec<_> = (0..8).map(|n| cygnet::spawn(move || n + round)).collect();
+            tasks.into_iter().map(|task| task.join().unwrap()).sum::<u32>()
+        });
+        assert_eq!(sum, 28 + 8 * round);
+    }
+}
+
+#[test]
+fn a_runtime_that_is_built_where_membarrier_is_refused_does_without() {
+    common::real!("it is about the kernel");
+    if emulated() {
+        return; // the emulator has no filters
+    }
+    alone("seccomp::a_runtime_that_is_built_where_membarrier_is_refused_does_without", || {
+        refuse_membarrier();
+        work(&common::runtime(2));
+    });
+}
+
+#[test]
+fn a_process_in_which_membarrier_is_refused_later_aborts_with_a_sentence() {
+    common::real!("it is about the kernel");
+    if emulated() {
+        return; // the emulator has no filters
+    }
+    if role().is_some() {
+        let rt = common::runtime(2);
+        work(&rt);
+        refuse_membarrier();
+        // SAFETY: takes an integer. A process that hangs is to end by another signal than one that aborts.
+        unsafe { libc::alarm(30) };
+        loop {
+            work(&rt);
+        }
+    }
+    let name = "seccomp::a_process_in_which_membarrier_is_refused_later_aborts_with_a_sentence";
+    let output = rerun(name, "child");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
+    assert!(said.contains("cygnet: the kernel refuses membarrier(2)"), "{said}");
+    assert!(said.contains("install such a filter before the first runtime is built"), "{said}");
+}
