@@ -39,15 +39,13 @@ impl GuardKind {
     /// The range is page-aligned, lies in a private anonymous mapping that the caller owns, and
     /// nothing that lives there is used again before the mapping is gone.
     pub(crate) unsafe fn install(self, at: *mut u8) -> Result<(), i32> {
-        if self == GuardKind::Marker {
-            // SAFETY: the caller owns the range, and nothing in it is used again.
-            match errno_of(unsafe { libc::madvise(at.cast(), GUARD, MADV_GUARD_INSTALL) }) {
-                // Some kernels refuse markers in locked memory (`mlockall`): go on to the other kind.
-                Err(libc::EINVAL) => {}
-                done => return done,
-            }
+        // A kernel may refuse a single marker: in locked memory (`mlockall`), or by a filter of system calls.
+        // SAFETY: the caller's: nobody uses the range.
+        let advise = || unsafe { libc::madvise(at.cast(), GUARD, MADV_GUARD_INSTALL) };
+        if self == GuardKind::Marker && advise() == 0 {
+            return Ok(());
         }
-        // SAFETY: as above.
+        // SAFETY: the same.
         errno_of(unsafe { libc::mprotect(at.cast(), GUARD, libc::PROT_NONE) })
     }
 }

@@ -5,20 +5,26 @@ use crate::common::rerun::{alone, rerun, role};
 use crate::common::{self, emulated};
 use cygnet::Runtime;
 use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
 
-/// Refuses `membarrier` to all threads of the process from now on.
-fn refuse_membarrier() {
+/// Refuses a system call to all threads of the process from now on: in each case, or where its third
+/// argument is this number.
+fn refuse(call: libc::c_long, third: Option<u32>) {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
-    let mut program = [
-        // The number of the system call is the first word that a filter sees.
-        step(LOAD, 0, 0),
-        step(IF_EQUAL, 1, libc::SYS_membarrier as u32),
-        step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
-        step(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-    ];
+    // What a filter sees begins with the number of the call. The arguments are 8 bytes each.
+    const CALL: u32 = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    const THIRD: u32 = std::mem::offset_of!(libc::seccomp_data, args) as u32 + 16;
+    // Goes on with the next step if it is equal, and else passes over so many.
+    let unless = |k, jf| libc::sock_filter { code: IF_EQUAL, jt: 0, jf, k };
+    let step = |code, k| libc::sock_filter { code, jt: 0, jf: 0, k };
+    let call = [step(LOAD, CALL), unless(call as u32, if third.is_some() { 3 } else { 1 })];
+    let third = third.map(|third| [step(LOAD, THIRD), unless(third, 1)]);
+    let refused = step(RETURN, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
+    let end = [refused, step(RETURN, libc::SECCOMP_RET_ALLOW)];
+    let mut program: Vec<_> =
+        call.into_iter().chain(third.into_iter().flatten()).chain(end).collect();
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the arguments are integers; the thread gives up rights that it does not use.
     let done = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
@@ -27,6 +33,10 @@ fn refuse_membarrier() {
     // SAFETY: the filter and its program live until the call has returned, and the kernel copies them.
     let done = unsafe { libc::syscall(libc::SYS_seccomp, mode, all_threads, &raw const filter) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+fn refuse_membarrier() {
+    refuse(libc::SYS_membarrier, None);
     // SAFETY: the call takes integers; 0 asks what the kernel can do.
     let asked = unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) };
     assert_eq!(asked, -1, "the filter does not work");
@@ -77,4 +87,35 @@ fn a_process_in_which_membarrier_is_refused_later_aborts_with_a_sentence() {
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
     assert!(said.contains("cygnet: the kernel refuses membarrier(2)"), "{said}");
     assert!(said.contains("install such a filter before the first runtime is built"), "{said}");
+}
+
+#[test]
+fn a_runtime_to_which_guard_markers_are_refused_later_guards_its_stacks_all_the_same() {
+    common::real!("it is about the kernel");
+    if emulated() {
+        return; // the emulator has no filters
+    }
+    const MADV_GUARD_INSTALL: u32 = 102;
+    /// More than a worker keeps warm.
+    const TASKS: usize = 200;
+    let name = "seccomp::a_runtime_to_which_guard_markers_are_refused_later_guards_its_stacks_all_the_same";
+    let show = || {
+        let rt = common::runtime(2);
+        work(&rt);
+        refuse(libc::SYS_madvise, Some(MADV_GUARD_INSTALL));
+        refuse(libc::SYS_process_madvise, None);
+        rt.block_on(|| {
+            // Each has a stack of its own while it waits for the others.
+            let all = Arc::new(cygnet::sync::Barrier::new(TASKS));
+            let meet = || {
+                let all = all.clone();
+                cygnet::spawn(move || all.wait().is_ok())
+            };
+            let tasks: Vec<_> = (0..TASKS).map(|_| meet()).collect();
+            for task in tasks {
+                assert!(task.join().unwrap());
+            }
+        });
+    };
+    alone(name, || common::within(show));
 }
