@@ -8,6 +8,7 @@ use crate::runtime::task::{Task, TaskId, same};
 use crate::scheduler::blocking;
 use crate::scheduler::cancel;
 use crate::scheduler::complete::release;
+use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
 use std::fmt;
@@ -108,11 +109,19 @@ pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
     worker.yield_now(task).map(|()| answer).map_err(|_| Cancelled::here())
 }
 
-/// A point in a long computation where others may run, hungry workers are served from this worker's
-/// front, and a cancellation is seen.
+/// Lets others have their turn in the middle of a long computation, and returns whether the task is
+/// cancelled.
 ///
-/// Suspends only if another task of this worker is ready, and never inside
-/// [`no_suspend`](crate::no_suspend). Costs a few loads otherwise.
+/// What waits for this worker comes to its turn in a loop that calls `checkpoint`, also if no other
+/// worker is free: a task that is ready at the next call; a timer, such as a [`sleep`](crate::sleep())
+/// or a [`timeout`](crate::timeout()), within eight calls of its time or a tenth of a millisecond, the
+/// later of the two; a task that has not been started, and that no other worker takes, within eight
+/// calls or a millisecond. Workers that have nothing to do get a part of what this one has. A sleeper
+/// that cancels the loop is thus woken by that loop.
+///
+/// Suspends only if another task has its turn, and never inside [`no_suspend`](crate::no_suspend). Costs a
+/// few loads otherwise; now and then a look at the clock, and what a timer does that is due: wakers and
+/// hooks of cancellation are called here, as by any other thread.
 ///
 /// ```
 /// fn sum(numbers: &[u64]) -> Result<u64, cygnet::Cancelled> {
@@ -139,7 +148,7 @@ pub fn checkpoint() -> Result<(), Cancelled> {
     if worker.remote.front.wants_attention() {
         worker.attend();
     }
-    if worker.has_ready() && !crate::scheduler::no_suspend::is_forbidden() {
+    if worker.check_in() && !is_forbidden() {
         return worker.yield_now(task).map_err(|_| Cancelled::here());
     }
     if is_cancelled() { Err(Cancelled::here()) } else { Ok(()) }

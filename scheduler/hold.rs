@@ -257,7 +257,7 @@ fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) ->
 
 /// Whether a claimed task stands for the second half of a join that `task` is in the middle of, and has not
 /// come to wait for.
-fn is_open_half(fresh: &Record, task: NonNull<Record>) -> bool {
+pub(super) fn is_open_half(fresh: &Record, task: NonNull<Record>) -> bool {
     fresh.traits.origin == Origin::Called
         && task_of(fresh.node.parent) == Some(task)
         && fresh.join.waiting_task() != Some(task.as_ptr().cast_const())

@@ -5,7 +5,7 @@
 //! | | |
 //! | --- | --- |
 //! | a worker | `worker`: what a thread owns, and what others may touch of it; `thread`: from the thread's start to its end; `shared`: what the workers of one runtime share, the injector too |
-//! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack |
+//! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack; `check_in`: where a task that computes lets others in |
 //! | queues | `front`, `forks`, `run_queue`, `inbox`; `item`: what lies in the public ones |
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
 //! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `hook`, `complete`, `unresponsive`, `rundown`; `scope` and `root`: the nodes that are not tasks |
@@ -23,6 +23,7 @@ pub(crate) const MAX_WORKERS: usize = 4096;
 pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod cancel;
+mod check_in;
 pub(crate) mod complete;
 pub(crate) mod external;
 pub(crate) mod fork;

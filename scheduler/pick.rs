@@ -229,13 +229,21 @@ impl Worker {
     /// A thief keeps the first task of its loot in this way. Where others may steal it, it could be passed from thief to thief for ever: each of
     /// them looks at every worker before it runs anything, and that takes longer than the next one needs to find it, if enough of them search.
     pub(crate) fn run_next(&self, record: NonNull<Record>) {
-        let Some(strand) = self.begin(record) else { return };
+        if self.begin_next(record) {
+            self.has_next.set(true);
+        }
+    }
+
+    /// Puts a claimed task in front of those that are ready, on a new coroutine. Returns `false` if there is no
+    /// stack: then the task is kept for later.
+    pub(crate) fn begin_next(&self, record: NonNull<Record>) -> bool {
+        let Some(strand) = self.begin(record) else { return false };
         // SAFETY: we hold the run reference.
         let task = unsafe { record.as_ref() };
         task.unclaim_privately();
         task.place.store(strand.expose_provenance(), Ordering::Relaxed);
         self.ready.push_front(record);
-        self.has_next.set(true);
+        true
     }
 
     /// Starts a fresh child of the running node, which lies in no queue, at once on a coroutine of its own; `task`,
@@ -327,7 +335,7 @@ impl Worker {
     }
 
     /// A fresh task of those that the usual order may never reach: each kind has its turn.
-    fn next_neglected(&self) -> Option<NonNull<Record>> {
+    pub(super) fn next_neglected(&self) -> Option<NonNull<Record>> {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));
         (0..4).find_map(|i| match turn.wrapping_add(i) % 4 {

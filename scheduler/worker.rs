@@ -11,6 +11,7 @@ use crate::retire::record::Record;
 use crate::retire::record_pool::RecordPool;
 use crate::retire::stack::StackClass;
 use crate::retire::tree::{Node, NodeKind, WorkerNumber};
+use crate::scheduler::check_in::CheckIns;
 use crate::scheduler::fork::Fork;
 use crate::scheduler::forks::Forks;
 use crate::scheduler::front::Front;
@@ -174,6 +175,7 @@ pub(crate) struct Worker {
     pub(crate) turn: Cell<u32>,
     /// Whose turn it is when a task that could go on for ever gives way.
     pub(crate) next_turn: Cell<Turn>,
+    pub(crate) check_ins: CheckIns,
     /// Times that a task would have given way unasked.
     pub(crate) offers: Cell<u32>,
     /// The next id, and the end of the block.
@@ -231,6 +233,7 @@ impl Worker {
             watches: Cell::new(false),
             turn: Cell::new(0),
             next_turn: Cell::new(Turn::Ready),
+            check_ins: CheckIns::new(),
             offers: Cell::new(0),
             next_id: Cell::new(0),
             ids_end: Cell::new(0),

@@ -52,11 +52,12 @@ impl Caller<'_> {
         Ok((caller, worker.shared().workers()))
     }
 
-    /// Whether nothing has happened that the loop must react to: the usual case, in a few loads.
+    /// Checks in, and returns `true` if nothing has happened that the loop must react to: the usual case, in
+    /// a few loads.
     #[inline]
     pub(super) fn all_quiet(self) -> bool {
         Worker::current().is_some_and(|worker| {
-            !(worker.remote.front.wants_attention() || worker.has_ready() || self.is_cancelled())
+            !(worker.remote.front.wants_attention() || worker.check_in() || self.is_cancelled())
         })
     }
 
@@ -84,7 +85,7 @@ pub(super) fn serve() {
     }
 }
 
-/// Lets the ready coroutines of this worker run, if there are any; true if they may have. Suspends then.
+/// Lets the ready tasks of this worker run, if there are any. Suspends then, and returns `true`.
 #[inline]
 pub(super) fn let_others() -> bool {
     match Worker::current() {

@@ -18,8 +18,9 @@
 //! `next` is a tick before which nothing in the wheel is due. It is lowered by who sets an earlier timer, and
 //! brought up to date by who fires; a timer that was taken out leaves it as it is, so it may be too low.
 //!
-//! * Its worker, when it decides what runs next, as long as the wheel is not empty: it looks at the clock at each
-//!   eighth decision, or at each one if they come slowly ([`Worker::look_at_clock`]); and before it rests, which
+//! * Its worker, when it decides what runs next, and when the running task checks in, as long as the wheel is not
+//!   empty: it looks at the clock at each eighth of these, or at each one if they come slowly
+//!   ([`Worker::look_at_clock`]); and before it rests, which
 //!   it does no longer than to `next`. That it has to look is a number beside the wheel (`clock`), which who sets a timer
 //!   raises, and the worker alone puts back to zero, both under the lock: so the worker does not take for empty what is
 //!   not.
@@ -107,6 +108,11 @@ impl Tick {
     /// That of the present.
     pub(crate) fn now() -> Tick {
         Tick((Tick::nanoseconds(now()) >> TICK) as u64)
+    }
+
+    /// How long it is from an earlier one to this one.
+    pub(crate) fn since(self, earlier: Tick) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0).saturating_mul(1 << TICK))
     }
 
     /// How long it is until then.

@@ -360,7 +360,7 @@ fn a_bare_coroutine_is_not_left_in_the_middle_of_a_loop() {
                 // Were it left, it could be continued by another task, when this one has ended.
                 let refused = || {
                     let text = panic_of(|| yielder.get().suspend(0));
-                    assert!(text.contains("inside a parallel loop"), "{text}");
+                    assert!(text.contains("inside a call that must return first"), "{text}");
                     refusals.fetch_add(1, Ordering::Relaxed)
                 };
                 // What is first is called by the caller itself.

@@ -4,6 +4,7 @@
 mod common;
 
 mod alarms;
+mod check_in;
 mod descendants_only;
 mod futures;
 mod group;
