@@ -39,7 +39,8 @@
 //!   wake-up, an unlock.
 //! * *Waits that are not the library's.* A lock of `std`'s that is held over a suspension, or any other call that waits for another virtual thread, blocks the
 //!   one OS thread, and so all. After ten seconds without a step a watchdog says so, and where, and ends the process.
-//! * *Thread-locals of the test.* All virtual threads share them. Those of the library are kept apart.
+//! * *Thread-locals of the test.* All virtual threads share them. Those of the library are kept apart, and so is whether a
+//!   thread is panicking.
 //! * *Real time and real randomness.* A program that asks for them (`Instant::now`, the order of a `HashMap`) runs differently each time, and a seed does
 //!   not bring the same run again.
 //! * *Weak memory.* Accesses are seen in the order in which they happen.

@@ -1,5 +1,6 @@
 //! A virtual thread as its player sees it: a flow of control that is left and gone on with.
 
+use super::panic_count;
 use crate::asm;
 use crate::retire::context::Context;
 use crate::shim::VirtualThread;
@@ -73,12 +74,12 @@ pub(super) struct Flow {
     stack: Option<FlowStack>,
     /// The words that the library keeps for each thread, while it does not run.
     words: Cell<(*mut u8, *mut u8)>,
+    /// How many panics of it are under way, while it does not run.
+    panics: Cell<usize>,
     /// Written by the [`Roster`](super::roster::Roster) alone.
     pub(super) state: Cell<State>,
     /// Somebody has ended its wait, and not the clock.
     pub(super) woken: Cell<bool>,
-    /// It was left in the middle of an unwinding.
-    pub(super) unwinds: Cell<bool>,
     pub(super) thread: Arc<VirtualThread>,
     body: Cell<Option<Box<dyn FnOnce()>>>,
     /// What is asked who goes on after its end.
@@ -93,7 +94,7 @@ impl Flow {
             words: Cell::new((ptr::null_mut(), ptr::null_mut())),
             state: Cell::new(State::Ready),
             woken: Cell::new(false),
-            unwinds: Cell::new(false),
+            panics: Cell::new(0),
             thread: VirtualThread::new(usize::MAX, None),
             body: Cell::new(None),
             next_after_end: Cell::new(None),
@@ -130,12 +131,13 @@ impl Flow {
         self.words.set((asm::thread_word(), asm::chain_word()));
         asm::set_thread_word(ptr::null_mut());
         asm::set_chain_word(ptr::null_mut());
-        // SAFETY: passed on.
+        self.panics.set(panic_count::exchange(0));
+        // SAFETY: the caller's contract is the one of `switch`.
         unsafe { self.context.switch(&other.context) };
+        panic_count::exchange(self.panics.get());
         let (thread, chain) = self.words.get();
         asm::set_thread_word(thread);
         asm::set_chain_word(chain);
-        self.unwinds.set(false);
     }
 
     /// Keeps the stack of a flow that has ended for another one.

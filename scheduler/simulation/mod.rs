@@ -7,8 +7,8 @@
 //! # Flows
 //!
 //! A virtual thread is a [flow](flow::Flow) with a stack of its own, that of an OS thread elsewhere. What it runs may lie on other stacks: a worker runs tasks on
-//! theirs. To leave a virtual thread is to save where it is, on whichever stack, with the two words that the library keeps for each thread; to
-//! go on is to put both back. So a switch between virtual threads may happen inside any function of the library that touches an atomic, while the switches of
+//! theirs. To leave a virtual thread is to save where it is, on whichever stack, with the two words that the library keeps for each thread and the
+//! standard library's [count of its panics](panic_count); to go on is to put these back. So a switch between virtual threads may happen inside any function of the library that touches an atomic, while the switches of
 //! the scheduler itself, between coroutines, happen as always.
 //!
 //! The *host* is the flow that has called [`Simulation::run`]. It goes on when all virtual threads have ended, or at the first failure. After a failure
@@ -31,6 +31,7 @@
 
 mod choice;
 mod flow;
+mod panic_count;
 mod progress;
 mod random;
 mod roster;
@@ -184,6 +185,7 @@ impl Simulation {
         assert!(Worker::current().is_none(), "cygnet: a simulation is started by a task");
         // Before anything of this one is there: the other one goes on after the panic.
         assert!(!is_simulated(), "cygnet: a simulation is started inside another one");
+        panic_count::find();
         let simulation = Rc::new(Simulation {
             host: Flow::of_host(),
             roster: Roster::new(),
@@ -403,7 +405,6 @@ impl Simulation {
 
     fn go_on_with(&self, me: usize, next: usize) {
         let (me, next_flow) = (self.roster.flow(me), self.roster.flow(next));
-        me.unwinds.set(std::thread::panicking() && self.panicking());
         self.roster.runs(next);
         self.progress.switch(next);
         // SAFETY: the one runs, the other one is ready, and so suspended or new.
@@ -435,10 +436,7 @@ impl Simulation {
 
 impl Controller for Simulation {
     fn point(&self, place: &'static Location<'static>) {
-        // In the middle of an unwinding others would take it for theirs.
-        if !(std::thread::panicking() && self.panicking()) {
-            self.step(Leaves::Freely, place);
-        }
+        self.step(Leaves::Freely, place);
     }
 
     fn give_way(&self, place: &'static Location<'static>) {
@@ -510,12 +508,6 @@ impl Controller for Simulation {
 
     fn waits_no_more(&self, number: u64) {
         self.waits.borrow_mut().remove(&number);
-    }
-
-    fn panicking(&self) -> bool {
-        // Some thread unwinds. If none of those that do not run does, it is the running one.
-        let me = self.roster.running();
-        !self.roster.all().iter().enumerate().any(|(index, flow)| index != me && flow.unwinds.get())
     }
 
     fn current(&self) -> Arc<VirtualThread> {

@@ -22,6 +22,7 @@ pub(crate) mod time;
 pub(crate) use local::{Key, thread_local};
 pub(crate) use std::cell::Cell;
 pub(crate) use std::sync::Arc;
+pub(crate) use std::thread::panicking;
 pub(crate) use sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use thread::VirtualThread;
 
@@ -77,9 +78,6 @@ pub(crate) trait Controller {
     /// The wait of this number is over.
     fn waits_no_more(&self, number: u64);
 
-    /// Whether the virtual thread that runs is in the middle of an unwinding, if some one is.
-    fn panicking(&self) -> bool;
-
     /// The virtual thread that runs.
     fn current(&self) -> StdArc<VirtualThread>;
 
@@ -121,11 +119,6 @@ pub(crate) fn entropy() -> u64 {
         Some(controller) => controller.random(),
         None => RandomState::new().hash_one(0_u64),
     }
-}
-
-/// Whether the caller is in the middle of an unwinding.
-pub(crate) fn panicking() -> bool {
-    std::thread::panicking() && controller().is_none_or(|controller| controller.panicking())
 }
 
 /// A place where others may run.

@@ -6,6 +6,7 @@ mod chooser;
 mod common;
 mod faults;
 mod misuse;
+mod panicking;
 mod planted;
 mod programs;
 mod random;

@@ -1,0 +1,84 @@
+//! Virtual threads that unwind at the same time, on the one OS thread whose panics `std` counts.
+
+use cygnet::sim::{self, Options, thread};
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::thread::panicking;
+
+fn options() -> Options {
+    Options::new().seeds(0..300)
+}
+
+/// Lets the others run, and checks whether its thread is panicking at each turn.
+fn rest(expected: bool) {
+    for _ in 0..5 {
+        assert_eq!(panicking(), expected);
+        thread::yield_now();
+        assert_eq!(panicking(), expected);
+    }
+}
+
+struct RestsInDrop;
+
+impl Drop for RestsInDrop {
+    fn drop(&mut self) {
+        rest(true);
+    }
+}
+
+fn unwind() {
+    rest(false);
+    let end = std::panic::catch_unwind(|| {
+        let _rests = RestsInDrop;
+        resume_unwind(Box::new(()));
+    });
+    assert!(end.is_err());
+    rest(false);
+}
+
+#[test]
+fn each_virtual_thread_sees_its_own_panics_alone() {
+    sim::check(&options(), || {
+        thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(unwind);
+            }
+            s.spawn(|| rest(false));
+        });
+    });
+}
+
+#[test]
+fn a_panic_of_another_virtual_thread_poisons_no_lock() {
+    sim::check(&options(), || {
+        thread::scope(|s| {
+            s.spawn(unwind);
+            s.spawn(|| {
+                for _ in 0..10 {
+                    let lock = Mutex::new(());
+                    // Nobody else locks it: it blocks no virtual thread.
+                    let guard = lock.lock().unwrap();
+                    thread::yield_now();
+                    drop(guard);
+                    assert!(!lock.is_poisoned());
+                }
+            });
+        });
+    });
+}
+
+#[test]
+fn a_run_that_fails_in_an_unwinding_leaves_its_os_thread_in_order() {
+    struct Waits;
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            thread::park();
+        }
+    }
+    let failed = sim::run(0, || {
+        let _waits = Waits;
+        resume_unwind(Box::new(()));
+    });
+    assert_eq!(*failed.unwrap_err().reason(), sim::Reason::Deadlock);
+    assert!(!panicking());
+}
