@@ -10,6 +10,7 @@ use crate::runtime::task::{Task, TaskId};
 use crate::scheduler::complete::wake;
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::wait::await_end_anywhere;
+use crate::scheduler::worker::Worker;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -180,7 +181,8 @@ impl<S> TaskActor<S> {
     ///
     /// # Errors
     /// [`CallError`]: the actor has ended, or ends before it has come to the message, or with it; or the calling task is
-    /// cancelled.
+    /// cancelled. Before the call: the message is not sent. During the call: an answer that is there when `call` returns is
+    /// returned, and a message that the actor has not come to is not run.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), and where a worker's thread may not wait: see
@@ -191,6 +193,13 @@ impl<S> TaskActor<S> {
         R: Send + 'static,
     {
         if assert_may_wait().is_err() {
+            return Err(CallError::Cancelled(Cancelled::here()));
+        }
+        if let Some(worker) = Worker::current()
+            && let Some(task) = worker.task()
+            && worker.is_cut()
+        {
+            worker.give_way(task);
             return Err(CallError::Cancelled(Cancelled::here()));
         }
         let me = current_id();
@@ -208,8 +217,9 @@ impl<S> TaskActor<S> {
         if self.send(message).is_err() {
             return Err(CallError::Ended);
         }
-        if await_end_anywhere(&answer.given, WaitKind::Grant).is_err() {
-            answer.given.detach();
+        let cut = await_end_anywhere(&answer.given, WaitKind::Grant).is_err();
+        // An answer that is there by now is not lost.
+        if cut && answer.given.detach() {
             return Err(CallError::Cancelled(Cancelled::here()));
         }
         let value = answer.slot().take();

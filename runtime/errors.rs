@@ -179,8 +179,8 @@ pub enum JoinError {
     /// It was cancelled, and has left its closure by [`Cancelled::unwind`].
     Unwound(Cancelled),
     /// The waiting task is cancelled, or its runtime ends, or its thread is unwinding. Its handle
-    /// is gone, and with it the other task is cancelled; the value of one that had ended is
-    /// dropped.
+    /// is gone, and with it the other task is cancelled; the value of one that had ended before the
+    /// call is dropped.
     Cancelled(Cancelled),
     /// A task cannot wait for its own end.
     OwnEnd,

@@ -3,10 +3,9 @@
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::wait::WaitKind;
 use crate::runtime::cancel::CancelHandle;
-use crate::runtime::errors::{Cancelled, JoinError};
-use crate::runtime::task::{Claim, TaskId, is_running_task};
+use crate::runtime::errors::JoinError;
+use crate::runtime::task::{Claim, TaskId};
 use crate::scheduler::cancel::cancel;
-use crate::scheduler::no_suspend::assert_may_wait;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
@@ -37,22 +36,22 @@ impl<T> ScopedTask<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As there; if the calling task is cancelled, the joined one is cancelled too, and the scope
-    /// still waits for it.
+    /// Those of [`Task::join`](crate::Task::join), by the same rule if the calling task is cancelled. The scope
+    /// still waits for a task that its join has cancelled.
     ///
     /// # Panics
-    /// As there.
+    /// Where [`Task::join`](crate::Task::join) does.
     #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
-        claim.join(WaitKind::Grant, not_joined)
+        claim.join(WaitKind::Grant, true)
     }
 
     /// As `join`, in a wait that is not cut short.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn await_end(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
-        claim.join(WaitKind::Structured, |_| unreachable!("a structured wait is not cut short"))
+        claim.join(WaitKind::Structured, true)
     }
 
     /// Cancels the task and all its descendants. See [`Task::cancel`](crate::Task::cancel), also for what it
@@ -108,20 +107,6 @@ impl<T> ScopedTask<'_, T> {
     pub fn name(&self) -> Option<&str> {
         self.claim.as_ref().and_then(|claim| claim.record().name())
     }
-}
-
-/// What a `ScopedTask` makes of a join that was cut short.
-#[cold]
-fn not_joined<T>(claim: Claim<T>) -> Result<T, JoinError> {
-    if is_running_task(claim.pointer()) {
-        claim.let_go(true);
-        return Err(JoinError::OwnEnd);
-    }
-    cancel(claim.record(), Cancelled::passed_on());
-    claim.let_go(true);
-    // Cut short in any case.
-    let _ = assert_may_wait();
-    Err(JoinError::Cancelled(Cancelled::here()))
 }
 
 impl<T> Unpin for ScopedTask<'_, T> {}

@@ -63,26 +63,21 @@ impl<T> Claim<T> {
         self.record
     }
 
-    /// Waits for the end and takes the outcome. A wait that is cut short, which a structured one never
-    /// is, ends in `cut`.
+    /// Waits for the end and takes the outcome. `in_scope`: the parent is a scope that outlives the handle.
     #[inline(always)]
     // A deadlock's report names the place. What leads here has the same attribute.
     #[cfg_attr(feature = "sim", track_caller)]
-    pub(crate) fn join(
-        self,
-        kind: WaitKind,
-        cut: fn(Claim<T>) -> Result<T, JoinError>,
-    ) -> Result<T, JoinError> {
+    pub(crate) fn join(self, kind: WaitKind, in_scope: bool) -> Result<T, JoinError> {
         // Between tasks there is no node, and no record has such a parent.
-        let Some(worker) = Worker::current() else { return self.await_and_take(kind, cut) };
+        let Some(worker) = Worker::current() else { return self.await_and_take(kind, in_scope) };
         if !worker.claim_in_place(self.record, kind) {
-            return self.join_elsewhere(worker, kind, cut);
+            return self.join_elsewhere(worker, kind, in_scope);
         }
         call_child(worker, self.record, kind);
         let record = self.record();
         let ended = record.node.close();
         if !(ended && record.is_last(2) && record.join.is_empty() && record.extras().is_none()) {
-            return self.end_shared(kind, ended, cut);
+            return self.end_shared(kind, ended, in_scope);
         }
         // The run reference and the handle's, and no waker of an earlier poll: nobody will look at the
         // record again, so it need not be told that the task has ended.
@@ -112,11 +107,14 @@ impl<T> Claim<T> {
         self,
         worker: &Worker,
         kind: WaitKind,
-        cut: fn(Claim<T>) -> Result<T, JoinError>,
+        in_scope: bool,
     ) -> Result<T, JoinError> {
+        if kind != WaitKind::Structured && worker.task().is_some() && worker.is_cut() {
+            return self.refuse(in_scope);
+        }
         match worker.start_and_await(self.record, kind) {
-            None => self.await_and_take(kind, cut),
-            Some(Err(_)) => cut(self),
+            None => self.await_and_take(kind, in_scope),
+            Some(Err(_)) => self.cut_short(),
             Some(Ok(())) if self.record().at_home.get() == JoinedAtHome::Ended => {
                 // SAFETY: it has ended on this worker, and left its run reference to us.
                 unsafe { self.take_all(worker) }
@@ -130,17 +128,12 @@ impl<T> Claim<T> {
     #[cold]
     #[inline(never)]
     #[cfg_attr(feature = "sim", track_caller)]
-    fn end_shared(
-        self,
-        kind: WaitKind,
-        ended: bool,
-        cut: fn(Claim<T>) -> Result<T, JoinError>,
-    ) -> Result<T, JoinError> {
+    fn end_shared(self, kind: WaitKind, ended: bool, in_scope: bool) -> Result<T, JoinError> {
         let record = self.record();
         if !ended {
             // The last of its children completes the task.
             record.stored.set(true);
-            return self.await_and_take(kind, cut);
+            return self.await_and_take(kind, in_scope);
         }
         finish(record);
         record.join.finish_unshared();
@@ -168,39 +161,65 @@ impl<T> Claim<T> {
         outcome
     }
 
-    /// What a `Task` makes of a join that was cut short.
+    /// The join of a caller that must not wait, or is cancelled before its join begins: cancels the task, or drops
+    /// the outcome of one that has ended.
     #[cold]
-    fn not_joined(self) -> Result<T, JoinError> {
+    #[inline(never)]
+    fn refuse(self, in_scope: bool) -> Result<T, JoinError> {
         if is_running_task(self.record) {
-            self.let_go(false);
+            self.let_go(in_scope);
             return Err(JoinError::OwnEnd);
         }
-        if let Some(cause) = Cancelled::passed_on() {
-            cancel(self.record(), Some(cause));
+        let ended = self.record().join.is_done();
+        if !ended {
+            cancel(self.record(), Cancelled::passed_on());
         }
-        self.abandon();
-        // Cut short in any case.
-        let _ = assert_may_wait();
+        self.let_go(in_scope);
+        if !ended {
+            // Panics inside `no_suspend`, and says so.
+            let _ = assert_may_wait();
+        }
+        if let Some(worker) = Worker::current()
+            && let Some(task) = worker.task()
+        {
+            worker.give_way(task);
+        }
         Err(JoinError::Cancelled(Cancelled::here()))
+    }
+
+    /// The end of a wait that was cut short. A task that has ended by now keeps its outcome: the caller gets it,
+    /// as from a child that was called in place while the caller was cancelled. Any other task is cancelled.
+    #[cold]
+    #[inline(never)]
+    fn cut_short(self) -> Result<T, JoinError> {
+        let ended = self.record().join.is_done();
+        if !ended {
+            cancel(self.record(), Cancelled::passed_on());
+        }
+        let Some(claim) = self.detach() else {
+            return Err(JoinError::Cancelled(Cancelled::here()));
+        };
+        // SAFETY: `detach` gives the claim back only if the join word is done.
+        match unsafe { claim.take() } {
+            // It has ended since, by the cancel above.
+            Err(JoinError::NotStarted(_) | JoinError::Unwound(_)) if !ended => {
+                Err(JoinError::Cancelled(Cancelled::here()))
+            }
+            outcome => outcome,
+        }
     }
 
     #[inline(never)]
     #[cfg_attr(feature = "sim", track_caller)]
-    fn await_and_take(
-        self,
-        kind: WaitKind,
-        cut: fn(Claim<T>) -> Result<T, JoinError>,
-    ) -> Result<T, JoinError> {
-        if is_running_task(self.record) {
-            return cut(self);
-        }
-        if kind != WaitKind::Structured && !self.record().join.is_done() && is_refused() {
-            return cut(self);
+    fn await_and_take(self, kind: WaitKind, in_scope: bool) -> Result<T, JoinError> {
+        let may_be_refused = kind != WaitKind::Structured && !self.record().join.is_done();
+        if is_running_task(self.record) || may_be_refused && is_refused() {
+            return self.refuse(in_scope);
         }
         match await_end_anywhere(&self.record().join, kind) {
             // SAFETY: the task has ended, and the claim is ours.
             Ok(()) => unsafe { self.take() },
-            Err(_) => cut(self),
+            Err(_) => self.cut_short(),
         }
     }
 
@@ -217,23 +236,32 @@ impl<T> Claim<T> {
         outcome
     }
 
-    /// Lets go of the outcome. `in_scope`: the parent is a scope that the handle cannot outlive.
+    /// Lets go of the outcome.
     pub(crate) fn let_go(self, in_scope: bool) {
-        let record = ManuallyDrop::new(self).record;
+        let Some(ended) = self.detach() else { return };
+        let record = ManuallyDrop::new(ended).record;
+        // SAFETY: done, and the claim was the only one.
+        unsafe { dispose_by_handle(record, in_scope) };
         // SAFETY: the handle's reference.
-        let task = unsafe { record.as_ref() };
+        unsafe { release(record, 1) };
+    }
+
+    /// Leaves the outcome to the end of the task, which drops it. Returns the claim if the task has ended.
+    fn detach(self) -> Option<Claim<T>> {
+        let task = self.record();
         if task.traits.local && task.stored.get() && !task.join.is_done() {
             // Only children are left, the last of which may end on another worker. The outcome need not
             // be Send: it is dropped here, at its home, before the claim to it is given up.
             // SAFETY: it is stored, and nobody else touches it before the word says DETACHED.
-            unsafe { dispose(record) };
+            unsafe { dispose(self.record) };
         }
         if !task.join.detach() {
-            // SAFETY: done, and the claim was the only one.
-            unsafe { dispose_by_handle(record, in_scope) };
+            return Some(self);
         }
-        // SAFETY: as above.
+        let record = ManuallyDrop::new(self).record;
+        // SAFETY: the handle's reference.
         unsafe { release(record, 1) };
+        None
     }
 
     /// Cancels the task and lets go of the outcome.
@@ -309,7 +337,7 @@ impl<T> Task<T> {
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn await_end(self) -> Result<T, JoinError> {
         let claim = self.into_claim();
-        claim.join(WaitKind::Structured, |_| unreachable!("a structured wait is not cut short"))
+        claim.join(WaitKind::Structured, false)
     }
 
     pub(crate) fn pointer(&self) -> NonNull<Record> {
@@ -328,9 +356,10 @@ impl<T> Task<T> {
     /// if the runtime ended before the start; [`JoinError::NoStack`] if there was no stack to start it
     /// on, and never would have been; [`JoinError::OwnEnd`] if a task joins itself.
     ///
-    /// [`JoinError::Cancelled`] if the *calling* task is cancelled, its runtime ends, or its thread is
-    /// unwinding, also if the joined task has ended. The handle is then dropped, and with it the joined
-    /// task is cancelled, or its value dropped.
+    /// [`JoinError::Cancelled`] if the *calling* task is cancelled before the call, its runtime ends, or its
+    /// thread is unwinding. The handle is then dropped: the joined task is cancelled, or its value dropped if it
+    /// has ended. If the calling task is cancelled during the call, the joined task decides: one that has ended
+    /// when `join` returns gives its value, or its own error, and any other one is cancelled.
     ///
     /// A task that joins one that waits for it (a parent, say) waits until one of the two is
     /// cancelled.
@@ -351,7 +380,7 @@ impl<T> Task<T> {
     /// ```
     #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(self) -> Result<T, JoinError> {
-        self.into_claim().join(WaitKind::Grant, Claim::not_joined)
+        self.into_claim().join(WaitKind::Grant, false)
     }
 
     /// Cancels the task and all its descendants, from any thread: those that have not started never do, and

@@ -267,8 +267,11 @@ fn a_task_on_a_stack_of_its_own_and_one_that_may_migrate_are_reached() {
         let (mine, told) = root.join().unwrap();
         assert_eq!(mine, "enough");
         for joined in told {
-            // The joiner is cancelled as well: of the two the one or the other is first.
-            assert!(matches!(joined, Err(JoinError::Cancelled(_))), "{joined:?}");
+            // The joiner is cancelled as well. If the joined task ends first, its value is kept.
+            match joined {
+                Ok(words) => assert_eq!(words, "enough"),
+                Err(error) => assert!(error.is_cancelled(), "{error}"),
+            }
         }
     });
 }

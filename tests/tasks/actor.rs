@@ -5,7 +5,9 @@ use crate::common::{
     self, Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each,
     with_each_and_many, within,
 };
-use cygnet::{CallError, JoinError, TaskActor, park, scope, sleep, spawn, timeout, yield_now};
+use cygnet::{
+    CallError, JoinError, TaskActor, cancel_handle, park, scope, sleep, spawn, timeout, yield_now,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -220,6 +222,42 @@ fn a_caller_that_is_cancelled_leaves_and_its_message_is_not_run() {
             assert_eq!(actor.call(|n| *n).unwrap(), 0);
             actor.stop();
             owner.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn an_answer_that_comes_while_its_caller_is_cancelled_is_not_lost() {
+    with(&[1], |rt| {
+        let calls = || {
+            let (actor, owner) = TaskActor::spawn(6);
+            let caller = cancel_handle();
+            let answer = actor.call(move |n| {
+                caller.cancel("enough");
+                *n += 1;
+                *n
+            });
+            (answer, owner)
+        };
+        rt.block_on(|| assert_eq!(spawn(calls).join().unwrap().0, Ok(7)));
+    });
+}
+
+#[test]
+fn a_call_of_a_cancelled_task_sends_nothing() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(0);
+            // It waits for messages from now on.
+            actor.call(|_| ()).unwrap();
+            let called = actor.clone();
+            let calls = move || {
+                cancel_handle().cancel("enough");
+                called.call(|n| *n += 1)
+            };
+            assert!(matches!(spawn(calls).join().unwrap(), Err(CallError::Cancelled(_))));
+            drop(actor);
+            assert_eq!(owner.join().unwrap(), 0);
         });
     });
 }

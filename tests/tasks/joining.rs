@@ -2,9 +2,13 @@
 
 use crate::common::Mutex;
 use crate::common::{self, give_way_until, with_each};
-use cygnet::{JoinError, Runtime, park, spawn};
+use cygnet::sync::Event;
+use cygnet::{
+    CancelHandle, JoinError, Runtime, Task, cancel_handle, ignore_cancellation, scope, spawn,
+    spawn_local, task, yield_now, yield_to,
+};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[test]
 fn a_task_that_joins_itself_is_told_so() {
@@ -30,16 +34,17 @@ fn a_task_that_joins_itself_is_told_so() {
     });
 }
 
-/// A task that joins a child which is parked for ever is dropped; how its join ends.
+/// A task that joins a child is dropped, and the child goes on until the join has ended; how the join ends.
 fn join_of_a_dropped_task(rt: &Runtime) -> JoinError {
-    let outcome = Arc::new(Mutex::new(None));
+    let (outcome, release) = (Arc::new(Mutex::new(None)), Arc::new(Event::new()));
     let joining_now = Arc::new(AtomicBool::new(false));
     let before = common::parks(rt);
     let joining = spawn({
-        let (outcome, joining_now, handle) = (outcome.clone(), joining_now.clone(), rt.handle());
+        let (outcome, release) = (outcome.clone(), release.clone());
+        let (joining_now, handle) = (joining_now.clone(), rt.handle());
         move || {
             let parks = move || handle.metrics().workers.iter().map(|w| w.parks).sum::<u64>();
-            let joined = spawn(|| park().is_err());
+            let joined = spawn(move || ignore_cancellation(|| release.wait()).unwrap().unwrap());
             // Started, so that it is not called in place.
             give_way_until(|| parks() > before);
             joining_now.store(true, Ordering::Release);
@@ -50,6 +55,7 @@ fn join_of_a_dropped_task(rt: &Runtime) -> JoinError {
     give_way_until(|| joining_now.load(Ordering::Acquire) && common::parks(rt) >= before + 2);
     drop(joining);
     give_way_until(|| outcome.lock().unwrap().is_some());
+    release.set();
     outcome.lock().unwrap().take().unwrap()
 }
 
@@ -57,5 +63,137 @@ fn join_of_a_dropped_task(rt: &Runtime) -> JoinError {
 fn a_join_is_cut_short_when_the_joining_task_is_cancelled_and_cancels_the_joined() {
     with_each(|rt| {
         assert!(rt.block_on(|| join_of_a_dropped_task(rt)).is_cancelled());
+    });
+}
+
+/// Joins a child that cancels its caller and then ends with 7.
+type Joins = fn(CancelHandle) -> Result<u32, JoinError>;
+
+fn cancels(caller: CancelHandle) -> u32 {
+    caller.cancel("enough");
+    7
+}
+
+fn gives_way_and_cancels(caller: CancelHandle) -> u32 {
+    yield_now().unwrap();
+    cancels(caller)
+}
+
+/// A child that has been started and lies in the run queue.
+fn started(child: Task<u32>) -> Result<u32, JoinError> {
+    yield_to(&child).unwrap();
+    child.join()
+}
+
+const LARGE: usize = if common::SANITIZED { 8 << 20 } else { 1 << 20 };
+
+const JOINS: [(&str, Joins); 8] = [
+    ("called in place", |caller| spawn(|| cancels(caller)).join()),
+    ("a local one, called in place", |caller| spawn_local(|| cancels(caller)).join()),
+    ("begun on a stack of its own", |caller| {
+        task().stack_size(LARGE).unwrap().spawn(|| cancels(caller)).join()
+    }),
+    ("started before", |caller| started(spawn(|| gives_way_and_cancels(caller)))),
+    ("a local one, started before", |caller| {
+        let child = spawn_local(|| gives_way_and_cancels(caller));
+        yield_now().unwrap();
+        child.join()
+    }),
+    ("called in place in a scope", |caller| scope(|s| s.spawn(|| cancels(caller)).join())),
+    ("begun on a stack of its own in a scope", |caller| {
+        scope(|s| s.spawn_with(task().stack_size(LARGE).unwrap(), || cancels(caller)).join())
+    }),
+    ("started before in a scope", |caller| {
+        scope(|s| {
+            let child = s.spawn(|| gives_way_and_cancels(caller));
+            yield_now().unwrap();
+            child.join()
+        })
+    }),
+];
+
+#[test]
+fn a_task_that_ends_during_the_join_of_a_cancelled_caller_gives_its_value() {
+    common::with(&[1], |rt| {
+        for (how, joins) in JOINS {
+            let joining = move || {
+                let joined = joins(cancel_handle());
+                assert_eq!(joined.map_err(|error| error.to_string()), Ok(7), "{how}");
+                assert!(yield_now().is_err(), "{how}");
+            };
+            rt.block_on(|| spawn(joining).join().unwrap());
+        }
+    });
+}
+
+#[test]
+fn a_task_that_panics_during_the_join_of_a_cancelled_caller_gives_its_panic() {
+    common::with(&[1], |rt| {
+        let joining = || {
+            let caller = cancel_handle();
+            let child = spawn(move || {
+                yield_now().unwrap();
+                caller.cancel("enough");
+                std::panic::resume_unwind(Box::new("the child"));
+            });
+            yield_to(&child).unwrap();
+            child.join().unwrap_err().to_string()
+        };
+        let told = rt.block_on(|| spawn(joining).join().unwrap());
+        assert_eq!(told, "the task panicked: the child");
+    });
+}
+
+#[test]
+fn a_join_that_begins_after_the_cancel_of_its_caller_is_refused_and_drops_the_value() {
+    with_each(|rt| {
+        let value = Arc::new(());
+        rt.block_on(|| {
+            let (kept, held) = (value.clone(), value.clone());
+            let joining = move || {
+                let ended = spawn(move || held);
+                give_way_until(|| ended.is_finished());
+                let in_scope = scope(|s| {
+                    let ended_too = s.spawn(|| kept.clone());
+                    give_way_until(|| ended_too.is_finished());
+                    cancel_handle().cancel("enough");
+                    ended_too.join()
+                });
+                assert!(in_scope.unwrap_err().is_cancelled());
+                assert!(ended.join().unwrap_err().is_cancelled());
+                assert_eq!(Arc::strong_count(&kept), 2);
+            };
+            spawn(joining).join().unwrap();
+        });
+        assert_eq!(Arc::strong_count(&value), 1);
+    });
+}
+
+#[test]
+fn a_value_is_in_the_caller_s_hand_or_dropped_whenever_the_cancel_comes() {
+    with_each(|rt| {
+        for turns in 0..common::scaled(200) {
+            let (value, kept) = (Arc::new(()), AtomicUsize::new(0));
+            rt.block_on(|| {
+                scope(|s| {
+                    let held = value.clone();
+                    let joining = s.spawn(|| {
+                        let child = spawn(move || {
+                            (0..turns % 4).for_each(|_| drop(yield_now()));
+                            held
+                        });
+                        let _ = yield_to(&child);
+                        match child.join() {
+                            Ok(_) => drop(kept.fetch_add(1, Ordering::Relaxed)),
+                            Err(error) => assert!(error.is_cancelled(), "{error}"),
+                        }
+                    });
+                    (0..turns % 3).for_each(|_| drop(yield_now()));
+                    joining.cancel("enough");
+                });
+            });
+            assert_eq!(Arc::strong_count(&value), 1);
+            assert!(kept.into_inner() <= 1);
+        }
     });
 }
