@@ -6,6 +6,8 @@ use crate::retire::tree::Node;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::several::TaskError;
 use crate::scheduler::cancel::{cancel_node, cause_of, is_cancelled};
+use std::any::Any;
+use std::error::Error;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,9 +51,23 @@ impl<E> MemberResult<E> for Never {
     }
 }
 
+/// A failure that a group keeps.
+pub(super) struct Kept<E> {
+    pub(super) failure: TaskError<E>,
+    /// Whether it says no more than that there was a cancel.
+    pub(super) is_consequence: bool,
+}
+
+impl<E> From<JoinError> for Kept<E> {
+    fn from(error: JoinError) -> Kept<E> {
+        let is_consequence = matches!(error, JoinError::NotStarted(_) | JoinError::Unwound(_));
+        Kept { failure: TaskError::Join(error), is_consequence }
+    }
+}
+
 /// What the members share.
 pub(super) struct Failures<E> {
-    first: Mutex<Option<TaskError<E>>>,
+    first: Mutex<Option<Kept<E>>>,
 }
 
 impl<E> Failures<E> {
@@ -60,15 +76,15 @@ impl<E> Failures<E> {
     }
 
     /// The one that was kept.
-    pub(super) fn take(&self) -> Option<TaskError<E>> {
+    pub(super) fn take(&self) -> Option<Kept<E>> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Keeps the first, or the first that is not the mere consequence of a cancel. False if it is not this one.
-    pub(super) fn keep(&self, failure: TaskError<E>) -> bool {
+    pub(super) fn keep(&self, failure: Kept<E>) -> bool {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         let keeps =
-            first.as_ref().is_none_or(|first| is_consequence(first) && !is_consequence(&failure));
+            first.as_ref().is_none_or(|first| first.is_consequence && !failure.is_consequence);
         // A user's destructors may run: not under the lock.
         let other = if keeps { first.replace(failure) } else { Some(failure) };
         drop(first);
@@ -77,9 +93,20 @@ impl<E> Failures<E> {
     }
 }
 
-/// Whether it says no more than that there was a cancel.
-pub(super) fn is_consequence<E>(failure: &TaskError<E>) -> bool {
-    matches!(failure, TaskError::Join(JoinError::NotStarted(_) | JoinError::Unwound(_)))
+/// The cancellation that an error passes on, for the errors with which `?` does so.
+fn cancelled_in(error: &dyn Any) -> Option<&Cancelled> {
+    fn of_join(error: &JoinError) -> Option<&Cancelled> {
+        match error {
+            JoinError::Cancelled(cancelled)
+            | JoinError::NotStarted(cancelled)
+            | JoinError::Unwound(cancelled) => Some(cancelled),
+            _ => None,
+        }
+    }
+    if let Some(boxed) = error.downcast_ref::<Box<dyn Error + Send + Sync>>() {
+        return boxed.downcast_ref().or_else(|| of_join(boxed.downcast_ref()?));
+    }
+    error.downcast_ref().or_else(|| of_join(error.downcast_ref()?))
 }
 
 /// A member, until it has run.
@@ -107,20 +134,33 @@ impl<E> Member<E> {
         Member { failures, node, fails_fast, ran: false }
     }
 
-    fn run<R: MemberResult<E>>(mut self, f: impl FnOnce() -> R) {
+    fn run<R: MemberResult<E>>(mut self, f: impl FnOnce() -> R)
+    where
+        E: 'static,
+    {
         let result = catch_unwind(AssertUnwindSafe(f));
         self.ran = true;
         match result {
             Ok(result) => {
                 if let Some(error) = result.into_failure() {
-                    self.fail(TaskError::Failed(error));
+                    let is_consequence = self.is_handed_on(&error);
+                    self.fail(Kept { failure: TaskError::Failed(error), is_consequence });
                 }
             }
-            Err(payload) => self.fail(TaskError::Join(Failure::from(payload).into())),
+            Err(payload) => self.fail(JoinError::from(Failure::from(payload)).into()),
         }
     }
 
-    fn fail(&self, failure: TaskError<E>) {
+    /// Whether an error passes on the very cancel of the group, and says no more.
+    fn is_handed_on(&self, error: &dyn Any) -> bool {
+        // SAFETY: the node is the group's, which does not end before this member.
+        let node = unsafe { &*self.node };
+        cancelled_in(error).is_some_and(|cancelled| {
+            is_cancelled(node) && *cancelled == Cancelled::new(cause_of(node))
+        })
+    }
+
+    fn fail(&self, failure: Kept<E>) {
         if self.failures.keep(failure)
             && let Some(place) = self.fails_fast
         {
@@ -138,12 +178,13 @@ impl<E> Drop for Member<E> {
         }
         // SAFETY: its captures are dropped before a member ends.
         let node = unsafe { &*self.node };
-        self.fail(TaskError::Join(if is_cancelled(node) {
+        let error = if is_cancelled(node) {
             JoinError::NotStarted(Cancelled::new(cause_of(node)))
         } else {
             // As the runtime has told its hook for panics.
             JoinError::Panicked(Box::new("cygnet: there was no stack for a member of a group"))
-        }));
+        };
+        self.fail(error.into());
     }
 }
 
@@ -153,7 +194,7 @@ pub(super) struct Parts<F, E> {
     pub(super) member: Member<E>,
 }
 
-impl<F: FnOnce() -> R, R: MemberResult<E>, E> Parts<F, E> {
+impl<F: FnOnce() -> R, R: MemberResult<E>, E: 'static> Parts<F, E> {
     pub(super) fn run(self) {
         let Parts { f, member } = self;
         member.run(f);

@@ -21,7 +21,7 @@ use crate::scheduler::external::{OnCancel, Outside};
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::worker::Worker;
 use hold::Hold;
-use member::{Failures, Member, Parts, is_consequence};
+use member::{Failures, Kept, Member, Parts};
 use std::convert::Infallible;
 use std::fmt;
 use std::panic::{
@@ -264,7 +264,7 @@ impl<E: Send + 'static> TaskGroup<E> {
                 let dropped = catch_unwind(AssertUnwindSafe(|| drop(f)));
                 // Also if a destructor of the captures has panicked.
                 let why = JoinError::NotStarted(Cancelled::new(closed.cause()));
-                self.failures.keep(TaskError::Join(why));
+                self.failures.keep(why.into());
                 return dropped.unwrap_or_else(|payload| resume_unwind(payload));
             }
         };
@@ -283,15 +283,19 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// Suspends the calling task, or blocks a plain thread.
     ///
     /// # Errors
-    /// The failure that came first, if need be the [`JoinError::NotStarted`] of a member that was cancelled before its
-    /// start; [`JoinError::Cancelled`] if the calling task is cancelled: then so are the members, as
-    /// with [`Task::join`].
+    /// The failure that came first. A member that only passes on a cancel of the group (it did not start, was unwound, or
+    /// returned the very [`Cancelled`] of that cancel) counts only if no other one has failed.
+    /// [`JoinError::Cancelled`] if the calling task is cancelled: then so are the members, as with [`Task::join`].
     ///
     /// # Panics
     /// As [`Task::join`].
     pub fn join(self) -> Result<(), TaskError<E>> {
         self.hold.close();
-        result(self.task.map_or(Ok(()), Task::join), &self.failures)
+        let joined = self.task.map_or(Ok(()), Task::join);
+        match self.failures.take() {
+            Some(kept) => Err(kept.failure),
+            None => joined.map_err(TaskError::Join),
+        }
     }
 
     /// Cancels all members, and waits until they have ended, also if the calling task is cancelled.
@@ -310,8 +314,10 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// A member that does so to its own group waits for itself, for ever.
     ///
     /// # Errors
-    /// The failure that came first. That a member did not start because of this cancel is none. [`JoinError::Cancelled`], without a wait,
-    /// on a worker's thread between tasks while it is panicking.
+    /// The failure that came first. A member does not fail because of this cancel: neither one that did not start, nor one
+    /// that was unwound, nor one that returns the very [`Cancelled`] that its wait has returned (also in a [`JoinError`]
+    /// or a `Box<dyn Error + Send + Sync>`). [`JoinError::Cancelled`], without a wait, on a worker's thread between tasks
+    /// while it is panicking.
     ///
     /// # Panics
     /// As [`Task::join`].
@@ -321,9 +327,11 @@ impl<E: Send + 'static> TaskGroup<E> {
         // Who is turned away is so by a join too, which can say it.
         let wait = if assert_may_wait().is_ok() { Task::await_end } else { Task::join };
         self.hold.close();
-        match result(self.task.map_or(Ok(()), wait), &self.failures) {
-            Err(failure) if is_consequence(&failure) => Ok(()),
-            other => other,
+        let joined = self.task.map_or(Ok(()), wait);
+        let failure = |kept: Option<Kept<E>>| kept.filter(|kept| !kept.is_consequence);
+        match failure(self.failures.take()).or_else(|| failure(joined.err().map(Kept::from))) {
+            Some(kept) => Err(kept.failure),
+            None => Ok(()),
         }
     }
 
@@ -355,13 +363,6 @@ impl<E: Send + 'static> TaskGroup<E> {
             // Every cancel from above has come to it; what is above may be gone.
             Hold::Detached(_) => self.hold.outside().is_cancelled(),
         }
-    }
-}
-
-fn result<E>(joined: Result<(), JoinError>, failures: &Failures<E>) -> Result<(), TaskError<E>> {
-    match failures.take() {
-        Some(failure) => Err(failure),
-        None => joined.map_err(TaskError::Join),
     }
 }
 

@@ -8,6 +8,7 @@ mod check_in;
 mod descendants_only;
 mod futures;
 mod group;
+mod group_cancels;
 mod interval;
 mod no_suspend;
 mod parking;

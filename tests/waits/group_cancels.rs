@@ -1,0 +1,104 @@
+//! What a group makes of members that hand on a cancel with `?`.
+
+use crate::common::{give_way_until, with_each};
+use cygnet::sync::Event;
+use cygnet::{
+    Cancelled, JoinError, Reason, Runtime, TaskGroup, ignore_cancellation, park, scope, spawn,
+};
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A group with members that have and have not begun, and that hand on their cancel with `?`.
+fn cancelled_by_hand<E: std::fmt::Debug + Send + 'static>(
+    rt: &Runtime,
+    fails: fn() -> Result<(), E>,
+) {
+    for begun in [0, 1, 4] {
+        for group in [TaskGroup::fallible, || TaskGroup::fallible().fail_fast()] {
+            let joined = rt.block_on(|| {
+                let group = group();
+                let waits = Arc::new(AtomicUsize::new(0));
+                for _ in 0..begun {
+                    let waits = Arc::clone(&waits);
+                    group.spawn(move || {
+                        waits.fetch_add(1, Ordering::Relaxed);
+                        fails()
+                    });
+                }
+                give_way_until(|| waits.load(Ordering::Relaxed) == begun);
+                (0..2).for_each(|_| group.spawn(fails));
+                group.cancel_and_join("the server stops")
+            });
+            assert!(joined.is_ok(), "{begun} have begun: {joined:?}");
+        }
+    }
+}
+
+#[test]
+fn a_member_that_hands_on_the_cancel_of_its_group_has_not_failed() {
+    with_each(|rt| {
+        cancelled_by_hand(rt, park);
+        cancelled_by_hand::<JoinError>(rt, || {
+            let _ = spawn(park).join()?;
+            Ok(())
+        });
+        cancelled_by_hand(rt, || {
+            // In a scope, and boxed as by `?`.
+            let parked = scope(|_| park());
+            parked.map_err(Box::<dyn Error + Send + Sync>::from)
+        });
+    });
+}
+
+#[test]
+fn a_member_that_hands_on_another_cancel_than_that_of_its_group_has_failed() {
+    with_each(|rt| {
+        let joined = rt.block_on(|| {
+            let group = TaskGroup::<Cancelled>::fallible();
+            let ended = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&ended);
+            group.spawn(move || {
+                let own = scope(|s| {
+                    s.cancel("its own");
+                    park()
+                });
+                ended.store(true, Ordering::Release);
+                own
+            });
+            give_way_until(|| seen.load(Ordering::Acquire));
+            group.cancel_and_join("the server stops")
+        });
+        let failed = joined.unwrap_err().into_failed().unwrap();
+        assert_eq!(*failed.reason(), Reason::from("its own"));
+    });
+}
+
+#[test]
+fn a_failure_counts_more_than_a_cancel_that_was_handed_on_before_it() {
+    with_each(|rt| {
+        let joined = rt.block_on(|| {
+            let group = TaskGroup::<Box<dyn Error + Send + Sync>>::fallible();
+            let (told, begun) = (Arc::new(Event::new()), Arc::new(AtomicUsize::new(0)));
+            let (is_told, begins) = (Arc::clone(&told), Arc::clone(&begun));
+            group.spawn(move || {
+                begins.fetch_add(1, Ordering::Release);
+                let cancelled = park();
+                told.set();
+                Ok(cancelled?)
+            });
+            let begins = Arc::clone(&begun);
+            group.spawn(move || {
+                ignore_cancellation(|| {
+                    begins.fetch_add(1, Ordering::Release);
+                    is_told.wait()
+                })??;
+                Err("no luck".into())
+            });
+            give_way_until(|| begun.load(Ordering::Acquire) == 2);
+            group.cancel("enough");
+            group.join()
+        });
+        assert_eq!(joined.unwrap_err().into_failed().unwrap().to_string(), "no luck");
+    });
+}
