@@ -10,7 +10,8 @@ use crate::runtime::cancelled::CancelledFuture;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::scheduler::cancel::{
-    begin_ignoring, cancel, cancel_branch, is_marked_or_was, link, make_known, stop_ignoring,
+    begin_ignoring, cancel, cancel_branch, is_cancelled_or_was, is_marked_or_was, link, make_known,
+    stop_ignoring,
 };
 use crate::scheduler::complete::release;
 use crate::scheduler::hook::{Body, Watching, watch_scope, watch_task};
@@ -90,7 +91,7 @@ impl CancelHandle {
     /// has waited, some tens of nanoseconds.
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
-        if self.is_cancelled() {
+        if self.is_reached() {
             return;
         }
         self.pass_on(Cause::new(reason.into(), Some(Location::caller())));
@@ -99,16 +100,17 @@ impl CancelHandle {
     /// A future for the moment when it is cancelled, or has ended without: for any executor, and for
     /// [`select!`](crate::select).
     ///
-    /// Ready with the reason if it is cancelled, by this handle or otherwise; with `None` if it has ended without. While it
-    /// [ignores](ignore_cancellation) that, it is not cancelled. That an ancestor was cancelled comes to a task that has never waited when it
-    /// asks or waits, or would start, or one below it asks; if none of that happens, never. Dropped, the future leaves nothing behind; it need not be
-    /// pinned by hand, and keeps as much of the task as a handle does.
+    /// Ready with the reason if it is cancelled, by this handle or otherwise, also with an ancestor, and while it computes
+    /// and does not ask; with `None` if it has ended without. While it [ignores](ignore_cancellation) that, it is not
+    /// cancelled. Dropped, the future leaves nothing behind; it need not be pinned by hand, and keeps as much of the
+    /// task as a handle does.
     ///
-    /// The waker is called by whoever cancels it, or, if an ancestor is cancelled, by whoever learns of that first: the task itself, one below it, or who
-    /// asks a [lease](crate::ScopeLease) or a [group](crate::TaskGroup) below it; in any of their calls that ask, as
-    /// [`checkpoint`](crate::checkpoint). It is not to wait for a lock that these may be made with.
+    /// The waker is called by whoever cancels the task or scope, or an ancestor of it, or by a call that is the first to learn of such a
+    /// cancel: of the task itself, of one below it, or one that asks a [lease](crate::ScopeLease) or a [group](crate::TaskGroup)
+    /// below it, as [`checkpoint`](crate::checkpoint) does. It is not to wait for a lock that these may be made with.
     ///
-    /// Does not suspend. The first poll costs three allocations and a lock.
+    /// Does not suspend. The first poll costs up to five allocations and a few locks, and a few more for each ancestor that has
+    /// not waited yet.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -152,13 +154,22 @@ impl CancelHandle {
         }
     }
 
-    /// Whether it has been cancelled, by this handle or otherwise; also while it ignores that. Of one that has ended the answer stays. Two loads;
-    /// of a task that has ended an update; for a scope one load, and a lock once it is cancelled.
-    ///
-    /// That an ancestor was cancelled is seen here when that has reached it. A task that has never waited is
-    /// in nobody's list, and learns of it when it asks.
+    /// Whether it has been cancelled, by this handle or otherwise, also with an ancestor; also while it ignores that. Of one that has
+    /// ended the answer stays. Three loads; of a task that has ended an update; for a scope one load, and a lock once it is
+    /// cancelled. Of a task that has never waited the first question costs up to two allocations and a few locks, and a few more for each
+    /// ancestor that has not either.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
+        match self.target {
+            // SAFETY: we hold a reference.
+            Target::Task(record) => is_cancelled_or_was(unsafe { record.as_ref() }),
+            Target::Scope(_) => self.is_reached(),
+        }
+    }
+
+    /// The same as far as a cancel has come to it: of an ancestor's a task that has never waited learns when it asks.
+    #[inline]
+    fn is_reached(&self) -> bool {
         match self.target {
             // SAFETY: we hold a reference.
             Target::Task(record) => is_marked_or_was(unsafe { record.as_ref() }),
@@ -194,7 +205,7 @@ impl Drop for CancelHandle {
 
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelHandle").field("cancelled", &self.is_cancelled()).finish()
+        f.debug_struct("CancelHandle").field("cancelled", &self.is_reached()).finish()
     }
 }
 

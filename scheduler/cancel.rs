@@ -152,7 +152,17 @@ pub(crate) fn inherit_unstarted(task: &Record) {
     inherit(&[node], above);
 }
 
-/// Whether a task is cancelled, in effect or not, or was when it ended. For one who has a handle to it.
+/// Whether a task is cancelled, in effect or not, itself or with an ancestor, or was when it ended. For one who has a handle to it.
+#[inline]
+pub(crate) fn is_cancelled_or_was(task: &Record) -> bool {
+    if !is_marked_or_was(task) && !task.node.is_linked() && task.watch() {
+        link_watched(task);
+    }
+    // Once more in any case: whoever has linked it meanwhile, or ended it, has marked it before.
+    is_marked_or_was(task)
+}
+
+/// Whether a cancel of a task, in effect or not, has come to it, or had when it ended. For one who has a handle to it.
 #[inline]
 pub(crate) fn is_marked_or_was(task: &Record) -> bool {
     let marked = task.node.word().is_marked();
@@ -215,19 +225,71 @@ pub(super) fn decided(extras: &Extras, found: impl FnOnce() -> Arc<Cause>) -> Ar
 #[inline(never)]
 pub(crate) fn link(node: &Node) {
     // SAFETY: the caller's.
+    unsafe { link_and_mark(node, marked_by_link) }
+}
+
+/// Links a node. Those that are cancelled by that, from above, are given to `marked`, without the lock of their parent's list.
+///
+/// # Safety
+/// As for [`branch::link`].
+unsafe fn link_and_mark(node: &Node, marked: impl FnMut(&Node)) {
+    // SAFETY: the caller's contract is that of the call. A node of kind Root is the start of its root, which the runtime keeps;
+    // and an origin is above the node, and does not end before it.
     unsafe {
         branch::link(
             node,
-            |root, node| {
-                // SAFETY: a node of kind Root is the start of its root, which the runtime keeps.
-                let root = &*ptr::from_ref(root).cast::<Root>();
-                root.branch_for(node)
-            },
-            // SAFETY: the origin does not end before the node.
+            |root, node| (*ptr::from_ref(root).cast::<Root>()).branch_for(node),
             |node, origin| write_cause_down(node, origin),
-            marked_by_link,
+            marked,
         );
     }
+}
+
+/// Links a task that is [watched](Record::watch), unless it has ended, so that a cancel of what is above it comes to it although it
+/// computes and does not ask. For one who has a reference to it.
+pub(crate) fn link_watched(task: &Record) {
+    if task.node.is_linked() {
+        return;
+    }
+    let mine = task.node.extras_or_new().branch();
+    // What is cancelled by that: the branches to walk from, when the lock is free, and whose cancel it is.
+    let mut marked = Vec::new();
+    mine.before_the_end(|| {
+        let mark = |node: &Node| {
+            let Some(extras) = node.extras_in_total_order() else { return };
+            // As a pointer to the whole of the extras.
+            let extras: *const Extras = extras;
+            // SAFETY: those of a node that has not ended.
+            let branch = unsafe { (*extras).branch() };
+            if !ptr::eq(branch, mine) {
+                branch.add_handle_of(node);
+            }
+            let branch = NonNull::new(extras.cast_mut().cast::<Branch>()).expect("a reference");
+            marked.push((branch, origin_of(node)));
+        };
+        // SAFETY: the task was watched before this lock was taken, and its end has not had it since. So the end comes here before it
+        // releases the parent, and then unlinks the task.
+        unsafe { link_and_mark(&task.node, mark) };
+    });
+    let woken = Woken::default();
+    for (branch, origin) in marked {
+        if ptr::eq(branch.as_ptr(), mine) {
+            // SAFETY: marked above; kept by the caller's reference to the task. An origin is used for what hangs there, which has
+            // not ended then.
+            unsafe {
+                branch::walk(
+                    [mine],
+                    origin,
+                    |reached| woken.take(reached, origin),
+                    || woken.queue(),
+                );
+            }
+        } else {
+            // SAFETY: marked above, with a handle.
+            unsafe { woken.walk(branch, origin) };
+        }
+    }
+    woken.finish();
 }
 
 /// Sees to it that a cancel finds a node, in which the caller runs, when it waits; false if one has come already.

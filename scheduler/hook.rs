@@ -27,20 +27,20 @@
 //! has ended; when the handle was made, the scope was told to look into its list at its end. A *task* is in no list of
 //! its parent's before it has waited, and most never are, so nobody looks into theirs. But a handle to a task is a
 //! reference to its record, and one that is not alone there releases its run reference by an update: there the watchers
-//! have left a mark ([`Record::watch`]), and are told. A cancel of the task itself finds the hooks in its list in any case; one from
-//! above comes to a task that is linked, or when it asks, begins to wait, or has its turn to start, or when one below it asks: whoever that is calls the hook.
+//! have left a mark ([`Record::watch`]), and are told. They also link the task, so that a cancel from above finds the hooks as one of the
+//! task itself does ([`link_watched`]).
 //!
 //! Why a task was cancelled that may have ended can only be told by what is written down in its extras. A walk writes it there, before
 //! it marks the node, if others than the task have a reference; and a task that makes itself known to others looks for a mark when
 //! it has done so, in an order that the lock of its parent's list decides (`make_known`).
 
-use crate::retire::branch::{Branch, Hang, Place};
+use crate::retire::branch::{self, Branch, Hang, Place};
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::extras::Extras;
 use crate::retire::outcome::{drop_payload, quietly};
 use crate::retire::record::Record;
 use crate::retire::tree::{Node, NodeKind, Verdict};
-use crate::scheduler::cancel::{cause_of, decided, link};
+use crate::scheduler::cancel::{cause_of, decided, link, link_watched};
 use crate::scheduler::complete::in_nobodys_name;
 use crate::scheduler::no_suspend::no_suspend;
 use crate::shim::{Arc, Condvar, Mutex};
@@ -206,6 +206,7 @@ pub(crate) fn watch_task(task: &Record, body: Box<dyn Body>) -> Watching {
     let branch = unsafe { &*extras }.branch();
     let (hook, place) = new(body);
     let hang = if task.watch() {
+        link_watched(task);
         // SAFETY: the list's reference is given to it. Who ends the task has not released it yet, and comes to the list
         // when he does.
         unsafe { branch.hang(&task.node, place, |_| cause_seen(task)) }
@@ -269,7 +270,7 @@ fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
     decided(task.node.extras_or_new(), || Cause::new(Reason::HandleDropped, Some(task.spawned_at)))
 }
 
-/// Runs the hooks of those who watch a task, which has ended.
+/// Runs the hooks of those who watch a task, which has ended; its parent has not.
 pub(crate) fn unhook_watchers(task: &Record) {
     let extras = task.extras().expect("who watches it has made them");
     take_out(extras, || {
@@ -277,6 +278,11 @@ pub(crate) fn unhook_watchers(task: &Record) {
         let cancelled = task.node.word().settle();
         cancelled.then(|| cause_seen(task))
     });
+    // One of them may have linked it after its end had looked.
+    // PROOF(hook.unlink): false
+    if task.node.is_linked() {
+        branch::unlink(&task.node);
+    }
 }
 
 /// Runs the hooks that still hang on a node whose last child has ended. For whoever ends it, when it is unlinked.

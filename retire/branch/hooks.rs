@@ -94,6 +94,15 @@ impl Branch {
         Hang::Hung
     }
 
+    /// Calls `f` unless the end of the node has called [`unhook_all`](Self::unhook_all), which waits meanwhile.
+    pub(crate) fn before_the_end(&self, f: impl FnOnce()) {
+        let list = self.lock();
+        // PROOF(branch.before_the_end): true
+        if !list.over {
+            f();
+        }
+    }
+
     /// Says that something may hang in the list. For one who is about to hang it there, or who runs in the node: whoever
     /// ends that will see it.
     pub(crate) fn bear(&self) {

@@ -12,8 +12,8 @@
 //!
 //! # Protocol
 //!
-//! Each list has a lock, and so have the links of those in it. The lock of a node's list is taken alone, never
-//! together with that of another.
+//! Each list has a lock, and so have the links of those in it. The lock of a node's list is taken alone, with one
+//! exception below.
 //!
 //! * **Link** ([`link`]), under the lock of the parent: enter the child; then, if the parent is cancelled in
 //!   effect, mark the child; then say that it is linked. What it marks has nobody linked below it and does not
@@ -27,6 +27,11 @@
 //!   node, and those between, from the top, as the walk would if they were in its way, and writes down in each whose cancel it is, so that nobody has
 //!   to look up for that again. At one that ignores it by then this ends, as the walk does. So nobody is told of a cancel and then told otherwise:
 //!   another may link one of those between at this moment, before the walk comes to it, and whoever finds it linked looks no further up.
+//! * **Link from outside**: a task that computes is in no list, and cannot be asked to enter itself into one. Whoever
+//!   [watches](crate::retire::record::Record::watch) it by a handle links it, under the lock of the task's own list as long
+//!   as that is not `over`. The end of a watched task makes it so before its parent is released, so until then the parent
+//!   and all above it are there; and then it looks once more whether it is linked. A node that was unlinked stays so (`gone`).
+//!   This is the one place where two of these locks are held at once: that of a list, and one further up.
 //! * **Unlink** ([`unlink`]), at the child's end, under the same lock.
 //!
 //! Nobody is missed: if the walk takes the lock after the child was entered, it finds it; if before, the child
@@ -80,6 +85,8 @@ pub(crate) struct Branch {
     bears: AtomicBool,
     /// A walk is on its way here. Set under the lock of the parent's list, cleared under this one's.
     walked: Cell<bool>,
+    /// It has been unlinked, and its parent may end at any moment. Guarded by the lock of the parent's list.
+    gone: Cell<bool>,
     /// The next one that the walk visits. Of the walk alone.
     todo: Cell<*const Branch>,
     /// The list that it is in. Written once, by whoever links it.
@@ -143,6 +150,7 @@ impl Branch {
             }),
             bears: AtomicBool::new(false),
             walked: Cell::new(false),
+            gone: Cell::new(false),
             todo: Cell::new(ptr::null()),
             parent: AtomicPtr::new(ptr::null_mut()),
             whole: AtomicPtr::new(ptr::null_mut()),
@@ -170,7 +178,7 @@ impl Branch {
     }
 
     #[cfg(all(test, loom))]
-    pub(in crate::retire) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lock().first.is_null()
     }
 
@@ -307,7 +315,8 @@ impl List {
 /// they are marked, and whose cancel it is, and `marked` without one afterwards.
 ///
 /// # Safety
-/// The node has not ended, and does not before this returns: the caller runs in it, or in one below it.
+/// The parent of the node does not end before this returns: the caller runs in the node, or in one below it, or
+/// keeps the parent from its end. The node is unlinked before its parent ends.
 #[cold]
 pub(crate) unsafe fn link<'a>(
     node: &'a Node,
@@ -349,9 +358,10 @@ fn link_to(
     let mine = node.extras_or_new().branch();
     let whole = node.extras_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
     let mut list = theirs.lock();
-    // PROOF(branch.link.again): false
-    if node.is_linked() {
-        return false; // another was faster
+    // PROOF(branch.link.again): with mine.gone.get()
+    // PROOF(branch.link.gone): with node.is_linked()
+    if mine.gone.get() || node.is_linked() {
+        return false; // another was faster, or the end
     }
     if !theirs.bears.load(Ordering::Relaxed) {
         // An update, in the total order.
@@ -425,6 +435,7 @@ pub(crate) fn unlink(node: &Node) {
     // SAFETY: it is linked.
     unsafe { list.remove(mine.whole.load(Ordering::Relaxed).cast_const().cast()) };
     node.set_linked(false);
+    mine.gone.set(true);
 }
 
 /// What a walk has come to.

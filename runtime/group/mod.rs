@@ -16,7 +16,7 @@ use crate::runtime::lease::spawn_from_anywhere;
 use crate::runtime::several::TaskError;
 use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
 use crate::runtime::task::{Claim, Task};
-use crate::scheduler::cancel::{is_cancelled, link};
+use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::external::{OnCancel, Outside};
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::worker::Worker;
@@ -343,15 +343,9 @@ impl<E: Send + 'static> TaskGroup<E> {
         }
     }
 
-    /// A handle that does so from anywhere, and may outlive the group; it says when a cancel from above has come. Costs two
-    /// locks, and a locked instruction for each further one. Does not suspend.
+    /// A handle that does so from anywhere, and may outlive the group; it says when a cancel from above has come. Costs a
+    /// locked instruction. Does not suspend.
     pub fn cancel_handle(&self) -> CancelHandle {
-        // A detached one was linked when it was made, and may have ended.
-        if let Hold::Linked(outside) = &self.hold
-            && !outside.record().node.is_linked()
-        {
-            link(&outside.record().node);
-        }
         CancelHandle::of_task(NonNull::from(self.hold.outside().record()))
     }
 

@@ -1,6 +1,6 @@
 //! A hook, its guard, the end of its node, and a cancel.
 
-use crate::retire::branch;
+use crate::retire::branch::{self, Branch};
 use crate::retire::cause::Cause;
 use crate::retire::models::{end, record_below};
 use crate::retire::record::{Phase, Record, RunEnd, WATCHED};
@@ -260,7 +260,8 @@ impl Body for Verdict {
 }
 
 /// A task ends while it is cancelled. Two ask what it has come to: one who watches it, and one who has a handle. They are told the same, for good.
-fn what_is_told_stays(linked: bool, preemptions: usize) {
+/// It is watched, and so linked, before its end begins, if `early`; else when that has looked whether it is linked.
+fn what_is_told_stays(early: bool, preemptions: usize) {
     explore(preemptions, move || {
         let before = live_atomics();
         let root = Stage::new(Root::new(1));
@@ -270,10 +271,8 @@ fn what_is_told_stays(linked: bool, preemptions: usize) {
         record.add_reference();
         record.begin();
         let (tell, told) = std::sync::mpsc::channel();
-        if linked {
-            link(&record.node);
-        }
-        let watching = watch_task(record, Box::new(Verdict(tell)));
+        let watch = || watch_task(record, Box::new(Verdict(tell.clone())));
+        let watching = early.then(watch);
         let theirs = Sent(task);
         let canceller = spawn(move || {
             let theirs: Sent<NonNull<Record>> = theirs;
@@ -281,6 +280,7 @@ fn what_is_told_stays(linked: bool, preemptions: usize) {
             cancel(unsafe { theirs.0.as_ref() }, Some(Cause::shut_down()));
         });
         finish(record);
+        let watching = watching.unwrap_or_else(watch);
         let theirs = Sent(task);
         let asker = spawn(move || {
             let theirs: Sent<NonNull<Record>> = theirs;
@@ -373,6 +373,79 @@ fn loom_negative_a_task_that_looks_for_watchers_before_it_goes() {
                 unhook_all(node, extras);
             }
             branch::unlink(node);
+        });
+    });
+}
+
+/// Somebody begins to watch a task that is in no list, while a cancel comes to its parent, and the task computes or `ends`. When the
+/// task has told its watchers it is in no list any more, and nobody puts it there: its parent may end.
+fn a_watcher_links_a_task(ends: bool, tell: fn(&Record)) {
+    let before = live_atomics();
+    let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
+    let task: NonNull<Record> = record_below(|| (), &raw const root.node);
+    // SAFETY: we have references.
+    let record = unsafe { task.as_ref() };
+    record.add_reference();
+    record.begin();
+    let theirs = Sent(task);
+    let watcher = spawn(move || {
+        let theirs: Sent<NonNull<Record>> = theirs;
+        // SAFETY: we have a reference, which is given up when the guard is gone.
+        Sent(watch_task(unsafe { theirs.0.as_ref() }, Box::new(Hook(calls))))
+    });
+    let canceller = spawn(move || cancel_all(&root));
+    let join = || {
+        canceller.join().unwrap();
+        let watching: Sent<Watching> = watcher.join().unwrap();
+        assert_eq!(calls.call.read(), 1, "times that it was told");
+        drop(watching.0);
+    };
+    let in_no_list = || root.branches().all(Branch::is_empty);
+    let mut left = 2;
+    let mut end_it = || {
+        finish(record);
+        if let RunEnd::Watched = record.release_run(1) {
+            tell(record);
+            left += WATCHED;
+        }
+        assert!(in_no_list(), "it is in a list, and its parent may end");
+    };
+    if ends {
+        end_it();
+        join();
+    } else {
+        join();
+        end_it();
+    }
+    assert!(in_no_list(), "it was put into a list after its end");
+    // SAFETY: the references that are left; the threads have ended.
+    unsafe {
+        assert!(record.release(left));
+        end(task);
+        calls.end();
+        root.end();
+    }
+    assert_eq!(live_atomics(), before, "something is left over");
+}
+
+#[test]
+fn loom_who_watches_a_task_that_computes_is_told_of_a_cancel_from_above() {
+    explore(3, || a_watcher_links_a_task(false, unhook_watchers));
+}
+
+#[test]
+fn loom_a_watched_task_that_has_ended_is_in_no_list() {
+    explore(3, || a_watcher_links_a_task(true, unhook_watchers));
+}
+
+/// It tells them, and does not look whether one of them has linked it.
+#[test]
+#[should_panic(expected = "it is in a list")]
+fn loom_negative_a_watched_task_that_does_not_look_whether_it_was_linked() {
+    explore(3, || {
+        a_watcher_links_a_task(true, |task| {
+            let extras = task.extras().expect("it is watched");
+            extras.branch().unhook_all(|| (), |place, ()| drop(Sent(place)));
         });
     });
 }

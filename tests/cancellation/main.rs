@@ -15,6 +15,7 @@ mod tree;
 mod unresponsive;
 mod unwinding;
 mod watching;
+mod watching_from_outside;
 
 use common::eventually;
 use cygnet::{Cancelled, Runtime, park};

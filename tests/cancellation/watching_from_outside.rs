@@ -1,0 +1,229 @@
+//! Who has a handle to a task learns of a cancel of its ancestors, also while the task computes and does not ask.
+
+use crate::common::mpsc::{Sender, channel};
+use crate::common::{Random, eventually, scaled_in_debug, spin_loop, thread, with_each};
+use cygnet::{CancelHandle, CancelledFuture, Reason, cancel_handle, scope, spawn, wait, yield_now};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+fn poll(future: &mut CancelledFuture) -> Poll<Option<cygnet::Cancelled>> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn why(future: CancelledFuture) -> Option<Reason> {
+    wait(future).unwrap().map(|cancelled| cancelled.reason().clone())
+}
+
+/// Polls it once, and gives the rest of the wait.
+fn begun(mut future: CancelledFuture) -> Box<dyn FnOnce() -> Option<Reason>> {
+    match poll(&mut future) {
+        Poll::Ready(over) => Box::new(move || over.map(|cancelled| cancelled.reason().clone())),
+        Poll::Pending => Box::new(move || why(future)),
+    }
+}
+
+fn explicit(why: &'static str) -> Option<Reason> {
+    Some(Reason::from(why))
+}
+
+/// Tasks below one another, each joined by the one above it, of which the lowest computes until it may end. None of them asks
+/// whether it is cancelled, and those that are called in place never wait.
+fn compute_below(depth: usize, give: &Sender<CancelHandle>, may_end: Arc<AtomicBool>) {
+    if depth > 0 {
+        let theirs = give.clone();
+        let below = spawn(move || compute_below(depth - 1, &theirs, may_end));
+        give.send(below.cancel_handle()).unwrap();
+        let _ = below.join();
+    } else {
+        while !may_end.load(Ordering::Acquire) {
+            spin_loop();
+        }
+    }
+}
+
+/// Starts so many tasks below one that `look` may cancel; it has the handles of the others.
+fn with_computing(depth: usize, look: impl Fn(&[CancelHandle], &dyn Fn()) + Sync) {
+    with_each(|rt| {
+        let (give, handles) = channel();
+        let may_end = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&may_end);
+        let top = rt.spawn(move || compute_below(depth, &give, until));
+        let handles: Vec<_> = (0..depth).map(|_| handles.recv().unwrap()).collect();
+        look(&handles, &|| top.cancel("enough"));
+        may_end.store(true, Ordering::Release);
+        let _ = top.join();
+        for handle in &handles {
+            assert!(handle.is_cancelled(), "also after the end");
+            assert_eq!(why(handle.cancelled_async()), explicit("enough"));
+        }
+    });
+}
+
+#[test]
+fn a_watcher_is_told_of_a_cancel_of_an_ancestor_while_the_task_computes() {
+    for depth in [1, 2, 20] {
+        with_computing(depth, |handles, cancel| {
+            let mut watched: Vec<_> = handles.iter().map(CancelHandle::cancelled_async).collect();
+            assert!(watched.iter_mut().rev().all(|watched| poll(watched).is_pending()));
+            cancel();
+            for watched in watched {
+                assert_eq!(why(watched), explicit("enough"));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_first_poll_after_the_cancel_of_an_ancestor_is_ready() {
+    with_computing(1, |handles, cancel| {
+        cancel();
+        match poll(&mut handles[0].cancelled_async()) {
+            Poll::Ready(told) => assert_eq!(told.unwrap().reason(), &Reason::from("enough")),
+            Poll::Pending => panic!("its parent is cancelled"),
+        }
+    });
+    with_computing(20, |handles, cancel| {
+        cancel();
+        // Those between may be told by another thread, and at this moment.
+        for handle in handles.iter().rev() {
+            assert_eq!(why(handle.cancelled_async()), explicit("enough"));
+        }
+    });
+}
+
+#[test]
+fn a_handle_says_that_an_ancestor_is_cancelled_while_the_task_computes() {
+    for looks_before in [true, false] {
+        with_computing(1, |handles, cancel| {
+            assert!(!looks_before || !handles[0].is_cancelled());
+            cancel();
+            assert!(handles[0].is_cancelled());
+        });
+        with_computing(20, |handles, cancel| {
+            assert!(!looks_before || !handles.iter().any(CancelHandle::is_cancelled));
+            cancel();
+            // As above.
+            for handle in handles.iter().rev() {
+                eventually("it is told", || handle.is_cancelled());
+            }
+        });
+    }
+}
+
+#[test]
+fn a_task_that_has_not_started_is_watched_too() {
+    with_each(|rt| {
+        let (give, handles) = channel();
+        let may_end = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&may_end);
+        let top = rt.spawn(move || {
+            let fresh: Vec<_> = (0..20).map(|_| spawn(|| ())).collect();
+            fresh.iter().for_each(|task| give.send(task.cancel_handle()).unwrap());
+            while !until.load(Ordering::Acquire) {
+                spin_loop();
+            }
+        });
+        let watched: Vec<_> = (0..20)
+            .map(|_| {
+                let handle = handles.recv().unwrap();
+                let watched = begun(handle.cancelled_async());
+                (handle, watched)
+            })
+            .collect();
+        top.cancel("enough");
+        for (handle, watched) in watched {
+            // Unless another worker has run it before.
+            let told = watched();
+            assert!(told.is_none() || told == explicit("enough"));
+            assert_eq!(handle.is_cancelled(), told.is_some(), "it is told otherwise");
+        }
+        may_end.store(true, Ordering::Release);
+    });
+}
+
+/// Tasks end, in many ways, while they are watched and looked at for the first time, and their ancestor is cancelled.
+#[test]
+fn what_is_told_of_a_task_stays_whenever_it_ends() {
+    with_each(|rt| {
+        let mut random = Random(3);
+        for _ in 0..scaled_in_debug(400) {
+            let (kind, turns) = (random.below(5), random.below(40));
+            let (give, handles) = channel();
+            let top = rt.spawn(move || {
+                let computes = move || (0..turns).for_each(|_| spin_loop());
+                match kind {
+                    0 => {
+                        let child = spawn(computes);
+                        give.send(child.cancel_handle()).unwrap();
+                        let _ = child.join();
+                    }
+                    1 => {
+                        let child = spawn(computes);
+                        give.send(child.cancel_handle()).unwrap();
+                        child.detach();
+                    }
+                    2 => scope(|s| give.send(s.spawn(computes).cancel_handle()).unwrap()),
+                    3 => {
+                        let computes = || {
+                            give.send(cancel_handle()).unwrap();
+                            computes();
+                        };
+                        let _ = cygnet::join(|| (), computes);
+                    }
+                    _ => {
+                        let child = spawn(move || {
+                            computes();
+                            spawn(|| drop(yield_now())).detach();
+                        });
+                        give.send(child.cancel_handle()).unwrap();
+                        let _ = yield_now();
+                        let _ = child.join();
+                    }
+                }
+            });
+            let Ok(handle) = handles.recv() else { continue };
+            let same = handle.clone();
+            let looks = thread::spawn(move || {
+                let early = same.is_cancelled();
+                let told = why(same.cancelled_async());
+                assert!(!early || told.is_some(), "it was said to be cancelled");
+                told
+            });
+            let early = random.below(2) == 0;
+            let mut watched = early.then(|| begun(handle.cancelled_async()));
+            if random.below(3) > 0 {
+                top.cancel("enough");
+            }
+            let watched = watched.take().unwrap_or_else(|| begun(handle.cancelled_async()));
+            let told = watched();
+            assert_eq!(looks.join().unwrap(), told);
+            assert_eq!(handle.is_cancelled(), told.is_some());
+            assert!(told.is_none() || told == explicit("enough"), "{told:?}");
+            drop(top);
+        }
+    });
+}
+
+#[test]
+fn watchers_that_leave_or_stay_do_not_disturb_tasks_that_end() {
+    with_each(|rt| {
+        for leave in [true, false] {
+            let (give, handles) = channel();
+            let may_end = Arc::new(AtomicBool::new(false));
+            let until = Arc::clone(&may_end);
+            let top = rt.spawn(move || compute_below(3, &give, until));
+            let handles: Vec<_> = (0..3).map(|_| handles.recv().unwrap()).collect();
+            let mut watched: Vec<_> = handles.iter().map(CancelHandle::cancelled_async).collect();
+            watched.iter_mut().for_each(|watched| assert!(poll(watched).is_pending()));
+            if leave {
+                watched.clear();
+            }
+            may_end.store(true, Ordering::Release);
+            watched.into_iter().for_each(|watched| assert_eq!(why(watched), None));
+            top.join().unwrap();
+            assert!(handles.iter().all(|handle| !handle.is_cancelled()));
+        }
+    });
+}
