@@ -6,7 +6,7 @@ use crate::runtime::builder::Runtime;
 use crate::runtime::errors::SpawnError;
 use crate::runtime::handle::Handle;
 use crate::runtime::task::Task;
-use crate::shim::time::Duration;
+use crate::shim::time::{Duration, now};
 use std::panic::Location;
 
 impl Handle {
@@ -87,11 +87,12 @@ impl Runtime {
         self.shut_down_and_end(grace, None, Location::caller())
     }
 
-    /// The same, and gives up when so much time has passed after the cancel: what is left then goes on, and its threads and
-    /// stacks are leaked. [`ShutdownReport::is_given_up`] says so.
+    /// Shuts the runtime down as [`shutdown`](Runtime::shutdown) does, and gives up when `patience` has passed since the cancel. Tasks
+    /// and guards share this one `patience`. Tasks that are left then go on, and the threads and stacks of the runtime are leaked.
+    /// [`ShutdownReport::is_given_up`] says so.
     ///
     /// # Panics
-    /// As `shutdown`.
+    /// As [`shutdown`](Runtime::shutdown).
     #[track_caller]
     pub fn shutdown_at_most(self, grace: Duration, patience: Duration) -> ShutdownReport {
         self.shut_down_and_end(grace, Some(patience), Location::caller())
@@ -108,8 +109,11 @@ impl Runtime {
         self.may_end();
         let mut shutdown = Shutdown::begin(self.swansong(), grace);
         shutdown.cancel(place);
+        let cancelled_at = now();
         let ended = self.end(patience);
-        let complete = shutdown.wait(patience);
+        // One patience for both waits: the guards have what the end of the runtime has left of it.
+        let rest = patience.map(|patience| patience.saturating_sub(now() - cancelled_at));
+        let complete = shutdown.wait(rest);
         shutdown.report(!ended || !complete)
     }
 }

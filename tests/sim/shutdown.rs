@@ -1,7 +1,7 @@
 //! Shutdowns beside a reference in plain numbers: the clock is virtual, so it is known to the millisecond who ends when, and what a report says.
 
 use crate::runtime;
-use cygnet::shutdown::Swansong;
+use cygnet::shutdown::{ShutdownReport, Swansong};
 use cygnet::{ignore_cancellation, sim, sleep_until, spawn, wait};
 use proptest::prelude::*;
 use std::future::pending;
@@ -254,5 +254,41 @@ proptest! {
         let mut told = None;
         sim::run(plan.seed, || told = Some(play(&plan))).unwrap();
         prop_assert_eq!(told.unwrap(), plan.told());
+    }
+}
+
+/// A runtime with a guard that the caller keeps until `guard_ends`, and a task that takes no notice of its cancellation before `task_ends`: how long after the
+/// cancel [`Runtime::shutdown_at_most`](cygnet::Runtime::shutdown_at_most) returns, and its report.
+fn end_of_runtime(task_ends: u64, guard_ends: u64, patience: u64) -> (u64, ShutdownReport) {
+    const GRACE: u64 = 10;
+    let start = sim::now();
+    let rt = runtime(2);
+    let guard = rt.swansong().guard();
+    let keeper = sim::thread::spawn(move || {
+        sim::thread::sleep(start + millis(guard_ends) - sim::now());
+        drop(guard);
+    });
+    let task = move || ignore_cancellation(|| sleep_until(start + millis(task_ends))).unwrap();
+    rt.spawn_guarded(task).detach();
+    let report = rt.shutdown_at_most(millis(GRACE), millis(patience));
+    // The end of threads takes virtual time too, of microseconds.
+    let after = (report.took() + millis(1) / 2).as_millis() as u64 - GRACE;
+    keeper.join().unwrap();
+    (after, report)
+}
+
+#[test]
+fn the_guards_have_what_the_end_of_a_runtime_has_left_of_the_patience() {
+    for seed in 0..200 {
+        sim::run(seed, || {
+            let (after, report) = end_of_runtime(70, 200, 100);
+            assert!(report.is_given_up(), "{report}");
+            assert_eq!((after, report.left(), report.guards_in_time_over()), (100, 1, 2));
+            // Within the patience that is left.
+            let (after, report) = end_of_runtime(70, 105, 100);
+            assert!(!report.is_given_up(), "{report}");
+            assert_eq!((after, report.left()), (95, 0));
+        })
+        .unwrap();
     }
 }
