@@ -104,6 +104,7 @@ pub struct Builder {
     blocking_keep_alive: Duration,
     pin_workers: bool,
     overflow_report: bool,
+    guard_report: bool,
     on_start: Option<Hook>,
     on_stop: Option<Hook>,
     on_panic: Option<OnPanic>,
@@ -146,6 +147,7 @@ impl Builder {
             blocking_keep_alive: Duration::from_secs(5),
             pin_workers: false,
             overflow_report: true,
+            guard_report: false,
             on_start: None,
             on_stop: None,
             on_panic: None,
@@ -233,6 +235,21 @@ impl Builder {
         self
     }
 
+    /// Whether the runtime's [`Swansong`](crate::shutdown::Swansong), and all below it, keep where and when each guard was made, so that the report
+    /// of [`Runtime::shutdown`] names the places of the guards that were late. Off by default, as that costs an allocation, a look at the clock
+    /// and a lock for each guard. Tasks started by [`spawn_guarded`](Runtime::spawn_guarded) are named in any case.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).guard_report(true).build().unwrap();
+    /// let _guard = rt.swansong().guard();
+    /// let report = rt.swansong().guard_report();
+    /// assert_eq!(report.entries()[0].location().file(), file!());
+    /// ```
+    pub fn guard_report(mut self, report: bool) -> Builder {
+        self.guard_report = report;
+        self
+    }
+
     /// Called on each worker's thread before its first task, outside any task. A panic in it is
     /// caught and goes no further. Not for the threads of [calls that block](crate::blocking()),
     /// which come and go.
@@ -294,8 +311,13 @@ impl Builder {
         } else {
             None
         };
-        let config =
-            Config { workers, stack_class, max_stacks: self.max_stacks, on_panic: self.on_panic };
+        let config = Config {
+            workers,
+            stack_class,
+            max_stacks: self.max_stacks,
+            on_panic: self.on_panic,
+            guard_report: self.guard_report,
+        };
         let blocking = PoolConfig {
             max_threads: self.max_blocking_threads,
             keep_alive: self.blocking_keep_alive,

@@ -28,6 +28,8 @@ pub(crate) struct Config {
     pub(crate) stack_class: StackClass,
     pub(crate) max_stacks: Option<usize>,
     pub(crate) on_panic: Option<OnPanic>,
+    /// Whether the places of guards are kept, for the shutdown of the runtime.
+    pub(crate) guard_report: bool,
 }
 
 /// Told of panics whose handle is gone: the payload, and the task's id and name.

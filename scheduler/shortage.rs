@@ -521,6 +521,7 @@ mod tests {
             stack_class: StackClass::for_size(64 << 10).unwrap(),
             max_stacks: Some(1),
             on_panic: None,
+            guard_report: false,
         };
         let blocking = PoolConfig {
             max_threads: 1,

@@ -85,8 +85,13 @@ fn handle(attached: &Attached) -> Swansong {
 
 /// That of a runtime, made at first use.
 pub(crate) fn of_runtime(shared: &Shared) -> Swansong {
-    let swansong =
-        attached(&shared.attached).unwrap_or_else(|| attach(&shared.attached, Swansong::new()));
+    let swansong = attached(&shared.attached).unwrap_or_else(|| {
+        let fresh = match shared.config.guard_report {
+            true => Swansong::with_guard_report(),
+            false => Swansong::new(),
+        };
+        attach(&shared.attached, fresh)
+    });
     // The end, which says so first and then looks, has found it, or this sees the end.
     if shared.is_closing() {
         stop(&swansong.node);
@@ -174,11 +179,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 fn set_work(swansong: &Swansong, cancel: CancelHandle, origin: Option<Origin>) {
     let mut state = swansong.node.lock();
     // Who cancels what is late has been here, or finds the work.
-    let over = state.over.clone().map(|cause| (cause, cancel.clone()));
+    let over = state.over.clone().map(|over| (over, cancel.clone()));
     state.work = Some(Box::new(Work { cancel, origin }));
     drop(state);
-    if let Some((cause, cancel)) = over {
-        cancel.pass_on(cause);
+    if let Some((over, cancel)) = over {
+        over.cancel(&cancel);
     }
 }
 

@@ -124,7 +124,8 @@ impl Swansong {
     }
 
     /// A new root that keeps, for itself and all below it, where and when each guard was made, for [`guard_report`](Swansong::guard_report). That
-    /// costs an allocation, a look at the clock and a lock for each guard, so it is not for all.
+    /// costs an allocation, a look at the clock and a lock for each guard, so it is not for all. For the Swansong of a runtime see
+    /// [`Builder::guard_report`](crate::Builder::guard_report).
     #[must_use]
     pub fn with_guard_report() -> Swansong {
         Swansong { node: Node::root(true) }
@@ -231,9 +232,10 @@ impl Swansong {
         usize::try_from(count_guards(&self.node)).unwrap_or(usize::MAX)
     }
 
-    /// Which guards there are, by the places where they were made: for a shutdown that takes too long. Of a root that was made by
-    /// [`with_guard_report`](Swansong::with_guard_report), and of what is below it; from others their number, and the tasks that
-    /// were started by [`spawn_guarded`](Swansong::spawn_guarded), which are known in any case.
+    /// Which guards there are, by the places where they were made: for a shutdown that takes too long. The places are known of a root that was
+    /// made by [`with_guard_report`](Swansong::with_guard_report), of that of a runtime with
+    /// [`Builder::guard_report`](crate::Builder::guard_report), and of what is below these. From others there are their number, and the tasks
+    /// that were started by [`spawn_guarded`](Swansong::spawn_guarded), which are known in any case.
     ///
     /// ```
     /// use cygnet::shutdown::Swansong;

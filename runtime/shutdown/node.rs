@@ -53,8 +53,8 @@ use super::node_ref::{NodeRef, References};
 use super::report::Registry;
 use super::slots::{Slots, ThreadNumber};
 use super::stop::{notify_complete, notify_stopped, stop};
+use super::within::TimeOver;
 use super::word::{Arrival, CHILD, GUARD, Look, Step, Word};
-use crate::retire::cause::Cause;
 use crate::scheduler::waiters::WaitList;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard};
@@ -100,7 +100,7 @@ pub(super) struct State {
     /// Of one that was made for a scope or a task.
     pub(super) work: Option<Box<Work>>,
     /// Its time to finish is over: so is that of what comes later.
-    pub(super) over: Option<std::sync::Arc<Cause>>,
+    pub(super) over: Option<std::sync::Arc<TimeOver>>,
 }
 
 // SAFETY: the cells have an owner or a lock each, as said above, and the pointers lead to nodes, which are shared.

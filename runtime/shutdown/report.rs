@@ -106,7 +106,8 @@ impl GuardReport {
     }
 
     /// One for each place, the oldest first. Tasks that were started by [`spawn_guarded`](super::Swansong::spawn_guarded) are
-    /// always there, other guards if the root was made by [`Swansong::with_guard_report`](super::Swansong::with_guard_report).
+    /// always there, other guards if the root was made by [`Swansong::with_guard_report`](super::Swansong::with_guard_report), or is that of a
+    /// runtime with [`Builder::guard_report`](crate::Builder::guard_report).
     #[must_use]
     pub fn entries(&self) -> &[GuardReportEntry] {
         &self.entries
@@ -175,7 +176,8 @@ impl fmt::Display for GuardReport {
             0 => Ok(()),
             some => write!(
                 f,
-                "\n{some} from unknown places (a root by Swansong::with_guard_report knows them)"
+                "\n{some} from unknown places (Swansong::with_guard_report and \
+                 Builder::guard_report keep them)"
             ),
         }
     }

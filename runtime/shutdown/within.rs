@@ -11,15 +11,18 @@ use crate::runtime::cancel::CancelHandle;
 use crate::runtime::sync::after;
 use crate::runtime::time::{Late, shield};
 use crate::scheduler::waiters::{Manner, enter_and};
+use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::time::{Duration, Instant, now};
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 
 /// What a shutdown has come to: see [`Swansong::shut_down_within`] and [`Runtime::shutdown`](crate::Runtime::shutdown). Displayed it is a text
 /// for a log.
 #[derive(Clone, Debug)]
 pub struct ShutdownReport {
-    /// When the time was over.
+    limit: Limit,
+    /// The guards that there were when the time was over.
     late: GuardReport,
     cancelled: usize,
     took: Duration,
@@ -28,27 +31,42 @@ pub struct ShutdownReport {
     given_up: bool,
 }
 
+/// What has become of the time limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Limit {
+    Kept,
+    /// The time was over: of this shutdown, or of another one of the same Swansong.
+    Over,
+    /// That of a shutdown of a Swansong above was.
+    OverAbove,
+}
+
 impl ShutdownReport {
     /// Whether all guards were gone in time, and nothing had to be cancelled.
+    ///
+    /// Returns `false` also if another shutdown, of the same [`Swansong`] or of one above it, has run out of its time and has cancelled something.
+    /// A shutdown of a Swansong below does not count here.
     #[must_use]
     pub fn is_in_time(&self) -> bool {
-        self.late.is_empty()
+        self.limit == Limit::Kept
     }
 
-    /// How many guards there were when the time was over.
+    /// How many guards there were when the time was over: the time of this shutdown, or, if all guards went within it, that of an earlier shutdown
+    /// of the same Swansong that has cancelled something.
     #[must_use]
     pub fn guards_in_time_over(&self) -> usize {
         self.late.guard_count()
     }
 
     /// Which guards these were. Tasks that were started by `spawn_guarded` are always named; of other guards the places are known if the root
-    /// was made by [`Swansong::with_guard_report`].
+    /// was made by [`Swansong::with_guard_report`], or is that of a runtime with [`Builder::guard_report`](crate::Builder::guard_report).
     #[must_use]
     pub fn late(&self) -> &GuardReport {
         &self.late
     }
 
-    /// How many scopes and tasks were told of their cancellation then.
+    /// How many scopes and tasks were cancelled when the time was over. If another shutdown of the same Swansong was out of time before, those that
+    /// it has cancelled count too, with those that came later and were cancelled at once.
     #[must_use]
     pub fn cancelled(&self) -> usize {
         self.cancelled
@@ -81,24 +99,59 @@ impl ShutdownReport {
 
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ShutdownReport { late, cancelled, took, after, left, .. } = self;
-        if self.is_in_time() {
-            return match self.given_up {
-                false => write!(f, "all was finished in {took:.1?}"),
-                true => write!(
+        let ShutdownReport { limit, late, cancelled, took, after, left, .. } = self;
+        let within = took.saturating_sub(*after);
+        match limit {
+            Limit::Kept if self.given_up => {
+                return write!(
                     f,
                     "all guards were gone in time; what is left without one was given up after {took:.1?}"
-                ),
-            };
+                );
+            }
+            Limit::Kept => return write!(f, "all was finished in {took:.1?}"),
+            Limit::Over => {
+                write!(f, "when the time was over, after {within:.1?}: {late}")?;
+                write!(f, "\n{cancelled} scopes and tasks were cancelled")?;
+            }
+            Limit::OverAbove => {
+                write!(
+                    f,
+                    "after {within:.1?} a shutdown of one above had cancelled what was left"
+                )?;
+            }
         }
-        write!(f, "when the time was over, after {:.1?}: {late}", took.saturating_sub(*after))?;
-        write!(f, "\n{cancelled} scopes and tasks were cancelled")?;
         match left {
             0 if self.given_up => write!(f, "; given up {after:.1?} later"),
             0 => write!(f, "; all was over {after:.1?} later"),
             1 => write!(f, "; 1 guard was still there {after:.1?} later"),
             _ => write!(f, "; {left} guards were still there {after:.1?} later"),
         }
+    }
+}
+
+/// The moment when the time of a shutdown was over, kept in its node and in all nodes below.
+pub(super) struct TimeOver {
+    cause: Arc<Cause>,
+    /// Whose shutdown that was: the address of the node.
+    of: usize,
+    when: Instant,
+    /// The guards that there were then.
+    late: GuardReport,
+    /// How many scopes and tasks have been cancelled by it, those that came later included.
+    cancelled: AtomicUsize,
+}
+
+impl TimeOver {
+    /// Cancels what has come later.
+    pub(super) fn cancel(&self, handle: &CancelHandle) {
+        self.cancelled.fetch_add(1, Ordering::Relaxed);
+        handle.pass_on(Arc::clone(&self.cause));
+    }
+
+    /// How many have been cancelled by it.
+    // Relaxed: whoever ends because it was cancelled has been counted before, and orders that before what is seen of its end.
+    fn cancelled(&self) -> usize {
+        self.cancelled.load(Ordering::Relaxed)
     }
 }
 
@@ -109,6 +162,8 @@ pub(crate) struct Shutdown {
     /// When the time was over, and what was there then.
     late: Option<(Instant, GuardReport)>,
     cancelled: usize,
+    /// Another shutdown, of this node or one above, was out of time before.
+    earlier: Option<Arc<TimeOver>>,
 }
 
 impl Shutdown {
@@ -118,24 +173,37 @@ impl Shutdown {
         let start = now();
         stop(&swansong.node);
         let in_time = is_complete_until(&swansong.node, after(grace));
-        let late = (!in_time).then(|| (now(), swansong.guard_report()));
-        Shutdown { swansong, start, late, cancelled: 0 }
+        let late = (!in_time)
+            .then(|| (now(), swansong.guard_report()))
+            // The last guard may have gone meanwhile. A count alone does not tell: a guard may be handed on behind it.
+            .filter(|(_, late)| !late.is_empty() || !swansong.state().is_complete());
+        // Who cancels says so here first, and so before what is cancelled can be complete.
+        let earlier = swansong.node.lock().over.clone();
+        Shutdown { swansong, start, late, cancelled: 0, earlier }
     }
 
     /// Cancels the scopes and tasks that are left, and those that come later.
     pub(crate) fn cancel(&mut self, place: &'static Location<'static>) {
-        if self.late.is_none() {
-            return;
-        }
+        let Some((when, late)) = &self.late else { return };
         let cause = Cause::new(Reason::GraceOver, Some(place));
+        let over = Arc::new(TimeOver {
+            cause: Arc::clone(&cause),
+            of: self.swansong.node.as_ptr().addr(),
+            when: *when,
+            late: late.clone(),
+            cancelled: AtomicUsize::new(0),
+        });
         let mut handles: Vec<CancelHandle> = Vec::new();
         visit(&self.swansong.node, |_, state| {
-            state.over.get_or_insert_with(|| std::sync::Arc::clone(&cause));
+            state.over.get_or_insert_with(|| Arc::clone(&over));
             handles.extend(state.work.as_deref().map(|Work { cancel, .. }| cancel.clone()));
         });
-        for handle in handles.iter().filter(|handle| !handle.is_cancelled()) {
-            handle.pass_on(std::sync::Arc::clone(&cause));
-            self.cancelled += 1;
+        handles.retain(|handle| !handle.is_cancelled());
+        self.cancelled = handles.len();
+        // Before any of them can end by it: see `TimeOver::cancelled`.
+        over.cancelled.fetch_add(handles.len(), Ordering::Relaxed);
+        for handle in handles {
+            handle.pass_on(Arc::clone(&cause));
         }
     }
 
@@ -162,11 +230,23 @@ impl Shutdown {
         let end = now();
         let left =
             if self.swansong.state().is_complete() { 0 } else { self.swansong.guard_count() };
-        let after =
-            self.late.as_ref().map_or(Duration::ZERO, |(over, _)| end.duration_since(*over));
+        let earlier = self.earlier.filter(|over| over.cancelled() > 0);
+        let of_this = |over: &&Arc<TimeOver>| over.of == self.swansong.node.as_ptr().addr();
+        let same = earlier.as_ref().filter(of_this);
+        let limit = match (&self.late, &earlier) {
+            (None, None) => Limit::Kept,
+            (None, Some(_)) if same.is_none() => Limit::OverAbove,
+            _ => Limit::Over,
+        };
+        let late = self.late.or_else(|| {
+            let late = same.map_or_else(GuardReport::empty, |over| over.late.clone());
+            Some((earlier.as_ref()?.when.max(self.start), late))
+        });
+        let after = late.as_ref().map_or(Duration::ZERO, |(over, _)| end.duration_since(*over));
         ShutdownReport {
-            late: self.late.map_or_else(GuardReport::empty, |(_, late)| late),
-            cancelled: self.cancelled,
+            limit,
+            late: late.map_or_else(GuardReport::empty, |(_, late)| late),
+            cancelled: self.cancelled + same.map_or(0, |over| over.cancelled()),
             took: end.duration_since(self.start),
             after,
             left,

@@ -292,3 +292,38 @@ fn the_guards_have_what_the_end_of_a_runtime_has_left_of_the_patience() {
         .unwrap();
     }
 }
+
+/// The last guard goes at about the moment when the time is over, to some nanoseconds. A scope without a guard is there.
+#[test]
+fn what_is_in_time_has_cancelled_nothing() {
+    let mut outcomes = [0; 2];
+    for seed in 0..500 {
+        sim::run(seed, || {
+            let over = sim::now() + millis(10);
+            let swansong = Swansong::new();
+            let rt = runtime(2);
+            let guard = swansong.guard();
+            let keeper = sim::thread::spawn(move || {
+                sim::thread::sleep(over + Duration::from_nanos(10 * seed) - sim::now());
+                drop(guard);
+            });
+            let (scoped, done) = (swansong.clone(), Arc::new(AtomicU64::new(0)));
+            let ended = done.clone();
+            let task = rt.spawn(move || {
+                scoped.scope(|_| {
+                    let _ = sleep_until(over + millis(10));
+                    ended.store((sim::now() - over).as_millis() as u64, Relaxed);
+                });
+            });
+            let report = swansong.shut_down_within(over - sim::now());
+            task.join().unwrap();
+            keeper.join().unwrap();
+            let cut_short = done.load(Relaxed) < 10;
+            assert_eq!(report.is_in_time(), !cut_short, "{report}");
+            assert_eq!(report.cancelled(), usize::from(cut_short), "{report}");
+            outcomes[usize::from(cut_short)] += 1;
+        })
+        .unwrap();
+    }
+    assert!(outcomes.iter().all(|&count| count > 0), "both happen: {outcomes:?}");
+}

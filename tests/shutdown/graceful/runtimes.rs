@@ -4,7 +4,7 @@ use super::LONG;
 use crate::common::{MANY, WORKERS, eventually, runtime, scaled_in_debug, with_each, within};
 use cygnet::shutdown::{self};
 use cygnet::sync::unbounded;
-use cygnet::{Handle, Reason, ignore_cancellation, park, scope, wait, yield_now};
+use cygnet::{Handle, Reason, Runtime, ignore_cancellation, park, scope, wait, yield_now};
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,6 +66,64 @@ fn a_runtime_cancels_what_is_late_and_says_what_that_was() {
         assert_eq!(plain.join().unwrap(), Err(Reason::RuntimeShutDown));
         assert!(outside.state().is_complete());
     });
+}
+
+/// Somebody else is in a greater hurry, before the shutdown or while it waits.
+#[test]
+fn a_runtime_whose_work_was_cancelled_by_another_shutdown_does_not_say_that_all_was_finished() {
+    for before in [true, false] {
+        with_each(|_| {
+            let rt = runtime(2);
+            let swansong = rt.swansong();
+            let stuck = rt.spawn_guarded(|| park().map_err(|e| e.reason().clone()));
+            eventually("it has begun", || crate::common::parks(&rt) >= 1);
+            let (hasty, report) = if before {
+                (swansong.shut_down_within(Duration::ZERO), rt.shutdown(LONG))
+            } else {
+                crate::common::thread::scope(|s| {
+                    let hasty = s.spawn(|| {
+                        swansong.shutting_down().block();
+                        swansong.shut_down_within(Duration::ZERO)
+                    });
+                    let report = rt.shutdown(LONG);
+                    (hasty.join().unwrap(), report)
+                })
+            };
+            assert_eq!(stuck.join().unwrap(), Err(Reason::GraceOver));
+            for report in [hasty, report] {
+                assert!(!report.is_in_time(), "{report}");
+                assert_eq!(
+                    (report.guards_in_time_over(), report.cancelled(), report.left()),
+                    (1, 1, 0)
+                );
+                assert_eq!(report.late().entries()[0].location().file(), file!());
+                assert!(report.took_after_time() <= report.took());
+                let text = report.to_string();
+                assert!(!text.contains("all was finished"), "{text}");
+                assert!(text.contains("1 scopes and tasks were cancelled"), "{text}");
+            }
+        });
+    }
+}
+
+#[test]
+fn the_guards_of_a_runtime_are_reported_with_their_places_if_it_is_built_so() {
+    for reports in [false, true] {
+        with_each(|_| {
+            let rt = Runtime::builder().workers(2).guard_report(reports).build().unwrap();
+            let guards = [rt.swansong(), rt.swansong().child()].map(|swansong| swansong.guard());
+            let line = line!() - 1;
+            let of_scope = rt.block_on(|| scope(|s| s.swansong().guard()));
+            let report = rt.handle().swansong().guard_report();
+            let lines = report.iter().map(|entry| (entry.location().line(), entry.count()));
+            let expected = if reports { vec![(line, 2), (line + 2, 1)] } else { vec![] };
+            assert_eq!(lines.collect::<Vec<_>>(), expected);
+            assert_eq!(report.guard_count(), 3);
+            let text = report.to_string();
+            assert_eq!(text.contains("Builder::guard_report"), !reports, "{text}");
+            drop((guards, of_scope));
+        });
+    }
 }
 
 #[test]

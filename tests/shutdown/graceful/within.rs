@@ -219,6 +219,42 @@ fn two_that_shut_down_at_once_both_wait() {
     });
 }
 
+/// A time limit reaches what is below, and nothing above.
+#[test]
+fn a_shutdown_says_so_if_one_above_was_out_of_time_and_not_if_one_below_was() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let root = Swansong::new();
+            let [before, meanwhile] = [root.child(), root.child()];
+            let stuck = [&before, &meanwhile].map(|child| child.spawn_guarded(park));
+            assert_eq!(before.shut_down_within(Duration::ZERO).cancelled(), 1);
+            scope(|s| {
+                let waits = s.spawn(|| root.shut_down_within(LONG));
+                meanwhile.shutting_down().block();
+                assert_eq!(meanwhile.shut_down_within(Duration::ZERO).cancelled(), 1);
+                let report = waits.join().unwrap();
+                assert!(report.is_in_time(), "{report}");
+            });
+            stuck.into_iter().for_each(|task| assert!(!matches!(task.join(), Ok(Ok(())))));
+
+            let root = Swansong::new();
+            let (_guard, child, no_time) = (root.guard(), root.child(), Duration::ZERO);
+            // Out of time, and nothing was cancelled.
+            assert!(!root.shut_down_within_at_most(no_time, no_time).is_in_time());
+            assert!(child.shut_down_within(LONG).is_in_time());
+            assert!(!matches!(child.spawn_guarded(park).join(), Ok(Ok(()))));
+            let report = child.shut_down_within(LONG);
+            assert!(!report.is_in_time());
+            // Of its own guards none was late.
+            assert_eq!(
+                (report.guards_in_time_over(), report.cancelled(), report.left()),
+                (0, 0, 0)
+            );
+            assert!(report.to_string().contains("one above"), "{report}");
+        });
+    });
+}
+
 /// Those who are cancelled begin something more.
 #[test]
 fn what_comes_when_the_time_is_over_is_cancelled_at_once() {
