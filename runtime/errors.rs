@@ -1,8 +1,9 @@
 //! The errors a user meets. Each says what was wrong and, where there is one, which knob helps.
 
 use crate::retire::cause::{Cause, Reason};
-use crate::retire::outcome::{Failure, Payload, Unwound, no_stack};
+use crate::retire::outcome::{Failure, Unwound, no_stack};
 use crate::retire::stack::{StackExhausted, StackSizeError};
+use crate::runtime::payload::PanicPayload;
 use crate::scheduler::cancel::{cause_of, is_cancelled};
 use crate::scheduler::unresponsive::count_refusal;
 use crate::scheduler::worker::Worker;
@@ -170,10 +171,25 @@ impl std::error::Error for NoStack {}
 /// assert_eq!(payload.downcast_ref(), Some(&"out of range"));
 /// # });
 /// ```
+///
+/// As all errors of this library it is `Send + Sync + 'static`, so `?` passes it on in a box (and in the error types of crates that hold one):
+///
+/// ```
+/// use std::error::Error;
+///
+/// fn sum() -> Result<u64, Box<dyn Error + Send + Sync>> {
+///     let squares = cygnet::spawn(|| (1..=3).map(|n: u64| n * n).sum::<u64>());
+///     let limit: u64 = "10".parse()?;
+///     Ok(squares.join()?.min(limit))
+/// }
+/// let rt = cygnet::Runtime::builder().workers(2).build()?;
+/// assert_eq!(rt.block_on(sum)?, 10);
+/// # Ok::<(), Box<dyn Error + Send + Sync>>(())
+/// ```
 #[non_exhaustive]
 pub enum JoinError {
     /// Its closure panicked; this is what the panic carried.
-    Panicked(Box<dyn Any + Send + 'static>),
+    Panicked(PanicPayload),
     /// It was cancelled, or its runtime ended, before its closure was called.
     NotStarted(Cancelled),
     /// It was cancelled, and has left its closure by [`Cancelled::unwind`].
@@ -199,7 +215,7 @@ impl JoinError {
     /// The error itself, if it was not.
     pub fn into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
         match self {
-            JoinError::Panicked(payload) => Ok(payload),
+            JoinError::Panicked(payload) => Ok(payload.into_inner()),
             other => Err(other),
         }
     }
@@ -238,7 +254,7 @@ impl From<Failure> for JoinError {
     #[inline(never)]
     fn from(failure: Failure) -> JoinError {
         match failure {
-            Failure::Panicked(payload) => JoinError::Panicked(payload),
+            Failure::Panicked(payload) => JoinError::Panicked(PanicPayload::new(payload)),
             Failure::NotStarted(cause) => JoinError::NotStarted(Cancelled::new(cause)),
             Failure::Unwound(cause) => JoinError::Unwound(Cancelled::new(cause)),
             Failure::NoStack(reason) => JoinError::NoStack(NoStack(reason)),
@@ -253,20 +269,11 @@ impl From<Cancelled> for JoinError {
     }
 }
 
-/// The text of a panic, if it carried one.
-pub(crate) fn panic_text(payload: &Payload) -> &str {
-    payload
-        .downcast_ref::<&'static str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("(a payload that is not text)")
-}
-
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JoinError::Panicked(payload) => {
-                f.debug_tuple("Panicked").field(&panic_text(payload)).finish()
+                f.debug_tuple("Panicked").field(&payload.message()).finish()
             }
             JoinError::NotStarted(c) => f.debug_tuple("NotStarted").field(c).finish(),
             JoinError::Unwound(c) => f.debug_tuple("Unwound").field(c).finish(),
@@ -281,7 +288,7 @@ impl fmt::Debug for JoinError {
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            JoinError::Panicked(payload) => write!(f, "the task panicked: {}", panic_text(payload)),
+            JoinError::Panicked(payload) => write!(f, "the task panicked: {}", payload.message()),
             JoinError::NotStarted(c) => write!(f, "the task did not start: {}", c.reason()),
             JoinError::Unwound(c) => write!(f, "the task was cancelled: {}", c.reason()),
             JoinError::Cancelled(c) => write!(f, "the waiting task was cancelled: {}", c.reason()),

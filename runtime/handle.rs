@@ -178,7 +178,7 @@ impl Handle {
     {
         match self.try_block_on(f) {
             Ok(value) => value,
-            Err(JoinError::Panicked(payload)) => resume_unwind(payload),
+            Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
             Err(JoinError::NoStack(error)) => panic!("{error}"),
             Err(JoinError::Unwound(cancelled)) => cancelled.unwind_or_panic(),
             Err(JoinError::NotStarted(why)) if *why.reason() == Reason::Unwinding => {

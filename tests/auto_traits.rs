@@ -5,10 +5,10 @@ use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resu
 use cygnet::{
     ActorBody, ActorEnded, BlockingMetrics, BuildError, Builder, CallError, CancelHandle,
     Cancelled, CancelledFuture, Handle, HookGuard, Interval, IntervalTick, JoinError, Late,
-    LocalTask, Metrics, MissedTicks, NoStack, PanicReport, Promise, Reason, Runtime, RuntimeEnded,
-    Scope, ScopeLease, ScopedTask, Sleep, SpawnError, Task, TaskActor, TaskBuilder, TaskError,
-    TaskGroup, TaskId, TaskLocal, Timeout, TimeoutError, Unparker, UnresponsiveTask, Wait,
-    WorkerMetrics, YieldTo, par, shutdown, sync,
+    LocalTask, Metrics, MissedTicks, NoStack, PanicPayload, PanicReport, Promise, Reason, Runtime,
+    RuntimeEnded, Scope, ScopeLease, ScopedTask, Sleep, SpawnError, Task, TaskActor, TaskBuilder,
+    TaskError, TaskGroup, TaskId, TaskLocal, Timeout, TimeoutError, Unparker, UnresponsiveTask,
+    Wait, WorkerMetrics, YieldTo, par, shutdown, sync,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -19,6 +19,7 @@ use std::future::Future;
 use std::hash::Hash;
 use std::marker::{PhantomData, PhantomPinned};
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::path::Path;
 use std::sync::MutexGuard;
 
 /// Lacks `Send` and nothing else, as the others lack one auto trait each.
@@ -140,7 +141,8 @@ table! {
     "Unparker", Unparker: yes yes yes yes yes;
     "YieldTo", YieldTo: yes yes yes yes yes;
     "Wait", Wait: yes yes yes yes yes;
-    "JoinError", JoinError: yes no yes no no;
+    "JoinError", JoinError: yes yes yes no no;
+    "PanicPayload", PanicPayload: yes yes yes no no;
     "NoStack", NoStack: yes yes yes yes yes;
     "Reason", Reason: yes yes yes yes yes;
     "Late<R>", Late<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
@@ -157,7 +159,7 @@ table! {
     "Promise<T>", Promise<T>: Send Send yes yes yes;
     "ScopeLease", ScopeLease: yes yes yes yes yes;
     "TaskGroup<E>", TaskGroup<T>: Send Send yes yes yes;
-    "TaskError<E>", TaskError<T>: Send no Unpin no no;
+    "TaskError<E>", TaskError<T>: Send Sync Unpin no no;
     "TaskActor<S>", TaskActor<T>: yes yes yes yes yes;
     "ActorBody<S>", ActorBody<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "ActorEnded<F>", ActorEnded<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
@@ -292,6 +294,68 @@ fn the_document_says_what_is_asserted_here() {
     assert_eq!(said, asserted);
 }
 
+/// Compiles if an error can be boxed for another thread, as `?` does in a function that returns any error.
+fn boxes<E: Error + Send + Sync + 'static>() {}
+
+macro_rules! errors {
+    ($($(#[$condition:meta])? $name:literal, $type:ty;)*) => {
+        const ERRORS: &[&str] = &[$($name),*];
+        const _: () = {
+            $($(#[$condition])? let _ = boxes::<$type>;)*
+        };
+    };
+}
+
+// Their parameters are the type of a value that is `Send` and `Sync`.
+errors! {
+    "ActorEnded", ActorEnded<u8>;
+    "BroadcastRecvError", sync::BroadcastRecvError;
+    "BroadcastTryRecvError", sync::BroadcastTryRecvError;
+    "BuildError", BuildError;
+    "CallError", CallError;
+    "Cancelled", Cancelled;
+    "CreateError", CreateError;
+    #[cfg(feature = "sim")]
+    "Failed", cygnet::sim::Failed;
+    "JoinError", JoinError;
+    "Late", Late<u8>;
+    "NoStack", NoStack;
+    "ResumeError", ResumeError<u8>;
+    "RuntimeEnded", RuntimeEnded;
+    "SendError", sync::SendError<u8>;
+    #[cfg(feature = "futures")]
+    "SinkError", sync::streams::SinkError<u8>;
+    "SpawnError", SpawnError<fn()>;
+    "TaskError", TaskError<std::fmt::Error>;
+    "TimeoutError", TimeoutError;
+    "TryRecvError", sync::TryRecvError;
+    "TrySendError", sync::TrySendError<u8>;
+    "WaitError", sync::WaitError;
+}
+
+#[test]
+fn every_error_goes_into_a_box_that_crosses_threads() {
+    fn visit(directory: &Path, found: &mut BTreeSet<String>) {
+        for entry in directory.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                visit(&path, found);
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            let implemented = source.lines().filter(|line| line.starts_with("impl"));
+            let types = implemented.filter_map(|line| line.split_once("Error for "));
+            let name = |(_, of): (_, &str)| {
+                of.split(|c: char| !c.is_alphanumeric()).next().map(str::to_owned)
+            };
+            found.extend(types.filter_map(name));
+        }
+    }
+    let mut found = BTreeSet::new();
+    visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime"), &mut found);
+    assert_eq!(found, ERRORS.iter().map(|name| (*name).to_owned()).collect());
+}
+
 /// The names of the types that a module declares or passes on to its users.
 fn types_of(source: &str) -> BTreeSet<&str> {
     fn capitalised(text: &str) -> impl Iterator<Item = &str> {
@@ -359,6 +423,8 @@ assert_impl_all!(TaskBuilder: Debug, Default);
 assert_impl_all!(TaskId: Copy, Ord, Hash, Debug, Display);
 assert_impl_all!(TaskLocal<u8>: Debug);
 assert_impl_all!(JoinError: Error);
+assert_impl_all!(PanicPayload: Debug);
+assert_not_impl_any!(PanicPayload: Clone);
 assert_impl_all!(NoStack: Copy, Eq, Error);
 assert_impl_all!(Cancelled: Clone, Eq, Error);
 assert_impl_all!(BuildError: Error);

@@ -4,6 +4,7 @@ use crate::retire::cause::{Cause, Reason};
 use crate::retire::outcome::Failure;
 use crate::retire::tree::Node;
 use crate::runtime::errors::{Cancelled, JoinError};
+use crate::runtime::payload::PanicPayload;
 use crate::runtime::several::TaskError;
 use crate::scheduler::cancel::{cancel_node, cause_of, is_cancelled};
 use std::any::Any;
@@ -182,7 +183,8 @@ impl<E> Drop for Member<E> {
             JoinError::NotStarted(Cancelled::new(cause_of(node)))
         } else {
             // As the runtime has told its hook for panics.
-            JoinError::Panicked(Box::new("cygnet: there was no stack for a member of a group"))
+            let text = "cygnet: there was no stack for a member of a group";
+            JoinError::Panicked(PanicPayload::new(Box::new(text)))
         };
         self.fail(error.into());
     }

@@ -1,4 +1,4 @@
-//! How a join ends that does not end with a value: for the caller itself, for one that is cancelled.
+//! How a join ends that does not end with a value: for the caller itself, for one that is cancelled, for a panic.
 
 use crate::common::Mutex;
 use crate::common::{self, give_way_until, with_each};
@@ -7,6 +7,10 @@ use cygnet::{
     CancelHandle, JoinError, Runtime, Task, cancel_handle, ignore_cancellation, scope, spawn,
     spawn_local, task, yield_now, yield_to,
 };
+use std::any::Any;
+use std::cell::Cell;
+use std::error::Error;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -195,5 +199,36 @@ fn a_value_is_in_the_caller_s_hand_or_dropped_whenever_the_cancel_comes() {
             assert_eq!(Arc::strong_count(&value), 1);
             assert!(kept.into_inner() <= 1);
         }
+    });
+}
+
+/// What a panic carries is `Send`, and nothing more is asked of it.
+#[test]
+fn an_error_with_a_panic_is_shared_by_threads_and_lends_only_what_may_be_shared() {
+    with_each(|rt| {
+        let panics = |payload: Box<dyn Any + Send>| {
+            let error = rt.spawn(|| resume_unwind(payload)).join().unwrap_err();
+            let JoinError::Panicked(payload) = error else { panic!("{error}") };
+            payload
+        };
+        let text = panics(Box::new(String::from("out of range")));
+        let error = Arc::new(rt.spawn(|| resume_unwind(text.into_inner())).join().unwrap_err());
+        common::thread::scope(|s| {
+            for _ in 0..2 {
+                let error: Arc<dyn Error + Send + Sync> = error.clone();
+                s.spawn(move || {
+                    assert_eq!(error.to_string(), "the task panicked: out of range");
+                    let joined = error.downcast_ref::<JoinError>().unwrap();
+                    let JoinError::Panicked(payload) = joined else { panic!("{joined}") };
+                    assert_eq!(payload.downcast_ref::<String>().unwrap(), payload.message());
+                });
+            }
+        });
+        let mut cell = panics(Box::new(Cell::new(1)));
+        assert!(cell.is::<Cell<i32>>() && !cell.is::<i32>());
+        assert_eq!(cell.message(), "(a payload that is not text)");
+        assert_eq!(cell.downcast_ref::<i32>(), None);
+        *cell.get_mut().downcast_mut::<Cell<i32>>().unwrap().get_mut() += 1;
+        assert_eq!(cell.into_inner().downcast::<Cell<i32>>().unwrap().get(), 2);
     });
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cygnet::{Cancelled, JoinError};
 
-use crate::soak::faults::{Fault, is_planned};
+use crate::soak::faults::{Fault, Planned};
 use crate::soak::rng::Rng;
 
 /// For waits that are to be cut short, not to time out.
@@ -116,8 +116,8 @@ pub(crate) fn compute(time: Duration) {
 pub(crate) fn outcome<T>(result: Result<T, JoinError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
-        Err(JoinError::Panicked(payload)) if is_planned(&*payload) => None,
-        Err(JoinError::Panicked(payload)) => resume_unwind(payload),
+        Err(JoinError::Panicked(payload)) if payload.is::<Planned>() => None,
+        Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
         Err(error) if error.cancelled().is_some() => None,
         Err(error) => panic!("a task has ended as none should: {error}"),
     }
@@ -128,7 +128,7 @@ pub(crate) fn outcome<T>(result: Result<T, JoinError>) -> Option<T> {
 pub(crate) fn value<T>(result: Result<T, JoinError>) -> T {
     match result {
         Ok(value) => value,
-        Err(JoinError::Panicked(payload)) => resume_unwind(payload),
+        Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
         Err(error) => panic!("a task that nobody cancels has ended without a value: {error}"),
     }
 }

@@ -8,7 +8,7 @@ use cygnet::{CallError, JoinError, TaskActor, TaskError, TaskGroup};
 
 use super::Program;
 use super::aids::{LONG, Tally, outcome, pause, stall, value};
-use crate::soak::faults::{Fault, is_planned, panic_as_planned};
+use crate::soak::faults::{Fault, Planned, panic_as_planned};
 
 pub(crate) fn group(p: &mut Program) {
     let tally = Arc::new(Tally::default());
@@ -51,7 +51,7 @@ pub(crate) fn group(p: &mut Program) {
     match group.join() {
         Ok(()) => assert!(failing == 0 || cancelled, "{failing} members have failed"),
         Err(TaskError::Failed(number)) => assert!(number < count && failing > 0),
-        Err(TaskError::Join(JoinError::Panicked(payload))) => assert!(is_planned(&*payload)),
+        Err(TaskError::Join(JoinError::Panicked(payload))) => assert!(payload.is::<Planned>()),
         Err(TaskError::Join(error)) => {
             assert!(error.cancelled().is_some() && (cancelled || fast), "{error}");
         }

@@ -9,7 +9,7 @@ use cygnet::{JoinError, TaskLocal, Unparker};
 
 use super::Program;
 use super::aids::{Leaving, Tally, outcome, pause, stall, value};
-use crate::soak::faults::{Fault, is_planned, panic_as_planned};
+use crate::soak::faults::{Fault, Planned, panic_as_planned};
 
 pub(crate) fn promises(p: &mut Program) {
     let count = p.rng.below(12);
@@ -177,7 +177,7 @@ pub(crate) fn roots(p: &mut Program) {
                 });
                 match root {
                     Ok(back) => assert!(!bad && back == number * 2),
-                    Err(JoinError::Panicked(payload)) => assert!(bad && is_planned(&*payload)),
+                    Err(JoinError::Panicked(payload)) => assert!(bad && payload.is::<Planned>()),
                     Err(error) => panic!("nobody cancels it: {error}"),
                 }
             });

@@ -1,0 +1,86 @@
+//! What a panic carried, as a part of an error.
+
+use crate::retire::outcome::Payload;
+use std::any::Any;
+use std::fmt;
+
+/// What a panic carried: part of [`JoinError::Panicked`](crate::JoinError::Panicked).
+///
+/// Unlike the `Box<dyn Any + Send>` inside, it is `Sync`, so that errors that hold one can be boxed as
+/// `Box<dyn Error + Send + Sync>`. It gives the value out by [`into_inner`](PanicPayload::into_inner), and by reference only if that is exclusive, or
+/// if the value is of a type that is known to be `Sync`.
+///
+/// ```
+/// use cygnet::JoinError;
+///
+/// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// rt.block_on(|| {
+///     let error = cygnet::spawn(|| -> u32 { std::panic::panic_any(404_u16) }).join().unwrap_err();
+///     let JoinError::Panicked(payload) = error else { unreachable!() };
+///     assert_eq!(payload.downcast_ref::<u16>(), Some(&404));
+///     assert_eq!(payload.into_inner().downcast::<u16>().unwrap(), Box::new(404));
+/// });
+/// ```
+pub struct PanicPayload(Payload);
+
+// SAFETY: what can be reached through a shared reference is the type of the value, which is read without the value, and the value itself
+// if its type is `Sync` (`downcast_ref`; the text of `Debug` and `message` is a `&str` or a `String`). So a value that is not `Sync`
+// belongs to one thread at a time, to which it may go, as it is `Send`.
+unsafe impl Sync for PanicPayload {}
+
+impl PanicPayload {
+    pub(crate) fn new(payload: Payload) -> PanicPayload {
+        PanicPayload(payload)
+    }
+
+    /// What the panic carried, for instance for [`resume_unwind`](std::panic::resume_unwind).
+    #[must_use]
+    pub fn into_inner(self) -> Box<dyn Any + Send + 'static> {
+        self.0
+    }
+
+    /// The value, to be downcast, by an exclusive reference.
+    pub fn get_mut(&mut self) -> &mut (dyn Any + Send + 'static) {
+        &mut *self.0
+    }
+
+    /// Returns whether the value is a `T`.
+    #[must_use]
+    pub fn is<T: Any>(&self) -> bool {
+        self.0.is::<T>()
+    }
+
+    /// The value, if it is a `T`. For a `T` that is not `Sync` there are [`get_mut`](PanicPayload::get_mut) and
+    /// [`into_inner`](PanicPayload::into_inner).
+    ///
+    /// ```compile_fail,E0277
+    /// fn cell(payload: &cygnet::PanicPayload) -> Option<&std::cell::Cell<u8>> {
+    ///     payload.downcast_ref() // two threads could have it
+    /// }
+    /// ```
+    #[must_use]
+    pub fn downcast_ref<T: Any + Sync>(&self) -> Option<&T> {
+        self.0.downcast_ref::<T>()
+    }
+
+    /// The panic's text; a sentence in brackets if it carried something else.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        panic_text(&self.0)
+    }
+}
+
+impl fmt::Debug for PanicPayload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PanicPayload").field(&self.message()).finish()
+    }
+}
+
+/// The text of a panic, if it carried one.
+pub(crate) fn panic_text(payload: &Payload) -> &str {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(a payload that is not text)")
+}
