@@ -237,8 +237,8 @@ impl Builder {
     }
 
     /// Whether the runtime's [`Swansong`](crate::shutdown::Swansong), and all below it, keep where and when each guard was made, so that the report
-    /// of [`Runtime::shutdown`] names the places of the guards that were late. Off by default, as that costs an allocation, a look at the clock
-    /// and a lock for each guard. Tasks started by [`spawn_guarded`](Runtime::spawn_guarded) are named in any case.
+    /// of [`Runtime::shutdown`] names the places of the guards that were late. Off by default, as it costs what
+    /// [`Swansong::with_guard_report`](crate::shutdown::Swansong::with_guard_report) says for each guard. Tasks started by [`spawn_guarded`](Runtime::spawn_guarded) are named in any case.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).guard_report(true).build().unwrap();

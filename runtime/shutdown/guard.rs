@@ -12,7 +12,7 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 /// Two guards are equal if they are of the same `Swansong`. A clone counts for itself.
 ///
 /// To make and to drop one takes no lock and allocates nothing: some plain loads and stores on a root that runs, an atomic operation each
-/// elsewhere. It may be dropped on any thread, and forgotten: then the shutdown is never complete.
+/// elsewhere. (If places are kept, see [`Swansong::with_guard_report`](super::Swansong::with_guard_report).) It may be dropped on any thread, and forgotten: then the shutdown is never complete.
 pub struct Guard {
     /// As from `NodeRef::as_ptr`; kept by being counted there.
     node: *const Node,

@@ -123,8 +123,9 @@ impl Swansong {
         Swansong { node: Node::root(false) }
     }
 
-    /// A new root that keeps, for itself and all below it, where and when each guard was made, for [`guard_report`](Swansong::guard_report). That
-    /// costs an allocation, a look at the clock and a lock for each guard, so it is not for all. For the Swansong of a runtime see
+    /// A new root that keeps, for itself and all below it, where and when each guard was made, for [`guard_report`](Swansong::guard_report). A guard
+    /// then costs a look at the clock, and a lock when it is made and when it is dropped, which threads share that make guards of the same Swansong.
+    /// Memory is allocated for about every sixth guard that exists at a time, and kept for later ones. For the Swansong of a runtime see
     /// [`Builder::guard_report`](crate::Builder::guard_report).
     #[must_use]
     pub fn with_guard_report() -> Swansong {
@@ -184,7 +185,7 @@ impl Swansong {
     /// is a guard, though it does not make a completion unready that was ready; [`try_guard`](Swansong::try_guard) refuses then.
     ///
     /// Does not suspend, takes no lock, allocates nothing, but for the first one of a child that runs, or of one that is stopped: that counts
-    /// itself in those above it, as far up as these are empty too.
+    /// itself in those above it, as far up as these are empty too. A root that [keeps places](Swansong::with_guard_report) costs more.
     #[must_use = "a guard that is dropped at once guards nothing"]
     #[track_caller]
     #[inline]

@@ -7,6 +7,7 @@ mod kinds;
 
 use common::rerun::{alone, alone_and_leaking};
 use common::{eventually, runtime, scaled_in_debug, within};
+use cygnet::shutdown::Swansong;
 use cygnet::sync::sequence::{MultiProducerSequencer, SequenceBarrier};
 use cygnet::sync::{Barrier, Event, Mutex, Semaphore, bounded, broadcast, oneshot, watch};
 use cygnet::{Cancelled, JoinError, Metrics, Runtime, on_cancel, scope, spawn, timeout, yield_now};
@@ -192,6 +193,32 @@ fn a_wait_of_a_primitive_allocates_nothing() {
             let more = made();
             assert!(more < SLACK, "{more} allocations");
         });
+    });
+}
+
+/// Where the places of guards are kept, they have room in nodes of a map, and not an allocation each.
+#[test]
+fn guards_whose_places_are_kept_allocate_less_than_one_time_in_four() {
+    common::real!("a process of its own");
+    alone("guards_whose_places_are_kept_allocate_less_than_one_time_in_four", || {
+        let swansong = Swansong::with_guard_report();
+        let (rounds, mut guards) = (1_000, Vec::with_capacity(1_000));
+        let mut made = |at_once: bool| {
+            let before = MADE.load(Ordering::Relaxed);
+            for _ in 0..rounds {
+                guards.push(swansong.guard());
+                if !at_once {
+                    guards.clear();
+                }
+            }
+            guards.clear();
+            MADE.load(Ordering::Relaxed) - before
+        };
+        made(true);
+        let (alone, together) = (made(false), made(true));
+        assert!(alone < SLACK, "{alone} allocations");
+        assert!(together < rounds / 4, "{together} allocations");
+        assert!(swansong.guard_report().is_empty());
     });
 }
 

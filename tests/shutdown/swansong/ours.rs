@@ -140,3 +140,46 @@ fn a_report_counts_the_guards_and_says_where_they_were_made_if_it_is_asked_to() 
         after.is_empty() && (&after).into_iter().count() == 0 && after.into_iter().count() == 0
     );
 }
+
+#[test]
+fn the_text_of_a_report_has_a_line_for_each_place_and_for_the_unknown_ones() {
+    /// Without the ages.
+    fn lines(report: &GuardReport) -> Vec<String> {
+        let text = report.to_string();
+        text.lines().map(|line| line.split(", the oldest").next().unwrap().to_owned()).collect()
+    }
+    let at = |count: usize, report: &GuardReport| {
+        format!("{count} from {}", report.entries()[0].location())
+    };
+    let unknown = |count: usize| {
+        let whose = "Swansong::with_guard_report and Builder::guard_report keep them";
+        format!("{count} from unknown places ({whose})")
+    };
+    let plain = Swansong::new();
+    assert_eq!(lines(&plain.guard_report()), ["no guard is left"]);
+    let guard = plain.guard();
+    assert_eq!(lines(&plain.guard_report()), ["1 guard is left".to_owned(), unknown(1)]);
+    drop(guard);
+
+    let recorded = Swansong::with_guard_report();
+    let guard = recorded.guard();
+    let clone = guard.clone();
+    let report = recorded.guard_report();
+    assert_eq!(lines(&report), ["2 guards are left".to_owned(), at(2, &report)]);
+    drop((guard, clone));
+
+    // Guarded tasks are known in any case.
+    within(|| {
+        let rt = crate::common::runtime(1);
+        let guard = rt.swansong().guard();
+        let task = rt.spawn_guarded(cygnet::park);
+        let (line, report) = (line!() - 1, rt.swansong().guard_report());
+        let [entry] = report.entries() else { panic!("{report}") };
+        assert_eq!((entry.location().line(), entry.oldest_task()), (line, Some(task.id())));
+        let expected = ["2 guards are left".to_owned(), at(1, &report), unknown(1)];
+        assert_eq!(lines(&report), expected);
+        assert!(report.to_string().contains(&format!(" by task {}\n", task.id())), "{report}");
+        task.cancel("the end of the test");
+        drop((guard, task));
+    });
+}
