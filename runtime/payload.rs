@@ -6,9 +6,10 @@ use std::fmt;
 
 /// What a panic carried: part of [`JoinError::Panicked`](crate::JoinError::Panicked).
 ///
-/// Unlike the `Box<dyn Any + Send>` inside, it is `Sync`, so that errors that hold one can be boxed as
-/// `Box<dyn Error + Send + Sync>`. It gives the value out by [`into_inner`](PanicPayload::into_inner), and by reference only if that is exclusive, or
-/// if the value is of a type that is known to be `Sync`.
+/// Unlike the `Box<dyn Any + Send>` inside, a `PanicPayload` is `Sync`, so that errors that hold
+/// one can be boxed as `Box<dyn Error + Send + Sync>`. The value goes out by
+/// [`into_inner`](PanicPayload::into_inner). A reference to the value is given only if it is
+/// exclusive, or if the type of the value is known to be `Sync`.
 ///
 /// ```
 /// use cygnet::JoinError;
@@ -23,9 +24,11 @@ use std::fmt;
 /// ```
 pub struct PanicPayload(Payload);
 
-// SAFETY: what can be reached through a shared reference is the type of the value, which is read without the value, and the value itself
-// if its type is `Sync` (`downcast_ref`; the text of `Debug` and `message` is a `&str` or a `String`). So a value that is not `Sync`
-// belongs to one thread at a time, to which it may go, as it is `Send`.
+// SAFETY: a shared reference gives access to the type of the value, for which the value is not
+// read, and to the value itself only as a type that is `Sync`: in `downcast_ref` by its bound, in
+// `message` and `Debug` as a `&'static str` or a `String`. A value that is not `Sync` is reached by
+// `get_mut` and `into_inner` alone, so by one thread at a time, and it may go to that thread since
+// it is `Send`.
 unsafe impl Sync for PanicPayload {}
 
 impl PanicPayload {
@@ -50,8 +53,8 @@ impl PanicPayload {
         self.0.is::<T>()
     }
 
-    /// The value, if it is a `T`. For a `T` that is not `Sync` there are [`get_mut`](PanicPayload::get_mut) and
-    /// [`into_inner`](PanicPayload::into_inner).
+    /// The value, if it is a `T`. For a `T` that is not `Sync` there are
+    /// [`get_mut`](PanicPayload::get_mut) and [`into_inner`](PanicPayload::into_inner).
     ///
     /// ```compile_fail,E0277
     /// fn cell(payload: &cygnet::PanicPayload) -> Option<&std::cell::Cell<u8>> {
