@@ -1,4 +1,4 @@
-//! A closure that a pool thread runs, and its end.
+//! A job: a closure that a pool thread runs while its owner waits.
 
 use crate::retire::join::{Finished, JoinWord};
 use crate::retire::outcome::{Payload, quietly};
@@ -8,15 +8,16 @@ use std::cell::UnsafeCell;
 
 type Closure<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// A closure to be run on another thread, and its end. It lies on the stack of the task that waits for it.
+/// A closure to be run on another thread, and the word that marks its end. A job lies on the stack
+/// of the task that waits for it, its owner.
 ///
-/// Its parts belong to the owner until the job is queued, to the thread that has taken it out of the queue until the end
-/// is done, and to the owner again.
+/// The cells belong to the owner until the job is queued, then to the thread that takes the job out
+/// of the queue, and again to the owner when the end is marked or the job is taken back.
 pub(crate) struct Job<'a> {
     closure: UnsafeCell<Option<Closure<'a>>>,
     panic: UnsafeCell<Option<Payload>>,
     pub(crate) end: JoinWord,
-    /// What waits for it: linked, and open until then.
+    /// The node that waits for the job. It is linked, and stays open until the job has ended.
     pub(super) node: *const Node,
 }
 
@@ -32,23 +33,25 @@ impl<'a> Job<'a> {
 
     /// Runs the closure and keeps its panic.
     pub(super) fn run(&self) {
-        // SAFETY: the caller is who the job belongs to.
+        // SAFETY: the job belongs to the caller, which is its owner before the job is queued, or
+        // the thread that has taken it out of the queue. So nobody else looks at the cells.
         let closure = unsafe { (*self.closure.get()).take() };
         let panic = closure.and_then(quietly);
-        // SAFETY: as above.
+        // SAFETY: the same.
         unsafe { *self.panic.get() = panic };
     }
 
+    /// What the closure's panic carried, if it panicked. For the owner, after the end.
     pub(crate) fn into_panic(self) -> Option<Payload> {
         self.panic.into_inner()
     }
 }
 
-/// A job's address, on its way to the thread that runs it.
+/// The address of a job, on its way to the thread that runs it.
 pub(super) struct Sent(*const Job<'static>);
 
-// SAFETY: the closure is Send, and the job stays where it is until it is done. Of its node only words are read that
-// anybody may read.
+// SAFETY: the closure is Send, and the job stays in place until its end is marked, as `submit` asks
+// for. Of the job's node only words are read that any thread may read.
 unsafe impl Send for Sent {}
 
 impl Sent {
@@ -59,9 +62,10 @@ impl Sent {
     /// The job.
     ///
     /// # Safety
-    /// The caller has taken it out of the queue, and has not finished it.
+    /// The caller has taken the job out of the queue, and has not finished it.
     pub(super) unsafe fn open(&self) -> &Job<'static> {
-        // SAFETY: its owner keeps it, and what it borrows, until the end.
+        // SAFETY: the owner keeps the job, and what it borrows, in place until the caller marks the
+        // end.
         unsafe { &*self.0 }
     }
 
@@ -70,7 +74,8 @@ impl Sent {
     /// # Safety
     /// As for `open`; and the job has been run.
     pub(super) unsafe fn finish(self) {
-        // SAFETY: as in `open`. The owner may leave, and the job be gone, as soon as the word is done.
+        // SAFETY: the owner keeps the job until the end is marked. That happens here, and
+        // afterwards the job may be gone.
         let finished = unsafe { (*self.0).end.finish() };
         if let Finished::Waiter(waiter) = finished {
             wake(waiter);

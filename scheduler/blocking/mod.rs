@@ -1,48 +1,58 @@
-//! The threads for calls that block.
+//! The pool of threads for calls that block.
 //!
-//! A task that makes such a call puts a [`Job`] into a queue, first in first out, and waits. A *pool thread* takes it
-//! out, runs it and wakes the task. Threads are started when a job finds none that is idle, up to a bound; one that has found
-//! nothing to do for a while ends. A call costs two switches of the kernel in any case, so this need not be fast: one lock
-//! guards all there is, and idle threads wait on one condition variable.
+//! A task that makes such a call puts a [`Job`] into the pool's queue and waits. A *pool thread*
+//! takes the job out, runs it and wakes the task. Jobs leave the queue first in, first out. The
+//! pool starts a thread when a job finds no idle one, up to a bound. A thread that has been idle
+//! for a while ends. A call costs two switches of the kernel in any case, so the pool need not be
+//! fast: one lock guards all its state, and idle threads wait on one condition variable.
 //!
-//! # Who is idle
+//! # Which threads are idle
 //!
-//! A thread is *idle* from when it is started, or has run its job, until it takes a job or leaves. All of these but the running
-//! of jobs are steps under the lock. An idle thread looks into the queue before it sleeps, before it sleeps again,
-//! and before it leaves, under the same hold of the lock; it takes what it finds. A thread becomes idle *before* the
-//! owner of the job that it has run is told: so whoever makes one call after another needs one thread.
+//! A thread is *idle* from its start, or from the end of its last job, until it takes a job or
+//! leaves. All these steps, except running a job, happen under the lock. An idle thread looks into
+//! the queue before it goes to sleep, after each wake, and before it leaves. The look and the
+//! decision happen under the same hold of the lock, and the thread takes the job that it finds. A
+//! thread that has run a job becomes idle *before* it wakes the job's owner. So a task that makes
+//! one call after another needs one thread.
 //!
 //! # No job is forgotten
 //!
-//! A job is put in
+//! `submit` handles a job in one of four ways:
 //!
-//! * with a notification, if there are more idle threads than jobs in the queue;
-//! * else with a new thread, which is idle at once;
-//! * else, if the bound is reached or the system refuses a thread, for one of the threads that there are;
-//! * not at all if there is none: then the caller runs it.
+//! * If more threads are idle than jobs are queued, the job is queued and one thread is notified.
+//! * Otherwise a new thread is started, which is idle at once, and the job is queued.
+//! * If the bound is reached, or the system refuses a thread, the job is queued for the threads
+//!   that exist.
+//! * If no thread exists either, the caller runs the job.
 //!
-//! So at all times at least as many idle threads are awake, or are about to be woken by a notification, as there are jobs in
-//! the queue, or all idle ones are: each step keeps that up. A notification that comes when nobody sleeps is lost, but then
-//! all idle ones are awake. A thread goes to sleep, or leaves, only when the queue is empty. A time that is up does not matter
-//! to one that finds a job; and one that leaves has been counted out, under the lock, before the next job counts the idle ones.
+//! Invariant: at least as many idle threads are awake, or have a notification under way, as jobs
+//! are queued, unless all idle threads are awake already. Each step keeps the invariant:
 //!
-//! A thread that takes a job out and leaves more of them than there are idle threads starts another one. So those that were
-//! refused a thread get one each, one after the other, as soon as the system has given one again.
+//! * A notification that comes when no thread sleeps is lost, but then all idle threads are awake.
+//! * A thread goes to sleep, or leaves, only when the queue is empty. A thread whose keep-alive
+//!   time has passed still takes a job that it finds.
+//! * A thread that leaves is no longer counted as idle when the lock is free again, so the next job
+//!   does not rely on it.
+//! * A thread that takes a job, and leaves more jobs in the queue than there are idle threads,
+//!   starts another thread. So jobs for which the system refused a thread get one each as soon as
+//!   the system grants threads again.
 //!
-//! And if none is idle, each thread is in a job, and looks into the queue after it. So a job waits for ever only if all
-//! threads are in jobs that never end, which may be so because they wait for that job: this is the caller's to avoid,
-//! and is in the documentation of `blocking`.
+//! If no thread is idle, every thread is running a job and looks into the queue after it. So a job
+//! waits for ever only if all threads run jobs that never end, for instance because they wait for
+//! that job. The caller has to avoid this; the documentation of `blocking` says so.
 //!
-//! # Taken back
+//! # Taking a job back
 //!
-//! Who has put a job in has a ticket, and may take the job out by it as long as no thread has. That, too, is a
-//! step under the lock, so it is either run or taken back.
+//! `submit` returns a ticket. While no thread has taken the job, its owner may remove the job from
+//! the queue by the ticket. Removal is a step under the lock, so each job is either run or taken
+//! back, and a job that was taken back leaves nothing in the queue.
 //!
-//! # The end
+//! # Closing the pool
 //!
-//! A runtime closes its pool when its last task has ended, so the queue is empty and nobody adds to it: every job is
-//! waited for by a task. Then all threads leave, and are joined. A thread that has left before has given the handle
-//! by which it is joined to the next one that leaves, which joins it, or to the end: so at most one is kept.
+//! A runtime closes its pool after its last task has ended. A task waits for each job, so the queue
+//! is empty then and no job comes later. All threads leave, and `close` joins them. A thread that
+//! leaves earlier stores its own join handle in the pool and joins the thread whose handle it finds
+//! there. So at most one thread that has left is not joined yet, and `close` joins that one too.
 
 mod cores;
 mod job;
@@ -62,18 +72,18 @@ use std::ptr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// What a pool is made with.
+/// The settings of a pool.
 pub(crate) struct PoolConfig {
-    /// At least 1.
+    /// The bound on the number of threads; at least 1.
     pub(crate) max_threads: usize,
-    /// After so long without a job a thread ends.
+    /// How long a thread stays idle before it ends.
     pub(crate) keep_alive: Duration,
     pub(crate) thread_name: String,
-    /// Where the threads may run, if workers are bound to fewer cores.
+    /// The cores that the threads may run on, if workers are bound to fewer.
     pub(crate) cores: Option<Cores>,
 }
 
-/// What there is at a moment.
+/// A snapshot of the pool's numbers.
 pub(crate) struct Counts {
     pub(crate) queued: usize,
     pub(crate) threads: usize,
@@ -82,16 +92,16 @@ pub(crate) struct Counts {
     pub(crate) in_place: u64,
 }
 
-/// The right to take a job out of the queue again.
+/// The owner's right to take a job back. See the module's documentation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// What a pool thread does.
+/// What a pool thread is doing.
 #[derive(Clone, Copy)]
 struct Served {
     /// The pool it belongs to.
     pool: *const Pool,
-    /// The node that waits for the job that it is in; null between jobs.
+    /// The node that waits for the job that the thread runs; null between jobs.
     node: *const Node,
 }
 
@@ -100,11 +110,12 @@ thread_local! {
         const { Cell::new(Served { pool: ptr::null(), node: ptr::null() }) };
 }
 
-/// Whether the thread is in a job for a task that is cancelled.
+/// Returns whether the calling thread runs a job of a task that is cancelled.
 pub(crate) fn is_cancelled_here() -> bool {
-    // SAFETY: null, or a node that waits for the job that calls this.
+    // SAFETY: null, or the node that waits for the job that calls this function, and that lives
+    // until the job has ended.
     let node = unsafe { SERVED.get().node.as_ref() };
-    // It was linked before the job was queued, so there is nobody else to ask.
+    // The node was linked before the job was queued, so a cancel from above is in its own word.
     node.is_some_and(|node| node.verdict() == Verdict::Cancelled)
 }
 
@@ -114,25 +125,26 @@ pub(crate) struct BlockingPool(Arc<Pool>);
 struct Pool {
     config: PoolConfig,
     state: Mutex<State>,
-    /// For idle threads: a job, or the end.
+    /// Tells idle threads of a job, or of the end.
     news: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     queue: BTreeMap<Ticket, Sent>,
-    /// Jobs queued so far.
+    /// The number of jobs queued so far.
     tickets: u64,
-    /// Those that have not left, by number.
+    /// The threads that have not left, by number.
     threads: BTreeMap<u64, JoinHandle<()>>,
-    /// Threads started so far.
+    /// The number of threads started so far.
     started: u64,
     idle: usize,
-    /// The last that has left.
+    /// The last thread that has left.
     left: Option<JoinHandle<()>>,
     closed: bool,
+    /// Jobs that have been run.
     done: u64,
-    /// Of these, run by their callers.
+    /// Those of them that their callers ran.
     in_place: u64,
 }
 
@@ -141,11 +153,13 @@ impl BlockingPool {
         BlockingPool(Arc::new(Pool { config, state: Mutex::default(), news: Condvar::new() }))
     }
 
-    /// Queues a job and sees to a thread for it. If there is none and none can be started, the caller
-    /// runs it, and there is no ticket: better slow than not at all.
+    /// Queues a job, and notifies or starts a thread for it if that is needed. Returns the ticket
+    /// to take the job back by. If no thread exists and none can be started, runs the job in place
+    /// and returns `None`: better slow than not at all.
     ///
     /// # Safety
-    /// The job, and what it borrows, stays until its end is done, or it is taken back.
+    /// The job, and what it borrows, stays in place until its end is marked, or until it is taken
+    /// back.
     pub(crate) unsafe fn submit(&self, job: &Job<'_>) -> Option<Ticket> {
         let pool = &self.0;
         let mut state = pool.lock();
@@ -170,7 +184,8 @@ impl BlockingPool {
         Some(ticket)
     }
 
-    /// Takes a job out of the queue; false if a thread has done so. Then its end is to be waited for.
+    /// Takes a job out of the queue. Returns `false` if a thread has taken the job: then the caller
+    /// must wait for its end.
     pub(crate) fn take_back(&self, ticket: Ticket) -> bool {
         self.0.lock().queue.remove(&ticket).is_some()
     }
@@ -186,7 +201,7 @@ impl BlockingPool {
         }
     }
 
-    /// Whether the caller is in a job of this pool, for whose end a task waits.
+    /// Returns whether the calling thread runs a job of this pool, for whose end a task waits.
     pub(crate) fn is_served_here(&self) -> bool {
         self.is_of_this_thread() && !SERVED.get().node.is_null()
     }
@@ -195,7 +210,7 @@ impl BlockingPool {
         ptr::eq(SERVED.get().pool, &*self.0)
     }
 
-    /// Sends the threads home and waits for their end. No task is left.
+    /// Ends the threads and joins them. No task of the runtime may be left.
     pub(crate) fn close(&self) {
         let mut state = self.0.lock();
         debug_assert!(state.queue.is_empty(), "a runtime has ended before one of its jobs");
@@ -205,11 +220,12 @@ impl BlockingPool {
         drop(state);
         self.0.news.notify_all();
         if self.is_of_this_thread() {
-            // In the destructor of a thread-local that has kept the runtime. Others may wait for the end of this thread.
+            // The caller is the destructor of a thread-local that kept the runtime. The thread
+            // cannot join itself, and the other threads may be joining this one.
             return;
         }
         for thread in threads.into_values().chain(left) {
-            // It does not unwind.
+            // A pool thread does not unwind: the panic of a job is kept in the job.
             let _ = thread.join();
         }
     }
@@ -220,8 +236,8 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread, unless there are as many as may be; false if there is none more.
-    // Under the lock: what is counted is there.
+    /// Starts a thread unless the bound is reached, and returns whether one was started.
+    // Under the lock: every thread that is counted exists.
     fn start_thread(self: &Arc<Pool>, state: &mut State) -> bool {
         let config = &self.config;
         if state.threads.len() >= config.max_threads || fault(Fault::Thread) {
@@ -247,7 +263,8 @@ impl Pool {
             cores.allow();
         }
         while let Some(sent) = self.next_job(number) {
-            // SAFETY: taken out of the queue just now, by this thread alone.
+            // SAFETY: this thread has just taken the job out of the queue, and no other thread has
+            // it.
             let job = unsafe { sent.open() };
             SERVED.set(Served { pool, node: job.node });
             job.run();
@@ -256,12 +273,12 @@ impl Pool {
             state.done += 1;
             state.idle += 1;
             drop(state);
-            // SAFETY: it has run, and nothing of it is used any more.
+            // SAFETY: the job has run, and this thread uses nothing of it any more.
             unsafe { sent.finish() };
         }
     }
 
-    /// A job for an idle thread; none if it is to end.
+    /// Waits for a job. Returns `None` if the thread is to end. The calling thread is idle.
     fn next_job(self: &Arc<Pool>, number: u64) -> Option<Sent> {
         let mut state = self.lock();
         let mut late = false;
@@ -270,7 +287,7 @@ impl Pool {
             if let Some((_, job)) = state.queue.pop_first() {
                 state.idle -= 1;
                 if state.idle < state.queue.len() {
-                    // One was refused, and may be had now.
+                    // The system has refused a thread for one of these jobs, and may grant it now.
                     self.start_thread(&mut state);
                 }
                 return Some(job);
@@ -283,11 +300,11 @@ impl Pool {
             (state, late) = (woken, time.timed_out());
         }
         state.idle -= 1;
-        // Its own handle is not there if the pool has been closed.
+        // The thread's own handle is missing if the pool has been closed.
         let before = state.threads.remove(&number).and_then(|me| state.left.replace(me));
         drop(state);
         if let Some(before) = before {
-            // As in `close`.
+            // A pool thread does not unwind, as in `close`.
             let _ = before.join();
         }
         None

@@ -10,7 +10,10 @@ use common::{eventually, runtime, scaled_in_debug, within};
 use cygnet::shutdown::Swansong;
 use cygnet::sync::sequence::{MultiProducerSequencer, SequenceBarrier};
 use cygnet::sync::{Barrier, Event, Mutex, Semaphore, bounded, broadcast, oneshot, watch};
-use cygnet::{Cancelled, JoinError, Metrics, Runtime, on_cancel, scope, spawn, timeout, yield_now};
+use cygnet::{
+    Cancelled, JoinError, Metrics, Runtime, blocking, on_cancel, scope, spawn, spawn_blocking,
+    timeout, yield_now, yield_to,
+};
 use kinds::{
     LONG, SHORT, WAITS, a_future_that_is_dropped, all_with_a_failure, any_with_losers,
     branches_that_lose, held,
@@ -136,6 +139,38 @@ fn a_wait_that_has_timed_out_leaves_nothing_behind() {
         for (kind, wait) in WAITS {
             leaves_nothing(kind, || timed_out(wait));
         }
+    });
+}
+
+/// All threads for calls that block may hang for as long as they like.
+#[test]
+fn a_call_that_is_cancelled_behind_one_that_hangs_leaves_nothing_behind() {
+    common::real!("a process of its own");
+    alone("a_call_that_is_cancelled_behind_one_that_hangs_leaves_nothing_behind", || {
+        within(|| {
+            let rt = Runtime::builder().workers(1).max_blocking_threads(1).build().unwrap();
+            let (open, gate) = common::mpsc::channel::<()>();
+            let hangs = rt.spawn(move || blocking(move || gate.recv().unwrap()));
+            eventually("it hangs", || {
+                let pool = rt.metrics().blocking;
+                (pool.threads, pool.idle) == (1, 0)
+            });
+            let cancelled = || {
+                let call = spawn_blocking(|| unreachable!("its turn never comes"));
+                yield_to(&call).unwrap();
+                call.cancel("enough");
+                let joined: Result<(), _> = call.join();
+                assert!(matches!(joined, Err(JoinError::NotStarted(_))), "{joined:?}");
+            };
+            let many = |rounds| rt.block_on(|| (0..rounds).for_each(|_| cancelled()));
+            many(100);
+            let before = live();
+            many(1_000);
+            let left = live() - before;
+            assert!(left < SLACK, "{left} allocations");
+            open.send(()).unwrap();
+            hangs.join().unwrap();
+        });
     });
 }
 
