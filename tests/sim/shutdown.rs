@@ -43,6 +43,8 @@ struct Plan {
     start: u64,
     grace: u64,
     patience: Option<u64>,
+    /// When another one shuts the same down, and leaves it no time at all.
+    hasty: Option<u64>,
 }
 
 /// What must come.
@@ -72,17 +74,24 @@ impl Plan {
 
     fn told(&self) -> Told {
         let concerned = |work: &&Work| self.is_below(work.at, self.stopped);
+        let all = || self.works.iter().filter(concerned);
         let over = self.start + self.grace;
-        let late: Vec<_> =
-            self.works.iter().filter(concerned).filter(|it| it.ends > over).collect();
-        let cancelled = |work: &Work| match work.kind {
-            Kind::Obeys | Kind::Scoped => over,
-            Kind::Ignores | Kind::Thread => work.ends,
+        // The first time limit that is over cancels; after that only those are left that take no notice.
+        let first = self.hasty.map_or(over, |hasty| hasty.min(over));
+        let late_at_first = all().filter(|it| it.ends > first);
+        let told = |it: &&Work| !matches!(it.kind, Kind::Thread);
+        let cancelled = late_at_first.clone().filter(told).count();
+        let ends = |work: &Work| match work.kind {
+            Kind::Obeys | Kind::Scoped if concerned(&work) && work.ends > first => first,
+            _ => work.ends,
         };
-        let ends = |work: &Work| match concerned(&work) && work.ends > over {
-            true => cancelled(work),
-            false => work.ends,
+        let late: Vec<_> = match first == over {
+            true => late_at_first.clone().collect(),
+            false => all().filter(|it| ends(it) > over).collect(),
         };
+        // If nobody is late by the own limit, but by that of the other one, who has cancelled somebody.
+        let late_by_other =
+            if late.is_empty() && cancelled > 0 { late_at_first.count() } else { 0 };
         // Whatever ends later than it begins; what has ended before is not waited for.
         let concerned_ends = self.works.iter().filter(concerned).map(ends);
         let last = concerned_ends.clone().max().unwrap_or(0).max(self.start);
@@ -90,9 +99,9 @@ impl Plan {
         let given_up = limit.is_some_and(|limit| last > limit);
         let end = limit.filter(|_| given_up).unwrap_or(last);
         Told {
-            in_time: late.is_empty(),
-            late: late.len(),
-            cancelled: late.iter().filter(|it| !matches!(it.kind, Kind::Thread)).count(),
+            in_time: late.is_empty() && late_by_other == 0,
+            late: late.len() + late_by_other,
+            cancelled,
             given_up,
             left: concerned_ends.filter(|ends| *ends > end).count(),
             took: end - self.start,
@@ -182,6 +191,13 @@ fn play(plan: &Plan) -> Told {
                 }
             })
             .collect();
+        let hasty = plan.hasty.map(|time| {
+            let swansong = all[plan.stopped].clone();
+            spawn(move || {
+                sleep_until(until(time)).unwrap();
+                swansong.shut_down_within(Duration::ZERO)
+            })
+        });
         sleep_until(until(plan.start)).unwrap();
         let (swansong, grace) = (&all[plan.stopped], millis(plan.grace));
         let report = match plan.patience.map(millis) {
@@ -191,6 +207,7 @@ fn play(plan: &Plan) -> Told {
         sleep_until(until(LAST)).unwrap();
         drop(all[0].shut_down());
         waits.into_iter().chain(tasks).for_each(|task| task.join().unwrap());
+        assert!(hasty.is_none_or(|hasty| !hasty.join().unwrap().is_given_up()));
         report
     });
     threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -215,10 +232,11 @@ fn plans() -> impl Strategy<Value = Plan> {
         1 => Just(Kind::Thread)
     ];
     let works = proptest::collection::vec((kinds, 0..5_usize, 0..30_u64), 0..10);
-    let times = (0..15_u64, 0..15_u64, proptest::option::of(0..15_u64));
+    let option = || proptest::option::of(0..15_u64);
+    let times = (0..15_u64, 0..15_u64, option(), option());
     let parents = proptest::collection::vec(any::<usize>(), 0..5);
     (0..1_000_u64, 1..4_usize, parents, works, 0..5_usize, times).prop_map(
-        |(seed, workers, parents, works, stopped, (start, grace, patience))| {
+        |(seed, workers, parents, works, stopped, (start, grace, patience, hasty))| {
             let parents: Vec<_> =
                 parents.iter().enumerate().map(|(n, any)| any % (n + 1)).collect();
             let count = parents.len() + 1;
@@ -237,6 +255,7 @@ fn plans() -> impl Strategy<Value = Plan> {
                 start: 10 * start + 10,
                 grace: 10 * grace,
                 patience: patience.map(|patience| 10 * patience + 2),
+                hasty: hasty.filter(|hasty| *hasty < grace).map(|hasty| 10 * (start + hasty) + 13),
             }
         },
     )
