@@ -33,15 +33,18 @@ use cygnet::Runtime;
 use self::programs::{KINDS, PLANTED};
 use self::report::Report;
 use self::round::Mix;
-use self::state::{MOST_FAILURES, State};
+use self::state::{Length, MOST_FAILURES, State};
 use crate::figures::machine::Machine;
 
 /// Arguments of `soak`.
 #[derive(Args, Clone, Debug)]
 pub struct SoakArgs {
     /// How long it goes on; fractions are allowed
-    #[arg(long, value_name = "N", value_parser = minutes, required_unless_present = "list")]
+    #[arg(long, value_name = "N", value_parser = minutes, required_unless_present_any = ["list", "rounds"])]
     pub minutes: Option<f64>,
+    /// Go on for so many rounds, however long they take: the same work on a slow machine as on a fast one
+    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rounds: Option<u64>,
     /// What decides which programs are run, and how large they are: a number [default: a random one, which is printed]
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
@@ -151,14 +154,17 @@ fn picture(out: &Path) -> anyhow::Result<PathBuf> {
 /// Whether all went well.
 fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
     let mix = mix(args)?;
-    let length = Duration::from_secs_f64(args.minutes.unwrap_or_default() * 60.0);
+    let length = match args.rounds {
+        Some(rounds) => Length::Rounds(rounds),
+        None => Length::Time(Duration::from_secs_f64(args.minutes.unwrap_or_default() * 60.0)),
+    };
     // Before the long wait, not after it.
     let picture = args.out.as_deref().map(picture).transpose()?;
     for file in args.out.iter().chain(&picture) {
         plot::check(file)?;
     }
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
-    eprintln!("cygnet: soak for {length:.0?} with --seed {seed}");
+    eprintln!("cygnet: soak for {length} with --seed {seed}");
     interrupt::install().context("cannot have Ctrl-C noted")?;
     faults::install_panic_hook();
 
@@ -185,9 +191,9 @@ fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
         // What hangs cannot be waited for.
         std::process::exit(1);
     });
-    let stop = || interrupt::is_interrupted() || state.elapsed() >= length;
+    let stop = || interrupt::is_interrupted() || length.is_time_over(state.elapsed());
     let mut number = 0;
-    while !stop() && state.failures().len() < MOST_FAILURES {
+    while !stop() && !length.is_last_round(number) && state.failures().len() < MOST_FAILURES {
         round::run(&state, &mix, number, &stop);
         number += 1;
     }

@@ -59,7 +59,7 @@ fn rate(samples: &[Sample]) -> Line {
     let looked_at: Vec<&Sample> = samples.iter().step_by(step).collect();
     let points = looked_at.windows(2).filter_map(|pair| {
         let seconds = (pair[1].minutes - pair[0].minutes) * 60.0;
-        let programs = (pair[1].programs - pair[0].programs) as f64;
+        let programs = pair[1].programs as f64 - pair[0].programs as f64;
         (seconds > 0.0).then(|| (pair[1].minutes, programs / seconds))
     });
     Line { name: "programs per second", points: points.collect(), colour: BLUE, width: 1 }
@@ -191,6 +191,18 @@ mod tests {
     #[test]
     fn a_run_without_samples_has_a_picture_too() {
         assert!(svg(&[]).unwrap().contains("</svg>"));
+    }
+
+    /// Two threads take samples: the one that looked at the clock later may have counted earlier.
+    #[test]
+    fn a_count_of_programs_that_falls_is_drawn() {
+        let mut samples = some(3000, 1e4).all().to_vec();
+        samples.iter_mut().skip(1).step_by(2).for_each(|sample| sample.programs = 0);
+        samples
+            .iter_mut()
+            .step_by(4)
+            .for_each(|sample| sample.programs = 3000 - sample.programs / 10);
+        assert!(svg(&samples).unwrap().contains("</svg>"));
     }
 
     #[test]

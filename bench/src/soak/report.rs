@@ -12,7 +12,7 @@ use super::faults::Fault;
 use super::plot;
 use super::sample::{Sample, Unit};
 use super::slope::Fit;
-use super::state::{Failure, State, lock};
+use super::state::{Failure, Length, State, lock};
 use super::verdict::{self, Row};
 use crate::figures::machine::Machine;
 
@@ -99,16 +99,22 @@ impl Report {
         let build = if cfg!(debug_assertions) { ", debug build" } else { "" };
         let workers: Vec<_> = self.workers.iter().map(usize::to_string).collect();
         let minutes = state.elapsed().as_secs_f64() / 60.0;
-        let asked = state.length.as_secs_f64() / 60.0;
         let ended = if cut_short { ", cut short" } else { "" };
         let rounds = state.rounds.load(Ordering::Relaxed);
         let _ = writeln!(text, "- {date}, cygnet {cygnet}, {rustc}{build}");
         let _ = writeln!(text, "- {cpu}, {cores} cores, Linux {kernel}");
-        let _ = writeln!(
-            text,
-            "- {minutes:.1} of {asked:.1} minutes{ended}: {rounds} rounds, {} programs",
-            state.programs()
-        );
+        let (done, asked) = match state.length {
+            Length::Time(length) => {
+                let asked = length.as_secs_f64() / 60.0;
+                let done = format!("{minutes:.1} of {asked:.1} minutes{ended}: {rounds} rounds");
+                (done, format!("--minutes {asked}"))
+            }
+            Length::Rounds(asked) => {
+                let done = format!("{rounds} of {asked} rounds{ended}, in {minutes:.1} minutes");
+                (done, format!("--rounds {asked}"))
+            }
+        };
+        let _ = writeln!(text, "- {done}, {} programs", state.programs());
         let _ = writeln!(text, "- seed {}, workers {} in turn", state.seed, workers.join(", "));
         if !self.restricted.is_empty() {
             let _ = writeln!(text, "- only {}", self.restricted);
@@ -121,7 +127,7 @@ impl Report {
         };
         let _ = writeln!(
             text,
-            "- again: `cygnet soak --minutes {asked} --seed {} --workers {}{only}`\n",
+            "- again: `cygnet soak {asked} --seed {} --workers {}{only}`\n",
             state.seed,
             workers.join(",")
         );
@@ -138,7 +144,7 @@ impl Verdict {
     fn new(rows: &[Row], failures: &[Failure]) -> Verdict {
         let leaks: Vec<_> =
             rows.iter().filter(|row| row.leaks()).map(|row| row.series.name).collect();
-        let judged = rows.iter().any(|row| row.fit.is_some());
+        let judged = rows.iter().any(|row| row.by_program.is_some());
         let mut faults = Vec::new();
         if !failures.is_empty() {
             faults.push(match failures.len() {
@@ -177,7 +183,7 @@ fn slopes(text: &mut String, samples: &[Sample], rows: &[Row]) {
         text,
         "\nOf {} samples {at_rest} were taken at rest, between rounds, when only the runtime that lasts is there, whose counters \
          these are then. The slopes are those of the second half of them (Theil and Sen), with the interval of 99 %. What has *surely* \
-         grown, by the interval's lower end over the time of the fit, must stay below the limit.\n",
+         grown, by the interval's lower end over the programs of the second half, must stay below the limit.\n",
         samples.len()
     );
     text.push_str(
@@ -186,7 +192,7 @@ fn slopes(text: &mut String, samples: &[Sample], rows: &[Row]) {
     text.push_str("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n");
     for row in rows {
         let unit = row.series.unit;
-        let Some(Fit { slope, low, high, ends, .. }) = row.fit else {
+        let Some(Fit { slope, ends, .. }) = row.by_program else {
             let _ = writeln!(
                 text,
                 "| {} | | | | | | {} | too few samples |",
@@ -195,17 +201,21 @@ fn slopes(text: &mut String, samples: &[Sample], rows: &[Row]) {
             );
             continue;
         };
-        let grown = row.fit.map_or(0.0, |fit| fit.sure_growth()).max(0.0);
+        // Of a run that stood still for most of its time there are too few samples over the time.
+        let per_minute =
+            row.by_minute.map_or_else(String::new, |Fit { slope, low, high, .. }| {
+                let (slope, low, high) =
+                    (number(unit, slope), number(unit, low), number(unit, high));
+                format!("{slope} ({low} to {high})")
+            });
+        let grown = row.by_program.map_or(0.0, |fit| fit.sure_growth()).max(0.0);
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} ({} to {}) | {} | {} | {} | {} |",
+            "| {} | {} | {} | {per_minute} | {} | {} | {} | {} |",
             row.series.name,
             number(unit, ends.0),
             number(unit, ends.1),
-            number(unit, slope),
-            number(unit, low),
-            number(unit, high),
-            small(unit, row.per_program),
+            small(unit, slope),
             number(unit, grown),
             number(unit, row.series.limit),
             if row.leaks() { "**grows**" } else { "ok" }
@@ -230,7 +240,6 @@ fn number(unit: Unit, value: f64) -> String {
 /// The same for what a single program may leave.
 fn small(unit: Unit, value: f64) -> String {
     match unit {
-        _ if value.is_nan() => String::new(),
         Unit::Bytes => format!("{value:.2} B"),
         Unit::Count => format!("{value:.4}"),
     }
@@ -267,6 +276,5 @@ mod tests {
         assert_eq!(number(Unit::Bytes, 20.0 * 1_048_576.0), "20.0 MiB");
         assert_eq!(number(Unit::Count, 3.0), "3");
         assert_eq!(number(Unit::Count, 0.25), "0.25");
-        assert_eq!(small(Unit::Bytes, f64::NAN), "");
     }
 }

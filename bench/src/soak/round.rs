@@ -17,13 +17,15 @@ pub(crate) struct Mix {
     pub(crate) kinds: Vec<&'static Kind>,
     /// This seed for each program, and no other.
     pub(crate) seed: Option<u64>,
-    /// Run after each of them.
+    /// Run before each of them, so that nothing else can go wrong first.
     pub(crate) planted: Option<&'static Kind>,
     pub(crate) workers: Vec<usize>,
 }
 
-/// How long runtimes may take to come to rest when no program runs any more.
-const REST: Duration = Duration::from_secs(20);
+/// How often a thread looks, with a [`NAP`] after each, whether a runtime has come to rest when no program runs any more. That is
+/// 20 s at least, and more in a process that is stopped meanwhile or has no processor.
+const REST: u32 = 100_000;
+const NAP: Duration = Duration::from_micros(200);
 /// How long a long leaf computes.
 const LEAF: Duration = Duration::from_millis(5);
 
@@ -118,8 +120,7 @@ pub(crate) fn run(state: &State, mix: &Mix, number: u64, stop: &(dyn Fn() -> boo
                         }
                         let kind = *rng.pick(&mix.kinds);
                         let seed = mix.seed.unwrap_or(rng.next());
-                        program(state, kind, seed, &handle, &step(kind.name, seed));
-                        if let Some(kind) = mix.planted {
+                        for kind in mix.planted.into_iter().chain([kind]) {
                             program(state, kind, seed, &handle, &step(kind.name, seed));
                         }
                     }
@@ -187,6 +188,7 @@ fn program(state: &State, kind: &'static Kind, seed: u64, round: &Handle, step: 
 /// When no program runs, all that was started has ended, or does so soon.
 fn come_to_rest(runtime: &Handle) -> Result<(), String> {
     let begun = Instant::now();
+    let mut looks = 0;
     loop {
         let metrics = runtime.metrics();
         let coroutines: u64 = metrics.workers.iter().map(|worker| worker.coroutines).sum();
@@ -196,13 +198,15 @@ fn come_to_rest(runtime: &Handle) -> Result<(), String> {
         if left == (0, 0, 0, 0) {
             return Ok(());
         }
-        if begun.elapsed() > REST {
+        looks += 1;
+        if looks > REST {
             return Err(format!(
-                "{REST:?} after the last program there are still (coroutines, timers, blocking calls, unresponsive \
-                 tasks) {left:?}: {metrics:?}"
+                "{:.0?} after the last program there are still (coroutines, timers, blocking calls, unresponsive \
+                 tasks) {left:?}: {metrics:?}",
+                begun.elapsed()
             ));
         }
-        thread::sleep(Duration::from_micros(200));
+        thread::sleep(NAP);
     }
 }
 

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use cygnet::Handle;
 
+use super::state::Length;
+
 /// One of the things that are sampled.
 pub(crate) struct Series {
     pub(crate) name: &'static str,
     /// What a number is shown in: bytes in KiB, or a number.
     pub(crate) unit: Unit,
-    /// It leaks if it has surely grown by more than this at rest, over the time of the fit.
+    /// It leaks if it has surely grown by more than this at rest, over the second half of the programs.
     pub(crate) limit: f64,
 }
 
@@ -129,8 +131,12 @@ const APART: Duration = Duration::from_millis(100);
 const WANTED: f64 = 1200.0;
 
 impl Samples {
-    pub(crate) fn new(length: Duration) -> Samples {
-        let apart = length.div_f64(WANTED).clamp(APART, Duration::from_secs(60));
+    pub(crate) fn new(length: Length) -> Samples {
+        let apart = match length {
+            Length::Time(length) => length.div_f64(WANTED).clamp(APART, Duration::from_secs(60)),
+            // One after each round, however fast it was.
+            Length::Rounds(_) => Duration::ZERO,
+        };
         Samples { kept: Vec::with_capacity(MOST), apart }
     }
 
@@ -145,7 +151,9 @@ impl Samples {
             }
             self.apart *= 2;
         }
-        self.kept.push(sample);
+        // Two threads take samples. The one that began earlier may come later.
+        let place = self.kept.partition_point(|kept| kept.minutes <= sample.minutes);
+        self.kept.insert(place, sample);
     }
 
     /// Whether it is time for another one of this sort.
@@ -171,7 +179,7 @@ pub(crate) mod tests {
 
     /// A run of so many samples, of each sort in turn, with this growth of the heap per minute.
     pub(crate) fn some(count: usize, growth: f64) -> Samples {
-        let mut samples = Samples::new(Duration::from_secs(60));
+        let mut samples = Samples::new(Length::Time(Duration::from_secs(60)));
         for number in 0..count {
             let minutes = number as f64 / 100.0;
             let mut values = [10.0; SERIES.len()];
@@ -207,6 +215,15 @@ pub(crate) mod tests {
     fn a_field_is_found_by_its_name() {
         assert_eq!(field("VmSize:\t 5 kB\nVmRSS:\t  7 kB\n", "VmRSS:"), 7.0);
         assert!(field("", "VmRSS:").is_nan());
+    }
+
+    /// The thread that took a sample may stand still before it hands the sample in.
+    #[test]
+    fn a_sample_that_comes_late_stands_where_it_belongs() {
+        let mut samples = some(10, 0.0);
+        let late = Sample { minutes: 0.035, ..samples.all()[3] };
+        samples.push(late);
+        assert!(samples.all().is_sorted_by(|a, b| a.minutes < b.minutes));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The slope is the median of the slopes between all pairs of samples (Theil and Sen), which a few samples far off, as a
 //! round with many threads makes them, do not move. Its interval is that of Sen, by the normal approximation of Kendall's
 //! statistic. Samples that follow each other are not independent, so the interval is narrower than it says; that is why a
-//! series fails only if what it has *surely* grown in the time of the fit is beyond a limit of its own.
+//! series fails only if what it has *surely* grown over the extent of the fit is beyond a limit of its own.
 
 /// Pairs grow as the square: more points than this are thinned out.
 const MOST_POINTS: usize = 800;
@@ -28,7 +28,7 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    /// What it has grown by at least over the time of the fit; negative if it may have shrunk.
+    /// What it has grown by at least over the extent of the fit; negative if it may have shrunk.
     pub(crate) fn sure_growth(&self) -> f64 {
         self.low * self.extent
     }

@@ -15,6 +15,8 @@ pub(crate) struct Running {
     pub(crate) what: Step,
     pub(crate) begun: Instant,
     number: u64,
+    /// How often the watchdog has seen it.
+    looks: u64,
 }
 
 /// What can take too long, or go wrong.
@@ -36,10 +38,39 @@ pub(crate) struct Failure {
 /// More of them say nothing new: the run ends.
 pub(crate) const MOST_FAILURES: usize = 20;
 
+/// When a run is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Length {
+    Time(Duration),
+    Rounds(u64),
+}
+
+impl Length {
+    /// Whether a run that has gone on for so long has used up its time.
+    pub(crate) fn is_time_over(self, elapsed: Duration) -> bool {
+        matches!(self, Length::Time(length) if elapsed >= length)
+    }
+
+    /// Whether a run of so many rounds has had them all.
+    pub(crate) fn is_last_round(self, done: u64) -> bool {
+        matches!(self, Length::Rounds(rounds) if done >= rounds)
+    }
+}
+
+impl std::fmt::Display for Length {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Length::Time(length) => write!(f, "{length:.0?}"),
+            Length::Rounds(1) => f.write_str("1 round"),
+            Length::Rounds(rounds) => write!(f, "{rounds} rounds"),
+        }
+    }
+}
+
 pub(crate) struct State {
     pub(crate) seed: u64,
     pub(crate) began: Instant,
-    pub(crate) length: Duration,
+    pub(crate) length: Length,
     /// The runtime that lasts as long as the run.
     lasting: Mutex<Option<Handle>>,
     /// That of the round, while there is one.
@@ -58,7 +89,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    pub(crate) fn new(seed: u64, length: Duration, lasting: Handle) -> State {
+    pub(crate) fn new(seed: u64, length: Length, lasting: Handle) -> State {
         State {
             seed,
             began: Instant::now(),
@@ -101,7 +132,7 @@ impl State {
     /// Does something, and has the watchdog look at how long it takes.
     pub(crate) fn watched<R>(&self, what: Step, f: impl FnOnce() -> R) -> R {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        lock(&self.running).push(Running { what, begun: Instant::now(), number });
+        lock(&self.running).push(Running { what, begun: Instant::now(), number, looks: 0 });
         let back = f();
         lock(&self.running).retain(|running| running.number != number);
         back
@@ -109,6 +140,13 @@ impl State {
 
     pub(crate) fn running(&self) -> Vec<Running> {
         lock(&self.running).clone()
+    }
+
+    /// Counts a look of the watchdog. Returns what it has now seen more than `limit` times.
+    pub(crate) fn look(&self, limit: u64) -> Option<Running> {
+        let mut running = lock(&self.running);
+        running.iter_mut().for_each(|one| one.looks += 1);
+        running.iter().find(|one| one.looks > limit).cloned()
     }
 
     pub(crate) fn count(&self, kind: &Kind) {
@@ -152,5 +190,23 @@ impl State {
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (--program {}:{}) in {}", self.kind, self.kind, self.seed, self.round)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that was stopped for an hour has had one look in that hour.
+    #[test]
+    fn what_hangs_has_been_seen_often_however_long_it_takes() {
+        let runtime = cygnet::Runtime::builder().workers(1).build().unwrap();
+        let state = State::new(1, Length::Rounds(1), runtime.handle());
+        let step = Step { kind: "join", seed: 1, round: "round 0".to_owned() };
+        state.watched(step, || {
+            assert!(state.look(2).is_none() && state.look(2).is_none());
+            assert_eq!(state.look(2).expect("it is late").what.kind, "join");
+        });
+        assert!(state.look(0).is_none(), "nothing runs any more");
     }
 }

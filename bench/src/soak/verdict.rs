@@ -6,15 +6,16 @@ use super::slope::{self, Fit};
 /// A series, and what has become of it at rest.
 pub(crate) struct Row {
     pub(crate) series: &'static Series,
-    /// Nothing, if there are too few samples.
-    pub(crate) fit: Option<Fit>,
-    /// Growth for each program of the fitted time.
-    pub(crate) per_program: f64,
+    /// The line over the programs, by which the series is judged: how many of them there were until a sample does not depend
+    /// on how fast the machine was. Nothing, if there are too few samples.
+    pub(crate) by_program: Option<Fit>,
+    /// The line over the time, which is told besides.
+    pub(crate) by_minute: Option<Fit>,
 }
 
 impl Row {
     pub(crate) fn leaks(&self) -> bool {
-        self.fit.is_some_and(|fit| fit.sure_growth() > self.series.limit)
+        self.by_program.is_some_and(|fit| fit.sure_growth() > self.series.limit)
     }
 }
 
@@ -28,8 +29,7 @@ pub(crate) fn rows(samples: &[Sample]) -> Vec<Row> {
             let measured = points.iter().all(|point| !point.1.is_nan());
             measured.then(|| slope::of_second_half(&points)).flatten()
         };
-        let per_program = of(|sample| sample.programs as f64).map_or(f64::NAN, |fit| fit.slope);
-        Row { series, fit: of(|sample| sample.minutes), per_program }
+        Row { series, by_program: of(|s| s.programs as f64), by_minute: of(|s| s.minutes) }
     };
     SERIES.iter().enumerate().map(row).collect()
 }
@@ -56,14 +56,28 @@ mod tests {
     #[test]
     fn growth_is_told_for_each_program() {
         let rows = rows(some(400, 100_000.0).all());
-        assert!((rows[HEAP].per_program - 100.0).abs() < 1.0, "{}", rows[HEAP].per_program);
+        let slope = rows[HEAP].by_program.unwrap().slope;
+        assert!((slope - 100.0).abs() < 1.0, "{slope}");
+    }
+
+    /// A machine that was busy with other things did most programs in a small part of the time.
+    #[test]
+    fn a_run_is_judged_by_its_programs_and_not_by_its_time() {
+        let mut samples = some(60, 1e9).all().to_vec();
+        for sample in &mut samples[..56] {
+            sample.minutes /= 100.0;
+        }
+        let row = &rows(&samples)[HEAP];
+        assert!(row.by_minute.is_none() && row.leaks());
     }
 
     #[test]
     fn few_samples_and_missing_ones_judge_nothing() {
-        assert!(rows(some(10, 1e9).all()).iter().all(|row| row.fit.is_none() && !row.leaks()));
+        assert!(
+            rows(some(10, 1e9).all()).iter().all(|row| row.by_program.is_none() && !row.leaks())
+        );
         let mut missing = some(400, 1e9).all().to_vec();
         missing.iter_mut().for_each(|sample| sample.values[HEAP] = f64::NAN);
-        assert!(rows(&missing)[HEAP].fit.is_none());
+        assert!(rows(&missing)[HEAP].by_program.is_none());
     }
 }

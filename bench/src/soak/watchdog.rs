@@ -10,9 +10,12 @@ use std::time::Duration;
 use super::state::{Failure, Running, State};
 
 /// How often it looks.
+///
+/// Limits are counted in looks, not read from a clock: a process that was stopped, or had no processor, for a minute has had one
+/// look in that minute, and what it runs is not said to hang.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long it waits for the counters of a runtime that hangs, which may be behind a lock.
-const ANSWER: Duration = Duration::from_secs(3);
+/// How many looks it waits for the counters of a runtime that hangs, which may be behind a lock.
+const ANSWER: u32 = 30;
 
 /// The two threads. They end with what holds `over`'s other end.
 pub(crate) fn start(
@@ -30,7 +33,7 @@ pub(crate) fn start(
     let watching = thread::spawn(move || {
         let mut hung = Some(hung);
         each_look(&watched, || {
-            let late = state.running().into_iter().find(|one| one.begun.elapsed() > limit);
+            let late = state.look((limit.as_millis() / LOOK.as_millis()) as u64);
             if let Some(late) = late
                 && let Some(hung) = hung.take()
             {
@@ -62,10 +65,12 @@ fn describe(state: &Arc<State>, late: &Running, limit: Duration) -> Failure {
             }
         }
     });
+    let mut looks = 0;
     loop {
-        match told.recv_timeout(ANSWER) {
+        match told.recv_timeout(LOOK) {
             Ok(metrics) => what.push_str(&format!("{metrics}\n")),
             Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if looks < ANSWER => looks += 1,
             Err(RecvTimeoutError::Timeout) => {
                 what.push_str("a runtime does not answer when asked for its metrics\n");
                 break;
