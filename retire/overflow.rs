@@ -20,6 +20,7 @@ use std::ffi::c_void;
 use std::io;
 use std::mem;
 use std::ops::Range;
+use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -38,6 +39,8 @@ pub(crate) struct Description {
     pub(crate) name: *const u8,
     pub(crate) name_len: usize,
     pub(crate) id: u64,
+    /// Where a task was spawned.
+    pub(crate) spawned_at: Option<&'static Location<'static>>,
     /// What the user knows as the size of its stack.
     pub(crate) stack_size: usize,
     /// The addresses of its guard.
@@ -204,6 +207,10 @@ fn report_overflow(address: usize) {
     }
     line.text(b" (id ");
     line.number(task.id, 10);
+    if let Some(place) = task.spawned_at {
+        line.text(b", spawned at ");
+        line.place(place);
+    }
     line.text(b") has overflowed its stack of ");
     line.number(task.stack_size as u64, 10);
     line.text(b" bytes (fault at 0x");
@@ -265,16 +272,19 @@ unsafe fn pass_on(
 
 /// A line of text in a buffer of its own. What does not fit is left out.
 struct Line {
-    bytes: [u8; 512],
+    bytes: [u8; Line::ROOM],
     len: usize,
 }
 
 impl Line {
+    const ROOM: usize = 768;
     /// Longer names are cut, so that the rest of the line always fits.
     const LONGEST_NAME: usize = 128;
+    /// Longer paths are cut too, at their beginning: the file's name stands at the end.
+    const LONGEST_PATH: usize = 256;
 
     fn new() -> Line {
-        Line { bytes: [0; 512], len: 0 }
+        Line { bytes: [0; Line::ROOM], len: 0 }
     }
 
     fn text(&mut self, text: &[u8]) {
@@ -294,6 +304,26 @@ impl Line {
         if name.len() > Line::LONGEST_NAME {
             self.text(b"...");
         }
+    }
+
+    /// File, line and column. Reads three fields of a constant.
+    fn place(&mut self, place: &Location<'_>) {
+        self.path(place.file().as_bytes());
+        self.text(b":");
+        self.number(place.line().into(), 10);
+        self.text(b":");
+        self.number(place.column().into(), 10);
+    }
+
+    fn path(&mut self, path: &[u8]) {
+        let cut = path.len().saturating_sub(Line::LONGEST_PATH);
+        if cut > 0 {
+            self.text(b"...");
+        }
+        // Not from within a character of several bytes.
+        let begins = |byte: &u8| byte & 0xC0 != 0x80;
+        let first = path[cut..].iter().position(begins).unwrap_or(0);
+        self.text(&path[cut + first..]);
     }
 
     fn number(&mut self, mut number: u64, base: u64) {

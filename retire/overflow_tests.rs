@@ -19,6 +19,7 @@ fn describe(address: usize) -> Option<Description> {
         name: NAME.as_ptr(),
         name_len: NAME.len(),
         id: 17,
+        spawned_at: None,
         stack_size: stack.class().size(),
         guard: stack.guard(),
     })
@@ -217,4 +218,20 @@ fn a_long_name_is_cut_and_the_rest_of_the_line_still_fits() {
     assert_eq!(&line.bytes[..line.len], expected.as_bytes());
     line.text(&[b'y'; 10_000]);
     assert_eq!(line.len, line.bytes.len());
+}
+
+#[test]
+fn a_place_is_written_as_a_panic_writes_it() {
+    let place = Location::caller();
+    let mut line = Line::new();
+    line.place(place);
+    assert_eq!(&line.bytes[..line.len], place.to_string().as_bytes());
+}
+
+#[test]
+fn of_a_long_path_the_end_is_kept_from_a_whole_character_on() {
+    let mut line = Line::new();
+    line.path(format!("/ä{}/x.rs", "y".repeat(250)).as_bytes());
+    let said = str::from_utf8(&line.bytes[..line.len]).expect("no character is cut in two");
+    assert_eq!(said, format!("...{}/x.rs", "y".repeat(250)));
 }

@@ -228,7 +228,7 @@ impl Builder {
     /// Whether a stack overflow is reported (by a handler for SIGSEGV and SIGBUS) before the
     /// process ends. On by default; for hosts that own these signals it can be turned off.
     ///
-    /// The report names the task, the size of its stack and the knob. Every other fault goes to the
+    /// The report names the task, the place of its spawn, the size of its stack and the knob. Every other fault goes to the
     /// handler that was there before. With or without it, an overflow meets the guard and never
     /// other memory.
     pub fn overflow_report(mut self, report: bool) -> Builder {

@@ -84,17 +84,15 @@ pub(crate) fn describe(address: usize) -> Option<Description> {
         return None;
     }
     let stack_size = strand.class().map_or(0, |class| class.size());
-    let (name, id) = match worker.task() {
-        // SAFETY: the running task is alive, and the process ends with this report.
-        Some(task) => unsafe { (task.as_ref().name(), task.as_ref().id()) },
-        None => (None, 0),
-    };
-    let name = name.unwrap_or("");
+    // SAFETY: the running task is alive, and the process ends with this report.
+    let task = worker.task().map(|task| unsafe { task.as_ref() });
+    let name = task.and_then(|task| task.name()).unwrap_or("");
     Some(Description {
         kind: "task",
         name: name.as_ptr(),
         name_len: name.len(),
-        id,
+        id: task.map_or(0, |task| task.id()),
+        spawned_at: task.map(|task| task.spawned_at),
         stack_size,
         guard,
     })

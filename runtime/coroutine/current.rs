@@ -78,6 +78,7 @@ pub(crate) fn describe_overflow(fault_address: usize) -> Option<Description> {
                 name: name.as_ptr(),
                 name_len: name.len(),
                 id: link.id,
+                spawned_at: None,
                 stack_size: link.stack_size,
                 guard: link.guard.clone(),
             });

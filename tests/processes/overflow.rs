@@ -5,6 +5,7 @@
 #![cfg(not(any(cygnet_asan, cygnet_tsan)))]
 
 use crate::common::rerun::{rerun, role};
+use cygnet::coroutine::Coroutine;
 use cygnet::{Runtime, yield_now};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
@@ -48,6 +49,11 @@ fn plain_segv() {
     unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
 }
 
+const PARSER_LINE: u32 = line!() + 2;
+fn spawn_parser() -> cygnet::Task<u64> {
+    cygnet::task().name("parser").spawn(|| recurse(0))
+}
+
 /// Child: ends the process in the way of its role.
 fn act(role: &str) {
     let with = |workers| Runtime::builder().workers(workers).build().unwrap();
@@ -58,9 +64,11 @@ fn act(role: &str) {
             tasks.into_iter().for_each(|task| drop(task.join()));
             cygnet::spawn(|| recurse(0)).join()
         })),
-        "named" => {
-            drop(with(2).block_on(|| cygnet::task().name("parser").spawn(|| recurse(0)).join()));
-        }
+        "named" => drop(with(2).block_on(|| spawn_parser().join())),
+        "in a coroutine" => with(1).block_on(|| {
+            let coroutine = Coroutine::<(), (), u64>::new(|_, ()| recurse(0));
+            assert!(coroutine.resume(()).is_err());
+        }),
         "own size" => drop(with(2).block_on(|| {
             let task = cygnet::task().name("roomy").stack_size(1 << 20).unwrap();
             task.spawn(|| recurse(0)).join()
@@ -135,11 +143,12 @@ fn in_child(name: &str, show: impl Fn(&dyn Fn(&str) -> Output)) {
     });
 }
 
-/// The report of an overflow: who, with what stack, and which knob helps.
+/// The report of an overflow: which task, spawned where, with what stack, and which knob helps.
 fn assert_reported(output: &Output, who: &str, size: usize) {
     let said = said(output);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
     assert!(said.contains(&format!("cygnet: task{who} (id ")), "{said}");
+    assert!(said.contains(&format!(", spawned at {}:", file!())), "{said}");
     assert!(said.contains(&format!("has overflowed its stack of {size} bytes")), "{said}");
     assert!(said.contains("Builder::stack_size or TaskBuilder::stack_size"), "{said}");
     assert_eq!(said.matches("has overflowed").count(), 1, "{said}");
@@ -158,6 +167,25 @@ fn an_overflow_is_reported_with_the_task_s_name() {
     in_child("an_overflow_is_reported_with_the_task_s_name", |child| {
         assert_reported(&child("named"), " \"parser\"", 64 << 10);
         assert_reported(&child("after a wait"), " \"woken\"", 64 << 10);
+    });
+}
+
+#[test]
+fn an_overflow_is_reported_with_the_place_where_the_task_was_spawned() {
+    in_child("an_overflow_is_reported_with_the_place_where_the_task_was_spawned", |child| {
+        let said = said(&child("named"));
+        let place = said.split(", spawned at ").nth(1).and_then(|rest| rest.split(')').next());
+        let column = place.and_then(|at| at.strip_prefix(&format!("{}:{PARSER_LINE}:", file!())));
+        assert!(column.is_some_and(|column| column.parse::<u32>().is_ok()), "{said}");
+    });
+}
+
+/// A coroutine runs where somebody resumes it, and keeps no place.
+#[test]
+fn a_coroutine_s_overflow_is_reported_without_a_place() {
+    in_child("a_coroutine_s_overflow_is_reported_without_a_place", |child| {
+        let said = said(&child("in a coroutine"));
+        assert!(said.contains("cygnet: coroutine (id ") && !said.contains("spawned at"), "{said}");
     });
 }
 
