@@ -55,6 +55,7 @@ pub(crate) enum Job {
     /// below one. A PATH that is neither a directory nor a regular file (a pipe, a device) is
     /// read like a file, and `-` is the standard input. A file that is reached twice is printed
     /// twice. What cannot be read is reported on the standard error, and the exit status is 1.
+    #[command(mut_arg("compare_serial", second_run_of_files))]
     Hash(HashArgs),
     /// Draw the Mandelbrot set, one coroutine a row
     Mandelbrot(MandelbrotArgs),
@@ -62,8 +63,12 @@ pub(crate) enum Job {
     Nqueens(NqueensArgs),
     /// Count the words of all regular files below the paths
     ///
-    /// A word is a run of letters and digits (Unicode), taken in lower case. Which files are read
-    /// is decided as in `run hash`. Words that occur equally often are listed by their bytes.
+    /// A word is a run of letters and digits (Unicode), taken in lower case. Words that occur equally
+    /// often are listed by their bytes. A symbolic link is followed if it is given as a PATH, not if it
+    /// is met below one. A PATH that is neither a directory nor a regular file (a pipe, a device) is
+    /// read like a file, and `-` is the standard input. A file that is reached twice is counted
+    /// twice. What cannot be read is reported on the standard error, and the exit status is 1.
+    #[command(mut_arg("compare_serial", second_run_of_files))]
     Wordcount(WordcountArgs),
 }
 
@@ -74,9 +79,6 @@ pub(crate) struct Common {
     #[arg(long, value_name = "N", value_parser = worker_count)]
     pub(crate) workers: Option<usize>,
     /// Run the job again with one worker, check that the result is the same, and print the ratio
-    ///
-    /// The second run finds files in the page cache that the first may have had to read from disk:
-    /// for a fair ratio, run the command twice.
     #[arg(long)]
     pub(crate) compare_serial: bool,
     /// Print one JSON object, with the result and the figures
@@ -85,6 +87,15 @@ pub(crate) struct Common {
     /// No progress bar and no closing line
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// What a job that reads files says of `--compare-serial` besides.
+fn second_run_of_files(arg: clap::Arg) -> clap::Arg {
+    let help = arg.get_help().cloned().unwrap_or_default();
+    arg.long_help(format!(
+        "{help}\n\nThe second run finds files in the page cache that the first may have had to read from disk: for a \
+         fair ratio, run the command twice."
+    ))
 }
 
 /// Arguments of `run hash`.

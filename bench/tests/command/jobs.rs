@@ -151,3 +151,20 @@ fn help_is_printed_on_the_standard_output() {
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("sha256sum"));
 }
+
+#[test]
+fn each_job_s_help_explains_that_job() {
+    for (job, reads_files) in
+        [("hash", true), ("wordcount", true), ("mandelbrot", false), ("nqueens", false)]
+    {
+        let output = run(["run", job, "--help"]);
+        let help = String::from_utf8(output.stdout).expect("text");
+        assert!(help.contains("--compare-serial"), "{help}");
+        for of_files in ["page cache", "standard input", "symbolic link"] {
+            assert_eq!(help.contains(of_files), reads_files, "{job}, {of_files}: {help}");
+        }
+        let others = ["hash", "wordcount", "mandelbrot", "nqueens"].map(|job| format!("run {job}"));
+        let named = others.iter().filter(|other| help.contains(*other));
+        assert!(named.eq([&format!("run {job}")]), "the help of {job} names no other: {help}");
+    }
+}
