@@ -2,6 +2,9 @@
 //!
 //! A library, whose measuring part the criterion benches share.
 
+// They panic where they cannot write: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod cli;
 pub mod clock;
 pub mod compare;
@@ -9,6 +12,7 @@ pub mod figures;
 mod files;
 mod jobs;
 mod names;
+mod output;
 mod progress;
 mod report;
 pub mod soak;
@@ -21,21 +25,32 @@ use clap::Parser;
 
 /// Does what the command line says.
 pub fn command() -> ExitCode {
-    let outcome = match cli::Cli::parse().command {
-        cli::Command::Run { job } => jobs::run(job),
-        cli::Command::Bench(args) => Ok(figures::run(&args)),
-        cli::Command::Compare(args) => Ok(compare::run(&args)),
-        cli::Command::Soak(args) => Ok(soak::run(&args)),
-    };
-    match outcome {
+    match run() {
         Ok(status) => status,
         Err(error) => {
-            // Whoever closed the pipe has read all that it wanted; there is nobody to tell.
+            // The reader that closed the pipe has read all that it wanted.
             if !is_broken_pipe(&error) {
-                report::tell(&format!("cygnet: {error:#}"));
+                output::tell(&format!("cygnet: {error:#}"));
             }
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run() -> anyhow::Result<ExitCode> {
+    let command = match cli::Cli::try_parse() {
+        Ok(cli) => cli.command,
+        // `exit` would end with success, whatever became of the help.
+        Err(help) if !help.use_stderr() => {
+            return output::print_help(&help).map(|()| ExitCode::SUCCESS);
+        }
+        Err(mistake) => mistake.exit(),
+    };
+    match command {
+        cli::Command::Run { job } => jobs::run(job),
+        cli::Command::Bench(args) => figures::run(&args),
+        cli::Command::Compare(args) => compare::run(&args),
+        cli::Command::Soak(args) => soak::run(&args),
     }
 }
 

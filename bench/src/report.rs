@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::cli::Common;
 use crate::files::Failure;
+use crate::output;
 use crate::progress::Progress;
 
 /// What a job found out.
@@ -120,26 +121,24 @@ impl<T: Outcome> Report<'_, T> {
     pub(crate) fn publish(&self, options: &Common) -> anyhow::Result<ExitCode> {
         // Failures come first, so that a reader who closes the pipe early does not silence them.
         for failure in self.outcome.failures() {
-            tell(&failure.message());
+            output::tell(&failure.message());
         }
-        self.print(options.json).context("cannot write to the standard output")?;
+        output::print(|out| self.write(out, options.json))?;
         if !options.quiet {
-            tell(&self.closing_line());
+            output::tell(&self.closing_line());
         }
         let clean = self.outcome.failures().is_empty();
         Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Prints the result.
-    fn print(&self, json: bool) -> io::Result<()> {
-        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    /// Writes the result.
+    fn write(&self, out: &mut dyn Write, json: bool) -> io::Result<()> {
         if json {
-            serde_json::to_writer(&mut out, self)?;
-            out.write_all(b"\n")?;
+            serde_json::to_writer(&mut *out, self)?;
+            out.write_all(b"\n")
         } else {
-            self.outcome.write_text(&mut out)?;
+            self.outcome.write_text(out)
         }
-        out.flush()
     }
 
     /// The closing line.
@@ -165,11 +164,6 @@ impl<T: Outcome> Report<'_, T> {
         }
         line
     }
-}
-
-/// Prints a line on the standard error. If even that cannot be written, there is nobody to tell.
-pub(crate) fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// A time, to the millisecond, or to the microsecond if it is short.

@@ -14,6 +14,7 @@ use super::process::{self, Ending};
 use super::runtimes::{self, RUNTIMES, Runtime};
 use crate::figures::harness::Plan;
 use crate::figures::machine::{busy_seconds, children_seconds};
+use crate::output;
 use crate::turns::{Attempt, Subject};
 
 /// How long one of this program's own processes may take. The longest takes a few seconds.
@@ -162,8 +163,10 @@ pub fn measure_here(words: &[String], quick: bool, speed: Speed) -> anyhow::Resu
     let run = runtime.run(case.name);
     let run = run.with_context(|| format!("{} does not run {}", runtime.name, case.name))?;
     let line = Line::from(run(&Setting { plan: Plan::new(quick), workers, speed }));
-    println!("{}", serde_json::to_string(&line)?);
-    Ok(())
+    output::print(|out| {
+        serde_json::to_writer(&mut *out, &line)?;
+        writeln!(out)
+    })
 }
 
 #[cfg(test)]

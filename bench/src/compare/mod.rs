@@ -31,6 +31,7 @@ use self::measure::Speed;
 use self::page::Page;
 use crate::figures::machine::Machine;
 use crate::figures::progress::Progress;
+use crate::output;
 use crate::turns::{self, Attempt, Turns};
 
 /// Rounds if nothing else is asked for; a target is judged over no fewer.
@@ -87,35 +88,32 @@ pub const HOW_TO_GET_PEERS: &str = "rayon, tokio and the other peers: cargo run 
 
 /// Runs `compare`. A target that is not met is not a failure of the command; something that cannot be
 /// measured is, when all else has been.
-#[must_use]
-pub fn run(args: &CompareArgs) -> ExitCode {
-    let outcome = if let Some(words) = &args.measure {
+///
+/// # Errors
+/// A filter that no case's name contains; a picture or an output that cannot be written.
+pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let complete = if let Some(words) = &args.measure {
         let speed = args.steps_per_us.zip(args.steps_per_item);
         let speed = speed.map_or_else(Speed::measure, |(steps_per_us, steps_per_item)| Speed {
             steps_per_us,
             steps_per_item,
         });
-        contenders::measure_here(words, args.quick, speed).map(|()| true)
+        contenders::measure_here(words, args.quick, speed)?;
+        true
     } else if args.list {
-        text::list(&args.filters).map(|()| true)
+        text::list(&args.filters)?;
+        true
     } else {
-        compare(args)
+        compare(args)?
     };
-    match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("cygnet: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Measures what is asked for, and prints it. Whether all could be measured.
 fn compare(args: &CompareArgs) -> anyhow::Result<bool> {
     let contenders = contenders::all(args)?;
     if !cfg!(feature = "peers") {
-        eprintln!("cygnet: not in this build: {HOW_TO_GET_PEERS}");
+        output::tell(&format!("cygnet: not in this build: {HOW_TO_GET_PEERS}"));
     }
     // Before the long wait, not after it.
     if let Some(file) = &args.plot {
@@ -131,16 +129,15 @@ fn compare(args: &CompareArgs) -> anyhow::Result<bool> {
     let page = Page::new(Machine::here(), rounds, args.quick, seconds, &contenders, &measured);
     if args.json {
         page.print_json()?;
-    } else if args.markdown {
-        text::print(&text::markdown(&page))?;
     } else {
-        text::print(&text::plain(&page))?;
+        let text = if args.markdown { text::markdown(&page) } else { text::plain(&page) };
+        output::print_text(&text)?;
     }
     if let Some(file) = &args.plot {
         plot::draw(&page, file).with_context(|| format!("cannot draw {}", file.display()))?;
     }
     for failure in page.failures() {
-        eprintln!("cygnet: {failure}");
+        output::tell(&format!("cygnet: {failure}"));
     }
     Ok(page.failures().next().is_none())
 }

@@ -1,9 +1,7 @@
 //! The result: a row for each runtime in each case with each number of workers, and the targets.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
-use anyhow::Context;
 use serde::Serialize;
 
 use super::cases::{CASES, Case};
@@ -13,6 +11,7 @@ use super::runtimes::RUNTIMES;
 use super::targets::{Judged, TARGETS};
 use crate::figures::machine::Machine;
 use crate::figures::stats;
+use crate::output;
 use crate::turns::Measured;
 
 /// All that is printed.
@@ -202,9 +201,10 @@ impl Page {
     /// # Errors
     /// An output that cannot be written.
     pub fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, self).context("cannot write the comparison")?;
-        writeln!(out).context("cannot write the comparison")
+        output::print(|out| {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            writeln!(out)
+        })
     }
 }
 

@@ -1,9 +1,5 @@
 //! The page as text: aligned for a terminal, or Markdown for a document.
 
-use std::io::{self, Write};
-
-use anyhow::Context;
-
 use super::cases::{Case, Part};
 use super::contenders::wanted;
 use super::page::{Page, Row};
@@ -13,14 +9,7 @@ use crate::figures::cases::CPU;
 use crate::figures::machine::Machine;
 use crate::figures::report::{aligned, amount};
 use crate::figures::rows::Unit;
-
-/// Writes a text to the standard output.
-///
-/// # Errors
-/// An output that cannot be written.
-pub fn print(text: &str) -> anyhow::Result<()> {
-    io::stdout().lock().write_all(text.as_bytes()).context("cannot write the comparison")
-}
+use crate::output;
 
 /// Prints the cases and who runs them.
 ///
@@ -36,7 +25,7 @@ pub fn list(filters: &[String]) -> anyhow::Result<()> {
     if !cfg!(feature = "peers") {
         text.push_str(&format!("\n{}\n", super::HOW_TO_GET_PEERS));
     }
-    print(&text)
+    output::print_text(&text)
 }
 
 /// Where, when and how it was measured.

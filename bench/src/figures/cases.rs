@@ -12,6 +12,7 @@ use super::harness::{Cost, Delays, Plan, repeat, sample};
 use super::work::Work;
 use super::{balance, memory, ops, rings, stops, tree, waits};
 use crate::clock::cpu_time;
+use crate::output;
 
 /// The values of a case by their keys: nanoseconds for an operation, bytes for a task.
 pub type Values = BTreeMap<String, f64>;
@@ -237,8 +238,10 @@ pub fn measure(name: &str, quick: bool) -> anyhow::Result<()> {
         floors,
         cpu_seconds: cpu_time().as_secs_f64(),
     };
-    println!("{}", serde_json::to_string(&measurement)?);
-    Ok(())
+    output::print(|out| {
+        serde_json::to_writer(&mut *out, &measurement)?;
+        writeln!(out)
+    })
 }
 
 fn values(cost: Cost) -> Values {

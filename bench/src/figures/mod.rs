@@ -68,9 +68,11 @@ pub struct FiguresArgs {
 
 /// Runs `bench`. A target that is not met is not a failure of the command; a case that cannot be
 /// measured is.
-#[must_use]
-pub fn run(args: &FiguresArgs) -> ExitCode {
-    let outcome = if let Some(count) = &args.count {
+///
+/// # Errors
+/// A case that cannot be measured; an output that cannot be written.
+pub fn run(args: &FiguresArgs) -> anyhow::Result<ExitCode> {
+    if let Some(count) = &args.count {
         count::run(&count[0], &count[1])
     } else if let Some(case) = &args.measure {
         cases::measure(case, args.quick)
@@ -78,12 +80,6 @@ pub fn run(args: &FiguresArgs) -> ExitCode {
         rows::list(&args.filters)
     } else {
         rounds::run(args)
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("cygnet: {error:#}");
-            ExitCode::FAILURE
-        }
     }
+    .map(|()| ExitCode::SUCCESS)
 }

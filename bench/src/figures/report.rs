@@ -1,8 +1,5 @@
 //! The page: a table, or one JSON object.
 
-use std::io::{self, Write};
-
-use anyhow::Context;
 use serde::Serialize;
 
 use super::cases::{Kind, Measurement};
@@ -12,6 +9,7 @@ use super::rounds::{Measured, Results};
 use super::rows::{Row, Source, Unit};
 use super::stats;
 use super::verdict::Verdict;
+use crate::output;
 
 /// All that is printed.
 #[derive(Debug, Serialize)]
@@ -218,9 +216,10 @@ impl Page {
     /// # Errors
     /// An output that cannot be written.
     pub fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, self).context("cannot write the figures")?;
-        writeln!(out).context("cannot write the figures")
+        output::print(|out| {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            writeln!(out)
+        })
     }
 
     /// Prints the page as a table.
@@ -228,7 +227,7 @@ impl Page {
     /// # Errors
     /// An output that cannot be written.
     pub fn print_table(&self) -> anyhow::Result<()> {
-        io::stdout().lock().write_all(self.text().as_bytes()).context("cannot write the figures")
+        output::print_text(&self.text())
     }
 
     fn text(&self) -> String {

@@ -3,6 +3,7 @@
 use super::cases::{BEYOND, CASES, CPU, Case, TIME, find};
 use super::floor::Floor;
 use super::verdict::Target;
+use crate::output;
 
 /// Where a row's value comes from.
 #[derive(Clone, Copy, Debug)]
@@ -227,12 +228,10 @@ const DEEP: u32 = (32 << 10) + 128;
 /// Prints the names of the rows.
 ///
 /// # Errors
-/// None; the signature is that of its siblings.
+/// An output that cannot be written.
 pub fn list(filters: &[String]) -> anyhow::Result<()> {
-    for row in ROWS.iter().filter(|row| row.matches(filters)) {
-        println!("{}", row.name);
-    }
-    Ok(())
+    let mut rows = ROWS.iter().filter(|row| row.matches(filters));
+    output::print(|out| rows.try_for_each(|row| writeln!(out, "{}", row.name)))
 }
 
 /// The cases that rows need, each once, in their own order.

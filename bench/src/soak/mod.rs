@@ -35,6 +35,7 @@ use self::report::Report;
 use self::round::Mix;
 use self::state::{Length, MOST_FAILURES, State};
 use crate::figures::machine::Machine;
+use crate::output;
 
 /// Arguments of `soak`.
 #[derive(Args, Clone, Debug)]
@@ -95,28 +96,20 @@ fn workers(text: &str) -> Result<usize, String> {
 }
 
 /// Runs `soak`. Success is a run in which every program came out right, none hung, and nothing leaks.
-#[must_use]
-pub fn run(args: &SoakArgs) -> ExitCode {
-    let outcome = if args.list {
-        list();
-        Ok(true)
-    } else {
-        soak(args)
-    };
-    match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("cygnet: {error:#}");
-            ExitCode::FAILURE
-        }
+///
+/// # Errors
+/// An argument that means nothing; a file or an output that cannot be written.
+pub fn run(args: &SoakArgs) -> anyhow::Result<ExitCode> {
+    if args.list {
+        return list().map(|()| ExitCode::SUCCESS);
     }
+    Ok(if soak(args)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn list() {
-    for kind in KINDS {
-        println!("{:10} {}", kind.name, kind.what);
-    }
+fn list() -> anyhow::Result<()> {
+    output::print(|out| {
+        KINDS.iter().try_for_each(|kind| writeln!(out, "{:10} {}", kind.name, kind.what))
+    })
 }
 
 /// What programs are asked for.
@@ -164,7 +157,7 @@ fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
         plot::check(file)?;
     }
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
-    eprintln!("cygnet: soak for {length} with --seed {seed}");
+    output::tell(&format!("cygnet: soak for {length} with --seed {seed}"));
     interrupt::install().context("cannot have Ctrl-C noted")?;
     faults::install_panic_hook();
 
@@ -186,7 +179,7 @@ fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
     let (running, observers) = watchdog::start(&state, limit, move |failure| {
         hung_state.fail(failure);
         if let Err(error) = hung_report.finish(&hung_state, true) {
-            eprintln!("cygnet: {error:#}");
+            output::tell(&format!("cygnet: {error:#}"));
         }
         // What hangs cannot be waited for.
         std::process::exit(1);

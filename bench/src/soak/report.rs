@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -15,6 +14,7 @@ use super::slope::Fit;
 use super::state::{Failure, Length, State, lock};
 use super::verdict::{self, Row};
 use crate::figures::machine::Machine;
+use crate::output;
 
 /// What is known of a run beforehand.
 #[derive(Clone)]
@@ -48,13 +48,14 @@ impl Report {
             written.with_context(|| format!("cannot write {}", picture.display()))?;
             let programs = state.programs();
             let minutes = state.elapsed().as_secs_f64() / 60.0;
-            print(&format!(
+            let closing = format!(
                 "{}\n{programs} programs in {minutes:.1} minutes: {}\n",
                 verdict.text,
                 report.display()
-            ))?;
+            );
+            output::print_text(&closing)?;
         } else {
-            print(&text)?;
+            output::print_text(&text)?;
         }
         Ok(verdict.passed)
     }
@@ -243,11 +244,6 @@ fn small(unit: Unit, value: f64) -> String {
         Unit::Bytes => format!("{value:.2} B"),
         Unit::Count => format!("{value:.4}"),
     }
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot print the report")
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use cygnet::Handle;
 
 use super::programs::{KINDS, Kind, PLANTED};
 use super::sample::{Sample, Samples};
+use crate::output;
 
 /// A program, or the end of a round, that has begun and has not ended.
 #[derive(Clone, Debug)]
@@ -167,7 +168,7 @@ impl State {
     }
 
     pub(crate) fn fail(&self, failure: Failure) {
-        eprintln!("cygnet: {}: {}", failure.step, failure.what);
+        output::tell(&format!("cygnet: {}: {}", failure.step, failure.what));
         let mut failures = lock(&self.failures);
         if failures.len() < MOST_FAILURES {
             failures.push(failure);

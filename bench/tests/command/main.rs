@@ -5,4 +5,5 @@ mod compare;
 mod hash;
 mod jobs;
 mod mandelbrot;
+mod output;
 mod soak;

@@ -1,0 +1,43 @@
+//! What the command writes: results on the standard output, messages on the standard error.
+//!
+//! Nothing else writes there. `println!` and `eprintln!` panic where they cannot write, on a full disk or
+//! into a closed pipe.
+
+use std::io::{self, BufWriter, Write};
+
+use anyhow::Context;
+
+/// Writes a result to the standard output.
+///
+/// # Errors
+/// An output that cannot be written.
+pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    // What is left in the buffer after an error is not tried again by a drop.
+    let written = write(&mut out).and_then(|()| out.flush());
+    let (mut stdout, _) = out.into_parts();
+    written.and_then(|()| stdout.flush()).context(CANNOT_WRITE)
+}
+
+/// Writes a text to the standard output.
+///
+/// # Errors
+/// An output that cannot be written.
+pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
+    print(|out| out.write_all(text.as_bytes()))
+}
+
+/// Writes the help or the version, which `error` is, to the standard output.
+///
+/// # Errors
+/// An output that cannot be written.
+pub(crate) fn print_help(error: &clap::Error) -> anyhow::Result<()> {
+    error.print().and_then(|()| io::stdout().flush()).context(CANNOT_WRITE)
+}
+
+const CANNOT_WRITE: &str = "cannot write to the standard output";
+
+/// Writes a line to the standard error. If even that cannot be written, there is nobody to tell.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
