@@ -8,20 +8,30 @@
 //! Connections are tokio's, which waits for sockets; what there is to compute is cygnet's. When it is told to end
 //!
 //! * no connection is accepted any more, and one that is idle ends at once: both wait in an `interrupt`;
-//! * requests that have begun are finished, and their answers written: each holds a guard until then;
-//! * a request that comes on an open connection is refused: `try_guard` gives nothing any more;
+//! * requests that have begun are finished, and their answers written;
+//! * requests that have come and have not begun are refused, each with a line: a connection holds a guard until that is done;
 //! * one that is not finished in time is cancelled, and named in the report, with the place where it was spawned.
+//!
+//! The second Ctrl-C, or SIGTERM, ends the process at once, whatever is not finished.
 
-use cygnet::shutdown::Swansong;
+use cygnet::shutdown::{Guard, Swansong};
 use cygnet::{Handle, JoinError, Runtime};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
 const USAGE: &str =
     "usage: server [SECONDS]    how long requests may take to finish when it ends; 5 if not given";
+
+const REFUSAL: &[u8] = b"refused: the server is shutting down\n";
+
+/// How long the end waits, after the time for requests, for what takes no notice: work that does not look whether it is cancelled, an
+/// answer that its client does not read.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The work. Deep in here it may wait for anything, as in any task.
 fn answer(request: &str) -> Result<String, String> {
@@ -46,16 +56,20 @@ fn answer(request: &str) -> Result<String, String> {
     }
 }
 
-/// One connection: a line is a request, and one its answer.
-async fn serve(stream: TcpStream, swansong: Swansong, compute: Handle) -> std::io::Result<()> {
+/// One connection: a line is a request, and one its answer. The guard is there until each request has had its answer.
+async fn serve(
+    stream: TcpStream,
+    swansong: Swansong,
+    compute: Handle,
+    _guard: Guard,
+) -> std::io::Result<()> {
     let (from, mut to) = stream.into_split();
     let mut lines = BufReader::new(from).lines();
     while let Some(Ok(Some(request))) = swansong.interrupt(lines.next_line()).await {
-        // Until the answer is written.
-        let Some(_guard) = swansong.try_guard() else {
-            return to.write_all(b"refused: the server is shutting down\n").await;
+        let Ok(task) = compute.spawn_guarded(move || answer(&request)) else {
+            to.write_all(REFUSAL).await?;
+            break;
         };
-        let Ok(task) = compute.spawn_guarded(move || answer(&request)) else { return Ok(()) };
         let answer = match task.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(why)) => format!("failed: {why}"),
@@ -64,26 +78,44 @@ async fn serve(stream: TcpStream, swansong: Swansong, compute: Handle) -> std::i
         };
         to.write_all(format!("{answer}\n").as_bytes()).await?;
     }
+    // Either the client has gone, or it is the end. A client may send requests without waiting for the answers: what lies here is
+    // looked at, and nothing is waited for.
+    while let Ok(Ok(Some(_))) = timeout(Duration::ZERO, lines.next_line()).await {
+        to.write_all(REFUSAL).await?;
+    }
     Ok(())
 }
 
+/// To a terminal, or a log. If nobody reads it the server goes on.
+fn say(what: &str) {
+    let _ = writeln!(std::io::stdout(), "{what}");
+}
+
+/// The first signal is a stop in good order, and the second one ends the process.
+async fn end_on(mut interrupt: Signal, mut terminate: Signal, swansong: Swansong) {
+    let mut told = async || {
+        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
+    };
+    told().await;
+    swansong.shut_down();
+    say(&format!("shutting down; {} guards are held", swansong.guard_count()));
+    // Whoever listens for a signal has it for good: without this the next ones would do nothing.
+    told().await;
+    say(&format!("told again, and ended at once; {} guards were held", swansong.guard_count()));
+    std::process::exit(1);
+}
+
 async fn run(swansong: Swansong, compute: Handle) -> std::io::Result<()> {
-    let (mut interrupt, mut terminate) =
+    let (interrupt, terminate) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    tokio::spawn({
-        let swansong = swansong.clone();
-        async move {
-            tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
-            println!("shutting down; {} guards are held", swansong.guard_count());
-            swansong.shut_down();
-        }
-    });
+    tokio::spawn(end_on(interrupt, terminate, swansong.clone()));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    println!("listening on {}", listener.local_addr()?);
+    say(&format!("listening on {}", listener.local_addr()?));
     while let Some(accepted) = swansong.interrupt(listener.accept()).await {
         // One that is gone again is no reason to end.
         let Ok((stream, _)) = accepted else { continue };
-        tokio::spawn(serve(stream, swansong.child(), compute.clone()));
+        let Some(guard) = swansong.try_guard() else { break };
+        tokio::spawn(serve(stream, swansong.child(), compute.clone(), guard));
     }
     Ok(())
 }
@@ -111,7 +143,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     // Here, in no task of either runtime: connections are still served by tokio's thread meanwhile.
-    let report = runtime.shutdown(Duration::from_secs_f64(seconds));
-    println!("{report}");
+    let report = runtime.shutdown_at_most(Duration::from_secs_f64(seconds), PATIENCE);
+    say(&report.to_string());
     if report.is_in_time() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// The command of an example, which `cargo test` has built; none if it has built but some tests.
 fn example(name: &str) -> Option<Command> {
@@ -198,6 +199,82 @@ fn server_cancels_what_is_stuck_and_names_it() {
         said.read_to_string(&mut rest).unwrap();
         assert!(rest.contains("1 from examples/server.rs:"), "{rest}");
         assert!(rest.contains("scopes and tasks were cancelled"), "{rest}");
+    });
+}
+
+#[test]
+fn server_refuses_requests_that_had_come_and_had_not_begun() {
+    within_seconds(240, || {
+        let Some((mut server, mut said, address)) = start("0.2") else { return };
+        let mut client = Client::new(address);
+        // In one piece, so all of them are there when the first is answered.
+        client.ask("steps 97\nhang\nsteps 27\nwhat?\nnap 1");
+        assert_eq!(client.hear(), "= 118");
+        signal(&server, libc::SIGINT);
+        let answer = client.hear();
+        assert!(answer.contains("its time to finish is over"), "{answer}");
+        for _ in 0..3 {
+            assert_eq!(client.hear(), "refused: the server is shutting down");
+        }
+        assert_eq!(client.hear(), "");
+        assert_eq!(server.wait().unwrap().code(), Some(1));
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert!(rest.contains("1 from examples/server.rs:"), "{rest}");
+    });
+}
+
+#[test]
+fn server_ends_at_once_when_it_is_told_again() {
+    within_seconds(240, || {
+        for by in [libc::SIGINT, libc::SIGTERM] {
+            let Some((mut server, mut said, address)) = start("3600") else { return };
+            let mut stuck = Client::new(address);
+            stuck.ask("steps 97\nhang");
+            assert_eq!(stuck.hear(), "= 118");
+            signal(&server, libc::SIGINT);
+            let mut line = String::new();
+            said.read_line(&mut line).unwrap();
+            assert!(line.starts_with("shutting down; "), "{line}");
+            signal(&server, by);
+            assert_eq!(server.wait().unwrap().code(), Some(1));
+            let mut rest = String::new();
+            said.read_to_string(&mut rest).unwrap();
+            assert!(rest.starts_with("told again, and ended at once; "), "{rest}");
+        }
+    });
+}
+
+#[test]
+fn server_ends_although_nobody_reads_what_it_says() {
+    within_seconds(240, || {
+        let Some((mut server, said, address)) = start("3600") else { return };
+        drop(said);
+        let mut client = Client::new(address);
+        client.ask("steps 97");
+        assert_eq!(client.hear(), "= 118");
+        signal(&server, libc::SIGINT);
+        assert_eq!(client.hear(), "");
+        assert!(server.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn server_ends_although_a_client_does_not_read_its_answers() {
+    within_seconds(240, || {
+        let Some((mut server, mut said, address)) = start("0.2") else { return };
+        let mut client = TcpStream::connect(address).unwrap();
+        // Until the answers that nobody reads leave no room for more requests.
+        client.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+        let requests = "what?\n".repeat(10_000);
+        while client.write_all(requests.as_bytes()).is_ok() {}
+        signal(&server, libc::SIGINT);
+        // Late, if the requests are in its way, and in time if it was slow to take them in; but it ends.
+        server.wait().unwrap();
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert!(rest.starts_with("shutting down; "), "{rest}");
+        drop(client);
     });
 }
 
