@@ -1,23 +1,28 @@
-//! A pipeline over a ring: one task reads lines, one parses them, one keeps the means, one writes them down; each in place, in the record where the
-//! line was read to. A slow writer slows the reader down, as there is no room in the ring.
+//! A pipeline over a ring: one task brings lines, one parses them, one keeps the means, one writes them down; each in place, in the record where the
+//! line was put. A slow writer slows the reader down, as there is no room in the ring.
 //!
 //! ```sh
 //! cargo run --release --example pipeline -- [--stop-after LINES | --cancel-after LINES] [FILE]
 //! ```
 //!
-//! A line is a name and a number, `basel;12.5`; without a file some are made up. Ctrl-C is a stop in good order: nothing more is read, and what was read is
-//! written. The second one is a hard cancel: every stage ends where it is. Both can be asked for after so many lines.
+//! A line is a name and a number, `basel;12.5`; without a file some are made up. Ctrl-C is a stop in good order: nothing more is brought, and what was brought
+//! is written. The second one is a hard cancel: every stage ends where it is. Both can be asked for after so many lines.
+//!
+//! A stop and a cancel reach a task where it waits, and not in read(2) of a terminal or a pipe, which may take for ever. So a thread of its own reads, and is
+//! left there when the program ends.
 
 use cygnet::Runtime;
-use cygnet::shutdown::Swansong;
-use cygnet::sync::WaitError;
+use cygnet::shutdown::{Interrupt, Swansong};
 use cygnet::sync::ring::{self, Producer, Stage};
+use cygnet::sync::{Receiver, WaitError, bounded};
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What goes through the ring. Its memory is used again and again.
 #[derive(Default)]
@@ -66,12 +71,9 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
 
 /// Whether all that was read has been written.
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
-    let input: Box<dyn BufRead + Send> = match &arguments.file {
-        Some(file) => {
-            let opened = File::open(file).map_err(|error| format!("{file}: {error}"))?;
-            Box::new(BufReader::new(opened))
-        }
-        None => Box::new(BufReader::new(MadeUp::default())),
+    let lines = match &arguments.file {
+        Some(file) => lines_of(File::open(file).map_err(|error| format!("{file}: {error}"))?),
+        None => lines_of(MadeUp::default()),
     };
     let runtime = Runtime::new()?;
     let (stop, at) = (Swansong::new(), (arguments.stop_after, arguments.cancel_after));
@@ -85,16 +87,18 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     runtime.block_on(|| {
         cygnet::scope(|s| {
             let cancel = s.cancel_handle();
-            on_ctrl_c(stop.clone(), cancel.clone());
+            on_ctrl_c(stop.clone(), cancel.clone())?;
             let came = &mut came;
             s.spawn(move || {
-                *came = Some(read(input, &mut producer, &stop, at, || cancel.cancel("asked for")));
+                let lines = stop.interrupt(lines);
+                *came = Some(bring(lines, &mut producer, &stop, at, || cancel.cancel("asked for")));
             });
             s.spawn(move || parse(&mut parser));
             s.spawn(move || keep(&mut keeper));
             s.spawn(|| ended = Some(write(writer, io::stdout().lock(), &written)));
-        });
-    });
+            Ok::<(), io::Error>(())
+        })
+    })?;
     let (written, (read, waited, came)) = (written.into_inner(), came.unwrap_or((0, 0, Ok(()))));
     eprintln!("read {read} lines, wrote {written}; the reader waited for room {waited} times");
     // One that was cancelled before it began has no result.
@@ -103,33 +107,45 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     Ok(read == written)
 }
 
-/// Reads until the end, the stop, the cancel, or an error: how many, and how often there was no room.
-fn read(
-    mut input: impl BufRead,
+/// A thread that reads lines as long as somebody receives them.
+fn lines_of(input: impl io::Read + Send + 'static) -> Receiver<io::Result<String>> {
+    let (sender, lines) = bounded(64);
+    std::thread::spawn(move || {
+        for line in BufReader::new(input).lines() {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// Brings lines until the end, the stop, the cancel, or an error: how many, and how often there was no room.
+fn bring(
+    mut lines: Interrupt<Receiver<io::Result<String>>>,
     producer: &mut Producer<Record>,
     stop: &Swansong,
     (stop_after, cancel_after): (Option<u64>, Option<u64>),
     cancel: impl Fn(),
 ) -> (u64, u64, io::Result<()>) {
     let (mut read, mut waited) = (0, 0);
-    while !stop.state().is_shutting_down() && !stop.state().is_complete() {
+    loop {
         if Some(read) == stop_after {
             stop.shut_down();
-            continue;
         }
         if Some(read) == cancel_after {
             cancel();
         }
+        let line = match lines.recv() {
+            Ok(Some(Ok(line))) => line,
+            Ok(Some(Err(error))) => return (read, waited, Err(error)),
+            // Stopped, or at the end, or cancelled.
+            Ok(None) | Err(_) => break,
+        };
         waited += u64::from(producer.try_claim(1).is_none());
         let Ok(mut batch) = producer.claim(1) else { break };
-        let record = batch.iter_mut().next().expect("one was claimed");
-        record.line.clear();
-        match input.read_line(&mut record.line) {
-            // What is not published is given back.
-            Ok(0) => break,
-            Err(error) => return (read, waited, Err(error)),
-            Ok(_) => batch.publish(),
-        }
+        batch.iter_mut().next().expect("one was claimed").line = line;
+        batch.publish();
         read += 1;
     }
     (read, waited, Ok(()))
@@ -150,7 +166,7 @@ fn parse(stage: &mut Stage<Record>) {
     each_batch(stage, |record| {
         record.name.clear();
         record.number = None;
-        if let Some((name, number)) = record.line.trim_end().split_once(';') {
+        if let Some((name, number)) = record.line.split_once(';') {
             record.name.push_str(name);
             record.number = number.parse().ok();
         }
@@ -179,28 +195,42 @@ fn write(mut stage: Stage<Record>, output: impl Write, written: &AtomicU64) -> i
             // After an error the stage goes, and by that the ring ends: the reader is refused.
             match record.number {
                 Some(number) => writeln!(output, "{};{number};{:.3}", record.name, record.mean)?,
-                None => writeln!(output, "?{}", record.line.trim_end())?,
+                None => writeln!(output, "?{}", record.line)?,
             }
             written.fetch_add(1, Ordering::Relaxed);
         }
+        // Before it waits for more, which may take long.
+        output.flush()?;
     }
-    output.flush()
+    Ok(())
 }
 
 /// The first one stops, the second one cancels.
-fn on_ctrl_c(stop: Swansong, cancel: cygnet::CancelHandle) {
+fn on_ctrl_c(stop: Swansong, cancel: cygnet::CancelHandle) -> io::Result<()> {
+    let signals = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let entered = signals.enter();
+    // One for both: what comes in between is not missed.
+    let mut ctrl_c = signal(SignalKind::interrupt())?;
+    drop(entered);
     std::thread::spawn(move || {
-        let signals = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let Ok(signals) = signals else { return };
         signals.block_on(async {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                stop.shut_down();
-            }
-            if tokio::signal::ctrl_c().await.is_ok() {
-                cancel.cancel("Ctrl-C");
-            }
+            ctrl_c.recv().await;
+            stop.shut_down();
+            complain("stopping; the next Ctrl-C cancels");
+            ctrl_c.recv().await;
+            cancel.cancel("Ctrl-C");
         });
+        // Unless all has ended meanwhile: a stage may be in write(2) to somebody who does not read.
+        std::thread::sleep(Duration::from_secs(1));
+        complain("cancelled, and a stage has not ended");
+        std::process::exit(1);
     });
+    Ok(())
+}
+
+/// Says something to the terminal, if there is one.
+fn complain(what: &str) {
+    let _ = writeln!(io::stderr(), "pipeline: {what}");
 }
 
 /// Half a million lines of five towns.

@@ -7,6 +7,8 @@ use crate::common::{within, within_seconds};
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -96,6 +98,79 @@ fn pipeline_writes_what_was_read_before_an_error() {
         assert!(said.starts_with("read 2 lines, wrote 2;"), "{said}");
         assert!(said.contains("\npipeline: after 2 lines: "), "{said}");
     });
+}
+
+#[test]
+fn pipeline_that_waits_for_input_stops_at_the_first_ctrl_c() {
+    within(|| {
+        let Some(mut pipeline) = example("pipeline") else { return };
+        pipeline.arg("/dev/stdin").stdin(Stdio::piped());
+        let mut child = pipeline.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(b"oslo;1.5\n").unwrap();
+        let mut written = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut written).unwrap();
+        assert_eq!(written, "oslo;1.5;1.500\n");
+        // It is in read(2) of a pipe into which nothing comes any more, or on its way there.
+        signal(&child, libc::SIGINT);
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(ended.status.success(), "{said}");
+        assert!(said.contains("read 1 lines, wrote 1;"), "{said}");
+        drop(input);
+    });
+}
+
+#[test]
+fn pipeline_that_cannot_write_ends_at_the_second_ctrl_c() {
+    within(|| {
+        // The second one may come before the writer does, which then does not come to write at all.
+        let mut attempts = std::iter::repeat_with(stop_and_cancel_one_that_cannot_write);
+        let stuck = attempts.by_ref().take(100).find(|stuck| *stuck != Some(false));
+        assert!(stuck.is_some(), "it was never stuck");
+    });
+}
+
+/// Returns whether the pipeline was stuck; `None` if it is not built.
+fn stop_and_cancel_one_that_cannot_write() -> Option<bool> {
+    let mut pipeline = example("pipeline")?;
+    // Nobody reads, and half a million lines are more than it takes.
+    let (reader, writer) = std::io::pipe().unwrap();
+    pipeline.stdout(writer.try_clone().unwrap()).stderr(Stdio::piped());
+    let mut child = pipeline.spawn().unwrap();
+    // When it has begun to write there are many more lines to come.
+    let mut begun = libc::pollfd { fd: reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure, which lives across the call.
+    assert_eq!(unsafe { libc::poll(&mut begun, 1, -1) }, 1);
+    fill(&writer);
+    signal(&child, libc::SIGINT);
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut first = String::new();
+    said.read_line(&mut first).unwrap();
+    signal(&child, libc::SIGINT);
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    let ended = child.wait().unwrap();
+    drop(reader);
+    let stuck = rest.ends_with("pipeline: cancelled, and a stage has not ended\n");
+    if stuck {
+        assert_eq!(first, "pipeline: stopping; the next Ctrl-C cancels\n");
+        assert_eq!(ended.code(), Some(1));
+    } else {
+        let said = first + &rest;
+        assert!(said.contains("read ") && said.contains(" lines, wrote "), "{said}");
+    }
+    Some(stuck)
+}
+
+/// Fills a pipe, into which somebody else writes too, to its last byte.
+fn fill(pipe: &std::io::PipeWriter) {
+    // Opened again: the one that the other has is to block.
+    let again = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    let mut options = std::fs::OpenOptions::new();
+    let mut ours = options.write(true).custom_flags(libc::O_NONBLOCK).open(again).unwrap();
+    while ours.write(b"\n").is_ok() {}
 }
 
 #[test]
