@@ -41,6 +41,11 @@ impl<W: Waitable> Entering<W> {
         &self.source
     }
 
+    /// The node's token: what a grant has left there, after the answer.
+    pub(crate) fn token(&self) -> u64 {
+        self.node.token.get()
+    }
+
     /// Makes one that has given its answer new, to ask once more.
     #[cfg(feature = "futures")]
     pub(crate) fn renew(self: Pin<&mut Self>) {

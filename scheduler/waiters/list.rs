@@ -34,7 +34,7 @@ pub(crate) struct WaitNode {
     previous: Cell<*const WaitNode>,
     stage: Cell<Stage>,
     who: Cell<Who>,
-    /// Of the primitive: whose it is, or how much it asks for.
+    /// Of the primitive: whose it is, or how much it asks for. A grant may replace it by what does not fit into the answer.
     pub(crate) token: Cell<u64>,
     /// Of the primitive: what has been granted.
     answer: Cell<u32>,

@@ -160,12 +160,21 @@ pub(crate) fn enter_and<W: Waitable + ?Sized>(
     manner: Manner,
     queued: Option<&mut dyn FnMut()>,
 ) -> Result<u32, Short> {
-    let place = Location::caller();
-    let node = pin!(WaitNode::new(token, place));
-    let node = node.as_ref();
+    let node = pin!(WaitNode::new(token, Location::caller()));
+    enter_node(source, node.as_ref(), manner, queued)
+}
+
+/// The same with a node of the caller's, who reads its token afterwards: a grant may leave something there. The node is new.
+#[track_caller]
+pub(crate) fn enter_node<W: Waitable + ?Sized>(
+    source: &W,
+    node: Pin<&WaitNode>,
+    manner: Manner,
+    queued: Option<&mut dyn FnMut()>,
+) -> Result<u32, Short> {
     let _waits = waits(|| {
         let owner = source.owner().map_or(String::new(), |owner| format!(", which {owner} has"));
-        format!("{} at {place}{owner}", source.what())
+        format!("{} at {}{owner}", source.what(), node.place)
     });
     match Worker::current().and_then(|worker| Some((worker, worker.task()?))) {
         Some((worker, task)) => enter_as_task(source, node, manner, queued, worker, task),

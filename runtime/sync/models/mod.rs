@@ -13,7 +13,7 @@ use crate::scheduler::waiters::{Entering, Entry, WaitNode, Waitable, Who, leave,
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::panic::Location;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -89,7 +89,17 @@ pub(super) fn enter_and<W: Waitable>(
     queued: Option<&mut dyn FnMut()>,
 ) -> Option<u32> {
     let node = pin!(WaitNode::new(token, Location::caller()));
-    let node = node.as_ref();
+    enter_node(task, source, node.as_ref(), gives_back, queued)
+}
+
+/// The same with a node of the caller's, where a grant may leave something.
+pub(super) fn enter_node<W: Waitable>(
+    task: Stage<Task>,
+    source: &W,
+    node: Pin<&WaitNode>,
+    gives_back: bool,
+    queued: Option<&mut dyn FnMut()>,
+) -> Option<u32> {
     let who = || Who::Future(Waker::from(Arc::new(Grants(task))));
     // SAFETY: it is taken out, or granted, before this frame goes.
     match unsafe { queue(source, node, who, true, queued) } {

@@ -3,10 +3,10 @@
 use super::strategy::{Near, WaitStrategy};
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::errors::WaitError;
-use crate::scheduler::waiters::{Entering, Waitable, enter};
+use crate::scheduler::waiters::{Entering, Manner, WaitNode, Waitable, enter_node};
 use crate::shim::time::Instant;
 use std::panic::Location;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 /// The answers. Sequencers have others for claims.
@@ -53,12 +53,24 @@ pub(super) fn wait_for<W: Awaited>(
     until: Option<Instant>,
     look: impl FnMut() -> Option<u32>,
 ) -> Result<u32, WaitError> {
+    let node = pin!(WaitNode::new(token, Location::caller()));
+    wait_at(source, node.as_ref(), until, look)
+}
+
+/// The same with a node of the caller's, where a grant may leave something.
+#[track_caller]
+pub(super) fn wait_at<W: Awaited>(
+    source: W,
+    node: Pin<&WaitNode>,
+    until: Option<Instant>,
+    look: impl FnMut() -> Option<u32>,
+) -> Result<u32, WaitError> {
     let Options { strategy, terminal } = source.options();
     // Who is cancelled is turned away, also from what is there.
     let spun = if is_cancelled() { Ok(None) } else { strategy.spin(source.near(), until, look) };
     let waited = spun.and_then(|found| match found {
         Some(answer) => Ok(answer),
-        None => enter(&source, token, until),
+        None => enter_node(&source, node, Manner::Until(until), None),
     });
     waited.map_err(|short| {
         if terminal {
@@ -85,6 +97,11 @@ impl<W: Awaited + Copy> Awaiting<W> {
 
     pub(super) fn source(&self) -> W {
         self.source
+    }
+
+    /// What a grant has left in the node, after the answer.
+    pub(super) fn token(&self) -> u64 {
+        self.entering.token()
     }
 
     /// Ready with the answer.

@@ -1,28 +1,40 @@
-//! What of a ring with many producers is claimed, and those who wait for room.
+//! The claimed numbers of a ring with many producers, and the producers that wait for room.
 //!
 //! # Who may touch what
 //!
-//! `word` is the index that is claimed next, and QUEUED. While QUEUED is clear anybody claims, by one compare-and-swap that has seen room. QUEUED
-//! is set under the lock by who is about to wait, and cleared when nobody waits any more; meanwhile only the lock's owner
-//! claims. So nobody passes those who wait, and they are served in the order of coming.
+//! `word` is the index that is claimed next, and the flag QUEUED. QUEUED is set while producers are in the list of waiters. A producer that
+//! finds QUEUED clear claims by one compare-and-swap, after it has seen room. A producer that finds QUEUED set waits behind the others. QUEUED
+//! is set and cleared under the lock, and while it is set only the owner of the lock claims. So no producer passes the ones that wait.
 //!
-//! Who waits is granted **room**, not numbers: so many places are reserved, and it claims when it runs. One that is cancelled in between gives the room
-//! to the next, and no number was ever its own. That is what makes the cancellation of a claim total.
+//! A claim that is given up is *rolled back* if no later claim was made: a compare-and-swap takes the word back. The owner of the claim may do
+//! that at any time, without the lock. A claim that is not the newest is published as skipped.
 //!
-//! A claim that is given up is *rolled back*, by the compare-and-swap that takes the word back, if no later one was made; at any time, by whoever
-//! has it. Else it is published as skipped.
+//! # The number comes with the grant
+//!
+//! A waiting producer asks for a count of numbers and owns none. When there is room for the first waiter, the owner of the lock
+//! claims in the name of that waiter: it advances the word, and stores the first index in the waiter's node. So numbers are handed out in the order in
+//! which the producers came, whatever the order in which they run afterwards.
+//!
+//! The other choice is to grant room, and to let each producer take its number when it runs. Two producers that are woken together then
+//! swap their numbers whenever the second one runs first, and the ring keeps no order among producers that wait. Room without a number has one advantage: a
+//! producer that was granted room, and does not run yet, delays nobody. A producer that was handed a number delays the readers until
+//! it has run, as the owner of any claim does. Every scheme that keeps the order has this price, for the later numbers cannot be read first.
+//!
+//! Cancellation stays total. A producer that leaves the list before the grant never owned a number, for none was taken in advance. A producer that is found cancelled
+//! after the grant, or a future that is dropped then, owns a claim, and gives it up as any other claim is given up: rolled back, or published as
+//! skipped. Either way the numbers of other producers stay as they are, no reader waits for a number that nobody will publish, and the place is free again when the readers have
+//! stepped over it. A future that is forgotten after the grant is a claim that is forgotten.
 //!
 //! # Room
 //!
 //! Those who read publish the last number that they do not need any more. Places are free up to a ring's size after the last of them. `limit` is what
-//! somebody has seen of that; it only grows, and so is never too far. With those who wait, and under the lock: what is claimed and what is reserved is
-//! never more than that together, and only a rollback changes it from elsewhere, to less.
+//! somebody has seen of that; it only grows, and so is never too far. Under the lock, and while QUEUED is set, only a rollback changes the word from elsewhere, to less.
 //!
 //! # No wake-up is lost
 //!
-//! The first who waits, and no other, arms a watcher in each of those who read (see [`raw_group`](super::raw_group)), which calls [`Claims::grant`] when the
-//! number has come that it needs. Who rolls back finds QUEUED in the same word by the same update, and calls it too; or has done so before QUEUED was set,
-//! and is seen.
+//! The first of the waiters, and no other, arms a watcher in each of those who read (see [`raw_group`](super::raw_group)). The watcher calls [`Claims::grant`] when the
+//! number has come that the first waiter needs. A producer that rolls back finds QUEUED in the same word by the same update, and calls `grant` too; or it has rolled back before QUEUED was
+//! set, and the waiter sees that.
 //!
 //! # Orderings
 //!
@@ -79,16 +91,8 @@ pub(super) struct Claims<S: Sequence> {
     base: S,
     /// Those who read.
     readers: OnceLock<Box<[SequenceBarrier<S>]>>,
-    waiting: Mutex<Waiting>,
-}
-
-pub(super) struct Waiting {
-    /// Their tokens are counts.
-    pub(super) waiters: WaitList,
-    /// Granted, and not claimed yet.
-    reserved: u64,
-    /// The first of them waits for claims, not for those who read: these have published what was never claimed, and no watcher is armed.
-    pub(super) ahead: bool,
+    /// Their tokens are counts. A grant replaces the token by the first index, and answers how many there are.
+    waiters: Mutex<WaitList>,
 }
 
 impl<S: Sequence> Claims<S> {
@@ -100,7 +104,7 @@ impl<S: Sequence> Claims<S> {
             size: size as u64,
             base,
             readers: OnceLock::new(),
-            waiting: Mutex::new(Waiting { waiters: WaitList::new(), reserved: 0, ahead: false }),
+            waiters: Mutex::new(WaitList::new()),
         }
     }
 
@@ -140,12 +144,12 @@ impl<S: Sequence> Claims<S> {
         limit.max(next.cast_signed()).cast_unsigned()
     }
 
-    /// Claims, if there is room that nobody waits for, and nobody has been granted.
+    /// Claims, if there is room that nobody waits for.
     pub(super) fn claim_at_once(&self, count: Count) -> Option<Range<u64>> {
-        self.try_claim(count).or_else(|| self.claim_beside_them(count))
+        self.try_claim(count).or_else(|| self.claim_under_the_lock(count))
     }
 
-    /// The same while nobody waits, and nobody has been granted room: without the lock.
+    /// The same without the lock. Fails also while a producer enters the list, though that one may find room and leave some.
     #[inline]
     pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
         // PROOF(claims.word): relaxed
@@ -189,47 +193,22 @@ impl<S: Sequence> Claims<S> {
     /// Whether one could be claimed, and nobody waits for it.
     pub(super) fn has_room(&self) -> bool {
         let word = self.word.load(Ordering::Acquire);
-        if word & QUEUED == 0 {
-            return self.look_for_limit(word / ONE) > word / ONE;
-        }
-        // Some may have been granted room, and leave some.
-        let waiting = self.lock();
-        let next = self.next();
-        waiting.waiters.is_empty() && self.look_for_limit(next) > next + waiting.reserved
+        let next = word / ONE;
+        self.look_for_limit(next) > next && (word & QUEUED == 0 || self.lock().is_empty())
     }
 
-    /// Under the lock: claims with room that was granted. Others may have room by that, if `ahead` says so: see [`Claims::grant`].
-    pub(super) fn claim_reserved(&self, waiting: &mut Waiting, count: u32) -> Range<u64> {
-        let count = u64::from(count);
-        // PROOF(claims.reserved): split
-        let next = self.word.fetch_add(count * ONE, Ordering::AcqRel) / ONE;
-        waiting.reserved -= count;
-        self.open(waiting);
-        next..next + count
-    }
-
-    /// Claims, if nobody waits, but some have been granted room and have not claimed yet: what they leave. So nobody waits for somebody who does not
-    /// run just now.
-    pub(super) fn claim_beside_them(&self, count: Count) -> Option<Range<u64>> {
+    /// Claims, after the producer that enters the list just now has done so.
+    #[cold]
+    fn claim_under_the_lock(&self, count: Count) -> Option<Range<u64>> {
         let word = self.word.load(Ordering::Acquire);
         let next = word / ONE;
-        // Who looks again and again leaves the lock alone while there is nothing to be had.
+        // A producer that looks again and again leaves the lock alone while there is nothing to be had.
         if word & QUEUED == 0 || count.of(self.look_for_limit(next) - next).is_none() {
             return None;
         }
-        let waiting = self.lock();
-        // Under the lock it stays set; meanwhile it may have been cleared, and then others claim without the lock.
-        // PROOF(claims.beside.look): with !waiting.waiters.is_empty()
-        if !waiting.waiters.is_empty() || self.word.load(Ordering::Relaxed) & QUEUED == 0 {
-            return None;
-        }
-        let next = self.next();
-        let room = self.look_for_limit(next).saturating_sub(next + waiting.reserved);
-        let count = u64::from(count.of(room)?);
-        // A rollback may have been faster: to less.
-        // PROOF(claims.beside): split
-        let next = self.word.fetch_add(count * ONE, Ordering::AcqRel) / ONE;
-        Some(next..next + count)
+        // Under the lock QUEUED says that producers wait, and nothing else.
+        let _waiters = self.lock();
+        self.try_claim(count)
     }
 
     /// Takes a claim back, if it is the newest. Then there is room for who waits: see [`Claims::grant`].
@@ -252,10 +231,10 @@ impl<S: Sequence> Claims<S> {
         RolledBack::No
     }
 
-    /// Under the lock: room for one who enters, at once or when the watcher is called.
+    /// Under the lock: claims for a producer that enters, at once or when the watcher is called.
     pub(super) fn enter(
         &self,
-        waiting: &mut Waiting,
+        waiters: &WaitList,
         node: &WaitNode,
         watcher: &Weak<dyn Watcher>,
         closed: impl Fn() -> bool,
@@ -264,74 +243,71 @@ impl<S: Sequence> Claims<S> {
         self.word.fetch_or(QUEUED, Ordering::AcqRel);
         let answer = if closed() {
             Some(CLOSED)
-        } else if waiting.waiters.is_empty() {
-            self.reserve(waiting, Count::from_token(node.token.get()), watcher)
+        } else if waiters.is_empty() {
+            self.claim_for(node, watcher)
         } else {
             None
         };
         if answer.is_some() {
-            self.open(waiting);
+            self.open(waiters);
         }
         answer
     }
 
-    /// Reserves room, or arms the watcher for it. While QUEUED is set.
-    fn reserve(
-        &self,
-        waiting: &mut Waiting,
-        count: Count,
-        watcher: &Weak<dyn Watcher>,
-    ) -> Option<u32> {
-        let room = |taken| count.of(self.look_for_limit(self.next()).saturating_sub(taken));
-        let taken = self.next() + waiting.reserved;
-        // The last index that must have been read.
-        let index = (taken + u64::from(count.least)).wrapping_sub(self.size + 1);
-        let granted = room(taken).or_else(|| {
+    /// Under the lock, while QUEUED is set: claims in the name of a node that is the first, or arms the watcher. The answer is how many were
+    /// claimed.
+    fn claim_for(&self, node: &WaitNode, watcher: &Weak<dyn Watcher>) -> Option<u32> {
+        let count = Count::from_token(node.token.get());
+        let room = |next| count.of(self.look_for_limit(next).saturating_sub(next));
+        let next = self.next();
+        let granted = room(next).or_else(|| {
+            // The last index that must have been read.
+            let index = (next + u64::from(count.least)).wrapping_sub(self.size + 1);
             arm(self.readers(), watcher, self.number(index));
-            // PROOF(claims.reserve.look): with None
-            room(self.next() + waiting.reserved)
-        });
-        waiting.ahead = granted.is_none() && !minimum(self.readers()).precedes(self.number(index));
-        let granted = granted?;
-        waiting.reserved += u64::from(granted);
+            // PROOF(claims.claim_for.look): with None
+            room(self.next())
+        })?;
+        // A rollback may have been faster: the claim goes on where the word is.
+        // PROOF(claims.claim_for): split
+        let start = self.word.fetch_add(u64::from(granted) * ONE, Ordering::AcqRel) / ONE;
+        node.token.set(start);
         Some(granted)
     }
 
-    /// Under the lock: gives the room that there is to the first who wait for it, or tells all of the end.
+    /// The indexes that were claimed for a node, which says so by its token and its answer.
+    pub(super) fn handed_over(token: u64, answer: u32) -> Range<u64> {
+        token..token + u64::from(answer)
+    }
+
+    /// Under the lock: claims for the first of the waiters as long as there is room, and hands the numbers over; or tells all of the end.
     pub(super) fn grant(
         &self,
-        waiting: &mut Waiting,
+        waiters: &mut WaitList,
         watcher: &Weak<dyn Watcher>,
         closed: bool,
         wakes: &mut Wakes,
     ) {
         if closed {
-            waiting.waiters.grant_all(CLOSED, wakes);
+            waiters.grant_all(CLOSED, wakes);
         }
-        while let Some(first) = waiting.waiters.first().map(|node| node.token.get())
-            && let Some(granted) = self.reserve(waiting, Count::from_token(first), watcher)
-            && let Some(wake) = waiting.waiters.grant_first(granted)
+        while let Some(granted) = waiters.first().and_then(|node| self.claim_for(node, watcher))
+            && let Some(wake) = waiters.grant_first(granted)
         {
             wakes.add(wake);
         }
-        self.open(waiting);
+        self.open(waiters);
     }
 
-    /// Under the lock: takes room back that was granted. [`Claims::grant`] follows.
-    pub(super) fn unreserve(waiting: &mut Waiting, count: u32) {
-        waiting.reserved -= u64::from(count);
-    }
-
-    /// Lets all claim, if nobody waits any more.
-    fn open(&self, waiting: &Waiting) {
-        if waiting.waiters.is_empty() && waiting.reserved == 0 {
+    /// Under the lock: lets all claim, if nobody waits any more.
+    fn open(&self, waiters: &WaitList) {
+        if waiters.is_empty() {
             // PROOF(claims.open): split
             self.word.fetch_and(!QUEUED, Ordering::AcqRel);
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> MutexGuard<'_, WaitList> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

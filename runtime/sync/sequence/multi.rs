@@ -1,7 +1,7 @@
 use super::arithmetic::{Sequence, SequenceRange};
-use super::awaited::{Awaiting, CLOSED, Options, PUBLISHED, wait_for};
+use super::awaited::{Awaiting, CLOSED, Options, PUBLISHED, wait_at, wait_for};
 use super::barrier::SequenceBarrier;
-use super::claims::Count;
+use super::claims::{Claims, Count};
 use super::group::SequenceBarrierGroup;
 use super::raw_multi::{RawMulti, Reads, Room};
 use super::single::assert_size;
@@ -10,11 +10,12 @@ use super::wait::SequenceWait;
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::after;
 use crate::runtime::sync::errors::WaitError;
+use crate::scheduler::waiters::WaitNode;
 use crate::shim::Arc;
 use crate::shim::time::{Duration, Instant};
 use std::fmt;
 use std::ops::Range;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::pin;
 
 /// Hands the places of a ring out to any number of producers, and tells readers what they have published. Handles are cheap to clone,
@@ -24,11 +25,17 @@ use std::pin::pin;
 /// until those who read have left the places: they publish so in the barriers with which the sequencer was made. Who reads
 /// [waits](MultiProducerSequencer::wait_until_published) for numbers, which come in order whatever the order in which they are published.
 ///
-/// **Cancellation is total.** Who waits for room waits first, and claims last, in the order of coming (but for those who [spin](WaitStrategy::Spin)): a claim that is cancelled, times out or is
-/// dropped as a future has never had a number. A claim that is had and not published is given back when it is dropped: the newest is *rolled back*, and its
-/// numbers are the next ones that are claimed; an older one is published as *skipped*, and readers [step over](MultiProducerSequencer::is_skipped) it.
+/// Producers that wait for room are handed their numbers in the order in which they came, as soon as there is room (but for those that
+/// [spin](WaitStrategy::Spin), which are in no queue). A producer that was handed its numbers and does not run yet owns a claim already: readers wait
+/// for it, and other producers claim what comes after it.
 ///
-/// A claim that is forgotten ([`mem::forget`](std::mem::forget)) is neither: readers wait for it for ever, and so do producers, a ring's size later.
+/// **Cancellation is total.** A claim that is not published is given back when it is dropped: the newest is *rolled back*, and its
+/// numbers are the next ones that are claimed; an older one is published as *skipped*, and readers [step over](MultiProducerSequencer::is_skipped) it.
+/// A wait for room that is cancelled, times out or is dropped as a future has no number; if it was handed one just then, it gives that back in the
+/// same way.
+///
+/// A claim that is forgotten ([`mem::forget`](std::mem::forget)) is not given back: readers wait for it for ever, and so do producers, a ring's size
+/// later. The same goes for a future that is forgotten after it was handed its numbers.
 ///
 /// ```
 /// use cygnet::sync::sequence::{MultiProducerSequencer, SequenceBarrier};
@@ -118,7 +125,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
 
     /// Claims the next number, when there is room for it.
     ///
-    /// Suspends, unless there is room and nobody waits for it. Costs a compare-and-swap then.
+    /// Suspends, unless there is room and nobody waits for it. Costs a compare-and-swap then. Producers that wait are served in the order of coming.
     ///
     /// # Errors
     /// [`WaitError::Closed`] if it is closed; [`WaitError::Cancelled`] if the calling task is cancelled, also if there is room.
@@ -187,7 +194,9 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         self.raw.claims.claim_at_once(count).map(|indexes| self.token(indexes))
     }
 
-    /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), as a future for any executor. One that is dropped has claimed nothing.
+    /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), as a future for any executor. One that is dropped gives back what it was handed.
+    ///
+    /// The numbers may be handed to the future before it is polled again: poll it or drop it, as readers wait for them.
     ///
     /// # Errors
     /// [`WaitError::Closed`].
@@ -199,7 +208,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         let mut awaiting = pin!(Awaiting::new(Room(&self.raw), count.to_token()));
         match std::future::poll_fn(|cx| awaiting.as_mut().poll(cx)).await {
             CLOSED => Err(WaitError::Closed),
-            count => Ok(self.token(self.raw.claim_reserved(count))),
+            answer => Ok(self.handed_over(awaiting.token(), answer)),
         }
     }
 
@@ -233,13 +242,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         count: Count,
         until: Option<Instant>,
     ) -> Result<MultiClaim<'_, S>, WaitError> {
-        // Others who have waited are about to claim: what they leave is had under the lock.
-        if !self.is_closed()
-            && !is_cancelled()
-            && let Some(indexes) = self.raw.claims.claim_beside_them(count)
-        {
-            return Ok(self.token(indexes));
-        }
+        let node = pin!(WaitNode::new(count.to_token(), Location::caller()));
         let mut claimed = None;
         let look = || {
             if self.is_closed() {
@@ -248,12 +251,16 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             claimed = self.raw.claims.claim_at_once(count);
             claimed.is_some().then_some(0)
         };
-        let answer = wait_for(Room(&self.raw), count.to_token(), until, look)?;
+        let answer = wait_at(Room(&self.raw), node.as_ref(), until, look)?;
         match (claimed, answer) {
             (Some(indexes), _) => Ok(self.token(indexes)),
             (None, CLOSED) => Err(WaitError::Closed),
-            (None, count) => Ok(self.token(self.raw.claim_reserved(count))),
+            (None, answer) => Ok(self.handed_over(node.token.get(), answer)),
         }
+    }
+
+    fn handed_over(&self, token: u64, answer: u32) -> MultiClaim<'_, S> {
+        self.token(Claims::<S>::handed_over(token, answer))
     }
 
     #[inline(always)]
@@ -386,7 +393,7 @@ impl<S: Sequence> RefUnwindSafe for MultiProducerSequencer<S> {}
 impl<S: Sequence> fmt::Debug for MultiProducerSequencer<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What it is written to is foreign code, and runs without a lock.
-        let for_room = self.raw.claims.lock().waiters.places();
+        let for_room = self.raw.claims.lock().places();
         let to_read = self.raw.stamps.lock().waiters.places();
         f.debug_struct("MultiProducerSequencer")
             .field("size", &self.size())

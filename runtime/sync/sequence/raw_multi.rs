@@ -3,7 +3,7 @@
 use super::arithmetic::Sequence;
 use super::awaited::{Awaited, CLOSED, Options};
 use super::barrier::SequenceBarrier;
-use super::claims::{Claims, Count, RolledBack, Waiting};
+use super::claims::{Claims, Count, RolledBack};
 use super::raw_barrier::Watcher;
 use super::raw_group::minimum;
 use super::stamps::{Reading, Stamps};
@@ -91,31 +91,17 @@ impl<S: Sequence> RawMulti<S> {
     pub(super) fn give_up(&self, indexes: Range<u64>) {
         match self.claims.roll_back(&indexes) {
             RolledBack::Done => {}
-            RolledBack::ForOthers => self.grant_room(|_| ()),
+            RolledBack::ForOthers => self.grant_room(),
             RolledBack::No => self.stamps.skip(indexes),
         }
     }
 
-    /// Claims with room that was granted.
-    pub(super) fn claim_reserved(&self, count: u32) -> Range<u64> {
-        let mut waiting = self.claims.lock();
-        let indexes = self.claims.claim_reserved(&mut waiting, count);
-        let ahead = waiting.ahead;
-        drop(waiting);
-        // PROOF(multi.reserved.ahead): false
-        if ahead {
-            self.grant_room(|_| ());
-        }
-        indexes
-    }
-
-    /// Gives the room that there is to those who wait for it, after something has been done under the lock.
-    fn grant_room(&self, first: impl FnOnce(&mut Waiting)) {
+    /// Claims for those who wait what there is room for.
+    fn grant_room(&self) {
         let mut wakes = Wakes::default();
-        let mut waiting = self.claims.lock();
-        first(&mut waiting);
-        self.claims.grant(&mut waiting, &self.watcher, self.is_closed(), &mut wakes);
-        drop(waiting);
+        let mut waiters = self.claims.lock();
+        self.claims.grant(&mut waiters, &self.watcher, self.is_closed(), &mut wakes);
+        drop(waiters);
         wakes.deliver();
     }
 
@@ -126,14 +112,14 @@ impl<S: Sequence> RawMulti<S> {
     /// Nothing is claimed any more, and what is published is all.
     pub(super) fn finish(&self) {
         self.stamps.close();
-        self.grant_room(|_| ());
+        self.grant_room();
     }
 
     /// Closes both sides.
     pub(super) fn close(&self) {
         self.stamps.close();
         self.claims.readers().iter().for_each(SequenceBarrier::close);
-        self.grant_room(|_| ());
+        self.grant_room();
     }
 }
 
@@ -143,7 +129,7 @@ impl<S: Sequence> Watcher for RawMulti<S> {
         if self.all_readers().any(SequenceBarrier::is_finished) && !self.is_closed() {
             self.close();
         } else {
-            self.grant_room(|_| ());
+            self.grant_room();
         }
     }
 }
@@ -189,32 +175,33 @@ macro_rules! common {
 common! { Room: 0, Reads: 1 }
 
 impl<S: Sequence> Waitable for Room<'_, S> {
-    type State = Waiting;
+    type State = WaitList;
 
     fn what(&self) -> &'static str {
         "room of a sequencer"
     }
 
-    fn state(&self) -> MutexGuard<'_, Waiting> {
+    fn state(&self) -> MutexGuard<'_, WaitList> {
         self.0.claims.lock()
     }
 
-    fn waiters(waiting: &mut Waiting) -> &mut WaitList {
-        &mut waiting.waiters
+    fn waiters(waiters: &mut WaitList) -> &mut WaitList {
+        waiters
     }
 
-    fn try_enter(&self, waiting: &mut Waiting, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        self.0.claims.enter(waiting, node, &self.0.watcher, || self.0.is_closed())
+    fn try_enter(&self, waiters: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        self.0.claims.enter(waiters, node, &self.0.watcher, || self.0.is_closed())
     }
 
     /// The next one may need less.
-    fn left(&self, waiting: &mut Waiting, wakes: &mut Wakes) {
-        self.0.claims.grant(waiting, &self.0.watcher, self.0.is_closed(), wakes);
+    fn left(&self, waiters: &mut WaitList, wakes: &mut Wakes) {
+        self.0.claims.grant(waiters, &self.0.watcher, self.0.is_closed(), wakes);
     }
 
     fn give_back(&self, node: &WaitNode) {
         if node.answer() != CLOSED {
-            self.0.grant_room(|waiting| Claims::<S>::unreserve(waiting, node.answer()));
+            let indexes = Claims::<S>::handed_over(node.token.get(), node.answer());
+            self.0.give_up(indexes);
         }
     }
 }
