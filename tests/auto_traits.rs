@@ -240,6 +240,7 @@ table! {
     "sync::sequence::SequenceRange<S>", sync::sequence::SequenceRange<u8>: yes yes yes yes yes;
     "sync::sequence::SequenceIter<S>", sync::sequence::SequenceIter<u8>: yes yes yes yes yes;
     "sync::sequence::WaitStrategy", sync::sequence::WaitStrategy: yes yes yes yes yes;
+    "sync::ring::TryNextError", sync::ring::TryNextError: yes yes yes yes yes;
     "sync::ring::RingBuilder<T>", sync::ring::RingBuilder<T, sync::ring::producers::One>: Send Send yes no no;
     "sync::ring::Producer<T>", sync::ring::Producer<T>: Send Send yes no no;
     "sync::ring::MultiProducer<T>", sync::ring::MultiProducer<T>: Send Send yes no no;
@@ -460,6 +461,7 @@ assert_impl_all!(sync::Receiver<Cell<u8>>: Clone, Debug);
 assert_impl_all!(sync::SendError<Cell<u8>>: Error);
 assert_impl_all!(sync::TrySendError<Cell<u8>>: Error);
 assert_impl_all!(sync::TryRecvError: Error, Copy, Eq);
+assert_impl_all!(sync::ring::TryNextError: Error, Copy, Eq);
 assert_impl_all!(sync::OneshotSender<Cell<u8>>: Debug);
 assert_impl_all!(sync::OneshotReceiver<Cell<u8>>: Debug);
 assert_not_impl_any!(sync::OneshotSender<u8>: Clone);

@@ -152,7 +152,8 @@ pub const WAITS: [(&str, fn()); 25] = [
         let producer = builder.producer();
         assert!(stage.next_batch().is_err() && stage.next_batch_timeout(LONG).is_err());
         assert!(wait(stage.next_batch_async()).is_err());
-        (0..2).for_each(|_| producer.try_claim(1).into_iter().for_each(|batch| batch.publish()));
+        (0..2)
+            .for_each(|_| producer.try_claim(1).into_iter().for_each(|batch| _ = batch.publish()));
         assert!(producer.send(String::from("waits")).is_err());
         assert!(producer.claim(1).is_err() && wait(producer.claim_async(1)).is_err());
         assert!(reader.recv().is_err());

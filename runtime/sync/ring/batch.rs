@@ -168,17 +168,20 @@ impl<'a, T> WriteBatch<'a, T> {
 
     /// Publishes all of them.
     ///
+    /// Returns `false` if that comes too late: a reader has gone, and has ended the ring by that. A single producer has published nothing then; with many producers
+    /// the readers that are left read the items all the same. Returns `true` after a `close`.
+    ///
     /// Does not suspend. Costs as [`SingleClaim::publish`], and [`MultiClaim::publish`].
     #[inline]
-    pub fn publish(self) {
+    pub fn publish(self) -> bool {
         match self.claim {
             Claim::Single(claim) => claim.publish(),
             Claim::Multi(claim) => claim.publish(),
         }
     }
 
-    /// Publishes the first so many, and gives back the others.
-    pub fn publish_first(self, count: usize) {
+    /// Publishes the first so many, and gives back the others. Returns as [`publish`](WriteBatch::publish) does.
+    pub fn publish_first(self, count: usize) -> bool {
         match self.claim {
             Claim::Single(claim) => claim.publish_first(count),
             Claim::Multi(claim) => claim.publish_first(count),

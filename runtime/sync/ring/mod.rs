@@ -59,9 +59,16 @@
 //!
 //! # The end
 //!
-//! When the last writer goes the readers read what there is, stage after stage, and then are told [`Closed`](super::WaitError::Closed): nothing is lost. A
-//! reader that goes before that ends the ring: no stage reads past what it has given back, and writers are refused. `close` refuses writers at once,
-//! and readers read what is published.
+//! When the last writer goes the readers read what there is, stage after stage, and then are told [`Closed`](super::WaitError::Closed): nothing is lost.
+//!
+//! `close` refuses writers at once. A batch that one of many writers has claimed before may still be published: readers are told `Closed` when they have read all
+//! that was claimed, in as far as it was not given back. (A single writer cannot close the ring with a batch in hand, which borrows it.) A batch that is
+//! forgotten ([`mem::forget`](std::mem::forget)) is waited for until the last writer goes, and counts as given back then.
+//!
+//! A reader that goes before the end ends the ring: no stage reads past what it has given back, and writers are refused. A writer that publishes a batch which it
+//! has claimed before that comes too late: [`WriteBatch::publish`] returns `false`.
+//!
+//! A reader that was told `Closed` is told so again by each later call.
 //!
 //! # Cancellation
 //!
@@ -70,6 +77,7 @@
 
 mod batch;
 mod builder;
+mod errors;
 mod items;
 mod producer;
 mod reader;
@@ -78,6 +86,7 @@ pub use batch::{Batch, BatchMut, WriteBatch};
 pub use builder::{
     RingBuilder, multi_producer, multi_producer_with, single_producer, single_producer_with,
 };
+pub use errors::TryNextError;
 pub use producer::{MultiProducer, Producer};
 pub use reader::{Reader, Stage};
 

@@ -24,7 +24,8 @@ struct Last(MultiProducerSequencer<u64>);
 
 impl Drop for Last {
     fn drop(&mut self) {
-        self.0.finish();
+        // A batch borrows a producer, and this was the last one.
+        self.0.finish_without_claims();
     }
 }
 
@@ -115,6 +116,9 @@ macro_rules! produces {
 
             /// Writes one item over what is there, and publishes it.
             ///
+            /// A value that was sent is read, unless a reader goes before it has come to it: as with [`WriteBatch::publish`], but a value
+            /// that is sent while a reader goes is not given back.
+            ///
             /// Suspends, unless there is room.
             ///
             /// # Errors
@@ -152,7 +156,8 @@ macro_rules! produces {
                 }
             }
 
-            /// Refuses all who write, from now on. Readers read what is published, and are then told of the end.
+            /// Refuses all who write, from now on. Readers read what is published, and what is claimed already and published later, and are then told of the
+            /// [end](super#the-end).
             ///
             /// Does not suspend.
             pub fn close(&$self) {

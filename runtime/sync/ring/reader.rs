@@ -1,4 +1,5 @@
 use super::batch::{Batch, BatchMut};
+use super::errors::TryNextError;
 use super::items::Items;
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::sequence::{
@@ -40,6 +41,14 @@ impl Source {
         }
     }
 
+    /// What a wait would come to at this moment, if it is decided.
+    fn try_until(&self, next: u64) -> Option<Result<u64, WaitError>> {
+        match self {
+            Source::Barriers(group) => group.try_until(next),
+            Source::Stamps(sequencer) => sequencer.try_until(next, next.wrapping_sub(1)),
+        }
+    }
+
     /// The last number that can be read.
     #[inline(always)]
     fn last(&self, next: u64) -> u64 {
@@ -62,6 +71,8 @@ pub(super) struct Cursor<T> {
     end: u64,
     /// How many there were when it looked last.
     found: u64,
+    /// It was told of the end, and has passed that on to those who come after it: nothing is read any more.
+    ended: bool,
 }
 
 impl<T> Cursor<T> {
@@ -70,7 +81,7 @@ impl<T> Cursor<T> {
         source: Source,
         position: SequenceBarrier<u64>,
     ) -> Cursor<T> {
-        Cursor { items, source, position, next: 0, end: 0, found: 0 }
+        Cursor { items, source, position, next: 0, end: 0, found: 0, ended: false }
     }
 
     /// Waits until there is something to read: up to so many numbers.
@@ -94,8 +105,10 @@ impl<T> Cursor<T> {
     /// Looks how far it can read.
     #[inline(always)]
     fn look(&mut self) {
-        self.end = self.source.last(self.next).wrapping_add(1);
-        self.found = self.end.wrapping_sub(self.next);
+        if !self.ended {
+            self.end = self.source.last(self.next).wrapping_add(1);
+            self.found = self.end.wrapping_sub(self.next);
+        }
     }
 
     /// Some came at the last look, but not many: more are being written at this moment. Who then looks again at once takes the cache lines away from who
@@ -115,11 +128,17 @@ impl<T> Cursor<T> {
     fn wait_for_more(&mut self, until: Option<Instant>) -> Result<(), WaitError> {
         // What a cancelled one has seen it has not read.
         self.end = self.next;
+        if self.ended && !is_cancelled() {
+            return Err(WaitError::Closed);
+        }
         let waited = self.source.wait_until(self.next, until);
         self.learn(waited)
     }
 
     async fn wait_async(&mut self, most: usize) -> Result<SequenceRange<u64>, WaitError> {
+        if self.ended {
+            return Err(WaitError::Closed);
+        }
         if self.next == self.end {
             let waited = self.source.wait_async(self.next).await;
             self.learn(waited)?;
@@ -136,6 +155,7 @@ impl<T> Cursor<T> {
             }
             Err(why) => {
                 if why == WaitError::Closed {
+                    self.ended = true;
                     // Nor does anything come for those after it.
                     self.position.finish();
                 }
@@ -151,13 +171,26 @@ impl<T> Cursor<T> {
         SequenceRange::of_ring(self.next, len.min(most.max(1)))
     }
 
-    /// What there is without a wait, if there is something.
+    /// What there is without a wait.
     #[inline(always)]
-    fn try_wait(&mut self, most: usize) -> Option<SequenceRange<u64>> {
+    fn try_wait(&mut self, most: usize) -> Result<SequenceRange<u64>, TryNextError> {
         if self.next == self.end {
             self.look();
         }
-        (self.next != self.end).then(|| self.known(most))
+        if self.next == self.end {
+            self.try_for_more()?;
+        }
+        Ok(self.known(most))
+    }
+
+    /// Nothing was there: now there is something, or nothing yet, or it is the end.
+    #[inline(never)]
+    fn try_for_more(&mut self) -> Result<(), TryNextError> {
+        if self.ended {
+            return Err(TryNextError::Closed);
+        }
+        let answer = self.source.try_until(self.next).ok_or(TryNextError::Empty)?;
+        self.learn(answer).map_err(|_| TryNextError::Closed)
     }
 
     /// Gives back what was read.
@@ -221,12 +254,15 @@ macro_rules! reads {
                 $name { cursor }
             }
 
-            /// Waits until there is something to read, and has all of it.
+            /// Waits until there is something to read, and takes all that it knows of: one item at least.
+            ///
+            /// A reader looks how far it can read when it has read what it found at the last look. So a batch may be shorter than what is there: when a batch of
+            /// [a part](Self::next_batch_up_to) came before it, this is the rest of what was found then, and what was published since comes with the next one.
             ///
             /// Suspends, unless there is. Costs a load for each who comes before then, or one for each item, with many producers.
             ///
             /// # Errors
-            /// [`WaitError::Closed`] after the last one; [`WaitError::Cancelled`] if the calling task is cancelled, also if there is something.
+            /// [`WaitError::Closed`] after the last one: nothing comes any more, and it is the answer from then on; [`WaitError::Cancelled`] if the calling task is cancelled, also if there is something.
             ///
             /// # Panics
             /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
@@ -276,11 +312,16 @@ macro_rules! reads {
                 Ok($batch::new(&mut self.cursor, numbers))
             }
 
-            /// What there is to read at this moment, if there is something.
+            /// As [`next_batch`](Self::next_batch), if that need not wait. Also in a task that is cancelled.
+            ///
+            /// Does not suspend.
+            ///
+            /// # Errors
+            /// [`TryNextError::Empty`] if there is nothing at this moment; [`TryNextError::Closed`] after the last one.
             #[inline(always)]
-            pub fn try_next_batch(&mut self) -> Option<$batch<'_, T>> {
+            pub fn try_next_batch(&mut self) -> Result<$batch<'_, T>, TryNextError> {
                 let numbers = self.cursor.try_wait(usize::MAX)?;
-                Some($batch::new(&mut self.cursor, numbers))
+                Ok($batch::new(&mut self.cursor, numbers))
             }
         }
 

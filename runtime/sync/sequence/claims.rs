@@ -2,12 +2,16 @@
 //!
 //! # Who may touch what
 //!
-//! `word` is the index that is claimed next, and the flag QUEUED. QUEUED is set while producers are in the list of waiters. A producer that
+//! `word` is the index that is claimed next, and the flags QUEUED and ENDED. QUEUED is set while producers are in the list of waiters. A producer that
 //! finds QUEUED clear claims by one compare-and-swap, after it has seen room. A producer that finds QUEUED set waits behind the others. QUEUED
 //! is set and cleared under the lock, and while it is set only the owner of the lock claims. So no producer passes the ones that wait.
 //!
 //! A claim that is given up is *rolled back* if no later claim was made: a compare-and-swap takes the word back. The owner of the claim may do
 //! that at any time, without the lock. A claim that is not the newest is published as skipped.
+//!
+//! ENDED is set under the lock, once. It refuses every later claim by the word itself: the compare-and-swap of a producer that has not seen ENDED
+//! fails. So from then on the index only falls, by rollbacks, and claims are in hand exactly as long as the readers do not have all
+//! indexes before it. [`stamps`](super::stamps) tells readers of the end by that.
 //!
 //! # The number comes with the grant
 //!
@@ -57,7 +61,8 @@ use std::ops::Range;
 use std::sync::{OnceLock, PoisonError, Weak};
 
 const QUEUED: u64 = 1;
-const ONE: u64 = 2;
+const ENDED: u64 = 2;
+const ONE: u64 = 4;
 
 /// How many are asked for.
 #[derive(Clone, Copy)]
@@ -154,11 +159,14 @@ impl<S: Sequence> Claims<S> {
     pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
         // PROOF(claims.word): relaxed
         let mut word = self.word.load(Ordering::Acquire);
-        if count.most == 0 {
-            return Some(word / ONE..word / ONE);
-        }
         loop {
+            if word & ENDED != 0 {
+                return None;
+            }
             let next = word / ONE;
+            if count.most == 0 {
+                return Some(next..next);
+            }
             // PROOF(claims.limit): relaxed
             let mut limit = self.limit.load(Ordering::Acquire);
             if limit < next + u64::from(count.most) {
@@ -194,7 +202,8 @@ impl<S: Sequence> Claims<S> {
     pub(super) fn has_room(&self) -> bool {
         let word = self.word.load(Ordering::Acquire);
         let next = word / ONE;
-        self.look_for_limit(next) > next && (word & QUEUED == 0 || self.lock().is_empty())
+        let queued = || word & QUEUED != 0 && !self.lock().is_empty();
+        word & ENDED == 0 && self.look_for_limit(next) > next && !queued()
     }
 
     /// Claims, after the producer that enters the list just now has done so.
@@ -211,7 +220,7 @@ impl<S: Sequence> Claims<S> {
         self.try_claim(count)
     }
 
-    /// Takes a claim back, if it is the newest. Then there is room for who waits: see [`Claims::grant`].
+    /// Takes a claim back, if it is the newest. Then there is room for the producers that wait, see [`Claims::grant`], or readers have all that they will ever have.
     pub(super) fn roll_back(&self, indexes: &Range<u64>) -> RolledBack {
         let mut word = self.word.load(Ordering::Relaxed);
         while word / ONE == indexes.end {
@@ -223,7 +232,7 @@ impl<S: Sequence> Claims<S> {
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
-                Ok(_) if word & QUEUED != 0 => return RolledBack::ForOthers,
+                Ok(_) if word & (QUEUED | ENDED) != 0 => return RolledBack::ForOthers,
                 Ok(_) => return RolledBack::Done,
                 Err(now) => word = now,
             }
@@ -237,11 +246,10 @@ impl<S: Sequence> Claims<S> {
         waiters: &WaitList,
         node: &WaitNode,
         watcher: &Weak<dyn Watcher>,
-        closed: impl Fn() -> bool,
     ) -> Option<u32> {
         // PROOF(claims.enter): split
-        self.word.fetch_or(QUEUED, Ordering::AcqRel);
-        let answer = if closed() {
+        let word = self.word.fetch_or(QUEUED, Ordering::AcqRel);
+        let answer = if word & ENDED != 0 {
             Some(CLOSED)
         } else if waiters.is_empty() {
             self.claim_for(node, watcher)
@@ -284,10 +292,9 @@ impl<S: Sequence> Claims<S> {
         &self,
         waiters: &mut WaitList,
         watcher: &Weak<dyn Watcher>,
-        closed: bool,
         wakes: &mut Wakes,
     ) {
-        if closed {
+        if self.is_ended() {
             waiters.grant_all(CLOSED, wakes);
         }
         while let Some(granted) = waiters.first().and_then(|node| self.claim_for(node, watcher))
@@ -296,6 +303,21 @@ impl<S: Sequence> Claims<S> {
             wakes.add(wake);
         }
         self.open(waiters);
+    }
+
+    /// Lets nobody claim any more, and tells the producers that wait.
+    pub(super) fn end(&self, wakes: &mut Wakes) {
+        let mut waiters = self.lock();
+        // PROOF(claims.end): split
+        self.word.fetch_or(ENDED, Ordering::AcqRel);
+        waiters.grant_all(CLOSED, wakes);
+        self.open(&waiters);
+    }
+
+    /// Whether nothing is claimed any more.
+    #[inline(always)]
+    pub(super) fn is_ended(&self) -> bool {
+        self.word.load(Ordering::Acquire) & ENDED != 0
     }
 
     /// Under the lock: lets all claim, if nobody waits any more.
@@ -316,6 +338,6 @@ impl<S: Sequence> Claims<S> {
 pub(super) enum RolledBack {
     No,
     Done,
-    /// Somebody waits for room.
+    /// Producers may wait for the room, or readers for the end.
     ForOthers,
 }

@@ -127,6 +127,14 @@ impl<S: Sequence> SequenceBarrierGroup<S> {
         }
     }
 
+    /// The same without a wait: `None` if the number may still come.
+    pub(in crate::runtime::sync) fn try_until(&self, target: S) -> Option<Result<S, WaitError>> {
+        self.raw.answer(target).map(|answer| match answer {
+            PUBLISHED => Ok(self.raw.published()),
+            _ => Err(WaitError::Closed),
+        })
+    }
+
     /// The same wait as a future, for any executor. It begins when it is polled first.
     #[track_caller]
     pub fn wait_async(&self, target: S) -> SequenceWait<'_, S> {

@@ -34,8 +34,12 @@ use std::pin::pin;
 /// A wait for room that is cancelled, times out or is dropped as a future has no number; if it was handed one just then, it gives that back in the
 /// same way.
 ///
-/// A claim that is forgotten ([`mem::forget`](std::mem::forget)) is not given back: readers wait for it for ever, and so do producers, a ring's size
+/// A claim that is forgotten ([`mem::forget`](std::mem::forget)) is not given back: readers wait for it for ever, also after a
+/// [`close`](MultiProducerSequencer::close), and so do producers, a ring's size
 /// later. The same goes for a future that is forgotten after it was handed its numbers.
+///
+/// **The end**: [`finish`](MultiProducerSequencer::finish) and [`close`](MultiProducerSequencer::close) refuse later claims at once. Readers are told when the last claim in hand
+/// is published or given back.
 ///
 /// ```
 /// use cygnet::sync::sequence::{MultiProducerSequencer, SequenceBarrier};
@@ -187,9 +191,6 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), if that need not wait.
     #[must_use]
     pub fn try_claim(&self, count: usize) -> Option<MultiClaim<'_, S>> {
-        if self.is_closed() {
-            return None;
-        }
         let count = Count::capped(count.min(1), count, self.size());
         self.raw.claims.claim_at_once(count).map(|indexes| self.token(indexes))
     }
@@ -215,7 +216,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     /// The next number, if there is room for it and nobody waits.
     #[inline(always)]
     pub(in crate::runtime::sync) fn one_at_once(&self) -> Option<MultiClaim<'_, S>> {
-        if self.is_closed() || is_cancelled() {
+        if is_cancelled() {
             return None;
         }
         let indexes = self.raw.claims.try_claim(Count { least: 1, most: 1 })?;
@@ -225,8 +226,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     #[track_caller]
     #[inline(always)]
     fn claim(&self, count: Count, until: Option<Instant>) -> Result<MultiClaim<'_, S>, WaitError> {
-        if !self.is_closed()
-            && !is_cancelled()
+        if !is_cancelled()
             && let Some(indexes) = self.raw.claims.try_claim(count)
         {
             return Ok(self.token(indexes));
@@ -245,11 +245,8 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         let node = pin!(WaitNode::new(count.to_token(), Location::caller()));
         let mut claimed = None;
         let look = || {
-            if self.is_closed() {
-                return Some(CLOSED);
-            }
             claimed = self.raw.claims.claim_at_once(count);
-            claimed.is_some().then_some(0)
+            if claimed.is_some() { Some(0) } else { self.is_closed().then_some(CLOSED) }
         };
         let answer = wait_at(Room(&self.raw), node.as_ref(), until, look)?;
         match (claimed, answer) {
@@ -271,7 +268,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     /// Whether a number could be claimed at this moment.
     #[must_use]
     pub fn any_available(&self) -> bool {
-        !self.is_closed() && self.raw.claims.has_room()
+        self.raw.claims.has_room()
     }
 
     /// The last number before the first that is not published, for who knows that all up to `known` are: a reader, of what it has read. The number before
@@ -287,8 +284,8 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     /// The same for who knows nothing: it looks at all places.
     #[must_use]
     pub fn last_published(&self) -> S {
-        let from = self.raw.claims.next().saturating_sub(self.size() as u64);
-        self.raw.claims.number(self.raw.stamps.frontier_from(from).wrapping_sub(1))
+        let frontier = self.raw.frontier(self.raw.claims.next());
+        self.raw.claims.number(frontier.wrapping_sub(1))
     }
 
     /// Whether the number was given up by who had claimed it, so that there is no item. For who reads: of numbers that are published,
@@ -310,7 +307,8 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     /// Suspends, unless they are.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if it is closed, and they are not; [`WaitError::Cancelled`] if the calling task is cancelled, also if they are.
+    /// [`WaitError::Closed`] if they are not published, and nothing more [will be](MultiProducerSequencer::is_finished); [`WaitError::Cancelled`] if the calling task is
+    /// cancelled, also if they are.
     ///
     /// # Panics
     /// As [`claim_one`](MultiProducerSequencer::claim_one).
@@ -352,32 +350,64 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             return Ok(last);
         }
         let (wanted, from) = (self.raw.index_after(target), self.raw.index_after(known));
-        let look = || self.raw.stamps.answer(wanted, from);
+        let look = || self.raw.answer(wanted, from);
         match wait_for(Reads(&self.raw), wanted, until, look)? {
             PUBLISHED => Ok(self.raw.published_from(known)),
             _ => Err(WaitError::Closed),
         }
     }
 
-    /// Says that nothing more will be claimed. What has been is published and read as before, in as far as it is before that; who waits for more is told.
+    /// The same as [`wait_until_published`](MultiProducerSequencer::wait_until_published) without a wait: `None` if the number may still come.
+    pub(in crate::runtime::sync) fn try_until(
+        &self,
+        target: S,
+        known: S,
+    ) -> Option<Result<S, WaitError>> {
+        let (wanted, from) = (self.raw.index_after(target), self.raw.index_after(known));
+        self.raw.answer(wanted, from).map(|answer| match answer {
+            PUBLISHED => Ok(self.raw.published_from(known)),
+            _ => Err(WaitError::Closed),
+        })
+    }
+
+    /// Refuses every later claim, and ends the claims that wait for room. Claims in hand may still be published, and are read.
+    ///
+    /// Readers are told [`Closed`](WaitError::Closed) when every number that was claimed is published or given back, and not before: so they have all of them.
     ///
     /// Does not suspend.
     pub fn finish(&self) {
         self.raw.finish();
     }
 
-    /// Closes both sides: all waits and claims end, and later ones do not begin. What is published already is read as before. Twice is once.
+    /// As [`finish`](MultiProducerSequencer::finish) for a caller that knows that no claim is in hand: what was claimed and not published was forgotten, and is given up.
+    pub(in crate::runtime::sync) fn finish_without_claims(&self) {
+        self.raw.finish_without_claims();
+    }
+
+    /// The same as [`finish`](MultiProducerSequencer::finish), and closes the barriers with which the sequencer was made: waits for what the readers publish there end
+    /// at once. Twice is once.
     ///
     /// Does not suspend.
     pub fn close(&self) {
         self.raw.close();
     }
 
-    /// Whether it is closed, or one of those who read has ended. A load.
+    /// Returns `true` if later claims are refused: it is closed or finished, or one of those who read has ended. A load.
+    ///
+    /// Claims in hand may still be published: see [`is_finished`](MultiProducerSequencer::is_finished).
     #[must_use]
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.raw.is_closed()
+    }
+
+    /// Returns `true` if nothing more will be published: it is closed or finished, and every number that was claimed is published or given back.
+    ///
+    /// A reader that polls asks for this first, and then for [what is published](MultiProducerSequencer::last_published_after): that is all then.
+    /// Looks at all places, at the most.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.raw.is_finished()
     }
 }
 
@@ -424,18 +454,22 @@ impl<S: Sequence> MultiClaim<'_, S> {
 
     /// Publishes all of them.
     ///
+    /// Returns `false` if that comes too late: one of those who read has ended, and has closed the sequencer by that. The others read the numbers all the same.
+    /// Returns `true` after a [`close`](MultiProducerSequencer::close) or a [`finish`](MultiProducerSequencer::finish): readers wait for the claims that are in hand then.
+    ///
     /// Does not suspend. Costs a store for each, and a load of what others wait for; a lock and a wake-up for each whose number has come.
     #[inline]
-    pub fn publish(mut self) {
+    pub fn publish(mut self) -> bool {
         let indexes = std::mem::take(&mut self.indexes);
-        self.raw.publish(indexes);
+        self.raw.publish(indexes)
     }
 
-    /// Publishes the first so many, and gives back the others.
-    pub fn publish_first(mut self, count: usize) {
+    /// Publishes the first so many, and gives back the others. Returns as [`publish`](MultiClaim::publish) does.
+    pub fn publish_first(mut self, count: usize) -> bool {
         let middle = self.indexes.end.min(self.indexes.start.saturating_add(count as u64));
-        self.raw.publish(self.indexes.start..middle);
+        let in_time = self.raw.publish(self.indexes.start..middle);
         self.indexes.start = middle;
+        in_time
     }
 }
 

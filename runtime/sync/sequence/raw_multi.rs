@@ -82,8 +82,13 @@ impl<S: Sequence> RawMulti<S> {
         self.claims.index(known, near).saturating_add(1).max(0).cast_unsigned()
     }
 
-    pub(super) fn publish(&self, indexes: Range<u64>) {
-        self.stamps.publish(indexes);
+    /// Publishes what was claimed, for who has claimed it. Returns `false` if it was closed because a reader had gone.
+    #[inline(always)]
+    pub(super) fn publish(&self, indexes: Range<u64>) -> bool {
+        if self.stamps.publish(indexes) {
+            self.tell();
+        }
+        !self.stamps.is_deserted()
     }
 
     /// Gives up what was claimed, for who has claimed it.
@@ -91,35 +96,92 @@ impl<S: Sequence> RawMulti<S> {
     pub(super) fn give_up(&self, indexes: Range<u64>) {
         match self.claims.roll_back(&indexes) {
             RolledBack::Done => {}
-            RolledBack::ForOthers => self.grant_room(),
-            RolledBack::No => self.stamps.skip(indexes),
+            RolledBack::ForOthers => {
+                self.grant_room();
+                // PROOF(multi.rolled_back.ended): false
+                if self.is_closed() {
+                    self.tell();
+                }
+            }
+            RolledBack::No => self.skip(indexes),
         }
+    }
+
+    fn skip(&self, indexes: Range<u64>) {
+        if self.stamps.skip(indexes) {
+            self.tell();
+        }
+    }
+
+    /// Wakes the readers whose number is published, or will never be.
+    #[cold]
+    #[inline(never)]
+    fn tell(&self) {
+        let mut wakes = Wakes::default();
+        let mut reading = self.stamps.lock();
+        self.stamps.settle(&mut reading, None, &mut wakes, || self.claims.next());
+        drop(reading);
+        wakes.deliver();
+    }
+
+    /// What a reader's wait comes to, if it is decided: see [`Stamps::answer`].
+    pub(super) fn answer(&self, wanted: u64, from: u64) -> Option<u32> {
+        self.stamps.answer(wanted, from, || self.claims.next())
     }
 
     /// Claims for those who wait what there is room for.
     fn grant_room(&self) {
         let mut wakes = Wakes::default();
         let mut waiters = self.claims.lock();
-        self.claims.grant(&mut waiters, &self.watcher, self.is_closed(), &mut wakes);
+        self.claims.grant(&mut waiters, &self.watcher, &mut wakes);
         drop(waiters);
         wakes.deliver();
     }
 
+    /// Whether nothing is claimed any more.
+    #[inline(always)]
     pub(super) fn is_closed(&self) -> bool {
-        self.stamps.is_closed()
+        self.claims.is_ended()
     }
 
-    /// Nothing is claimed any more, and what is published is all.
+    /// Whether that is so, and all that was claimed is published or given back.
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_closed() && {
+            let next = self.claims.next();
+            self.frontier(next) == next
+        }
+    }
+
+    /// The index before which all are published, if `next` is claimed next. For who knows nothing else.
+    pub(super) fn frontier(&self, next: u64) -> u64 {
+        self.stamps.frontier_from(next.saturating_sub(self.stamps.size() as u64))
+    }
+
+    /// Lets nobody claim any more. Readers are told of the end when they have what was claimed before.
     pub(super) fn finish(&self) {
+        let mut wakes = Wakes::default();
+        // First the claims: what is claimed next only falls then, and readers may ask for it.
+        self.claims.end(&mut wakes);
         self.stamps.close();
-        self.grant_room();
+        wakes.deliver();
+        self.tell();
+    }
+
+    /// The same for who knows that no claim is in hand. Claims that are not published were forgotten, and are given up.
+    pub(super) fn finish_without_claims(&self) {
+        self.finish();
+        let next = self.claims.next();
+        let mut index = self.frontier(next);
+        while index < next {
+            self.skip(index..index + 1);
+            index = self.stamps.frontier_from(index);
+        }
     }
 
     /// Closes both sides.
     pub(super) fn close(&self) {
-        self.stamps.close();
+        self.finish();
         self.claims.readers().iter().for_each(SequenceBarrier::close);
-        self.grant_room();
     }
 }
 
@@ -127,6 +189,7 @@ impl<S: Sequence> RawMulti<S> {
 impl<S: Sequence> Watcher for RawMulti<S> {
     fn progress(&self) {
         if self.all_readers().any(SequenceBarrier::is_finished) && !self.is_closed() {
+            self.stamps.desert();
             self.close();
         } else {
             self.grant_room();
@@ -190,12 +253,12 @@ impl<S: Sequence> Waitable for Room<'_, S> {
     }
 
     fn try_enter(&self, waiters: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        self.0.claims.enter(waiters, node, &self.0.watcher, || self.0.is_closed())
+        self.0.claims.enter(waiters, node, &self.0.watcher)
     }
 
     /// The next one may need less.
     fn left(&self, waiters: &mut WaitList, wakes: &mut Wakes) {
-        self.0.claims.grant(waiters, &self.0.watcher, self.0.is_closed(), wakes);
+        self.0.claims.grant(waiters, &self.0.watcher, wakes);
     }
 
     fn give_back(&self, node: &WaitNode) {
@@ -222,11 +285,12 @@ impl<S: Sequence> Waitable for Reads<'_, S> {
     }
 
     fn try_enter(&self, reading: &mut Reading, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
-        self.0.stamps.settle(reading, Some(node.token.get()), wakes)
+        let next = || self.0.claims.next();
+        self.0.stamps.settle(reading, Some(node.token.get()), wakes, next)
     }
 
     fn left(&self, reading: &mut Reading, wakes: &mut Wakes) {
-        self.0.stamps.settle(reading, None, wakes);
+        self.0.stamps.settle(reading, None, wakes, || self.0.claims.next());
     }
 
     /// Nothing was taken.

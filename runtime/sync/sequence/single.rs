@@ -26,6 +26,10 @@ use std::sync::Weak;
 /// The producer is whoever has the sequencer, and has one claim at a time. That costs it no locked instruction. When it goes readers are told that
 /// [no more](SequenceBarrier::finish) will be published.
 ///
+/// **The end.** A claim borrows the sequencer, so the producer itself can neither close nor drop it with a claim in hand. Only others can: a reader that ends, or
+/// whoever closes the [`published`](SingleProducerSequencer::published) numbers. Readers are told at once then, and a [publish](SingleClaim::publish) that comes after that is refused,
+/// and says so. (With many producers, readers are told when the last claim has ended: see [`MultiProducerSequencer`](super::MultiProducerSequencer).)
+///
 /// ```
 /// use cygnet::sync::sequence::{SequenceBarrier, SingleProducerSequencer};
 ///
@@ -453,19 +457,26 @@ impl<S: Sequence> SingleClaim<'_, S> {
 
     /// Publishes all of them.
     ///
+    /// Returns `false`, and publishes nothing, if that comes too late: a reader has ended, or others have closed the
+    /// [`published`](SingleProducerSequencer::published) numbers, and readers may have been told so. An end that comes at the same moment may be missed.
+    ///
     /// Does not suspend. Costs as [`SequenceBarrier::publish`].
     #[inline]
-    pub fn publish(self) {
+    pub fn publish(self) -> bool {
+        if self.sequencer.is_closed() {
+            return false;
+        }
         if let Some(last) = self.range.last() {
             self.sequencer.next = self.range.end();
             self.sequencer.written.publish(last);
         }
+        true
     }
 
-    /// Publishes the first so many, and gives back the others.
-    pub fn publish_first(mut self, count: usize) {
+    /// Publishes the first so many, and gives back the others. Returns as [`publish`](SingleClaim::publish) does.
+    pub fn publish_first(mut self, count: usize) -> bool {
         self.range = self.range.take(count);
-        self.publish();
+        self.publish()
     }
 }
 

@@ -15,6 +15,14 @@
 //! found there. All others, who publish what lies behind it, pay a load. Who moves the gap serves all that are behind it: who has filled the old one may find
 //! the new one, and go away.
 //!
+//! # The end
+//!
+//! Readers are told of the end when they have all that was claimed, and not before: what a producer has in hand it may still publish, as a permit
+//! of a channel that is closed. `closed` says that nothing more is claimed (the word of [`claims`](super::claims) was closed before that), and then the index that would be claimed next only
+//! falls. So when the frontier equals that index nothing is in hand, for good. The last claim ends in one of two ways. A producer that
+//! publishes or skips it fills the gap, and so finds the readers. A producer that rolls it back finds by the same update that the claims have
+//! ended, and looks for the readers; or the end comes after the rollback, and whoever ends the claims looks for the readers afterwards.
+//!
 //! # Orderings
 //!
 //! A stamp is stored with release, after the item was written, and loaded with acquire. `gap` carries nothing.
@@ -44,7 +52,10 @@ pub(super) struct Stamps {
 
 struct Watched {
     gap: AtomicU64,
+    /// Nothing is claimed any more.
     closed: AtomicBool,
+    /// A reader has gone, and that was what closed it.
+    deserted: AtomicBool,
     /// The index after the last one that was skipped.
     skips: AtomicU64,
 }
@@ -66,6 +77,7 @@ impl Stamps {
             watched: CachePadded::new(Watched {
                 gap: AtomicU64::new(NONE),
                 closed: AtomicBool::new(false),
+                deserted: AtomicBool::new(false),
                 skips: AtomicU64::new(0),
             }),
             reading: Mutex::new(Reading { waiters: WaitList::new(), frontier: 0 }),
@@ -81,33 +93,31 @@ impl Stamps {
         &self.stamps[index as usize & (self.stamps.len() - 1)]
     }
 
-    /// Publishes what has been claimed, for who has claimed it.
+    /// Publishes what has been claimed, for who has claimed it. Returns `true` if readers wait for it: see [`Stamps::settle`].
     #[inline(always)]
-    pub(super) fn publish(&self, indexes: Range<u64>) {
-        self.store(indexes, 0);
+    pub(super) fn publish(&self, indexes: Range<u64>) -> bool {
+        self.store(indexes, 0)
     }
 
     /// The same of what was given up.
     #[cold]
-    pub(super) fn skip(&self, indexes: Range<u64>) {
+    pub(super) fn skip(&self, indexes: Range<u64>) -> bool {
         // Before the stamps, which carry it to whoever sees them.
         // PROOF(stamps.skip): first self.store(indexes.clone(), SKIPPED);
         // PROOF(stamps.skips): split
         self.watched.skips.fetch_max(indexes.end, Ordering::Relaxed);
-        self.store(indexes, SKIPPED);
+        self.store(indexes, SKIPPED)
     }
 
     #[inline(always)]
-    fn store(&self, indexes: Range<u64>, skipped: u64) {
+    fn store(&self, indexes: Range<u64>, skipped: u64) -> bool {
         for index in indexes.clone() {
             // PROOF(stamps.store): relaxed
             self.stamp(index).store((index + 1) << 1 | skipped, Ordering::Release);
         }
         // PROOF(stamps.publish.fence): skip
         self.fences.publisher();
-        if indexes.contains(&self.watched.gap.load(Ordering::Relaxed)) {
-            self.tell();
-        }
+        indexes.contains(&self.watched.gap.load(Ordering::Relaxed))
     }
 
     /// Whether what is published under this index was given up. For who reads it, before it says that it has.
@@ -140,15 +150,19 @@ impl Stamps {
         }
     }
 
-    /// What a wait comes to, if it is decided. For a frontier that was looked up after the end.
-    fn decide(wanted: u64, frontier: u64, closed: bool) -> Option<u32> {
-        if wanted <= frontier { Some(PUBLISHED) } else { closed.then_some(CLOSED) }
+    /// What a wait comes to, if it is decided. `next` is the index that would be claimed next, if nothing is claimed any more.
+    fn decide(wanted: u64, frontier: u64, next: Option<u64>) -> Option<u32> {
+        if wanted <= frontier {
+            Some(PUBLISHED)
+        } else {
+            (next == Some(frontier)).then_some(CLOSED)
+        }
     }
 
-    /// The same for who knows that all before `from` are published.
-    pub(super) fn answer(&self, wanted: u64, from: u64) -> Option<u32> {
-        let closed = self.is_closed();
-        Stamps::decide(wanted, self.frontier_from(from), closed)
+    /// The same for a reader that knows that all before `from` are published.
+    pub(super) fn answer(&self, wanted: u64, from: u64, next: impl FnOnce() -> u64) -> Option<u32> {
+        let next = self.is_closed().then(next);
+        Stamps::decide(wanted, self.frontier_from(from), next)
     }
 
     /// Under the lock: moves the gap to where it is, and grants whoever has come to be served by that: the one who fills the old gap may not
@@ -158,12 +172,13 @@ impl Stamps {
         reading: &mut Reading,
         entering: Option<u64>,
         wakes: &mut Wakes,
+        next: impl Fn() -> u64,
     ) -> Option<u32> {
         loop {
-            let closed = self.is_closed();
+            let next = self.is_closed().then(&next);
             let frontier = self.frontier_from(reading.frontier);
             reading.frontier = frontier;
-            let decide = |wanted| Stamps::decide(wanted, frontier, closed);
+            let decide = |wanted| Stamps::decide(wanted, frontier, next);
             // PROOF(stamps.settle.others): skip
             reading.waiters.grant_those(|node| decide(node.token.get()), wakes);
             let answer = entering.and_then(decide);
@@ -181,24 +196,24 @@ impl Stamps {
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn tell(&self) {
-        let mut wakes = Wakes::default();
-        let mut reading = self.lock();
-        self.settle(&mut reading, None, &mut wakes);
-        drop(reading);
-        wakes.deliver();
-    }
-
+    /// Says that nothing more is claimed. [`Stamps::settle`] follows.
     pub(super) fn close(&self) {
         // No mark: in a model the light fence of a publish before it is a full one.
         self.watched.closed.store(true, Ordering::Release);
-        self.tell();
+    }
+
+    /// Says that a reader has gone, before it is closed.
+    pub(super) fn desert(&self) {
+        self.watched.deserted.store(true, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn is_deserted(&self) -> bool {
+        self.watched.deserted.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(super) fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         // PROOF(stamps.closed): relaxed
         self.watched.closed.load(Ordering::Acquire)
     }

@@ -25,6 +25,8 @@ pub(super) struct Plain {
     /// How far the last of those who read has got.
     pub(super) read: i128,
     pub(super) closed: bool,
+    /// It was closed because somebody who reads had ended.
+    deserted: bool,
 }
 
 impl Plain {
@@ -36,7 +38,13 @@ impl Plain {
             next: first,
             read: first - 1,
             closed: false,
+            deserted: false,
         }
+    }
+
+    /// Whether nothing more will be published.
+    pub(super) fn is_finished(&self) -> bool {
+        self.closed && self.last() + 1 == self.next
     }
 
     pub(super) fn room(&self) -> usize {
@@ -95,13 +103,14 @@ pub(super) fn run<S: Wrapping>(choices: &mut Choices<'_>) {
                 plain.read = to;
             }
             11 if choices.one_in(8) => {
-                // Without a difference to be seen here: what is published is read as before.
-                match choices.below(4) {
+                let how = choices.below(4);
+                match how {
                     0 => ring.close(),
                     1 => ring.finish(),
                     2 => read.close(),
                     _ => read.finish(),
                 }
+                plain.deserted |= how > 1 && !plain.closed;
                 plain.closed = true;
             }
             _ => {}
@@ -151,12 +160,12 @@ fn claim<'a, S: Wrapping>(
 fn ends<S: Wrapping>((claim, numbers): Claim<'_, S>, plain: &mut Plain, choices: &mut Choices<'_>) {
     match choices.below(4) {
         0 | 1 => {
-            claim.publish();
+            assert_eq!(claim.publish(), !plain.deserted);
             plain.becomes(numbers, Place::Published);
         }
         2 => {
             let first = choices.below(70);
-            claim.publish_first(first);
+            assert_eq!(claim.publish_first(first), !plain.deserted);
             let middle = numbers.end.min(numbers.start + first as i128);
             plain.becomes(numbers.start..middle, Place::Published);
             if middle < numbers.end {
@@ -181,6 +190,7 @@ fn compare<S: Wrapping>(
     let last = plain.last();
     assert_eq!(read.last_published(), S::of(plain.read));
     assert_eq!(ring.is_closed(), plain.closed);
+    assert_eq!(ring.is_finished(), plain.is_finished());
     assert_eq!(ring.last_published(), S::of(last), "{plain:?}", plain = plain.places);
     // Who knows all that is read, or some of what is published, is told the same.
     let known = plain.read + choices.below(256) as i128 % (last - plain.read + 1);
@@ -193,5 +203,6 @@ fn compare<S: Wrapping>(
     // Of what is published and not yet read, or comes next.
     let target = (last + choices.below(5) as i128 - 2).max(plain.first - 1).max(plain.read);
     let said = poll_once(ring.wait_async(S::of(target)));
-    assert_eq!(said, answer(target, last, plain.closed), "waits for {target}, {last} is published");
+    let expected = answer(target, last, plain.is_finished());
+    assert_eq!(said, expected, "waits for {target}, {last} is published");
 }

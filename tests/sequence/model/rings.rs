@@ -3,10 +3,12 @@
 use super::multi::{Place, Plain};
 use super::size;
 use crate::choices::Choices;
-use cygnet::sync::ring::{self, Batch, MultiProducer, Producer, Reader, Stage, WriteBatch};
+use cygnet::sync::ring::{
+    self, Batch, MultiProducer, Producer, Reader, Stage, TryNextError, WriteBatch,
+};
 use std::ops::Range;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Item {
     written: u64,
     /// What the stage makes of it.
@@ -17,6 +19,8 @@ struct Item {
 struct World {
     stage: Stage<Item>,
     staged: i128,
+    /// The stage was told of the end.
+    told: bool,
     readers: [Reader<Item>; 2],
     read: [i128; 2],
     plain: Plain,
@@ -61,6 +65,7 @@ fn one(mut producer: Producer<Item>, mut world: World, choices: &mut Choices<'_>
         assert_eq!(producer.is_closed(), world.plain.closed);
     }
     drop(producer);
+    world.plain.closed = true;
     world.reads_the_rest();
 }
 
@@ -98,7 +103,16 @@ fn many(producer: &MultiProducer<Item>, mut world: World, choices: &mut Choices<
 impl World {
     fn new(size: usize, stage: Stage<Item>, readers: [Reader<Item>; 2]) -> World {
         let plain = Plain::new(size, 0);
-        World { stage, staged: -1, readers, read: [-1; 2], plain, items: Vec::new(), serial: 0 }
+        World {
+            stage,
+            staged: -1,
+            told: false,
+            readers,
+            read: [-1; 2],
+            plain,
+            items: Vec::new(),
+            serial: 0,
+        }
     }
 
     /// Compares what was claimed, and writes it: items that will not be published, too.
@@ -135,12 +149,12 @@ impl World {
     ) {
         let published = match choices.below(4) {
             0 | 1 => {
-                batch.publish();
+                assert!(batch.publish());
                 numbers.end
             }
             2 => {
                 let first = choices.below(70);
-                batch.publish_first(first);
+                assert!(batch.publish_first(first));
                 numbers.end.min(numbers.start + first as i128)
             }
             _ => {
@@ -189,8 +203,12 @@ impl World {
         let mut batch = match kind {
             1 | 2 if from <= last => self.stage.next_batch_up_to(kind).unwrap(),
             _ => match self.stage.try_next_batch() {
-                Some(batch) => batch,
-                None => return assert!(from > last, "nothing is there"),
+                Ok(batch) => batch,
+                Err(why) => {
+                    assert!(from > last, "nothing is there");
+                    self.told |= self.plain.is_finished();
+                    return assert_eq!(why, nothing(self.told));
+                }
             },
         };
         let numbers = from..from + batch.numbers().len() as i128;
@@ -216,8 +234,11 @@ impl World {
         let batch = match kind {
             1 | 2 if from <= last => reader.next_batch_up_to(kind).unwrap(),
             _ => match reader.try_next_batch() {
-                Some(batch) => batch,
-                None => return assert!(from > last, "nothing is there"),
+                Ok(batch) => batch,
+                Err(why) => {
+                    assert!(from > last, "nothing is there");
+                    return assert_eq!(why, nothing(self.told));
+                }
             },
         };
         let numbers = from..from + batch.numbers().len() as i128;
@@ -244,9 +265,17 @@ impl World {
                 self.reader_reads(who, 3);
             }
         }
-        assert!(self.stage.try_next_batch().is_none());
-        assert!(self.readers.iter_mut().all(|reader| reader.try_next_batch().is_none()));
+        let ended = nothing(self.plain.is_finished());
+        assert_eq!(self.stage.try_next_batch().unwrap_err(), ended);
+        for reader in &mut self.readers {
+            assert_eq!(reader.try_next_batch().unwrap_err(), ended);
+        }
     }
+}
+
+/// Why nothing is there.
+fn nothing(ended: bool) -> TryNextError {
+    if ended { TryNextError::Closed } else { TryNextError::Empty }
 }
 
 fn values_in(batch: &Batch<'_, Item>) -> Vec<u64> {

@@ -97,12 +97,12 @@ fn goes_on<S: Wrapping>(
     assert_eq!((claim.range().start(), claim.range().len()), (S::of(plain.next), expected));
     match choices.below(4) {
         0 | 1 => {
-            claim.publish();
+            assert!(claim.publish());
             plain.next += expected as i128;
         }
         2 => {
             let first = choices.below(70);
-            claim.publish_first(first);
+            assert!(claim.publish_first(first));
             plain.next += first.min(expected) as i128;
         }
         _ => drop(claim),

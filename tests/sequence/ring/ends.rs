@@ -1,7 +1,8 @@
 //! How a ring ends: in good order, at once, and when somebody vanishes.
 
 use crate::common::with_each;
-use cygnet::sync::ring::{self, Stage};
+use cygnet::sync::ring::{self, Stage, TryNextError};
+use cygnet::sync::sequence::WaitStrategy;
 use cygnet::sync::{SendError, WaitError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,6 +66,114 @@ fn a_closed_ring_refuses_writers_and_is_read_to_its_end() {
 }
 
 #[test]
+fn what_was_sent_before_the_close_is_read_though_an_earlier_batch_is_in_hand() {
+    let mut ring = ring::multi_producer(8, u32::default);
+    let mut first = ring.stage();
+    let mut last = ring.stage();
+    let producer = ring.producer();
+    let mut batch = producer.claim_exactly(2).unwrap();
+    producer.send(7).unwrap();
+    producer.close();
+    for stage in [&mut first, &mut last] {
+        assert_eq!(stage.try_next_batch().unwrap_err(), TryNextError::Empty);
+    }
+    batch.iter_mut().for_each(|item| *item = 3);
+    assert!(batch.publish_first(1));
+    for stage in [&mut first, &mut last] {
+        let items: Vec<_> = stage.next_batch().unwrap().iter().copied().collect();
+        assert_eq!(items, [3, 7]);
+    }
+    assert_eq!(last.try_next_batch().unwrap_err(), TryNextError::Empty, "the first may go on");
+    assert_eq!(first.next_batch().unwrap_err(), WaitError::Closed);
+    assert_eq!(last.try_next_batch().unwrap_err(), TryNextError::Closed);
+}
+
+#[test]
+fn stages_that_wait_are_told_of_the_end_when_the_last_batch_has_ended() {
+    with_each(|rt| {
+        for publishes in [true, false] {
+            let mut ring = ring::multi_producer_with(4, WaitStrategy::Park, u32::default);
+            let stages = [ring.stage(), ring.stage()];
+            let producer = ring.producer();
+            let batch = producer.claim(1).unwrap();
+            let before = crate::common::parks(rt);
+            let stages = stages.map(|mut stage| rt.spawn(move || drain(&mut stage)));
+            crate::common::eventually("they wait", || crate::common::parks(rt) >= before + 2);
+            producer.close();
+            assert!(stages.iter().all(|stage| !stage.is_finished()));
+            if publishes {
+                assert!(batch.publish());
+            } else {
+                drop(batch);
+            }
+            let read = stages.map(|stage| stage.join().unwrap());
+            assert_eq!(read, [usize::from(publishes); 2]);
+        }
+    });
+}
+
+#[test]
+fn a_reader_that_polls_tells_an_empty_ring_from_one_that_has_ended() {
+    let mut ring = ring::single_producer(4, u32::default);
+    let [mut reader] = ring.readers();
+    let mut last = ring.stage();
+    let mut producer = ring.producer();
+    assert_eq!(reader.try_next_batch().unwrap_err(), TryNextError::Empty);
+    producer.send(1).unwrap();
+    drop(producer);
+    assert_eq!(last.try_next_batch().unwrap_err(), TryNextError::Empty);
+    assert_eq!(reader.try_next_batch().unwrap().len(), 1);
+    assert_eq!(reader.try_next_batch().unwrap_err(), TryNextError::Closed);
+    assert_eq!(reader.next_batch().unwrap_err(), WaitError::Closed);
+    assert_eq!(last.try_next_batch().unwrap().len(), 1);
+    assert_eq!(last.try_next_batch().unwrap_err(), TryNextError::Closed);
+}
+
+#[test]
+fn a_batch_that_its_writer_forgot_is_given_back_when_the_last_writer_goes() {
+    with_each(|rt| {
+        let mut ring = ring::multi_producer(8, u32::default);
+        let mut stage = ring.stage();
+        let producer = ring.producer();
+        let other = producer.clone();
+        producer.send(1).unwrap();
+        std::mem::forget(producer.claim_exactly(2).unwrap());
+        other.send(2).unwrap();
+        std::mem::forget(other.claim_exactly(3).unwrap());
+        let reader = rt.spawn(move || drain(&mut stage));
+        drop(producer);
+        other.close();
+        drop(other);
+        assert_eq!(reader.join().unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_batch_that_is_published_after_a_reader_has_gone_comes_too_late() {
+    let mut ring = ring::single_producer(4, u32::default);
+    let [gone, mut stays] = ring.readers();
+    let mut producer = ring.producer();
+    producer.send(1).unwrap();
+    let batch = producer.claim(2).unwrap();
+    drop(gone);
+    assert_eq!(stays.next_batch().unwrap().len(), 1);
+    assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+    assert!(!batch.publish());
+    assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+    assert_eq!(stays.try_next_batch().unwrap_err(), TryNextError::Closed);
+
+    let mut ring = ring::multi_producer(4, u32::default);
+    let [gone, mut stays] = ring.readers();
+    let producer = ring.producer();
+    let batch = producer.claim(2).unwrap();
+    drop(gone);
+    assert_eq!(stays.try_next_batch().unwrap_err(), TryNextError::Empty);
+    assert!(!batch.publish());
+    assert_eq!(stays.next_batch().unwrap().len(), 2, "it reads what is in hand");
+    assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+}
+
+#[test]
 fn to_close_it_wakes_who_waits_on_both_sides() {
     with_each(|rt| {
         let mut ring = ring::multi_producer(2, u32::default);
@@ -118,7 +227,7 @@ fn writers_are_refused_when_a_reader_of_any_stage_has_gone_though_the_last_one_d
         let mut producer = ring.producer();
         producer.send(1).unwrap();
         let lost = stages.remove(gone);
-        assert_eq!(producer.claim(1).map(|batch| batch.publish()), Ok(()));
+        assert_eq!(producer.claim(1).map(|batch| batch.publish()), Ok(true));
         drop(lost);
         assert_eq!(producer.send(3).unwrap_err().reason(), &WaitError::Closed);
         let read: Vec<_> = stages.iter_mut().map(drain).collect();

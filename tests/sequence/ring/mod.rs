@@ -6,7 +6,7 @@ mod storm;
 use crate::common::{self, panic_of, with_each, within};
 use cygnet::spawn;
 use cygnet::sync::WaitError;
-use cygnet::sync::ring::{self, Batch};
+use cygnet::sync::ring::{self, Batch, TryNextError};
 use cygnet::sync::sequence::WaitStrategy;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -97,16 +97,16 @@ fn each_reader_of_a_stage_sees_all_and_the_next_stage_what_they_have_given_back(
     let producer = ring.producer();
     producer.claim_exactly(3).unwrap().iter_mut().zip(1..).for_each(|(item, n)| *item = n);
     // Given back: nobody sees it.
-    assert!(double.try_next_batch().is_none());
+    assert_eq!(double.try_next_batch().unwrap_err(), TryNextError::Empty);
     let mut batch = producer.claim_exactly(3).unwrap();
     batch.iter_mut().zip(1..).for_each(|(item, n)| *item = n);
     batch.publish();
-    assert!(a.try_next_batch().is_none(), "the stage before has not read it");
+    assert_eq!(a.try_next_batch().unwrap_err(), TryNextError::Empty, "it is not staged");
     let mut batch = double.next_batch().unwrap();
     batch.iter_mut().for_each(|item| *item *= 2);
     drop(batch);
     assert_eq!(items(&a.next_batch().unwrap()), [2, 4, 6]);
-    assert!(last.try_next_batch().is_none());
+    assert_eq!(last.try_next_batch().unwrap_err(), TryNextError::Empty);
     assert_eq!(items(&b.next_batch_up_to(2).unwrap()), [2, 4]);
     assert_eq!(last.next_batch().unwrap().iter().copied().collect::<Vec<_>>(), [2, 4]);
     assert_eq!(b.recv(), Ok(6));
@@ -162,7 +162,19 @@ fn what_a_writer_that_panics_has_claimed_is_given_back() {
     assert!(panics.is_err());
     producer.send(1).unwrap();
     assert_eq!(reader.recv(), Ok(1));
-    assert!(reader.try_next_batch().is_none());
+    assert_eq!(reader.try_next_batch().unwrap_err(), TryNextError::Empty);
+}
+
+#[test]
+fn a_batch_is_what_was_found_at_the_last_look() {
+    let mut ring = ring::single_producer(8, u32::default);
+    let [mut reader] = ring.readers();
+    let mut producer = ring.producer();
+    (0..3).for_each(|item| producer.send(item).unwrap());
+    assert_eq!(items(&reader.next_batch_up_to(1).unwrap()), [0]);
+    producer.send(3).unwrap();
+    assert_eq!(items(&reader.next_batch().unwrap()), [1, 2]);
+    assert_eq!(items(&reader.next_batch().unwrap()), [3]);
 }
 
 #[test]

@@ -325,7 +325,7 @@ fn loom_who_sees_what_was_given_up_knows_that_it_was() {
         let (_read, ring) = ring(2);
         let gives_up = [0..1, 1..2].map(|indexes| {
             let ring = Arc::clone(&ring);
-            spawn(move || ring.stamps.skip(indexes))
+            spawn(move || _ = ring.stamps.skip(indexes))
         });
         if ring.stamps.frontier_from(0) > 0 {
             assert!(!ring.stamps.has_no_skips_from(0), "it takes a skipped one for an item");
@@ -348,7 +348,7 @@ fn loom_what_producers_have_published_before_a_close_stands() {
                 ring.close();
             }
         });
-        assert!(matches!(ring.stamps.answer(1, 0), None | Some(PUBLISHED)));
+        assert!(matches!(ring.answer(1, 0), None | Some(PUBLISHED)));
         closes.join().unwrap();
     });
 }
@@ -377,7 +377,61 @@ fn loom_a_close_ends_the_waits_of_both_sides() {
         ring.publish(indexes);
         closer.join().unwrap();
         assert_eq!(producer.join().unwrap(), Some(CLOSED));
-        assert!(matches!(reader.join().unwrap(), Some(PUBLISHED | CLOSED)));
+        assert_eq!(reader.join().unwrap(), Some(PUBLISHED), "what was claimed before the close");
         tasks.into_iter().for_each(Task::end);
+    });
+}
+
+/// The last claim ends, one way or the other, while the ring does, and a reader waits for more.
+fn the_last_claim_ends(ends: fn(&RawMulti<u64>, Range<u64>)) {
+    explore(2, move || {
+        let (_read, ring) = ring(1);
+        let indexes = ring.claims.try_claim(ONE).unwrap();
+        let task = Task::new();
+        let reader = spawn({
+            let ring = Arc::clone(&ring);
+            move || waits(task, &Reads(&ring), 2)
+        });
+        let finishes = spawn({
+            let ring = Arc::clone(&ring);
+            move || ring.finish()
+        });
+        ends(&ring, indexes);
+        finishes.join().unwrap();
+        assert_eq!(reader.join().unwrap(), Some(CLOSED));
+        assert!(ring.is_finished());
+        Task::end(task);
+    });
+}
+
+#[test]
+fn loom_who_waits_for_the_end_is_told_when_the_last_claim_is_published() {
+    the_last_claim_ends(|ring, indexes| _ = ring.publish(indexes));
+}
+
+#[test]
+fn loom_who_waits_for_the_end_is_told_when_the_last_claim_is_taken_back() {
+    the_last_claim_ends(RawMulti::give_up);
+}
+
+/// One claims and publishes while the ring ends. What a reader that was told of the end had then is all.
+#[test]
+fn loom_who_is_told_of_the_end_has_all_that_was_claimed() {
+    explore(3, || {
+        let (_read, ring) = ring(1);
+        let produces = spawn({
+            let ring = Arc::clone(&ring);
+            move || ring.claims.try_claim(ONE).into_iter().for_each(|one| _ = ring.publish(one))
+        });
+        let finishes = spawn({
+            let ring = Arc::clone(&ring);
+            move || ring.finish()
+        });
+        let told = ring.answer(1, 0) == Some(CLOSED);
+        produces.join().unwrap();
+        finishes.join().unwrap();
+        let frontier = ring.stamps.frontier_from(0);
+        assert!(!(told && frontier > 0), "it was told too soon");
+        assert_eq!((frontier, ring.is_finished()), (ring.claims.next(), true));
     });
 }
