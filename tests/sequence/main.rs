@@ -10,6 +10,7 @@ mod multi;
 mod random;
 mod ring;
 mod single;
+mod spinning;
 mod storm;
 
 use common::{choices, eventually};

@@ -1,6 +1,7 @@
 //! The wait for something that is found by looking, before anybody is told of it: blocking, and as a future.
 
-use super::strategy::{Near, WaitStrategy};
+use super::spinning::{Learned, Spinning};
+use super::strategy::WaitStrategy;
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::errors::WaitError;
 use crate::scheduler::waiters::{Entering, Manner, WaitNode, Waitable, enter_node};
@@ -24,7 +25,7 @@ pub(super) struct Options {
 pub(super) trait Awaited: Waitable {
     fn options(&self) -> Options;
 
-    fn near(&self) -> &Near;
+    fn learned(&self) -> &Learned;
 
     fn close(&self);
 }
@@ -34,8 +35,8 @@ impl<W: Awaited> Awaited for &W {
         (**self).options()
     }
 
-    fn near(&self) -> &Near {
-        (**self).near()
+    fn learned(&self) -> &Learned {
+        (**self).learned()
     }
 
     fn close(&self) {
@@ -67,7 +68,12 @@ pub(super) fn wait_at<W: Awaited>(
 ) -> Result<u32, WaitError> {
     let Options { strategy, terminal } = source.options();
     // Who is cancelled is turned away, also from what is there.
-    let spun = if is_cancelled() { Ok(None) } else { strategy.spin(source.near(), until, look) };
+    let mut spinning = Spinning::default();
+    let spun = if is_cancelled() {
+        Ok(None)
+    } else {
+        strategy.spin(source.learned(), &mut spinning, until, look)
+    };
     let waited = spun.and_then(|found| match found {
         Some(answer) => Ok(answer),
         None => enter_node(&source, node, Manner::Until(until), None),

@@ -1,7 +1,8 @@
 use super::arithmetic::Sequence;
 use super::awaited::{Awaited, Awaiting, Options, PUBLISHED, wait_for};
 use super::raw_barrier::{End, RawBarrier};
-use super::strategy::{Near, WaitStrategy};
+use super::spinning::Learned;
+use super::strategy::WaitStrategy;
 use super::wait::SequenceWait;
 use crate::runtime::suspend::is_cancelled;
 use crate::runtime::sync::after;
@@ -187,8 +188,8 @@ impl<S: Sequence> Awaited for RawBarrier<S> {
         self.options
     }
 
-    fn near(&self) -> &Near {
-        &self.near
+    fn learned(&self) -> &Learned {
+        &self.learned
     }
 
     fn close(&self) {

@@ -65,6 +65,7 @@ mod raw_barrier;
 mod raw_group;
 mod raw_multi;
 mod single;
+mod spinning;
 mod stamps;
 mod strategy;
 mod wait;

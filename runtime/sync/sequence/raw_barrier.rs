@@ -25,7 +25,8 @@
 
 use super::arithmetic::{Sequence, nearest};
 use super::awaited::{CLOSED, Options, PUBLISHED};
-use super::strategy::{Near, WaitStrategy};
+use super::spinning::Learned;
+use super::strategy::WaitStrategy;
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
 use crate::shim::atomic::{AtomicU8, AtomicU64, Ordering, fence};
@@ -40,7 +41,7 @@ pub(super) struct RawBarrier<S> {
     state: Mutex<State>,
     pub(super) options: Options,
     fences: Fences,
-    pub(super) near: Near,
+    pub(super) learned: Learned,
     _sequence: PhantomData<S>,
 }
 
@@ -126,7 +127,7 @@ impl<S: Sequence> RawBarrier<S> {
             state: Mutex::new(State { waiters: WaitList::new(), watchers: Vec::new() }),
             options: Options::default(),
             fences: Fences::of(WaitStrategy::default()),
-            near: Near::default(),
+            learned: Learned::default(),
             _sequence: PhantomData,
         }
     }

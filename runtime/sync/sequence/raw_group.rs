@@ -19,7 +19,7 @@ use super::arithmetic::{Sequence, nearest};
 use super::awaited::{Awaited, CLOSED, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::{End, Fences, Watcher};
-use super::strategy::Near;
+use super::spinning::Learned;
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::{Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError, Weak};
@@ -30,7 +30,7 @@ pub(super) struct RawGroup<S: Sequence> {
     /// This one.
     watcher: Weak<dyn Watcher>,
     pub(super) options: Options,
-    near: Near,
+    learned: Learned,
 }
 
 impl<S: Sequence> RawGroup<S> {
@@ -40,7 +40,7 @@ impl<S: Sequence> RawGroup<S> {
             waiters: Mutex::new(WaitList::new()),
             watcher: this.clone(),
             options,
-            near: Near::default(),
+            learned: Learned::default(),
         });
         group.members.iter().for_each(|member| member.raw().watch(group.watcher.clone()));
         group
@@ -162,8 +162,8 @@ impl<S: Sequence> Awaited for RawGroup<S> {
         self.options
     }
 
-    fn near(&self) -> &Near {
-        &self.near
+    fn learned(&self) -> &Learned {
+        &self.learned
     }
 
     fn close(&self) {

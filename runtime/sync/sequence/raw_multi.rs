@@ -6,8 +6,8 @@ use super::barrier::SequenceBarrier;
 use super::claims::{Claims, Count, RolledBack};
 use super::raw_barrier::Watcher;
 use super::raw_group::minimum;
+use super::spinning::Learned;
 use super::stamps::{Reading, Stamps};
-use super::strategy::Near;
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub(super) struct RawMulti<S: Sequence> {
     watcher: Weak<dyn Watcher>,
     pub(super) options: Options,
     /// Of producers, and of readers.
-    near: [Near; 2],
+    learned: [Learned; 2],
 }
 
 impl<S: Sequence> RawMulti<S> {
@@ -44,7 +44,7 @@ impl<S: Sequence> RawMulti<S> {
             before: OnceLock::new(),
             watcher: this.clone(),
             options,
-            near: [Near::default(), Near::default()],
+            learned: [Learned::default(), Learned::default()],
         })
     }
 
@@ -224,8 +224,8 @@ macro_rules! common {
                 self.0.options
             }
 
-            fn near(&self) -> &Near {
-                &self.0.near[$side]
+            fn learned(&self) -> &Learned {
+                &self.0.learned[$side]
             }
 
             fn close(&self) {

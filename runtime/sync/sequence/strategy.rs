@@ -1,10 +1,10 @@
+use super::spinning::{Learned, Spinning};
 use crate::runtime::suspend::{is_cancelled, yield_now};
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::worker::Worker;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{spin_loop, thread};
-use std::sync::atomic::Ordering;
 
 /// What who waits for a sequence does until it comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,6 +18,9 @@ pub enum WaitStrategy {
     SpinThenPark,
     /// Looks again and again until it is there: the shortest time between the two, and a processor for each who waits. A task
     /// yields to others of its worker now and then, a thread to others of its processor.
+    ///
+    /// Where more wait in this way than there are processors, the one that makes progress has none. A waiter parks then, after it has looked in vain for some
+    /// microseconds, and after less of them the next time. (Tasks on a single worker do not: they yield to each other.)
     ///
     /// Producers that spin for room are in no queue: who finds it first has it, and who wants much at once may be passed by those who want little, for
     /// as long as these go on. Who parks is served before them.
@@ -36,13 +39,14 @@ const HOPE: Duration = Duration::from_micros(100);
 const PATIENT: u32 = 256;
 
 impl WaitStrategy {
-    /// Looks until there is an answer, or it is time to park: then there is none.
+    /// Looks until there is an answer, or it is time to park: then there is none. `spinning` is kept until the wait is over.
     ///
     /// # Errors
     /// As for a wait that parks. A plain thread is never cancelled.
     pub(super) fn spin<R>(
         self,
-        near: &Near,
+        learned: &Learned,
+        spinning: &mut Spinning,
         until: Option<Instant>,
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<Option<R>, Short> {
@@ -60,17 +64,21 @@ impl WaitStrategy {
         // For what runs elsewhere, or will: somebody may come and take it, which a yield would prevent.
         let mut hope = match worker {
             Some(worker)
-                if patience.is_none() && worker.shared().config.workers > 1 && !near.is_so() =>
+                if patience.is_none()
+                    && worker.shared().config.workers > 1
+                    && !learned.is_near() =>
             {
                 now().checked_add(HOPE)
             }
             _ => None,
         };
+        let workers = worker.map(|worker| worker.shared().config.workers);
+        let budget = learned.budget();
         let mut turn = 0_u32;
         while patience.is_none_or(|patience| turn < patience) {
             if let Some(answer) = look() {
                 if turn > 0 {
-                    near.say(false);
+                    learned.found(false);
                 }
                 return Ok(Some(answer));
             }
@@ -78,6 +86,10 @@ impl WaitStrategy {
             turn = turn.wrapping_add(1);
             if !turn.is_multiple_of(polite) {
                 continue;
+            }
+            if patience.is_none() && turn >= budget && spinning.is_one_too_many(workers) {
+                learned.in_vain();
+                break;
             }
             let now = if until.or(hope).is_some() { Some(now()) } else { None };
             if until.is_some_and(|until| now >= Some(until)) {
@@ -96,27 +108,11 @@ impl WaitStrategy {
             if worker.is_some()
                 && let Some(answer) = look()
             {
-                near.say(true);
+                learned.found(true);
                 return Ok(Some(answer));
             }
         }
         Ok(None)
-    }
-}
-
-/// Whether what is waited for comes from the worker of those who wait, as far as is known: then it comes when they let it run.
-#[derive(Default)]
-pub(super) struct Near(std::sync::atomic::AtomicBool);
-
-impl Near {
-    fn is_so(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn say(&self, so: bool) {
-        if self.is_so() != so {
-            self.0.store(so, Ordering::Relaxed);
-        }
     }
 }
 
