@@ -329,6 +329,7 @@ errors! {
     "SpawnError", SpawnError<fn()>;
     "TaskError", TaskError<std::fmt::Error>;
     "TimeoutError", TimeoutError;
+    "TryNextError", sync::ring::TryNextError;
     "TryRecvError", sync::TryRecvError;
     "TrySendError", sync::TrySendError<u8>;
     "WaitError", sync::WaitError;
