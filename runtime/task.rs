@@ -199,7 +199,12 @@ impl<T> Claim<T> {
         let Some(claim) = self.detach() else {
             return Err(JoinError::Cancelled(Cancelled::here()));
         };
-        // SAFETY: `detach` gives the claim back only if the join word is done.
+        if claim.record().disposed.load(Ordering::Relaxed) {
+            // A local task whose outcome was dropped here, and whose last child has ended meanwhile.
+            claim.let_go(false);
+            return Err(JoinError::Cancelled(Cancelled::here()));
+        }
+        // SAFETY: `detach` gives the claim back only if the join word is done, and the outcome is there.
         match unsafe { claim.take() } {
             // It has ended since, by the cancel above.
             Err(JoinError::NotStarted(_) | JoinError::Unwound(_)) if !ended => {
@@ -226,8 +231,12 @@ impl<T> Claim<T> {
     /// Takes the outcome of a task that has ended.
     ///
     /// # Safety
-    /// The join word is done.
+    /// The join word is done, and the outcome has not been dropped.
     unsafe fn take(self) -> Result<T, JoinError> {
+        debug_assert!(
+            !self.record().disposed.load(Ordering::Relaxed),
+            "an outcome is taken after its drop"
+        );
         let record = ManuallyDrop::new(self).record;
         // SAFETY: done, and the claim was the only one.
         let outcome = unsafe { take_outcome(record) };
@@ -246,7 +255,8 @@ impl<T> Claim<T> {
         unsafe { release(record, 1) };
     }
 
-    /// Leaves the outcome to the end of the task, which drops it. Returns the claim if the task has ended.
+    /// Leaves the outcome to the end of the task, which drops it. Returns the claim if the task has ended. The outcome of a local task
+    /// that waits for its children is dropped here, so the claim that is returned may have none (`disposed`).
     fn detach(self) -> Option<Claim<T>> {
         let task = self.record();
         if task.traits.local && task.stored.get() && !task.join.is_done() {

@@ -4,15 +4,17 @@ use crate::common::Mutex;
 use crate::common::{self, give_way_until, with_each};
 use cygnet::sync::Event;
 use cygnet::{
-    CancelHandle, JoinError, Runtime, Task, cancel_handle, ignore_cancellation, scope, spawn,
-    spawn_local, task, yield_now, yield_to,
+    CancelHandle, JoinError, Runtime, Task, cancel_handle, ignore_cancellation, scope, shield,
+    spawn, spawn_local, task, yield_now, yield_to,
 };
 use std::any::Any;
 use std::cell::Cell;
 use std::error::Error;
 use std::panic::resume_unwind;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 #[test]
 fn a_task_that_joins_itself_is_told_so() {
@@ -170,6 +172,43 @@ fn a_join_that_begins_after_the_cancel_of_its_caller_is_refused_and_drops_the_va
             spawn(joining).join().unwrap();
         });
         assert_eq!(Arc::strong_count(&value), 1);
+    });
+}
+
+/// The join of a local task is cut short when that has returned, and has a child left: its value is dropped by the join, at home, and the destructor
+/// gives way until the child has ended.
+#[test]
+fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once() {
+    struct Value(Rc<Cell<u32>>);
+    impl Drop for Value {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+            for _ in 0..10 {
+                let _ = shield(Duration::from_secs(1), yield_now);
+            }
+        }
+    }
+    with_each(|rt| {
+        rt.block_on(|| {
+            let drops = Rc::new(Cell::new(0));
+            let theirs = drops.clone();
+            let joining = spawn_local(move || {
+                let caller = cancel_handle();
+                let local = spawn_local(move || {
+                    spawn(move || {
+                        let _ = yield_now();
+                        caller.cancel("enough");
+                        (0..2).for_each(|_| drop(yield_now()));
+                    })
+                    .detach();
+                    Value(theirs)
+                });
+                // One that is given is not dropped by the test.
+                local.join().map(std::mem::forget).is_ok()
+            });
+            let given = joining.join().unwrap();
+            assert_eq!(u32::from(given) + drops.get(), 1, "it was given: {given}");
+        });
     });
 }
 
