@@ -13,6 +13,8 @@ type Load = [u64; 53];
 const LOAD: usize = size_of::<Load>();
 
 thread_local! {
+    /// Blocks that are alive, as a program that looks for leaks counts them.
+    static ALIVE: Cell<usize> = const { Cell::new(0) };
     /// How many times the thread is refused memory for a block of such a size.
     static REFUSALS: Cell<u32> = const { Cell::new(0) };
 }
@@ -28,11 +30,13 @@ unsafe impl GlobalAlloc for Refusing {
             REFUSALS.set(refusals - 1);
             return std::ptr::null_mut();
         }
+        let _ = ALIVE.try_with(|alive| alive.set(alive.get().wrapping_add(1)));
         // SAFETY: passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        let _ = ALIVE.try_with(|alive| alive.set(alive.get().wrapping_sub(1)));
         // SAFETY: passed on.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -75,4 +79,17 @@ fn one_who_is_refused_it_twice_ends_the_process_and_says_how_much_was_asked_for(
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{said}");
     assert!(said.contains("memory allocation of "), "{said}");
+}
+
+#[cfg(feature = "sim")]
+#[test]
+fn a_simulation_starts_in_a_program_that_counts_its_allocations() {
+    let before = ALIVE.get();
+    let counted = Box::new(before);
+    assert_eq!(ALIVE.get(), counted.wrapping_add(1));
+    let run = cygnet::sim::run(1, || {
+        let rt = Runtime::builder().workers(2).build().unwrap();
+        assert_eq!(rt.block_on(|| spawn(|| 2).join().unwrap()), 2);
+    });
+    assert!(run.is_ok());
 }

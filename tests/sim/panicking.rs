@@ -1,7 +1,7 @@
 //! Virtual threads that unwind at the same time, on the one OS thread whose panics `std` counts.
 
 use cygnet::sim::{self, Options, thread};
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::thread::panicking;
 
@@ -28,7 +28,7 @@ impl Drop for RestsInDrop {
 
 fn unwind() {
     rest(false);
-    let end = std::panic::catch_unwind(|| {
+    let end = catch_unwind(|| {
         let _rests = RestsInDrop;
         resume_unwind(Box::new(()));
     });
@@ -81,4 +81,16 @@ fn a_run_that_fails_in_an_unwinding_leaves_its_os_thread_in_order() {
     });
     assert_eq!(*failed.unwrap_err().reason(), sim::Reason::Deadlock);
     assert!(!panicking());
+}
+
+#[test]
+fn virtual_threads_panic_with_a_text_that_looks_at_a_lock() {
+    sim::check(&options(), || {
+        let looks = || {
+            let lock = cygnet::sync::Mutex::new(1);
+            let end = catch_unwind(AssertUnwindSafe(|| panic!("a bad state: {lock:?}")));
+            assert!(end.is_err());
+        };
+        thread::scope(|s| (0..3).for_each(|_| drop(s.spawn(looks))));
+    });
 }
