@@ -2,7 +2,7 @@
 
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::outcome::Failure;
-use crate::retire::tree::Node;
+use crate::retire::tree::{Node, Verdict};
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::payload::PanicPayload;
 use crate::runtime::several::TaskError;
@@ -152,13 +152,20 @@ impl<E> Member<E> {
         }
     }
 
-    /// Whether an error passes on the very cancel of the group, and says no more.
-    fn is_handed_on(&self, error: &dyn Any) -> bool {
-        // SAFETY: the node is the group's, which does not end before this member.
-        let node = unsafe { &*self.node };
-        cancelled_in(error).is_some_and(|cancelled| {
-            is_cancelled(node) && *cancelled == Cancelled::new(cause_of(node))
-        })
+    /// Whether an error passes on a cancel of the group, its own or that of something above it, and says no more.
+    fn is_handed_on(&self, error: &(dyn Any + 'static)) -> bool {
+        let Some(cancelled) = cancelled_in(error) else { return false };
+        // If several cancel at once, the member may have been told another reason than the one that counts for the group.
+        let mut at = self.node;
+        // SAFETY: the node is the group's, which does not end before this member, and those above it not before the group.
+        while let Some(node) = unsafe { at.as_ref() } {
+            let is_cancelled = node.verdict() == Verdict::Cancelled;
+            if is_cancelled && *cancelled == Cancelled::new(cause_of(node)) {
+                return true;
+            }
+            at = node.parent;
+        }
+        false
     }
 
     fn fail(&self, failure: Kept<E>) {

@@ -6,7 +6,10 @@ use cygnet::sync::oneshot;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use cygnet::{cancel_handle, ignore_cancellation, is_cancelled, scope, spawn, yield_now};
+use cygnet::{
+    Cancelled, TaskGroup, cancel_handle, ignore_cancellation, is_cancelled, park, scope, spawn,
+    yield_now,
+};
 
 /// Calls itself in place, or has somebody steal it, `depth` times, and then `f`.
 fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
@@ -139,4 +142,30 @@ fn who_was_told_of_a_cancel_is_not_told_otherwise_when_a_child_waits() {
             })
             && is_cancelled()
     });
+}
+
+/// Its owner cancels a group while another thread cancels the task above it, sooner or later.
+#[test]
+fn a_member_that_hands_on_its_cancel_has_not_failed_whoever_else_cancels() {
+    for seed in 0..1_000 {
+        let run = sim::run(seed, || {
+            let rt = runtime(2);
+            let task = rt.spawn(|| {
+                let group = TaskGroup::<Cancelled>::fallible();
+                group.spawn(park);
+                let _ = yield_now();
+                group.cancel_and_join("by the owner")
+            });
+            let above = task.cancel_handle();
+            let other = sim::thread::spawn(move || {
+                (0..seed % 80).for_each(|_| sim::thread::yield_now());
+                above.cancel("from above");
+            });
+            if let Ok(joined) = task.join() {
+                assert!(joined.is_ok(), "{joined:?}");
+            }
+            other.join().unwrap();
+        });
+        run.unwrap();
+    }
 }
