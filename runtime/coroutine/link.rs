@@ -247,7 +247,7 @@ impl Link {
             panic!(
                 "Yielder::suspend was called inside a call that must return first, in the task or \
                  thread where it began: no_suspend, wait, select!, scope, join, a parallel loop, \
-                 timeout, shield, ignore_cancellation or TaskLocal::scope"
+                 timeout, shield, ignore_cancellation, TaskLocal::scope or send_modify"
             );
         }
         match self.suspension.get() {

@@ -459,3 +459,21 @@ fn it_says_what_it_is_and_where_others_wait() {
     drop((waits, to));
     assert_eq!(format!("{from:?}"), "WatchReceiver { value: 1, closed: true, waiting: [] }");
 }
+
+/// What is sent by the resumer meanwhile would be taken for what the closure itself has sent.
+#[test]
+fn a_closure_that_modifies_cannot_suspend_a_bare_coroutine() {
+    let (sender, receiver) = watch(0);
+    let body = cygnet::coroutine::Coroutine::<(), (), ()>::new(move |yielder, ()| {
+        sender.send_modify(|value| {
+            yielder.suspend(());
+            *value += 1;
+        });
+    });
+    let said = panic_of(|| body.resume(()));
+    assert!(
+        said.contains("Yielder::suspend was called inside a call that must return first"),
+        "{said}"
+    );
+    assert_eq!(receiver.get(), 0);
+}

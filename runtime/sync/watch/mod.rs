@@ -11,6 +11,7 @@ use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
 use super::holder::Holder;
+use crate::retire::chain::Pin;
 use crate::runtime::suspend::is_cancelled;
 use crate::scheduler::waiters::enter;
 use crate::shim::time::now;
@@ -83,7 +84,7 @@ impl<T> WatchSender<T> {
     /// ```
     ///
     /// # Panics
-    /// With the panic of `f`. If `f` itself sends to the same channel: it would be called for ever.
+    /// With the panic of `f`. If `f` itself sends to the same channel: it would be called for ever. A bare coroutine cannot be suspended by `f`.
     pub fn send_modify(&self, mut f: impl FnMut(&mut T))
     where
         T: Clone,
@@ -112,6 +113,8 @@ impl<T> WatchSender<T> {
     where
         T: Clone,
     {
+        // Were a bare coroutine suspended in `f`, the caller could send meanwhile, and would be taken for `f`.
+        let _pin = Pin::innermost();
         let me = Holder::current().0;
         loop {
             let (latest, version) = self.shared.latest();
