@@ -11,12 +11,14 @@
 //!   so only each eighth makes it, and none where a task is ready: between ready tasks, fresh ones have the turn
 //!   that `pick` gives them.
 //!
-//! The second half of a join that the running task is in the middle of is no such task. It has somebody, and
-//! to begin it on a stack of its own would pin it here, where another worker could take it a moment later.
+//! The second half of a join that the running task, or one that has called it on the same stack, is in the middle of is no
+//! such task. It has somebody, and to begin it on a stack of its own would pin it here, where another worker could take it a
+//! moment later.
 
+use crate::retire::record::{JoinedAtHome, Record};
 use crate::scheduler::hold::is_open_half;
 use crate::scheduler::timers::Tick;
-use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::{Worker, task_of};
 use crate::shim::time::Duration;
 use crate::shim::{panicking, point};
 use std::cell::Cell;
@@ -82,23 +84,39 @@ impl Worker {
     #[inline(never)]
     fn look_for_fresh(&self) -> bool {
         self.housekeeping();
-        // Where nothing may be begun: the worker is held, or runs descendants alone, or has no stack.
-        let barred = self.forbidden.get() > 0
-            || panicking()
-            || self.restrictions.any()
-            || self.exhausted.get();
+        // Where nothing may be begun: the worker is held, or has no stack.
+        let barred = self.forbidden.get() > 0 || panicking() || self.exhausted.get();
         let any = !barred && self.has_fresh();
         if !self.check_ins.found(any, Tick::now) {
             return false;
         }
-        let Some(record) = self.next_neglected() else { return false };
+        let next = match self.restrictions.any() {
+            true => self.next_neglected_kin(),
+            false => self.next_neglected(),
+        };
+        let Some(record) = next else { return false };
         // SAFETY: its run reference is in our hand.
-        let task = unsafe { record.as_ref() };
-        if self.task().is_some_and(|running| is_open_half(task, running)) {
+        if self.is_half_of_this_stack(unsafe { record.as_ref() }) {
             self.requeue(record);
             return false;
         }
         self.begin_next(record)
+    }
+
+    /// Whether a claimed task is the second half of a join that the running task is in the middle of, or one
+    /// of those that have called it on their stack.
+    fn is_half_of_this_stack(&self, claimed: &Record) -> bool {
+        let mut at = self.task();
+        while let Some(running) = at {
+            if is_open_half(claimed, running) {
+                return true;
+            }
+            // SAFETY: it runs, or has called the one before in place, and so has not ended.
+            let task = unsafe { running.as_ref() };
+            let is_called = task.at_home.get() == JoinedAtHome::Called;
+            at = is_called.then(|| task_of(task.node.parent)).flatten();
+        }
+        false
     }
 }
 

@@ -269,7 +269,7 @@ impl Worker {
 
     /// Likewise, of those that the usual order may never reach: each queue has its turn, and its oldest one
     /// comes first.
-    fn next_neglected_kin(&self) -> Option<NonNull<Record>> {
+    pub(super) fn next_neglected_kin(&self) -> Option<NonNull<Record>> {
         let mut given = GivenAway::default();
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));

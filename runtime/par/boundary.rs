@@ -57,7 +57,9 @@ impl Caller<'_> {
     #[inline]
     pub(super) fn all_quiet(self) -> bool {
         Worker::current().is_some_and(|worker| {
-            !(worker.remote.front.wants_attention() || worker.check_in() || self.is_cancelled())
+            // In any case: a loop that cannot fork any more leaves a request for work unanswered.
+            let is_due = worker.check_in();
+            !(is_due || worker.remote.front.wants_attention() || self.is_cancelled())
         })
     }
 

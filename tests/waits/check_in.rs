@@ -1,7 +1,11 @@
 //! What comes to its turn beside tasks that compute, and check in by `checkpoint` or at the ends of chunks.
 
 use crate::common::{self, with, with_each};
-use cygnet::{checkpoint, no_suspend, par, scope, sleep, spawn, spawn_local, timeout, yield_now};
+use cygnet::{
+    Wait, checkpoint, no_suspend, par, scope, scope_with, sleep, spawn, spawn_local, task, timeout,
+    yield_now,
+};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -185,6 +189,78 @@ fn all_fresh_tasks_begin_beside_a_loop_of_checkpoints() {
                 compute_until(|| begun.load(Ordering::Relaxed) == TASKS);
             });
         });
+    });
+}
+
+/// Goes over a loop whose first items compute on this thread alone, in the depth of a recursion: the other workers soon have nothing to do
+/// and ask for work, and there is no room for forks. Ends early when the flag is up.
+fn loop_that_cannot_fork(flag: &AtomicBool) {
+    #[inline(never)]
+    fn deep(f: impl FnOnce()) {
+        let mut array = [0_u8; ROOMY / 3 * 2];
+        std::hint::black_box(&mut array);
+        f();
+        std::hint::black_box(&mut array);
+    }
+    let here = std::thread::current().id();
+    let item = |n| {
+        if n < 90 && std::thread::current().id() == here && !flag.load(Ordering::Relaxed) {
+            common::compute(3_000);
+        }
+    };
+    deep(|| par::for_each(0..1_600, item).unwrap());
+}
+
+const ROOMY: usize = 1 << 20;
+
+#[test]
+fn a_fresh_local_task_begins_beside_a_parallel_loop_that_cannot_fork() {
+    common::real!("it takes milliseconds, and a step of a simulation ten nanoseconds");
+    with_each(|rt| {
+        let loops = || {
+            let flag = Rc::new(AtomicBool::new(false));
+            let raised = flag.clone();
+            spawn_local(move || raised.store(true, Ordering::Relaxed)).detach();
+            loop_that_cannot_fork(&flag);
+            assert!(flag.load(Ordering::Relaxed), "it has not begun beside the loop");
+        };
+        rt.block_on(|| task().stack_size(ROOMY).unwrap().spawn(loops).join().unwrap());
+    });
+}
+
+#[test]
+fn a_fresh_descendant_begins_beside_checkpoints_where_nothing_else_may_run() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            scope_with(Wait::DescendantsOnly, |_| {
+                let flag = Rc::new(AtomicBool::new(false));
+                let raised = flag.clone();
+                spawn_local(move || raised.store(true, Ordering::Relaxed)).detach();
+                compute_until(|| flag.load(Ordering::Relaxed));
+            });
+        });
+    });
+}
+
+/// Two tasks on one stack: the one that forks has called the one that computes.
+#[test]
+fn the_second_half_of_a_join_below_a_child_in_place_does_not_begin_at_a_checkpoint() {
+    common::real!("it takes milliseconds, and a step of a simulation ten nanoseconds");
+    with(&[1], |rt| {
+        let compute = || {
+            yield_now().unwrap();
+            let handle = rt.handle();
+            let child = spawn(move || {
+                let switches = || handle.metrics().workers[0].switches;
+                let (before, end) = (switches(), common::now() + Duration::from_millis(20));
+                while common::now() < end {
+                    checkpoint().unwrap();
+                }
+                switches() - before
+            });
+            child.join().unwrap()
+        };
+        assert_eq!(rt.block_on(|| cygnet::join(compute, || ())), (0, ()));
     });
 }
 
