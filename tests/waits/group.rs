@@ -5,8 +5,10 @@ use crate::common::{
     self, Drops, eventually, panic_of, runtime, scaled_in_debug, with_each, with_each_and_many,
     within,
 };
+use cygnet::sync::Event;
 use cygnet::{
-    JoinError, Reason, TaskError, TaskGroup, park, scope, sleep, spawn, timeout, yield_now,
+    JoinError, Reason, TaskError, TaskGroup, ignore_cancellation, park, scope, sleep, spawn,
+    timeout, yield_now,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -117,16 +119,23 @@ fn a_linked_one_is_cancelled_and_waited_for_with_its_scope() {
             move || {
                 scope(|_| {
                     let group = TaskGroup::new();
-                    for _ in 0..5 {
-                        let value = drops.guard();
+                    let over = Arc::new(Event::new());
+                    for n in 0..5 {
+                        let (value, over) = (drops.guard(), Arc::clone(&over));
                         group.spawn(move || {
                             let _local = value;
-                            assert!(park().is_err());
+                            // One of them ends after the join: else the group may have ended in time for that.
+                            if n == 4 {
+                                ignore_cancellation(|| over.wait()).unwrap().unwrap();
+                            } else {
+                                assert!(park().is_err());
+                            }
                         });
                     }
                     let joined = group.join();
                     // The join was cut short; the scope waits nevertheless.
                     assert!(matches!(joined, Err(TaskError::Join(JoinError::Cancelled(_)))));
+                    over.set();
                 });
                 drops.left()
             }
