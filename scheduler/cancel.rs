@@ -155,8 +155,8 @@ pub(crate) fn inherit_unstarted(task: &Record) {
 /// Whether a task is cancelled, in effect or not, itself or with an ancestor, or was when it ended. For one who has a handle to it.
 #[inline]
 pub(crate) fn is_cancelled_or_was(task: &Record) -> bool {
-    if !is_marked_or_was(task) && !task.node.is_linked() && task.watch() {
-        link_watched(task);
+    if !is_marked_or_was(task) && !task.node.is_linked() && task.phase() != Phase::Finished {
+        watch_and_link(task);
     }
     // Once more in any case: whoever has linked it meanwhile, or ended it, has marked it before.
     is_marked_or_was(task)
@@ -245,13 +245,17 @@ unsafe fn link_and_mark(node: &Node, marked: impl FnMut(&Node)) {
     }
 }
 
-/// Links a task that is [watched](Record::watch), unless it has ended, so that a cancel of what is above it comes to it although it
-/// computes and does not ask. For one who has a reference to it.
-pub(crate) fn link_watched(task: &Record) {
-    if task.node.is_linked() {
-        return;
-    }
+/// [Watches](Record::watch) a task and links it, so that a cancel of what is above it comes to it although it computes and does not
+/// ask. Returns `false` if it has ended. For one who has a reference to it.
+pub(crate) fn watch_and_link(task: &Record) -> bool {
+    // First: whoever ends a task that is watched looks into them.
     let mine = task.node.extras_or_new().branch();
+    if !task.watch() {
+        return false;
+    }
+    if task.node.is_linked() {
+        return true;
+    }
     // What is cancelled by that: the branches to walk from, when the lock is free, and whose cancel it is.
     let mut marked = Vec::new();
     mine.before_the_end(|| {
@@ -290,6 +294,7 @@ pub(crate) fn link_watched(task: &Record) {
         }
     }
     woken.finish();
+    true
 }
 
 /// Sees to it that a cancel finds a node, in which the caller runs, when it waits; false if one has come already.

@@ -28,7 +28,7 @@
 //! its parent's before it has waited, and most never are, so nobody looks into theirs. But a handle to a task is a
 //! reference to its record, and one that is not alone there releases its run reference by an update: there the watchers
 //! have left a mark ([`Record::watch`]), and are told. They also link the task, so that a cancel from above finds the hooks as one of the
-//! task itself does ([`link_watched`]).
+//! task itself does ([`watch_and_link`]).
 //!
 //! Why a task was cancelled that may have ended can only be told by what is written down in its extras. A walk writes it there, before
 //! it marks the node, if others than the task have a reference; and a task that makes itself known to others looks for a mark when
@@ -40,7 +40,7 @@ use crate::retire::extras::Extras;
 use crate::retire::outcome::{drop_payload, quietly};
 use crate::retire::record::Record;
 use crate::retire::tree::{Node, NodeKind, Verdict};
-use crate::scheduler::cancel::{cause_of, decided, link, link_watched};
+use crate::scheduler::cancel::{cause_of, decided, link, watch_and_link};
 use crate::scheduler::complete::in_nobodys_name;
 use crate::scheduler::no_suspend::no_suspend;
 use crate::shim::{Arc, Condvar, Mutex};
@@ -205,8 +205,7 @@ pub(crate) fn watch_task(task: &Record, body: Box<dyn Body>) -> Watching {
     // SAFETY: as long as the record is there.
     let branch = unsafe { &*extras }.branch();
     let (hook, place) = new(body);
-    let hang = if task.watch() {
-        link_watched(task);
+    let hang = if watch_and_link(task) {
         // SAFETY: the list's reference is given to it. Who ends the task has not released it yet, and comes to the list
         // when he does.
         unsafe { branch.hang(&task.node, place, |_| cause_seen(task)) }

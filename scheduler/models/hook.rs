@@ -5,7 +5,9 @@ use crate::retire::cause::Cause;
 use crate::retire::models::{end, record_below};
 use crate::retire::record::{Phase, Record, RunEnd, WATCHED};
 use crate::retire::tree::Node;
-use crate::scheduler::cancel::{cancel, cancel_all, is_marked_or_was, link, make_known};
+use crate::scheduler::cancel::{
+    cancel, cancel_all, is_cancelled_or_was, is_marked_or_was, link, make_known,
+};
 use crate::scheduler::complete::{finish, unlink_node};
 use crate::scheduler::hook::{Body, Hung, Watching, hang, unhook_all, unhook_watchers, watch_task};
 use crate::scheduler::root::Root;
@@ -447,6 +449,40 @@ fn loom_negative_a_watched_task_that_does_not_look_whether_it_was_linked() {
             let extras = task.extras().expect("it is watched");
             extras.branch().unhook_all(|| (), |place, ()| drop(Sent(place)));
         });
+    });
+}
+
+/// Somebody asks for the first time whether a task is cancelled, while it ends.
+#[test]
+fn loom_one_asks_whether_a_task_that_ends_is_cancelled() {
+    explore(3, || {
+        let before = live_atomics();
+        let root = Stage::new(Root::new(1));
+        let task: NonNull<Record> = record_below(|| (), &raw const root.node);
+        // SAFETY: we have references.
+        let record = unsafe { task.as_ref() };
+        record.begin();
+        let theirs = Sent(task);
+        let asker = spawn(move || {
+            let theirs: Sent<NonNull<Record>> = theirs;
+            // SAFETY: the reference outlives the thread.
+            is_cancelled_or_was(unsafe { theirs.0.as_ref() })
+        });
+        finish(record);
+        let mut left = 1;
+        if let RunEnd::Watched = record.release_run(1) {
+            unhook_watchers(record);
+            left += WATCHED;
+        }
+        assert!(!asker.join().unwrap(), "nobody has cancelled it");
+        assert!(root.branches().all(Branch::is_empty), "it is in a list");
+        // SAFETY: the references that are left; the thread has ended.
+        unsafe {
+            assert!(record.release(left));
+            end(task);
+            root.end();
+        }
+        assert_eq!(live_atomics(), before, "something is left over");
     });
 }
 
