@@ -248,7 +248,7 @@ unsafe fn link_and_mark(node: &Node, marked: impl FnMut(&Node)) {
 /// [Watches](Record::watch) a task and links it, so that a cancel of what is above it comes to it although it computes and does not
 /// ask. Returns `false` if it has ended. For one who has a reference to it.
 pub(crate) fn watch_and_link(task: &Record) -> bool {
-    // First: whoever ends a task that is watched looks into them.
+    // The extras come before the watch: the end of a watched task looks into its extras.
     let mine = task.node.extras_or_new().branch();
     if !task.watch() {
         return false;
@@ -256,7 +256,7 @@ pub(crate) fn watch_and_link(task: &Record) -> bool {
     if task.node.is_linked() {
         return true;
     }
-    // What is cancelled by that: the branches to walk from, when the lock is free, and whose cancel it is.
+    // The nodes that linking marks: for each the branch to walk from, when the lock is free, and the origin of the cancel.
     let mut marked = Vec::new();
     mine.before_the_end(|| {
         let mark = |node: &Node| {
@@ -271,8 +271,8 @@ pub(crate) fn watch_and_link(task: &Record) -> bool {
             let branch = NonNull::new(extras.cast_mut().cast::<Branch>()).expect("a reference");
             marked.push((branch, origin_of(node)));
         };
-        // SAFETY: the task was watched before this lock was taken, and its end has not had it since. So the end comes here before it
-        // releases the parent, and then unlinks the task.
+        // SAFETY: the task was watched before this lock was taken, and the task's end has not taken the lock yet. The end takes it
+        // before it releases the parent, so the parent is alive while the lock is held; and then the end unlinks the task.
         unsafe { link_and_mark(&task.node, mark) };
     });
     let woken = Woken::default();

@@ -37,7 +37,7 @@ pub(crate) fn print_help(error: &clap::Error) -> anyhow::Result<()> {
 
 const CANNOT_WRITE: &str = "cannot write to the standard output";
 
-/// Writes a line to the standard error. If even that cannot be written, there is nobody to tell.
+/// Writes a line to the standard error. A failure of that write is ignored.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
