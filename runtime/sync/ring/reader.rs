@@ -132,7 +132,8 @@ impl<T> Cursor<T> {
             return Err(WaitError::Closed);
         }
         let waited = self.source.wait_until(self.next, until);
-        self.learn(waited)
+        // A blocking call of a cancelled task is not turned away, and may find what a single writer published while this one was told of the end.
+        self.learn(if self.ended { waited.and(Err(WaitError::Closed)) } else { waited })
     }
 
     async fn wait_async(&mut self, most: usize) -> Result<SequenceRange<u64>, WaitError> {

@@ -1,6 +1,6 @@
 //! How a ring ends: in good order, at once, and when somebody vanishes.
 
-use crate::common::with_each;
+use crate::common::{thread, with_each};
 use cygnet::sync::ring::{self, Stage, TryNextError};
 use cygnet::sync::sequence::WaitStrategy;
 use cygnet::sync::{SendError, WaitError};
@@ -171,6 +171,34 @@ fn a_batch_that_is_published_after_a_reader_has_gone_comes_too_late() {
     assert!(!batch.publish());
     assert_eq!(stays.next_batch().unwrap().len(), 2, "it reads what is in hand");
     assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+}
+
+#[test]
+fn a_reader_that_was_told_of_the_end_stays_there_also_in_a_blocking_call_of_a_cancelled_task() {
+    with_each(|rt| {
+        let mut ring = ring::single_producer_with(2, WaitStrategy::Park, u32::default);
+        let [gone, mut stays] = ring.readers();
+        let mut producer = ring.producer();
+        let task = rt.spawn(move || {
+            cygnet::cancel_handle().cancel("enough");
+            cygnet::blocking(move || {
+                thread::scope(|s| {
+                    // What comes at the moment of the end may be published, or not.
+                    s.spawn(move || producer.claim(1).map(|batch| batch.publish()));
+                    s.spawn(move || drop(gone));
+                    let ended = Err(TryNextError::Closed);
+                    while stays.try_next_batch().map(|_| ()) != ended {
+                        thread::yield_now();
+                    }
+                    for _ in 0..3 {
+                        assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+                        thread::yield_now();
+                    }
+                });
+            });
+        });
+        task.join().unwrap();
+    });
 }
 
 #[test]
