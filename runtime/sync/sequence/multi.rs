@@ -118,7 +118,12 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         );
         let readers = self.raw.claims.readers().into();
         let options = options(self.raw.options);
-        MultiProducerSequencer { raw: RawMulti::new(readers, self.size(), options) }
+        let raw = RawMulti::new(readers, self.size(), options);
+        // The new one learns from those who read that it is closed, but nobody tells it that it has finished.
+        if self.is_closed() {
+            raw.finish();
+        }
+        MultiProducerSequencer { raw }
     }
 
     /// How many places the ring has.

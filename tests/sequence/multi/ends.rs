@@ -49,6 +49,20 @@ type Ring = MultiProducerSequencer<u8>;
 const ENDS: [fn(&Ring); 2] = [Ring::close, Ring::finish];
 
 #[test]
+fn an_end_holds_also_for_a_sequencer_that_is_given_other_options() {
+    for end in ENDS {
+        for change in [Ring::terminal, |ring: Ring| ring.with_strategy(WaitStrategy::Park)] {
+            let (_read, ring) = ring::<u8>(2);
+            end(&ring);
+            let ring = change(ring);
+            assert!(ring.is_closed() && ring.is_finished() && ring.try_claim(1).is_none());
+            assert_eq!(ring.claim_one().map(|_| ()), Err(WaitError::Closed));
+            assert_eq!(ring.wait_until_published(0, NOTHING), Err(WaitError::Closed));
+        }
+    }
+}
+
+#[test]
 fn a_claim_may_be_published_after_the_close() {
     for end in ENDS {
         let (_read, ring) = ring::<u8>(2);
