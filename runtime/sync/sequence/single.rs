@@ -103,7 +103,12 @@ impl<S: Sequence> Watcher for Ends<S> {
     fn progress(&self) {
         let mut readers = self.read.members().chain(self.before.iter().cloned());
         let over = self.written.is_closed() || readers.any(|reader| reader.is_finished());
-        if over && !self.over.swap(true, Ordering::Relaxed) {
+        if !over {
+            return;
+        }
+        // By each of several that end at once, before it goes on: the producer is refused from then on, whoever closes the others.
+        self.written.close();
+        if !self.over.swap(true, Ordering::Relaxed) {
             self.barriers().for_each(|barrier| barrier.close());
         }
     }

@@ -1,6 +1,6 @@
 //! How a ring ends: in good order, at once, and when somebody vanishes.
 
-use crate::common::{thread, with_each};
+use crate::common::{thread, with_each, within};
 use cygnet::sync::ring::{self, Stage, TryNextError};
 use cygnet::sync::sequence::WaitStrategy;
 use cygnet::sync::{SendError, WaitError};
@@ -171,6 +171,33 @@ fn a_batch_that_is_published_after_a_reader_has_gone_comes_too_late() {
     assert!(!batch.publish());
     assert_eq!(stays.next_batch().unwrap().len(), 2, "it reads what is in hand");
     assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+}
+
+#[test]
+fn a_writer_is_refused_once_a_reader_has_gone_though_another_one_goes_at_the_same_moment() {
+    within(|| {
+        let mut ring = ring::single_producer(4, u32::default);
+        let [other, gone] = ring.readers();
+        let mut producer = ring.producer();
+        thread::scope(|s| {
+            let batch = producer.claim(1).unwrap();
+            s.spawn(move || drop(other));
+            drop(gone);
+            assert!(!batch.publish());
+            assert!(producer.is_closed() && producer.try_claim(1).is_none());
+        });
+
+        let mut ring = ring::multi_producer(4, u32::default);
+        let [other, gone] = ring.readers();
+        let producer = ring.producer();
+        thread::scope(|s| {
+            let batch = producer.claim(1).unwrap();
+            s.spawn(move || drop(other));
+            drop(gone);
+            assert!(!batch.publish());
+            assert!(producer.is_closed() && producer.try_claim(1).is_none());
+        });
+    });
 }
 
 #[test]
