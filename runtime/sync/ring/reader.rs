@@ -255,7 +255,9 @@ macro_rules! reads {
                 $name { cursor }
             }
 
-            /// Waits until there is something to read, and takes all that it knows of: one item at least.
+            /// Waits until there is something to read, and takes all that it knows of. That is one number at least, and mostly as many items as
+            /// numbers; but a number that a producer has given back, or has published without an item, has none, and a batch of such numbers alone
+            /// is empty.
             ///
             /// A reader looks how far it can read when it has read what it found at the last look. So a batch may be shorter than what is there: when a batch of
             /// [a part](Self::next_batch_up_to) came before it, this is the rest of what was found then, and what was published since comes with the next one.
@@ -274,7 +276,7 @@ macro_rules! reads {
                 self.next_batch_up_to(usize::MAX)
             }
 
-            /// The same, but no more than `most` at once; one at least.
+            /// The same, but no more than `most` numbers at once; one at least.
             ///
             /// # Errors
             /// As [`next_batch`](Self::next_batch).

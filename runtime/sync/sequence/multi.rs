@@ -26,7 +26,7 @@ use std::pin::pin;
 /// [waits](MultiProducerSequencer::wait_until_published) for numbers, which come in order whatever the order in which they are published.
 ///
 /// Producers that wait for room are handed their numbers in the order in which they came, as soon as there is room (but for those that
-/// [spin](WaitStrategy::Spin), which are in no queue). A producer that was handed its numbers and does not run yet owns a claim already: readers wait
+/// [spin](WaitStrategy::Spin), or still do [before they park](WaitStrategy::SpinThenPark): they are in no queue). A producer that was handed its numbers and does not run yet owns a claim already: readers wait
 /// for it, and other producers claim what comes after it.
 ///
 /// **Cancellation is total.** A claim that is not published is given back when it is dropped: the newest is *rolled back*, and its
