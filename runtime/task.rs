@@ -10,7 +10,8 @@ use crate::runtime::errors::{Cancelled, JoinError};
 use crate::scheduler::call::call_child;
 use crate::scheduler::cancel::cancel;
 use crate::scheduler::complete::{
-    dispose, dispose_by_handle, finish, free_bare, release, release_parent, release_run,
+    dispose_before_the_end, dispose_by_handle, finish, free_bare, release, release_parent,
+    release_run,
 };
 use crate::scheduler::no_suspend::{assert_may_wait, is_forbidden};
 use crate::scheduler::wait::await_end_anywhere;
@@ -262,8 +263,8 @@ impl<T> Claim<T> {
         if task.traits.local && task.stored.get() && !task.join.is_done() {
             // Only children are left, the last of which may end on another worker. The outcome need not
             // be Send: it is dropped here, at its home, before the claim to it is given up.
-            // SAFETY: it is stored, and nobody else touches it before the word says DETACHED.
-            unsafe { dispose(self.record) };
+            // SAFETY: it is stored, and nobody else touches it before the word says DETACHED; the task had not ended.
+            unsafe { dispose_before_the_end(self.record) };
         }
         if !task.join.detach() {
             return Some(self);

@@ -206,10 +206,45 @@ pub(crate) unsafe fn dispose(record: NonNull<Record>) {
     }
 }
 
+/// Drops the outcome of a local task whose last child has not ended, for its handle. The child may end meanwhile, elsewhere or because the destructor
+/// gives way, and with it the task and its parent.
+///
+/// # Safety
+/// As for `dispose`, and the caller has seen that the task had not ended.
+pub(crate) unsafe fn dispose_before_the_end(record: NonNull<Record>) {
+    // SAFETY: the caller holds a reference.
+    let task = unsafe { record.as_ref() };
+    if is_above_caller(task.node.parent) {
+        // It does not end before the caller.
+        // SAFETY: passed on.
+        unsafe { dispose(record) };
+        return;
+    }
+    if task.disposed.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: passed on; `disposed` makes it once.
+    unsafe { dispose_unseen(record) };
+}
+
+/// Whether the running task is in a node, or below it. The node may have ended: it is not followed. One that has ended is not mistaken for another that
+/// lies in its place now, if the caller has seen a child of it that has not: the other one was opened before that, and after the end of the first.
+fn is_above_caller(node: *const Node) -> bool {
+    let mut at = Worker::current().map_or(ptr::null(), |worker| worker.node.get());
+    // SAFETY: the node that runs, and those above it.
+    while let Some(above) = unsafe { at.as_ref() } {
+        if ptr::eq(at, node) {
+            return true;
+        }
+        at = above.parent;
+    }
+    false
+}
+
 fn surface(task: &Record, payload: Payload) {
     let parent = task.node.parent;
     // SAFETY: the parent of a task that has not been released, or of one in a scope whose handle is
-    // still there, is alive. For others see `dispose_by_handle`.
+    // still there, is alive. For others see `dispose_unseen`.
     let in_scope = unsafe { (*parent).kind } == NodeKind::Scope;
     let rest = if in_scope {
         // SAFETY: as above; a node of kind Scope is the start of its frame.
@@ -217,10 +252,8 @@ fn surface(task: &Record, payload: Payload) {
     } else {
         Some(payload)
     };
-    let Some(payload) = rest else { return };
-    match Worker::current() {
-        Some(worker) => worker.shared().unobserved(payload, task),
-        None => drop_payload(payload),
+    if let Some(payload) = rest {
+        tell_hook(task, payload);
     }
 }
 
@@ -240,12 +273,25 @@ pub(crate) unsafe fn dispose_by_handle(record: NonNull<Record>, in_scope: bool) 
         return;
     }
     // SAFETY: passed on.
+    unsafe { dispose_unseen(record) };
+}
+
+/// Drops the outcome of a task whose parent may be gone: a panic goes to the hook.
+///
+/// # Safety
+/// As for `dispose`, once.
+unsafe fn dispose_unseen(record: NonNull<Record>) {
+    // SAFETY: passed on.
     if let Some(payload) = unsafe { Record::dispose(record) } {
-        match Worker::current() {
-            // SAFETY: the caller holds a reference.
-            Some(worker) => worker.shared().unobserved(payload, unsafe { record.as_ref() }),
-            None => drop_payload(payload),
-        }
+        // SAFETY: the caller holds a reference.
+        tell_hook(unsafe { record.as_ref() }, payload);
+    }
+}
+
+fn tell_hook(task: &Record, payload: Payload) {
+    match Worker::current() {
+        Some(worker) => worker.shared().unobserved(payload, task),
+        None => drop_payload(payload),
     }
 }
 

@@ -5,14 +5,17 @@ use crate::common::mpsc;
 use crate::common::rerun::alone_and_leaking;
 use crate::common::{self, runtime, scaled, text, with_each, within};
 use cygnet::{
-    JoinError, Runtime, Task, YieldTo, park, scope, spawn, spawn_local, spawn_migratable, unparker,
-    yield_now, yield_to,
+    JoinError, LocalTask, Runtime, Task, YieldTo, park, scope, shield, spawn, spawn_local,
+    spawn_migratable, unparker, yield_now, yield_to,
 };
 use std::any::Any;
+use std::cell::Cell;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Panics when it is dropped, unless the thread is panicking already.
 struct Bomb(&'static str);
@@ -491,6 +494,113 @@ fn a_child_that_a_second_unwinding_hands_on_is_called_by_the_first() {
             assert_eq!(called.into_inner(), 1);
         }
     });
+}
+
+/// Says that it is being dropped, and panics when it may.
+struct Slow {
+    drops: Arc<AtomicBool>,
+    may_panic: Rc<Cell<bool>>,
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.drops.store(true, Ordering::Release);
+        while !self.may_panic.get() {
+            let _ = shield(Duration::from_secs(60), yield_now);
+        }
+        panic!("slow");
+    }
+}
+
+/// A scope whose frame lies below those of calls that come after it, so that it is still there to be mistaken for one.
+#[inline(never)]
+fn far_down(f: impl FnOnce(&cygnet::Scope<'_, '_>)) {
+    let frames = black_box([0_u8; 16 << 10]);
+    scope(f);
+    black_box(&frames);
+}
+
+/// A local task in a scope returns a value, and leaves a child that ends when the value is being dropped: by its join, which another task makes, and
+/// which that child cuts short.
+#[test]
+fn a_panic_in_a_drop_by_a_join_goes_to_the_hook_when_the_scope_of_the_task_has_ended_meanwhile() {
+    for workers in common::WORKERS {
+        within(|| {
+            let (rt, told) = telling(workers);
+            rt.block_on(|| {
+                let (joins, drops) = (Arc::new(AtomicBool::new(false)), Arc::default());
+                let is_over = Rc::new(Cell::new(false));
+                let place: Rc<Cell<Option<LocalTask<Slow>>>> = Rc::default();
+                let (theirs, begins) = (Rc::clone(&place), Arc::clone(&joins));
+                let joining = spawn_local(move || {
+                    loop {
+                        if let Some(local) = theirs.take() {
+                            begins.store(true, Ordering::Release);
+                            return local.join().is_ok();
+                        }
+                        yield_now().unwrap();
+                    }
+                });
+                let joiner = joining.cancel_handle();
+                far_down(|_| {
+                    let value = Slow { drops: Arc::clone(&drops), may_panic: Rc::clone(&is_over) };
+                    place.set(Some(spawn_local(move || {
+                        spawn(move || {
+                            common::give_way_until(|| joins.load(Ordering::Acquire));
+                            joiner.cancel("enough");
+                            while !drops.load(Ordering::Acquire) {
+                                let _ = yield_now();
+                            }
+                        })
+                        .detach();
+                        value
+                    })));
+                });
+                is_over.set(true);
+                assert!(!joining.join().unwrap(), "its value is dropped by the join");
+            });
+            drop(rt);
+            assert_eq!(*told.lock().unwrap(), ["slow"]);
+        });
+    }
+}
+
+/// Its handle is dropped in the scope, which waits for its child.
+#[test]
+fn a_panic_in_the_drop_of_what_a_local_task_has_returned_surfaces_from_the_scope_it_is_dropped_in()
+{
+    for workers in common::WORKERS {
+        within(|| {
+            let (rt, told) = telling(workers);
+            let error = rt.try_block_on(|| {
+                let (begun, may_end) =
+                    (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+                let drops = Arc::default();
+                let value = Slow { drops: Arc::clone(&drops), may_panic: Rc::new(Cell::new(true)) };
+                scope(|_| {
+                    let (until, begins) = (Arc::clone(&may_end), Arc::clone(&begun));
+                    let local = spawn_local(move || {
+                        spawn(move || {
+                            begins.store(true, Ordering::Release);
+                            while !until.load(Ordering::Acquire) {
+                                let _ = yield_now();
+                            }
+                        })
+                        .detach();
+                        value
+                    });
+                    // Which the local task has spawned, and that returns without a wait, here.
+                    common::give_way_until(|| begun.load(Ordering::Acquire));
+                    drop(local);
+                    assert!(drops.load(Ordering::Acquire), "it is dropped at home, and at once");
+                    may_end.store(true, Ordering::Release);
+                });
+            });
+            assert!(error.unwrap_err().to_string().contains("slow"));
+            drop(rt);
+            assert!(told.lock().unwrap().is_empty());
+        });
+    }
 }
 
 #[test]
