@@ -163,6 +163,10 @@ impl<E> Member<E> {
             if is_cancelled && *cancelled == Cancelled::new(cause_of(node)) {
                 return true;
             }
+            // Then what comes from above is none of the group's. It would not ignore that if it had been cancelled by then.
+            if node.word().is_ignoring() {
+                return false;
+            }
             at = node.parent;
         }
         false

@@ -1,9 +1,11 @@
 //! What a group makes of members that hand on a cancel with `?`.
 
+use crate::common::mpsc::channel;
 use crate::common::{give_way_until, with_each};
 use cygnet::sync::Event;
 use cygnet::{
-    Cancelled, JoinError, Reason, Runtime, TaskGroup, ignore_cancellation, park, scope, spawn,
+    Cancelled, JoinError, Reason, Runtime, TaskGroup, cancel_handle, ignore_cancellation, park,
+    scope, spawn,
 };
 use std::error::Error;
 use std::sync::Arc;
@@ -71,6 +73,40 @@ fn a_member_that_hands_on_another_cancel_than_that_of_its_group_has_failed() {
         });
         let failed = joined.unwrap_err().into_failed().unwrap();
         assert_eq!(*failed.reason(), Reason::from("its own"));
+    });
+}
+
+/// The task that has the group ignores the cancel from above it, which so is none of the group's.
+#[test]
+fn a_member_that_hands_on_a_cancel_that_is_ignored_above_its_group_has_failed() {
+    with_each(|rt| {
+        let (give, results) = channel();
+        let above = rt.spawn(move || {
+            let (me, other) = (cancel_handle(), spawn(park));
+            spawn(move || {
+                let joined = ignore_cancellation(|| {
+                    me.cancel("from above");
+                    let told = match other.join() {
+                        Ok(parked) => parked,
+                        Err(error) => Err(error.cancelled().unwrap().clone()),
+                    };
+                    let group = TaskGroup::<Cancelled>::fallible();
+                    let hands_on = Arc::new(AtomicBool::new(false));
+                    let begins = Arc::clone(&hands_on);
+                    group.spawn(move || {
+                        begins.store(true, Ordering::Release);
+                        told
+                    });
+                    give_way_until(|| hands_on.load(Ordering::Acquire));
+                    group.cancel_and_join("by the owner")
+                });
+                give.send(joined.unwrap()).unwrap();
+            })
+            .detach();
+        });
+        let failed = results.recv().unwrap().unwrap_err().into_failed().unwrap();
+        assert_eq!(*failed.reason(), Reason::from("from above"));
+        above.join().unwrap();
     });
 }
 
