@@ -10,11 +10,13 @@ use crate::runtime::cancelled::CancelledFuture;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::scheduler::cancel::{
-    begin_ignoring, cancel, cancel_branch, is_cancelled_or_was, is_marked_or_was, link, make_known,
-    stop_ignoring,
+    begin_ignoring, cancel, cancel_branch, link, make_known, stop_ignoring,
 };
 use crate::scheduler::complete::release;
-use crate::scheduler::hook::{Body, Watching, watch_scope, watch_task};
+use crate::scheduler::hook::Body;
+use crate::scheduler::watching::{
+    Watching, is_cancelled_or_was, is_marked_or_was, watch_scope, watch_task,
+};
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;

@@ -14,23 +14,19 @@
 //! the task is in an inner one that ignores cancellation; or of one that it has left meanwhile. So who was cut
 //! asks whether it is cancelled, and goes on waiting if it is not (`Worker::wait`).
 //!
-//! **Several may cancel the same node**, by handles and from above, each for a reason of its own. One place decides which of these is the
-//! reason: `Extras::cause`, which is written once: by a canceller before his mark, or, if there is nothing when somebody asks, by who
-//! asks first (`decided`). The origin of a mark (`Branch`) says no more than what to write down there.
-//!
 //! **A cancel may come too late**: its caller has seen that the task runs, and marks it when it has ended. Nobody pays for that at each
 //! end. Who asks a task that has ended whether it was cancelled decides it (`TreeWord::settle`): a mark that is there counts, and one that
 //! comes after that is ignored. A scope that ends takes its node out of the reach of handles, under the lock of its list.
 
 use crate::retire::branch::{self, Branch, Reached, origin_of};
-use crate::retire::cause::{Cause, Reason};
+use crate::retire::cause::Cause;
 use crate::retire::extras::Extras;
 use crate::retire::record::{Phase, Record};
 use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use crate::scheduler::external;
 use crate::scheduler::hook::Fired;
+use crate::scheduler::reason::{cause_of, write_cause, write_cause_down};
 use crate::scheduler::root::Root;
-use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::timers::fire_if_overdue;
 use crate::scheduler::wait::{Cut, resume_all};
 use crate::scheduler::worker::task_of;
@@ -152,74 +148,6 @@ pub(crate) fn inherit_unstarted(task: &Record) {
     inherit(&[node], above);
 }
 
-/// Whether a task is cancelled, in effect or not, itself or with an ancestor, or was when it ended. For one who has a handle to it.
-#[inline]
-pub(crate) fn is_cancelled_or_was(task: &Record) -> bool {
-    if !is_marked_or_was(task) && !task.node.is_linked() && task.phase() != Phase::Finished {
-        watch_and_link(task);
-    }
-    // Once more in any case: whoever has linked it meanwhile, or ended it, has marked it before.
-    is_marked_or_was(task)
-}
-
-/// Whether a cancel of a task, in effect or not, has come to it, or had when it ended. For one who has a handle to it.
-#[inline]
-pub(crate) fn is_marked_or_was(task: &Record) -> bool {
-    let marked = task.node.word().is_marked();
-    // In this order: who finds a mark that comes after the answer of another finds that it has ended.
-    // PROOF(cancel.was): false
-    if task.phase() == Phase::Finished { task.node.word().settle() } else { marked }
-}
-
-/// Why `node`, which has not ended and is cancelled, is so.
-#[cold]
-pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
-    let mut at = node;
-    // Mostly `node` has been told. One that will not start may not have been, but the one above it.
-    while at.verdict() != Verdict::Cancelled && at.kind != NodeKind::Root {
-        // SAFETY: as in `is_cancelled_above`.
-        at = unsafe { &*at.parent };
-    }
-    cause_at(at)
-}
-
-/// Why a node is cancelled that has its own mark, and has not ended; or a root.
-///
-/// Several may cancel it at the same time, each with a reason: one that is given is written down before the mark, others can be told
-/// from the rest. Whoever looks first writes down what he finds, so all are told the same (`Extras::cause`).
-fn cause_at(node: &Node) -> Arc<Cause> {
-    if node.kind == NodeKind::Root {
-        return Cause::shut_down();
-    }
-    decided(node.extras_or_new(), || {
-        let origin = origin_of(node);
-        if !ptr::eq(origin, node) {
-            // SAFETY: a node that has been reached by the cancel of an ancestor ends before it.
-            return cause_at(unsafe { &*origin });
-        }
-        if let Some(place) = ScopeFrame::place_of_limit(node) {
-            return Cause::new(Reason::Deadline, Some(place));
-        }
-        // SAFETY: it has not ended.
-        let place = task_of(node).map(|task| unsafe { task.as_ref() }.spawned_at);
-        Cause::new(Reason::HandleDropped, place)
-    })
-}
-
-/// The reason that is written down, or, if there is none, what `found` finds.
-pub(super) fn decided(extras: &Extras, found: impl FnOnce() -> Arc<Cause>) -> Arc<Cause> {
-    let cause = match extras.cause.get() {
-        Some(cause) => cause,
-        None => {
-            // Another may be faster.
-            // PROOF(cancel.cause.first): first return found()
-            let _ = extras.cause.set(found());
-            extras.cause.get().expect("set by one of the two")
-        }
-    };
-    Arc::clone(cause)
-}
-
 /// Links a node in which, or below which, the caller runs.
 #[cold]
 #[inline(never)]
@@ -232,7 +160,7 @@ pub(crate) fn link(node: &Node) {
 ///
 /// # Safety
 /// As for [`branch::link`].
-unsafe fn link_and_mark(node: &Node, marked: impl FnMut(&Node)) {
+pub(super) unsafe fn link_and_mark(node: &Node, marked: impl FnMut(&Node)) {
     // SAFETY: the caller's contract is that of the call. A node of kind Root is the start of its root, which the runtime keeps;
     // and an origin is above the node, and does not end before it.
     unsafe {
@@ -243,58 +171,6 @@ unsafe fn link_and_mark(node: &Node, marked: impl FnMut(&Node)) {
             marked,
         );
     }
-}
-
-/// [Watches](Record::watch) a task and links it, so that a cancel of what is above it comes to it although it computes and does not
-/// ask. Returns `false` if it has ended. For one who has a reference to it.
-pub(crate) fn watch_and_link(task: &Record) -> bool {
-    // The extras come before the watch: the end of a watched task looks into its extras.
-    let mine = task.node.extras_or_new().branch();
-    if !task.watch() {
-        return false;
-    }
-    if task.node.is_linked() {
-        return true;
-    }
-    // The nodes that linking marks: for each the branch to walk from, when the lock is free, and the origin of the cancel.
-    let mut marked = Vec::new();
-    mine.before_the_end(|| {
-        let mark = |node: &Node| {
-            let Some(extras) = node.extras_in_total_order() else { return };
-            // As a pointer to the whole of the extras.
-            let extras: *const Extras = extras;
-            // SAFETY: those of a node that has not ended.
-            let branch = unsafe { (*extras).branch() };
-            if !ptr::eq(branch, mine) {
-                branch.add_handle_of(node);
-            }
-            let branch = NonNull::new(extras.cast_mut().cast::<Branch>()).expect("a reference");
-            marked.push((branch, origin_of(node)));
-        };
-        // SAFETY: the task was watched before this lock was taken, and the task's end has not taken the lock yet. The end takes it
-        // before it releases the parent, so the parent is alive while the lock is held; and then the end unlinks the task.
-        unsafe { link_and_mark(&task.node, mark) };
-    });
-    let woken = Woken::default();
-    for (branch, origin) in marked {
-        if ptr::eq(branch.as_ptr(), mine) {
-            // SAFETY: marked above; kept by the caller's reference to the task. An origin is used for what hangs there, which has
-            // not ended then.
-            unsafe {
-                branch::walk(
-                    [mine],
-                    origin,
-                    |reached| woken.take(reached, origin),
-                    || woken.queue(),
-                );
-            }
-        } else {
-            // SAFETY: marked above, with a handle.
-            unsafe { woken.walk(branch, origin) };
-        }
-    }
-    woken.finish();
-    true
 }
 
 /// Sees to it that a cancel finds a node, in which the caller runs, when it waits; false if one has come already.
@@ -325,32 +201,6 @@ fn marked_by_link(node: &Node) {
         );
     }
     woken.finish();
-}
-
-/// So that those can be told who see the node after its end, and that of its ancestors: others than the task itself, if there are any
-/// now; those to whom it makes itself known later find the mark, and write it down then ([`make_known`]).
-///
-/// # Safety
-/// The origin has not ended.
-unsafe fn write_cause_down(node: &Node, origin: *const Node) {
-    // SAFETY: a node of kind Task is the start of its record.
-    let is_known = |node: &Node| unsafe { (*ptr::from_ref(node).cast::<Record>()).is_known() };
-    if node.kind == NodeKind::Task && is_known(node) {
-        // SAFETY: passed on.
-        unsafe { write_cause(node, origin) };
-    }
-}
-
-/// The same whoever there is.
-///
-/// # Safety
-/// The origin has not ended.
-unsafe fn write_cause(node: &Node, origin: *const Node) {
-    // Who ends a scope does so.
-    if node.kind == NodeKind::Task {
-        // SAFETY: passed on.
-        let _ = node.extras_or_new().cause.set(cause_at(unsafe { &*origin }));
-    }
 }
 
 /// A reference to the running task, for others.
@@ -618,7 +468,7 @@ impl Woken {
     }
 
     /// Keeps what a walk has come to. `origin` has not ended, as what was reached has not.
-    fn take(&self, reached: Reached<'_>, origin: *const Node) {
+    pub(super) fn take(&self, reached: Reached<'_>, origin: *const Node) {
         match reached {
             // SAFETY: said above.
             Reached::Soon(node) => unsafe { write_cause_down(node, origin) },

@@ -20,19 +20,7 @@
 //! handle to the branch besides, so it finds the lock also after the node's end. A guard that finds the hook running
 //! waits for its end, unless it is that hook that drops it. No lock is held while a hook runs.
 //!
-//! # Watching from outside
-//!
-//! A hook is hung by one who runs in the node, or holds it open. Who has no more than a handle [watches](Watching): the node may end
-//! at any moment, and with it those above it. Of a *scope* the handle finds the node under the lock of the list, or learns that it
-//! has ended; when the handle was made, the scope was told to look into its list at its end. A *task* is in no list of
-//! its parent's before it has waited, and most never are, so nobody looks into theirs. But a handle to a task is a
-//! reference to its record, and one that is not alone there releases its run reference by an update: there the watchers
-//! have left a mark ([`Record::watch`]), and are told. They also link the task, so that a cancel from above finds the hooks as one of the
-//! task itself does ([`watch_and_link`]).
-//!
-//! Why a task was cancelled that may have ended can only be told by what is written down in its extras. A walk writes it there, before
-//! it marks the node, if others than the task have a reference; and a task that makes itself known to others looks for a mark when
-//! it has done so, in an order that the lock of its parent's list decides (`make_known`).
+//! Hooks that come from outside, by a handle, are the subject of `watching`.
 
 use crate::retire::branch::{self, Branch, Hang, Place};
 use crate::retire::cause::{Cause, Reason};
@@ -40,9 +28,10 @@ use crate::retire::extras::Extras;
 use crate::retire::outcome::{drop_payload, quietly};
 use crate::retire::record::Record;
 use crate::retire::tree::{Node, NodeKind, Verdict};
-use crate::scheduler::cancel::{cause_of, decided, link, watch_and_link};
+use crate::scheduler::cancel::link;
 use crate::scheduler::complete::in_nobodys_name;
 use crate::scheduler::no_suspend::no_suspend;
+use crate::scheduler::reason::{cause_of, decided};
 use crate::shim::{Arc, Condvar, Mutex};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
@@ -198,52 +187,8 @@ pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
     Hung { hook, branch: None, kept: false }
 }
 
-/// Hangs a hook on a task that may run, wait to be started, or have ended, wherever that is. For one who has a
-/// reference to it, and keeps that for longer than what is returned.
-pub(crate) fn watch_task(task: &Record, body: Box<dyn Body>) -> Watching {
-    let extras: *const Extras = task.node.extras_or_new();
-    // SAFETY: as long as the record is there.
-    let branch = unsafe { &*extras }.branch();
-    let (hook, place) = new(body);
-    let hang = if watch_and_link(task) {
-        // SAFETY: the list's reference is given to it. Who ends the task has not released it yet, and comes to the list
-        // when he does.
-        unsafe { branch.hang(&task.node, place, |_| cause_seen(task)) }
-    } else {
-        Hang::Over
-    };
-    let cause = match hang {
-        Hang::Hung => return Watching::new(hook, extras),
-        Hang::Cancelled(cause) => Some(cause),
-        Hang::Over => task.node.word().settle().then(|| cause_seen(task)),
-    };
-    // SAFETY: it was not put into the list.
-    unsafe { run_at_once(&hook, place, cause) };
-    Watching { hook, branch: None }
-}
-
-/// Hangs a hook on a scope that may have ended.
-///
-/// # Safety
-/// The caller has a handle to the branch, which [bears](Branch::bear), and keeps it for longer than what is returned.
-pub(crate) unsafe fn watch_scope(branch: NonNull<Branch>, body: Box<dyn Body>) -> Watching {
-    // A branch is the start of its extras.
-    let extras: *const Extras = branch.as_ptr().cast_const().cast();
-    let (hook, place) = new(body);
-    // SAFETY: kept by the handle; the list's reference is given to it; the rest is passed on.
-    let cause = match unsafe { branch.as_ref().hang_by_handle(place, cause_of) } {
-        Hang::Hung => return Watching::new(hook, extras),
-        Hang::Cancelled(cause) => Some(cause),
-        // SAFETY: kept by the handle. Who has ended it has said there why it was cancelled.
-        Hang::Over => unsafe { (*extras).cause.get().cloned() },
-    };
-    // SAFETY: it was not put into the list.
-    unsafe { run_at_once(&hook, place, cause) };
-    Watching { hook, branch: None }
-}
-
 /// A hook, and its place with the reference of a list.
-fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<Place>) {
+pub(super) fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<Place>) {
     let state = Mutex::new(State::Armed(body, None));
     let hook = Arc::new(Hook { place: Place::new(), state, over: Condvar::new() });
     let place = NonNull::new(Arc::into_raw(Arc::clone(&hook)).cast_mut().cast()).expect("an arc");
@@ -254,7 +199,11 @@ fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<Place>) {
 ///
 /// # Safety
 /// The place is that of the hook, with the reference of a list that it is not in.
-unsafe fn run_at_once(hook: &Hook, place: NonNull<Place>, cause: Option<std::sync::Arc<Cause>>) {
+pub(super) unsafe fn run_at_once(
+    hook: &Hook,
+    place: NonNull<Place>,
+    cause: Option<std::sync::Arc<Cause>>,
+) {
     if let Some(cause) = cause {
         hook.fire(cause);
     }
@@ -264,7 +213,7 @@ unsafe fn run_at_once(hook: &Hook, place: NonNull<Place>, cause: Option<std::syn
 }
 
 /// Why a task was cancelled, which may have ended, and whose ancestors may be gone: what has been written down for it.
-fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
+pub(super) fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
     // If there is nothing, by its handle.
     decided(task.node.extras_or_new(), || Cause::new(Reason::HandleDropped, Some(task.spawned_at)))
 }
@@ -347,39 +296,6 @@ impl Drop for Hung {
         }
         self.hook.run();
         self.hook.wait();
-        // SAFETY: ours.
-        unsafe { Branch::release_handle(branch) };
-    }
-}
-
-/// The guard of a hook on something that may end at any time, with all that is above it. Dropped, it takes the hook out of the
-/// list, without a call of it; nor does it wait for one that is under way.
-pub(crate) struct Watching {
-    hook: Arc<Hook>,
-    /// A handle; none if it never hung.
-    branch: Option<NonNull<Branch>>,
-}
-
-// SAFETY: hooks and branches are shared by design.
-unsafe impl Send for Watching {}
-// SAFETY: as above; nothing is done by a shared reference.
-unsafe impl Sync for Watching {}
-
-impl Watching {
-    fn new(hook: Arc<Hook>, extras: *const Extras) -> Watching {
-        Watching { hook, branch: NonNull::new(extras.cast_mut().cast()) }
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let Some(branch) = self.branch else { return };
-        let place = NonNull::new(Arc::as_ptr(&self.hook).cast_mut().cast()).expect("an arc");
-        // SAFETY: kept by the handle; it was hung there.
-        if unsafe { branch.as_ref().unhook(place, |_| ()) }.is_some() {
-            // SAFETY: the list's reference.
-            drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
-        }
         // SAFETY: ours.
         unsafe { Branch::release_handle(branch) };
     }

@@ -8,7 +8,7 @@
 //! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack; `check_in`: where a task that computes lets others in |
 //! | queues | `front`, `forks`, `run_queue`, `inbox`; `item`: what lies in the public ones |
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
-//! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `hook`, `complete`, `unresponsive`, `rundown`; `scope` and `root`: the nodes that are not tasks |
+//! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `reason`, `hook`, `watching`, `complete`, `unresponsive`, `rundown`; `scope` and `root`: the nodes that are not tasks |
 //! | primitives | `waiters`: who waits for them, tasks, threads and futures; `waker`: tasks that poll futures |
 //! | time | `timers`: the wheel of each worker, deadlines, and who watches for those who are busy |
 //! | no other task may run | `no_suspend`: sections that say so; `hold`: a wait in the middle of an unwinding, or in such a section |
@@ -39,6 +39,7 @@ mod item;
 mod models;
 pub(crate) mod no_suspend;
 mod pick;
+pub(crate) mod reason;
 mod restrict;
 pub(crate) mod root;
 pub(crate) mod run;
@@ -59,4 +60,5 @@ mod verdict;
 pub(crate) mod wait;
 pub(crate) mod waiters;
 pub(crate) mod waker;
+pub(crate) mod watching;
 pub(crate) mod worker;

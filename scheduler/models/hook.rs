@@ -5,12 +5,11 @@ use crate::retire::cause::Cause;
 use crate::retire::models::{end, record_below};
 use crate::retire::record::{Phase, Record, RunEnd, WATCHED};
 use crate::retire::tree::Node;
-use crate::scheduler::cancel::{
-    cancel, cancel_all, is_cancelled_or_was, is_marked_or_was, link, make_known,
-};
+use crate::scheduler::cancel::{cancel, cancel_all, link, make_known};
 use crate::scheduler::complete::{finish, unlink_node};
-use crate::scheduler::hook::{Body, Hung, Watching, hang, unhook_all, unhook_watchers, watch_task};
+use crate::scheduler::hook::{Body, Hung, hang, unhook_all, unhook_watchers};
 use crate::scheduler::root::Root;
+use crate::scheduler::watching::{Watching, is_cancelled_or_was, is_marked_or_was, watch_task};
 use crate::shim::atomic::live_atomics;
 use crate::shim::check::{Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
