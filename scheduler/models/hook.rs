@@ -485,6 +485,52 @@ fn loom_one_asks_whether_a_task_that_ends_is_cancelled() {
     });
 }
 
+/// The same of a task below another, which ends with it and is freed, while a cancel comes from above. Who asks first links both, and may have to carry
+/// the cancel to what is below the upper one when that has gone. Of a cancel that was told the answer stays.
+#[test]
+fn loom_one_asks_whether_a_task_that_ends_is_cancelled_with_the_one_above_it() {
+    explore(2, || {
+        let before = live_atomics();
+        let root = Stage::new(Root::new(1));
+        let above: NonNull<Record> = record_below(|| (), &raw const root.node);
+        let task: NonNull<Record> = record_below(|| (), above.as_ptr().cast());
+        // SAFETY: we have references.
+        let (parent, record) = unsafe { (above.as_ref(), task.as_ref()) };
+        parent.begin();
+        record.begin();
+        let theirs = Sent(task);
+        let asker = spawn(move || {
+            let theirs: Sent<NonNull<Record>> = theirs;
+            // SAFETY: the reference outlives the thread.
+            is_cancelled_or_was(unsafe { theirs.0.as_ref() })
+        });
+        let canceller = spawn(move || cancel_all(&root));
+        finish(record);
+        let mut left = 1;
+        if let RunEnd::Watched = record.release_run(1) {
+            unhook_watchers(record);
+            left += WATCHED;
+        }
+        finish(parent);
+        assert!(root.branches().all(Branch::is_empty), "one of them is in a list");
+        // SAFETY: both references; it has ended, and so has what is below it.
+        unsafe {
+            assert!(parent.release(2));
+            end(above);
+        }
+        let told = asker.join().unwrap();
+        canceller.join().unwrap();
+        assert!(!told || is_marked_or_was(record), "it is told otherwise");
+        // SAFETY: the references that are left; the threads have ended.
+        unsafe {
+            assert!(record.release(left));
+            end(task);
+            root.end();
+        }
+        assert_eq!(live_atomics(), before, "something is left over");
+    });
+}
+
 /// A task that nobody else knows makes a reference for others, while a cancel comes from above: the reason is written down.
 fn one_makes_itself_known(make_known: fn(&Record)) {
     let before = live_atomics();
