@@ -68,7 +68,7 @@ pub(super) fn decided(extras: &Extras, found: impl FnOnce() -> Arc<Cause>) -> Ar
 }
 
 /// So that those can be told who see the node after its end, and that of its ancestors: others than the task itself, if there are any
-/// now; those to whom it makes itself known later find the mark, and write it down then ([`make_known`]).
+/// now; those to whom it makes itself known later find the mark, and write it down then ([`make_known`](super::cancel::make_known)).
 ///
 /// # Safety
 /// The origin has not ended.
