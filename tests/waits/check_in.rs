@@ -69,7 +69,18 @@ fn a_sleeper_wakes_beside_parallel_loops() {
 fn a_loop_of_checkpoints_is_cancelled_by_one_that_sleeps() {
     with_each(|rt| {
         rt.block_on(|| {
-            let computing = spawn(|| while checkpoint().is_ok() {});
+            let begun = Arc::new(AtomicBool::new(false));
+            let computing = spawn({
+                let begun = Arc::clone(&begun);
+                move || {
+                    begun.store(true, Ordering::Relaxed);
+                    while checkpoint().is_ok() {}
+                }
+            });
+            // Cancelled before its start, the task would never run.
+            while !begun.load(Ordering::Relaxed) {
+                sleep(short()).unwrap();
+            }
             sleep(short()).unwrap();
             computing.cancel("it has had its time");
             assert!(computing.join().is_ok());
