@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | a worker | `worker`: what a thread owns, and what others may touch of it; `thread`: from the thread's start to its end; `shared`: what the workers of one runtime share, the injector too |
 //! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack; `check_in`: where a task that computes lets others in |
-//! | queues | `front`, `forks`, `run_queue`, `inbox`; `item`: what lies in the public ones |
+//! | queues | `front`, `forks`, `run_queue`, `inbox`; `public`: those of which everybody takes, and `item`: what lies in them |
 //! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
 //! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `reason`, `hook`, `watching`, `complete`, `unresponsive`, `rundown`; `scope` and `root`: the nodes that are not tasks |
 //! | primitives | `waiters`: who waits for them, tasks, threads and futures; `waker`: tasks that poll futures |
@@ -39,6 +39,7 @@ mod item;
 mod models;
 pub(crate) mod no_suspend;
 mod pick;
+mod public;
 pub(crate) mod reason;
 mod restrict;
 pub(crate) mod root;

@@ -358,7 +358,7 @@ impl Worker {
         use crossbeam_deque::Steal;
         loop {
             point();
-            match self.remote.stealer.steal() {
+            match self.remote.thief.steal() {
                 Steal::Success(item) => {
                     if let Some(record) = self.open(item) {
                         return Some(record);
@@ -420,7 +420,7 @@ impl Worker {
         let injector = &self.shared().injector;
         while !injector.is_empty() {
             point();
-            match injector.steal_batch_with_limit_and_pop(&self.deque, 16) {
+            match injector.steal_batch_and_pop(&self.deque, 16) {
                 Steal::Success(item) => {
                     // Between the two queues the others of the batch were in neither: whoever lay
                     // down meanwhile has not seen them, and nobody searches on our behalf.

@@ -277,7 +277,7 @@ impl Worker {
             0 => self.next_local_kin(),
             1 => self.next_injected_kin(),
             2 => loop {
-                match self.remote.stealer.steal() {
+                match self.remote.thief.steal() {
                     Steal::Success(item) => {
                         if let Some(record) = self.open_kin(item, &mut given) {
                             break Some(record);
@@ -456,7 +456,7 @@ impl Worker {
     fn take_public_kin(&self, from: &Remote, given: &mut GivenAway) -> bool {
         for _ in 0..STRANGERS {
             // Retry means that another thief is at it.
-            let Steal::Success(item) = from.stealer.steal() else { return false };
+            let Steal::Success(item) = from.thief.steal() else { return false };
             if let Some(record) = self.open_kin(item, given) {
                 return self.keep(record);
             }

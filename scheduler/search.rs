@@ -16,7 +16,7 @@ use crate::shim::atomic::Ordering;
 use crate::shim::spin_until;
 use crate::shim::thread;
 use crate::shim::time::{Duration, Instant, now};
-use crate::shim::{Fault, fault, point, spin_loop};
+use crate::shim::{Fault, fault, point, searches, spin_loop};
 use crossbeam_deque::Steal;
 
 /// How long a searcher waits for an answer before it takes by force.
@@ -106,6 +106,7 @@ impl Searcher {
 
     /// Finds work for `worker`, which has none, or sleeps until there may be some.
     pub(crate) fn search_or_sleep(&mut self, worker: &Worker) {
+        let _searches = searches();
         worker.fire_overdue(|| ());
         if worker.restrictions.any() {
             self.settle_count(worker);
@@ -255,7 +256,7 @@ impl Searcher {
         }
         let left = || {
             shared.injector.len() + worker.deque.len() > next
-                || others(worker).any(|r| !r.stealer.is_empty())
+                || others(worker).any(|r| !r.thief.is_empty())
                 || shared.remotes().any(Remote::has_private)
         };
         let ask = || shared.remotes().for_each(Remote::ask);
@@ -279,18 +280,16 @@ impl Searcher {
             }
             // Retry means that another thief is at it: move on to the next victim.
             point();
-            if remote.stealer.is_empty() || fault(Fault::Steal) {
+            if remote.thief.is_empty() || fault(Fault::Steal) {
                 continue;
             }
-            let (from, most) = (&remote.stealer, BATCH / 2);
+            let (from, most) = (&remote.thief, BATCH / 2);
             if !worker.may_start() {
-                if from.steal_batch_with_limit(&worker.deque, most).is_success() {
+                if from.steal_batch(&worker.deque, most) {
                     self.looted(worker, 0);
                     return true;
                 }
-            } else if let Steal::Success(item) =
-                from.steal_batch_with_limit_and_pop(&worker.deque, most)
-            {
+            } else if let Steal::Success(item) = from.steal_batch_and_pop(&worker.deque, most) {
                 self.looted(worker, 1);
                 let first = worker.open(item).or_else(|| worker.next_public());
                 first.into_iter().for_each(|first| worker.run_next(first));
@@ -427,7 +426,7 @@ impl Searcher {
             if shared.workers() == 1 || naps {
                 return false;
             }
-            let public = || others(worker).any(|r| !r.stealer.is_empty());
+            let public = || others(worker).any(|r| !r.thief.is_empty());
             let ask = || others(worker).for_each(Remote::ask);
             let private = || others(worker).any(Remote::has_private);
             shared.idle.look_before_sleep(shared.workers(), public, ask, private)

@@ -11,6 +11,7 @@ use crate::scheduler::hold::claimed;
 use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
 use crate::scheduler::item::Item;
 use crate::scheduler::no_suspend::no_suspend;
+use crate::scheduler::public::Injector;
 use crate::scheduler::root::Root;
 use crate::scheduler::shortage::Shortage;
 use crate::scheduler::timers::Watch;
@@ -19,7 +20,7 @@ use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::{Arc, Mutex, point};
-use crossbeam_deque::{Injector, Steal};
+use crossbeam_deque::Steal;
 use std::ptr::{self, NonNull};
 
 /// What a runtime is built with.
@@ -47,7 +48,7 @@ unsafe impl Send for Seat {}
 /// See the module's documentation.
 pub(crate) struct Shared {
     pub(crate) root: Root,
-    pub(crate) injector: Injector<Item>,
+    pub(crate) injector: Injector,
     pub(crate) idle: Idle,
     pub(crate) watch: Watch,
     pub(crate) stacks: StackMemory,

@@ -17,7 +17,7 @@ use crate::scheduler::forks::Forks;
 use crate::scheduler::front::Front;
 use crate::scheduler::idle::Sleeper;
 use crate::scheduler::inbox::Inbox;
-use crate::scheduler::item::Item;
+use crate::scheduler::public::{Deque, Thief};
 use crate::scheduler::restrict::Restrictions;
 use crate::scheduler::run_queue::RunQueue;
 use crate::scheduler::scope::ScopeFrame;
@@ -26,7 +26,6 @@ use crate::scheduler::spread::Spread;
 use crate::scheduler::timers::Timers;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::{self, Numbers};
-use crossbeam_deque::{Stealer, Worker as Deque};
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -91,7 +90,7 @@ pub(crate) struct Remote {
     pub(crate) forks: Forks<Fork>,
     pub(crate) front: Front,
     pub(crate) inbox: CachePadded<Inbox>,
-    pub(crate) stealer: Stealer<Item>,
+    pub(crate) thief: Thief,
     pub(crate) sleeper: Sleeper,
     pub(crate) timers: Timers,
     /// Started, unfinished coroutines.
@@ -134,7 +133,7 @@ pub(crate) struct Worker {
     /// Fresh tasks that nobody may steal. Not linked through the records, so that the entry of a task
     /// that is claimed in place can stay, stale.
     pub(crate) local: RefCell<VecDeque<NonNull<Record>>>,
-    pub(crate) deque: Deque<Item>,
+    pub(crate) deque: Deque,
     pub(crate) stacks: RefCell<StackPool>,
     /// A coroutine whose loop has nothing to do, suspended and out of the ring.
     pub(crate) spare: Cell<*const Strand>,
@@ -187,13 +186,13 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(index: usize, class: StackClass) -> Worker {
         static NUMBERS: Numbers = Numbers::from(1);
-        let deque = Deque::new_lifo();
+        let deque = Deque::new();
         Worker {
             remote: Remote {
                 front: Front::new(),
                 forks: Forks::new(),
                 inbox: CachePadded::new(Inbox::new()),
-                stealer: deque.stealer(),
+                thief: deque.thief(),
                 sleeper: Sleeper::new(),
                 timers: Timers::new(),
                 live: AtomicU32::new(0),

@@ -54,10 +54,10 @@ mod imp {
     }
 
     /// The rare side: a full barrier in every running thread of this process.
+    #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn heavy() {
-        crate::shim::point();
-        if crate::shim::is_simulated() {
-            return; // there is one processor
+        if crate::shim::barrier_is_simulated() {
+            return;
         }
         fence(Ordering::SeqCst);
         if SYMMETRIC.load(Ordering::Relaxed) {
@@ -105,10 +105,6 @@ mod imp {
 
     #[track_caller]
     pub(crate) fn heavy() {
-        crate::shim::point();
-        if crate::shim::is_simulated() {
-            return; // there is one processor
-        }
         fence(Ordering::SeqCst);
     }
 }

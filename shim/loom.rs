@@ -26,6 +26,7 @@
 //! absence where it wants to know); an atomic remembers its last seven stores; a preemption bound is a
 //! bound.
 
+pub(crate) use super::unsimulated::*;
 pub(crate) use loom::cell::Cell;
 pub(crate) use loom::hint::spin_loop;
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
@@ -465,39 +466,6 @@ pub(crate) mod time {
 pub(crate) fn entropy() -> u64 {
     0x9e37_79b9_7f4a_7c15
 }
-
-pub(crate) fn point() {}
-
-/// Panics if that thread is simulated, and the caller is not.
-#[inline(always)]
-pub(crate) fn assert_reachable(_: &thread::Thread) {}
-
-pub(crate) const fn is_simulated() -> bool {
-    false
-}
-
-pub(crate) const fn fault(_: super::Fault) -> bool {
-    false
-}
-
-/// Whether the library has this mistake. Never here.
-#[inline(always)]
-pub(crate) const fn has(_: super::Bug) -> bool {
-    false
-}
-
-pub(crate) const fn numbers(_: usize, _: u64) -> Option<u64> {
-    None
-}
-
-/// Says what the caller waits for, as long as what is returned lives. To nobody here.
-#[inline(always)]
-pub(crate) fn waits<'a>(_: impl Fn() -> String + 'a) -> Waits<'a> {
-    Waits(std::marker::PhantomData)
-}
-
-/// See [`waits`].
-pub(crate) struct Waits<'a>(std::marker::PhantomData<&'a ()>);
 
 /// An allocator that gives memory back late, so that a use after the end finds the mark of death in
 /// place and not somebody else's data.

@@ -24,6 +24,8 @@ mod face;
 
 pub(crate) mod asymmetric;
 mod stderr;
+#[cfg(any(loom, not(feature = "sim")))]
+mod unsimulated;
 
 pub(crate) use stderr::{abort_with, say};
 
@@ -58,18 +60,33 @@ pub(crate) fn spin_until(_: Duration, mut so: impl FnMut() -> bool) -> bool {
 
 pub(crate) use face::*;
 
-/// How many threads run at once: those of the machine that the process may use. A simulation always has the same, as a seed is to bring the same run on each machine.
+/// How many threads run at once: those of the machine that the process may use. A simulation
+/// always has the same, as a seed is to bring the same run on each machine; a machine model has its own.
 #[cfg(not(loom))]
 pub(crate) fn processors() -> usize {
-    if face::is_simulated() {
-        return 4;
-    }
-    std::thread::available_parallelism().map_or(1, usize::from)
+    face::simulated_processors()
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 #[cfg(loom)]
 pub(crate) fn processors() -> usize {
     1
+}
+
+/// What is done to a cache line, or to all cores. Only the machine model of the simulation asks which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(dead_code, reason = "a face without a machine model does not look at them")]
+pub(crate) enum Access {
+    Load,
+    Store,
+    /// A read-modify-write, which no other core may interrupt.
+    Update,
+    /// A full fence of the core that runs it.
+    Fence,
+    /// A full fence of all cores that run a thread of this process: `membarrier`.
+    Barrier,
+    /// The clock is read.
+    Clock,
 }
 
 /// What goes wrong where a simulation is asked to let it.

@@ -1,5 +1,6 @@
 //! The face that programs run on: what `std` and the operating system offer.
 
+pub(crate) use super::unsimulated::*;
 pub(crate) use std::cell::Cell;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -55,44 +56,3 @@ pub(crate) fn entropy() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0u64)
 }
-
-/// A place where a simulator may run somebody else. Empty here.
-#[inline(always)]
-pub(crate) fn point() {}
-
-/// Panics if that thread is simulated, and the caller is not.
-#[inline(always)]
-pub(crate) fn assert_reachable(_: &thread::Thread) {}
-
-/// Whether the caller is simulated.
-#[inline(always)]
-pub(crate) const fn is_simulated() -> bool {
-    false
-}
-
-/// The next numbers of the sequence of this key in the run: there is none.
-#[inline(always)]
-pub(crate) const fn numbers(_: usize, _: u64) -> Option<u64> {
-    None
-}
-
-/// Whether this is to go wrong now. Never here.
-#[inline(always)]
-pub(crate) const fn fault(_: super::Fault) -> bool {
-    false
-}
-
-/// Whether the library has this mistake. Never here.
-#[inline(always)]
-pub(crate) const fn has(_: super::Bug) -> bool {
-    false
-}
-
-/// Says what the caller waits for, as long as what is returned lives. To nobody here.
-#[inline(always)]
-pub(crate) fn waits<'a>(_: impl Fn() -> String + 'a) -> Waits<'a> {
-    Waits(std::marker::PhantomData)
-}
-
-/// See [`waits`].
-pub(crate) struct Waits<'a>(std::marker::PhantomData<&'a ()>);

@@ -159,6 +159,7 @@ impl Schedule {
             most_steps: options.most_steps,
             keeps_calls: std::env::var_os(SEED).is_some(),
             progress: watchdog.progress(),
+            machine: None,
         };
         Simulation::run(config, test)
     }

@@ -52,6 +52,7 @@
 
 mod calls;
 mod explore;
+mod machine;
 mod options;
 mod report;
 pub mod thread;
@@ -60,13 +61,21 @@ mod watchdog;
 #[doc(hidden)]
 pub use crate::shim::Bug;
 pub use explore::{check, explore, run};
+pub use machine::{LostTime, Machine, Measured, ThreadTimes};
 pub use options::{Faults, Options};
 pub use report::{Explored, Failed, Reason, Run};
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The present: virtual inside a simulation, where all instants that the library is told are on that clock; elsewhere [`Instant::now`].
 #[must_use]
 pub fn now() -> Instant {
     crate::shim::time::now()
+}
+
+/// Computes for so long: in a simulation the clock of the calling virtual thread goes on by that, and others may run; on a [`Machine`] its core is taken
+/// meanwhile. Elsewhere it spins for so long, so that the same program can be measured on a real machine.
+#[track_caller]
+pub fn compute(time: Duration) {
+    crate::shim::time::compute(time);
 }

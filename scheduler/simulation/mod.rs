@@ -31,21 +31,25 @@
 
 mod choice;
 mod flow;
+mod machine;
 mod panic_count;
 mod progress;
 mod random;
 mod roster;
 mod set;
+mod steps;
 mod trace;
 
 pub(crate) use choice::{Choice, Chooser};
+pub(crate) use machine::{Account, Place, Shape, Tally};
 pub(crate) use progress::Progress;
 pub(crate) use trace::{Event, Step, Trace};
 
 use crate::retire::overflow::AltStack;
 use crate::scheduler::worker::Worker;
-use crate::shim::{Bug, Controller, Fault, VirtualThread, install, is_simulated};
+use crate::shim::{Access, Bug, Controller, Fault, Turn, VirtualThread, install, is_simulated};
 use flow::{Flow, State};
+use machine::Machine;
 use random::Stream;
 use roster::Roster;
 use std::any::Any;
@@ -56,16 +60,12 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use steps::Leaves;
 
-/// What a step takes.
-const STEP: Duration = Duration::from_nanos(10);
-/// What a turn of a loop takes that waits for others.
-const TURN: Duration = Duration::from_micros(1);
-
-/// The longest jump of the clock, delay of a wake, and standstill of a thread.
-const JUMP: Duration = Duration::from_secs(1);
-const LATE: Duration = Duration::from_millis(1);
-const STALL: Duration = Duration::from_millis(10);
+/// Threads that run at once, if there is no machine that says so.
+const PROCESSORS: usize = 4;
+/// The longest that a chunk of a loop takes.
+const LONG: Duration = Duration::from_secs(1);
 
 /// How often each fault happens, of 65,536 times that it could.
 #[derive(Clone, Copy, Default, Debug)]
@@ -91,6 +91,8 @@ pub(crate) struct Config {
     pub(crate) bug: Option<Bug>,
     /// More steps are a livelock.
     pub(crate) most_steps: u64,
+    /// If it is to be known what a machine makes of the run.
+    pub(crate) machine: Option<Shape>,
     /// Whether the last switches are remembered with the calls that led to them.
     pub(crate) keeps_calls: bool,
     /// For who looks on.
@@ -126,6 +128,8 @@ pub(crate) struct Report {
     pub(crate) left: Vec<String>,
     /// The choices that were made, if the chooser keeps them.
     pub(crate) choices: Vec<Choice>,
+    /// Where the time has gone, if there was a machine.
+    pub(crate) tally: Option<Tally>,
 }
 
 /// A run. See the module's documentation.
@@ -141,6 +145,8 @@ pub(crate) struct Simulation {
     /// Faults that have happened.
     happened: Cell<u64>,
     clock: Cell<Duration>,
+    /// Then it says who goes on, and not the chooser; and the clock is that of the running thread.
+    machine: Option<RefCell<Machine>>,
     steps: Cell<u64>,
     most_steps: u64,
     progress: Arc<Progress>,
@@ -159,19 +165,6 @@ pub(crate) struct Simulation {
 struct Wait {
     flow: usize,
     describe: Box<dyn Fn() -> String>,
-}
-
-/// What the running thread does at a point.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaves {
-    /// It could go on.
-    Freely,
-    /// Others come first, if there are any.
-    GivesWay,
-    /// It cannot go on.
-    Blocked,
-    /// The machine does not let it go on.
-    Stalled,
 }
 
 impl Simulation {
@@ -196,6 +189,7 @@ impl Simulation {
             bug: config.bug,
             happened: Cell::new(0),
             clock: Cell::new(Duration::ZERO),
+            machine: config.machine.map(|shape| RefCell::new(Machine::new(shape))),
             steps: Cell::new(0),
             most_steps: config.most_steps,
             progress: config.progress,
@@ -263,6 +257,7 @@ impl Simulation {
             returned,
             left,
             choices: self.chooser.borrow_mut().take_choices(),
+            tally: self.machine.as_ref().map(|machine| machine.borrow().tally()),
         }
     }
 
@@ -282,6 +277,9 @@ impl Simulation {
         let number = self.roster.all().len();
         let flow = Flow::new(VirtualThread::new(number, name), body, self);
         self.progress.add(flow.name());
+        if let Some(machine) = &self.machine {
+            machine.borrow_mut().add(number, (number > 0).then(|| self.roster.running()));
+        }
         self.roster.add(flow)
     }
 
@@ -294,144 +292,6 @@ impl Simulation {
         unsafe { me.leave_for(&self.host) };
         unreachable!("a run that has failed goes on");
     }
-
-    /// Those whose time has come could go on. If nobody could, and the running thread is to be left, time flies.
-    fn see_to_clock(&self, leaves: Leaves) {
-        let now = self.clock.get();
-        self.roster.wake_due(now);
-        if leaves == Leaves::Freely {
-            return;
-        }
-        if !self.roster.others().is_empty() {
-            return self.alone.set(0);
-        }
-        let due = self.roster.first_due();
-        let later = if leaves == Leaves::GivesWay {
-            let turns = self.alone.get();
-            self.alone.set(turns + 1);
-            let later = now + TURN * (1 << turns.min(20));
-            Some(due.map_or(later, |due| later.min(due.max(now + TURN))))
-        } else {
-            // The running one's time may have come already.
-            due.filter(|_| !self.roster.is_ready()).map(|due| due.max(now))
-        };
-        if let Some(later) = later {
-            self.clock.set(later);
-            self.roster.wake_due(later);
-        }
-        if leaves != Leaves::GivesWay {
-            self.roster.readmit();
-        }
-    }
-
-    /// Whether what does so at this rate goes wrong now.
-    fn goes_wrong(&self, rate: u16) -> bool {
-        let happens = rate > 0 && self.faults.happens(rate);
-        self.happened.set(self.happened.get() + u64::from(happens));
-        happens
-    }
-
-    /// How long something takes that goes wrong at this rate; mostly it does not.
-    fn delay(&self, rate: u16, longest: Duration) -> Option<Duration> {
-        let happens = self.goes_wrong(rate);
-        happens.then(|| Duration::from_nanos(self.faults.next() % longest.as_nanos() as u64))
-    }
-
-    /// Somebody goes on; comes back when it is the running thread's turn again.
-    fn step(&self, leaves: Leaves, place: &'static Location<'static>) {
-        let steps = self.steps.get() + 1;
-        self.steps.set(steps);
-        self.progress.step(place);
-        if steps > self.most_steps {
-            self.fail(Failure::TooManySteps);
-        }
-        let takes = if leaves == Leaves::GivesWay { TURN } else { STEP };
-        self.clock.set(self.clock.get() + takes);
-        if let Some(jump) = self.delay(self.rates.clock, JUMP) {
-            self.clock.set(self.clock.get() + jump);
-        }
-        let me = self.roster.running();
-        let mut leaves = leaves;
-        if leaves != Leaves::Blocked
-            && let Some(stall) = self.delay(self.rates.stall, STALL)
-        {
-            self.roster.set(me, State::Late { at: self.clock.get() + stall });
-            leaves = Leaves::Stalled;
-        }
-        self.see_to_clock(leaves);
-        let others = self.roster.others();
-        let next = match leaves {
-            Leaves::Freely if others.is_empty() => me,
-            Leaves::Freely => self.chooser.borrow_mut().at_point(me, &others),
-            _ if others.is_empty() && leaves == Leaves::GivesWay => me,
-            _ if others.is_empty() => {
-                self.trace.borrow_mut().add(self.event(me, Step::Stuck, place));
-                drop(others);
-                self.fail(Failure::Deadlock)
-            }
-            _ => self.chooser.borrow_mut().when_it_must(me, &others),
-        };
-        drop(others);
-        if self.chooser.borrow().is_misfit(false) {
-            self.fail(Failure::Misfit);
-        }
-        if next == me {
-            if leaves != Leaves::Freely {
-                self.roster.runs(me);
-            }
-            self.trace.borrow_mut().pass(me, place);
-            return;
-        }
-        let step = match leaves {
-            Leaves::Freely => Step::Preempted,
-            Leaves::GivesWay => Step::GaveWay,
-            Leaves::Blocked => Step::Waits,
-            Leaves::Stalled => Step::Stalled,
-        };
-        self.trace.borrow_mut().add(self.event(next, step, place));
-        self.go_on_with(me, next);
-    }
-
-    fn event(&self, next: usize, step: Step, place: &'static Location<'static>) -> Event {
-        Event {
-            time: self.clock.get(),
-            from: self.roster.running(),
-            step,
-            place,
-            to: next,
-            calls: None,
-        }
-    }
-
-    fn go_on_with(&self, me: usize, next: usize) {
-        let (me, next_flow) = (self.roster.flow(me), self.roster.flow(next));
-        self.roster.runs(next);
-        self.progress.switch(next);
-        // SAFETY: the one runs, the other one is ready, and so suspended or new.
-        unsafe { me.leave_for(&next_flow) };
-    }
-
-    /// The running flow has come to its end: somebody else goes on, or the host. Called on its stack, with nothing left on it.
-    fn end_of_flow(&self) -> *const Flow {
-        let me = self.roster.running();
-        self.roster.set(me, State::Ended);
-        if self.roster.have_all_ended() {
-            return &raw const self.host;
-        }
-        self.alone.set(0);
-        self.see_to_clock(Leaves::Blocked);
-        if self.roster.others().is_empty() {
-            self.failure.borrow_mut().get_or_insert(Failure::Deadlock);
-            self.remember_waits();
-            return &raw const self.host;
-        }
-        let next = self.chooser.borrow_mut().when_it_must(me, &self.roster.others());
-        let place = Location::caller();
-        self.trace.borrow_mut().add(self.event(next, Step::Ended, place));
-        self.roster.runs(next);
-        self.progress.switch(next);
-        Rc::as_ptr(&self.roster.all()[next])
-    }
 }
 
 impl Controller for Simulation {
@@ -442,7 +302,21 @@ impl Controller for Simulation {
         }
     }
 
-    fn give_way(&self, place: &'static Location<'static>) {
+    fn access(&self, access: Access, address: usize, place: &'static Location<'static>) {
+        self.point(place);
+        self.takes_time(access, address, place);
+    }
+
+    fn charge(&self, access: Access, address: usize, place: &'static Location<'static>) {
+        if self.machine.is_some() {
+            self.access(access, address, place);
+        }
+    }
+
+    fn give_way(&self, turn: Turn, place: &'static Location<'static>) {
+        if let Some(machine) = &self.machine {
+            machine.borrow_mut().turns(self.roster.running(), turn);
+        }
         self.step(Leaves::GivesWay, place);
     }
 
@@ -450,6 +324,9 @@ impl Controller for Simulation {
         let me = self.roster.flow(self.roster.running());
         me.woken.set(false);
         self.roster.set(self.roster.running(), State::Waiting { on, until, place });
+        if let Some(machine) = &self.machine {
+            machine.borrow_mut().sleeps(self.roster.running(), until);
+        }
         self.step(Leaves::Blocked, place);
         me.woken.get()
     }
@@ -462,9 +339,7 @@ impl Controller for Simulation {
         }
         for index in waiting {
             self.roster.flow(index).woken.set(true);
-            let late = self.delay(self.rates.late_wake, LATE);
-            let state = late.map(|delay| State::Late { at: self.clock.get() + delay });
-            self.roster.set(index, state.unwrap_or(State::Ready));
+            self.roster.set(index, self.after_wake(index));
         }
     }
 
@@ -472,8 +347,45 @@ impl Controller for Simulation {
         self.clock.get()
     }
 
-    fn computed(&self, time: Duration) {
-        self.clock.set(self.clock.get() + time);
+    fn computed(&self, items: usize) {
+        // A machine is told by `compute`.
+        if self.machine.is_none() {
+            // Another time at each call: who makes the next chunk as long as this one was short would otherwise never come to an end of one.
+            let each = 1 << (self.randomness.next() % 13);
+            let all = Duration::from_nanos((items as u64).saturating_mul(each));
+            self.clock.set(self.clock.get() + all.min(LONG));
+        }
+    }
+
+    fn compute(&self, time: Duration, place: &'static Location<'static>) {
+        match &self.machine {
+            Some(machine) => {
+                let me = self.roster.running();
+                let mut left = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+                while left > 0 {
+                    left = machine.borrow_mut().computes(me, left);
+                    self.point(place);
+                }
+            }
+            None => {
+                self.clock.set(self.clock.get() + time);
+                self.point(place);
+            }
+        }
+    }
+
+    fn searches(&self, begins: bool) {
+        if let Some(machine) = &self.machine {
+            machine.borrow_mut().searches(self.roster.running(), begins);
+        }
+    }
+
+    fn processors(&self) -> usize {
+        self.machine.as_ref().map_or(PROCESSORS, |machine| machine.borrow().cores())
+    }
+
+    fn spins(&self) -> u32 {
+        if self.machine.is_some() { machine::SPINS } else { 0 }
     }
 
     fn random(&self) -> u64 {

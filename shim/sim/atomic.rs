@@ -1,12 +1,13 @@
-//! Atomic types and fences: those of `std`, with a [`point`] before each access.
+//! Atomic types and fences: those of `std`, each access told to the controller before it is made.
 
 pub(crate) use std::sync::atomic::Ordering;
 
-use super::point;
+use super::access;
+use crate::shim::Access;
 
 #[track_caller]
 pub(crate) fn fence(order: Ordering) {
-    point();
+    access(Access::Fence, 0);
     std::sync::atomic::fence(order);
 }
 
@@ -24,19 +25,19 @@ macro_rules! atomic {
 
             #[track_caller]
             pub(crate) fn load(&self, order: Ordering) -> $value {
-                point();
+                access(Access::Load, self.as_ptr().addr());
                 self.0.load(order)
             }
 
             #[track_caller]
             pub(crate) fn store(&self, value: $value, order: Ordering) {
-                point();
+                access(Access::Store, self.as_ptr().addr());
                 self.0.store(value, order);
             }
 
             #[track_caller]
             pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
-                point();
+                access(Access::Update, self.as_ptr().addr());
                 self.0.swap(value, order)
             }
 
@@ -48,7 +49,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                point();
+                access(Access::Update, self.as_ptr().addr());
                 self.0.compare_exchange(from, to, success, failure)
             }
 
@@ -88,7 +89,7 @@ macro_rules! number {
             $(
                 #[track_caller]
                 pub(crate) fn $update(&self, value: $value, order: Ordering) -> $value {
-                    point();
+                    access(Access::Update, self.as_ptr().addr());
                     self.0.$update(value, order)
                 }
             )*

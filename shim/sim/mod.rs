@@ -14,11 +14,13 @@ use std::rc::Rc;
 use std::sync::Arc as StdArc;
 
 pub(crate) mod atomic;
+mod line;
 mod local;
 mod sync;
 pub(crate) mod thread;
 pub(crate) mod time;
 
+pub(crate) use line::Line;
 pub(crate) use local::{Key, thread_local};
 pub(crate) use std::cell::Cell;
 pub(crate) use std::sync::Arc;
@@ -26,7 +28,7 @@ pub(crate) use std::thread::panicking;
 pub(crate) use sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use thread::VirtualThread;
 
-use super::{Bug, Fault};
+use super::{Access, Bug, Fault};
 use time::Duration;
 
 pub(crate) mod unmodelled {
@@ -45,8 +47,14 @@ pub(crate) trait Controller {
     /// May run other virtual threads, and then comes back.
     fn point(&self, place: &'static Location<'static>);
 
+    /// As [`point`](Self::point), of one who does this next.
+    fn access(&self, access: Access, address: usize, place: &'static Location<'static>);
+
+    /// The caller does this, which takes its time on a machine that is modelled, and is no point where none is.
+    fn charge(&self, access: Access, address: usize, place: &'static Location<'static>);
+
     /// As [`point`](Self::point), and the caller has nothing to do before others have run.
-    fn give_way(&self, place: &'static Location<'static>);
+    fn give_way(&self, turn: Turn, place: &'static Location<'static>);
 
     /// Runs others until somebody calls [`wake`](Self::wake) with the same word, or until that time: whether it was woken.
     fn wait(&self, on: usize, until: Option<Duration>, place: &'static Location<'static>) -> bool;
@@ -57,8 +65,20 @@ pub(crate) trait Controller {
     /// The virtual time since the start of the run.
     fn now(&self) -> Duration;
 
-    /// Whoever runs has computed for so long.
-    fn computed(&self, time: Duration);
+    /// Whoever runs has gone over so many items of a loop.
+    fn computed(&self, items: usize);
+
+    /// Whoever runs computes for so long.
+    fn compute(&self, time: Duration, place: &'static Location<'static>);
+
+    /// Whoever runs looks for work from now on, or no more.
+    fn searches(&self, begins: bool);
+
+    /// How many threads run at once.
+    fn processors(&self) -> usize;
+
+    /// How many turns one looks at a lock that another has, before it sleeps.
+    fn spins(&self) -> u32;
 
     /// The next number of the seeded stream.
     fn random(&self) -> u64;
@@ -83,6 +103,14 @@ pub(crate) trait Controller {
 
     /// Starts one.
     fn spawn(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> StdArc<VirtualThread>;
+}
+
+/// A turn of a loop that waits for others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    Spin,
+    /// The processor may be given to another thread.
+    Yield,
 }
 
 std::thread_local! {
@@ -129,11 +157,58 @@ pub(crate) fn point() {
     }
 }
 
+/// A place where others may run, before this access.
+#[track_caller]
+fn access(access: Access, address: usize) {
+    if let Some(controller) = controller() {
+        controller.access(access, address, Location::caller());
+    }
+}
+
+/// What the caller does takes its time.
+#[track_caller]
+fn charge(access: Access, address: usize) {
+    if let Some(controller) = controller() {
+        controller.charge(access, address, Location::caller());
+    }
+}
+
+/// Whether all virtual threads have passed a barrier at this moment. They are played by one OS thread, so nothing need be done.
+#[track_caller]
+pub(crate) fn barrier_is_simulated() -> bool {
+    access(Access::Barrier, 0);
+    is_simulated()
+}
+
+/// How many threads run at once in the simulation that the caller is part of.
+pub(crate) fn simulated_processors() -> Option<usize> {
+    controller().map(|controller| controller.processors())
+}
+
+/// Says that the calling thread looks for work, as long as what is returned lives.
+pub(crate) fn searches() -> Searches {
+    if let Some(controller) = controller() {
+        controller.searches(true);
+    }
+    Searches(())
+}
+
+/// See [`searches`].
+pub(crate) struct Searches(());
+
+impl Drop for Searches {
+    fn drop(&mut self) {
+        if let Some(controller) = controller() {
+            controller.searches(false);
+        }
+    }
+}
+
 /// A turn of a loop that waits for somebody else.
 #[track_caller]
 pub(crate) fn spin_loop() {
     match controller() {
-        Some(controller) => controller.give_way(Location::caller()),
+        Some(controller) => controller.give_way(Turn::Spin, Location::caller()),
         None => std::hint::spin_loop(),
     }
 }

@@ -1,7 +1,8 @@
 //! Locks: those of `std`, on which a virtual thread waits by letting others run, if one of these has it. A lock that another OS thread has is waited for as
 //! elsewhere: none of the virtual threads could give it back, and what other OS threads do is no part of the run.
 
-use super::{controller, point, time};
+use super::{Turn, access, charge, controller, time};
+use crate::shim::Access;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::ptr;
@@ -54,8 +55,9 @@ impl<T: ?Sized> Mutex<T> {
 
     #[track_caller]
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        point();
+        access(Access::Update, self.word());
         let Some(controller) = controller() else { return self.lock_for_real() };
+        let mut spins = controller.spins();
         loop {
             match self.real.try_lock() {
                 Ok(guard) => return Ok(self.guard(guard)),
@@ -66,7 +68,13 @@ impl<T: ?Sized> Mutex<T> {
                 Err(TryLockError::WouldBlock)
                     if self.holder.load(Ordering::Relaxed) == os_thread() =>
                 {
-                    controller.wait(self.word(), None, Location::caller());
+                    if spins > 0 {
+                        spins -= 1;
+                        controller.give_way(Turn::Spin, Location::caller());
+                        charge(Access::Load, self.word());
+                    } else {
+                        controller.wait(self.word(), None, Location::caller());
+                    }
                 }
                 Err(TryLockError::WouldBlock) => return self.lock_for_real(),
             }
@@ -109,6 +117,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         if self.guard.is_some() {
+            charge(Access::Update, self.mutex.word());
             drop(self.release());
             if let Some(controller) = controller() {
                 controller.wake(self.mutex.word(), false);

@@ -1,6 +1,7 @@
 //! Threads, real or virtual.
 
-use super::{Controller, controller, time};
+use super::{Controller, Turn, controller, time};
+use crate::shim::Access;
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -123,7 +124,7 @@ impl Thread {
             Thread::Real(thread) => thread.unpark(),
             Thread::Virtual(thread) => {
                 let controller = thread.controller();
-                super::point();
+                super::access(Access::Update, thread.word());
                 thread.token.store(true, Ordering::Relaxed);
                 controller.wake(thread.word(), true);
             }
@@ -164,11 +165,11 @@ fn park_until(time: Option<Duration>) {
             Some(time) => std::thread::park_timeout(time),
         };
     };
-    super::point();
     let thread = controller.current();
+    super::access(Access::Update, thread.word());
     let place = Location::caller();
     if controller.fault(super::Fault::SpuriousUnpark) {
-        return controller.give_way(place);
+        return controller.give_way(Turn::Spin, place);
     }
     let until = time.and_then(|time| time::after(controller.now(), time));
     while !thread.token.swap(false, Ordering::Relaxed) {
@@ -181,7 +182,7 @@ fn park_until(time: Option<Duration>) {
 #[track_caller]
 pub(crate) fn yield_now() {
     match controller() {
-        Some(controller) => controller.give_way(Location::caller()),
+        Some(controller) => controller.give_way(Turn::Yield, Location::caller()),
         None => std::thread::yield_now(),
     }
 }

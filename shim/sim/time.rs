@@ -2,6 +2,9 @@
 
 pub(crate) use std::time::{Duration, Instant};
 
+use super::charge;
+use crate::shim::Access;
+use std::panic::Location;
 use std::sync::OnceLock;
 
 /// When a simulation begins: all of them at the same instant of the process.
@@ -19,23 +22,35 @@ pub(super) fn after(now: Duration, time: Duration) -> Option<Duration> {
 }
 
 /// The present, on a clock that never goes back.
+#[track_caller]
 pub(crate) fn now() -> Instant {
     match super::controller() {
-        Some(controller) => base() + controller.now(),
+        Some(controller) => {
+            charge(Access::Clock, 0);
+            base() + controller.now()
+        }
         None => Instant::now(),
     }
 }
 
-/// The longest that a call of [`computed`] takes.
-const LONG: Duration = Duration::from_secs(1);
-
-/// The caller has gone over so many items. In a simulation, whose clock stands still meanwhile, each of them takes from a nanosecond to 4 us, another time at
-/// each call: who makes the next chunk as long as this one was short would otherwise never come to an end of one.
+/// The caller has gone over so many items. A simulation decides how long that took, as its clock stands still meanwhile.
 pub(crate) fn computed(items: usize) {
     if let Some(controller) = super::controller() {
-        let each = 1 << (controller.random() % 13);
-        let all = Duration::from_nanos((items as u64).saturating_mul(each));
-        controller.computed(all.min(LONG));
+        controller.computed(items);
+    }
+}
+
+/// Computes for so long: on the virtual clock under a controller, elsewhere by turns of a loop.
+#[track_caller]
+pub(crate) fn compute(time: Duration) {
+    match super::controller() {
+        Some(controller) => controller.compute(time, Location::caller()),
+        None => {
+            let start = Instant::now();
+            while start.elapsed() < time {
+                std::hint::spin_loop();
+            }
+        }
     }
 }
 

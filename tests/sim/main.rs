@@ -5,6 +5,7 @@ mod chooser;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod machine;
 mod misuse;
 mod panicking;
 mod planted;

@@ -1,0 +1,164 @@
+//! Queues that every worker may take from: crossbeam's, whose insides a machine model does not see.
+//!
+//! Each call says which accesses to shared cache lines it makes (crossbeam-deque 0.8.6), so that a model can charge for them;
+//! elsewhere that is nothing. The two indices of a deque lie in one line, those of an injector in one each.
+
+use crate::scheduler::item::Item;
+use crate::shim::{Access, Line};
+use crossbeam_deque::Steal;
+
+/// A worker's own public deque: newest first for its owner.
+pub(crate) struct Deque {
+    real: crossbeam_deque::Worker<Item>,
+    line: Line,
+}
+
+impl Deque {
+    pub(crate) fn new() -> Deque {
+        Deque { real: crossbeam_deque::Worker::new_lifo(), line: Line::new() }
+    }
+
+    pub(crate) fn thief(&self) -> Thief {
+        Thief { real: self.real.stealer(), line: self.line.clone() }
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn push(&self, item: Item) {
+        self.line.access(Access::Store);
+        self.real.push(item);
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn pop(&self) -> Option<Item> {
+        self.line.access(Access::Load);
+        if self.real.is_empty() {
+            return None;
+        }
+        self.line.access(Access::Store);
+        self.line.access(Access::Fence);
+        self.real.pop()
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn len(&self) -> usize {
+        self.line.access(Access::Load);
+        self.real.len()
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.access(Access::Load);
+        self.real.is_empty()
+    }
+}
+
+/// The others' side of a [`Deque`]: oldest first.
+pub(crate) struct Thief {
+    real: crossbeam_deque::Stealer<Item>,
+    line: Line,
+}
+
+impl Thief {
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.access(Access::Load);
+        self.real.is_empty()
+    }
+
+    /// Takes one.
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn steal(&self) -> Steal<Item> {
+        self.line.access(Access::Load);
+        let stolen = self.real.steal();
+        self.taken();
+        stolen
+    }
+
+    /// Takes half of them and `most` at most: one to be run, and the others into `to`.
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn steal_batch_and_pop(&self, to: &Deque, most: usize) -> Steal<Item> {
+        self.line.access(Access::Load);
+        let before = to.real.len();
+        let stolen = self.real.steal_batch_with_limit_and_pop(&to.real, most);
+        self.taken_to(to, before, 1);
+        stolen
+    }
+
+    /// As `steal_batch_and_pop`, all of them into `to`; whether there were any.
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn steal_batch(&self, to: &Deque, most: usize) -> bool {
+        self.line.access(Access::Load);
+        let before = to.real.len();
+        let stolen = self.real.steal_batch_with_limit(&to.real, most).is_success();
+        self.taken_to(to, before, 0);
+        stolen
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    fn taken(&self) {
+        self.line.access(Access::Fence);
+        self.line.access(Access::Update);
+    }
+
+    /// A deque whose owner takes the newest gives its items to a thief one by one.
+    #[cfg_attr(feature = "sim", track_caller)]
+    fn taken_to(&self, to: &Deque, before: usize, besides: usize) {
+        let count = to.real.len() - before + besides;
+        (0..count.max(1)).for_each(|_| self.taken());
+        to.line.access(Access::Store);
+    }
+}
+
+/// First in first out, for and from everybody.
+pub(crate) struct Injector {
+    real: crossbeam_deque::Injector<Item>,
+    head: Line,
+    tail: Line,
+}
+
+impl Injector {
+    pub(crate) fn new() -> Injector {
+        Injector { real: crossbeam_deque::Injector::new(), head: Line::new(), tail: Line::new() }
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn push(&self, item: Item) {
+        self.tail.access(Access::Update);
+        self.real.push(item);
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn steal(&self) -> Steal<Item> {
+        self.taken();
+        self.real.steal()
+    }
+
+    /// Takes half of them and `most` at most: one to be run, and the others into `to`.
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn steal_batch_and_pop(&self, to: &Deque, most: usize) -> Steal<Item> {
+        self.taken();
+        to.line.access(Access::Store);
+        self.real.steal_batch_with_limit_and_pop(&to.real, most)
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    fn taken(&self) {
+        self.tail.access(Access::Load);
+        self.head.access(Access::Fence);
+        self.head.access(Access::Update);
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn len(&self) -> usize {
+        self.head.access(Access::Load);
+        self.tail.access(Access::Load);
+        self.real.len()
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.access(Access::Load);
+        self.tail.access(Access::Load);
+        self.real.is_empty()
+    }
+}

@@ -1,0 +1,113 @@
+//! Cache lines: which cores have a copy of each, and what it costs one that has none.
+//!
+//! A line is *owned* by the core that has written it last, or *shared* by those that have read it since. A read of a line that another core owns,
+//! and a write of one that others have, move it: 50 or 130 ns away, depending on the socket. A line moves to one core at a time, so those that
+//! want the same one queue for it; readers of a line that is shared by now hardly do. Two variables in one line are one line, as in reality.
+
+use super::Shape;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+const LINE: usize = 64;
+/// Between two cores that get a copy of the same line.
+const COPY: u64 = 10;
+/// What each further core costs that loses its copy.
+const INVALIDATE: u64 = 2;
+
+#[derive(Default)]
+struct Line {
+    owner: Option<usize>,
+    sharers: Vec<usize>,
+    free_at: u64,
+}
+
+/// See the module's documentation.
+pub(super) struct Lines {
+    lines: HashMap<usize, Line, BuildHasherDefault<OfAddress>>,
+    per_socket: usize,
+    near: u64,
+    far: u64,
+    hit: u64,
+    moves: u64,
+}
+
+impl Lines {
+    pub(super) fn new(shape: &Shape) -> Lines {
+        Lines {
+            lines: HashMap::default(),
+            per_socket: shape.cores.div_ceil(shape.sockets),
+            near: shape.near,
+            far: shape.far,
+            hit: shape.hit,
+            moves: 0,
+        }
+    }
+
+    /// How often a line has come from another core.
+    pub(super) fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    fn distance(&self, from: usize, to: usize) -> u64 {
+        if from / self.per_socket == to / self.per_socket { self.near } else { self.far }
+    }
+
+    /// What it costs `core` to read there.
+    pub(super) fn load(&mut self, address: usize, core: usize, now: u64) -> u64 {
+        let mut line = std::mem::take(self.lines.entry(address / LINE).or_default());
+        let mut cost = self.hit;
+        if line.owner != Some(core) && !line.sharers.contains(&core) {
+            let from = line.owner.or(line.sharers.first().copied());
+            let move_cost = from.map_or(0, |from| self.distance(from, core));
+            let start = now.max(line.free_at);
+            if from.is_some() {
+                line.free_at = start + COPY;
+                self.moves += 1;
+            }
+            line.sharers.extend(line.owner.take());
+            line.sharers.push(core);
+            cost += start - now + move_cost;
+        }
+        self.lines.insert(address / LINE, line);
+        cost
+    }
+
+    /// What it costs `core` to write there; `own` if it owns the line.
+    pub(super) fn write(&mut self, address: usize, core: usize, now: u64, own: u64) -> u64 {
+        let mut line = std::mem::take(self.lines.entry(address / LINE).or_default());
+        let mut cost = own;
+        if line.owner != Some(core) {
+            let others = line.sharers.iter().filter(|sharer| **sharer != core);
+            let furthest =
+                others.clone().chain(&line.owner).map(|other| self.distance(*other, core));
+            let move_cost =
+                furthest.max().map_or(0, |most| most + INVALIDATE * others.count() as u64);
+            let start = now.max(line.free_at);
+            self.moves += u64::from(move_cost > 0);
+            line.owner = Some(core);
+            line.sharers.clear();
+            cost += start - now + move_cost;
+            line.free_at = now + cost;
+        }
+        self.lines.insert(address / LINE, line);
+        cost
+    }
+}
+
+/// Spreads the numbers of lines; they come from nobody who would choose them badly.
+#[derive(Default)]
+struct OfAddress(u64);
+
+impl Hasher for OfAddress {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a line's number is a usize");
+    }
+
+    fn write_usize(&mut self, line: usize) {
+        self.0 = (line as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+}

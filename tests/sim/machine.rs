@@ -1,0 +1,230 @@
+//! A machine that is not there: its prices, its cores, and where the time goes.
+
+use crate::common::rerun::{rerun, role};
+use cygnet::Runtime;
+use cygnet::sim::{Machine, Measured, Reason, compute, now, thread};
+use cygnet::sync::Mutex;
+use std::panic::catch_unwind;
+use std::time::Duration;
+
+const NS: Duration = Duration::from_nanos(1);
+const US: Duration = Duration::from_micros(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// A machine on which nothing but computing takes any time to speak of.
+fn free(cores: usize) -> Machine {
+    let machine = Machine::new(cores).update(Duration::ZERO).near(Duration::ZERO);
+    let machine = machine.far(Duration::ZERO).fence(Duration::ZERO).barrier(Duration::ZERO);
+    let machine = machine.interrupt(Duration::ZERO).clock(Duration::ZERO).sleep(Duration::ZERO);
+    machine.wake(Duration::ZERO).wake_up(Duration::ZERO).start(Duration::ZERO).yields(NS)
+}
+
+/// What it takes for so many threads to compute so long each.
+fn threads_compute(machine: &Machine, threads: usize, time: Duration) -> (Duration, Measured) {
+    let mut took = Duration::ZERO;
+    let measured = machine.run(|| {
+        let start = now();
+        let threads: Vec<_> = (0..threads).map(|_| thread::spawn(move || compute(time))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        took = now() - start;
+    });
+    (took, measured.unwrap())
+}
+
+#[track_caller]
+fn assert_about(took: Duration, expected: Duration) {
+    let (took, expected) = (took.as_secs_f64(), expected.as_secs_f64());
+    assert!((took / expected - 1.0).abs() < 0.01, "{took} instead of {expected}");
+}
+
+#[test]
+fn threads_on_cores_of_their_own_compute_at_the_same_time() {
+    // The one that waits for the others has no core meanwhile.
+    assert_about(threads_compute(&free(8), 8, MS).0, MS);
+}
+
+#[test]
+fn threads_without_cores_of_their_own_take_turns() {
+    assert_about(threads_compute(&free(1), 8, MS).0, 8 * MS);
+    assert_about(threads_compute(&free(2), 8, 10 * MS).0, 40 * MS);
+    let (_, measured) = threads_compute(&free(2).slice(MS), 4, 10 * MS);
+    let queued: Duration = measured.threads().map(|thread| thread.queueing()).sum();
+    // Two have cores at a time: 40 ms of computing take 20 ms, and each has waited for half of them.
+    assert_about(queued, 4 * 10 * MS);
+}
+
+#[test]
+fn a_thread_that_sleeps_takes_no_core() {
+    let mut took = Duration::ZERO;
+    let measured = free(2).run(|| {
+        let start = now();
+        // They share the second core.
+        let sleepers: Vec<_> = (0..4).map(|_| thread::spawn(|| thread::sleep(10 * MS))).collect();
+        compute(10 * MS);
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        took = now() - start;
+    });
+    let measured = measured.unwrap();
+    assert_about(took, 10 * MS);
+    let of_test = measured.threads().next().unwrap();
+    assert_about(of_test.computing(), 10 * MS);
+}
+
+#[test]
+fn what_a_thread_does_adds_up_to_its_time() {
+    let measured = Machine::new(4).run(|| {
+        let rt = Runtime::builder().workers(6).build().unwrap();
+        rt.block_on(|| cygnet::par::for_each(0..100, |_| compute(20 * US)).unwrap());
+    });
+    let measured = measured.unwrap();
+    let whole = measured.run().time();
+    let computed: Duration = measured.threads().map(|thread| thread.computing()).sum();
+    assert_eq!(computed, 100 * 20 * US);
+    assert_eq!(measured.threads().count(), 7);
+    let mut searched = Duration::ZERO;
+    for thread in measured.threads() {
+        let sum = thread.computing() + thread.working() + thread.searching();
+        let sum = sum + thread.queueing() + thread.sleeping();
+        // The others have begun later, and ended sooner.
+        assert!(sum <= whole && sum > whole / 2, "{}: {sum:?} of {whole:?}", thread.name());
+        searched += thread.searching();
+    }
+    let of_test = measured.threads().next().unwrap();
+    assert_eq!(of_test.name(), "test");
+    assert!(searched > Duration::ZERO);
+    assert!(measured.wakes() > 0 && measured.moves() > 0 && measured.places().count() > 0);
+}
+
+/// What it takes for so many threads to lock a mutex a thousand times.
+fn threads_lock(machine: &Machine, threads: usize) -> Measured {
+    let measured = machine.run(|| {
+        let mutex = std::sync::Arc::new(Mutex::new(0));
+        let threads: Vec<_> = (0..threads)
+            .map(|_| {
+                let mutex = std::sync::Arc::clone(&mutex);
+                thread::spawn(move || {
+                    for _ in 0..1_000 {
+                        *mutex.lock().unwrap() += 1;
+                        compute(100 * NS);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    measured.unwrap()
+}
+
+#[test]
+fn a_line_that_several_cores_write_moves_and_costs() {
+    let alone = threads_lock(&Machine::new(1), 1);
+    assert_eq!(alone.moves(), 0);
+    let near = threads_lock(&Machine::new(2), 2);
+    assert!(near.moves() > 500, "{} moves", near.moves());
+    let far = threads_lock(&Machine::new(2).sockets(2), 2);
+    assert!(far.run().time() > near.run().time());
+    let places: Vec<_> = near.places().collect();
+    assert!(places.is_sorted_by(|a, b| a.lost() >= b.lost()));
+    assert!(places[0].location().file().contains("mutex"), "{}", places[0].location());
+}
+
+#[test]
+fn a_machine_has_as_many_processors_as_cores() {
+    for cores in [1, 3, 70] {
+        let mut workers = 0;
+        let run = Machine::new(cores).run(|| {
+            workers = Runtime::new().unwrap().workers();
+        });
+        run.unwrap();
+        assert_eq!(workers, cores);
+    }
+}
+
+/// A bit of all, and what a machine makes of it.
+fn a_program_on_a_machine() -> String {
+    let measured = Machine::new(3).seed(7).run(|| {
+        let rt = Runtime::builder().workers(4).build().unwrap();
+        rt.block_on(|| {
+            let tasks: Vec<_> = (0..50).map(|_| cygnet::spawn(|| compute(US))).collect();
+            tasks.into_iter().for_each(|task| task.join().unwrap());
+            cygnet::sleep(MS).unwrap();
+            cygnet::join(|| compute(MS), || compute(2 * MS));
+        });
+    });
+    let measured = measured.unwrap();
+    format!("{:?} {}", measured.run(), measured.moves())
+}
+
+#[test]
+fn a_program_takes_the_same_time_in_each_process() {
+    if role().is_some() {
+        println!("[{}]", a_program_on_a_machine());
+        return;
+    }
+    let name = "machine::a_program_takes_the_same_time_in_each_process";
+    let results: std::collections::BTreeSet<_> = (0..20)
+        .map(|_| {
+            let output = rerun(name, "program");
+            let said = String::from_utf8(output.stdout).unwrap();
+            let (_, result) = said.split_once('[').unwrap();
+            result.split_once(']').unwrap().0.to_owned()
+        })
+        .collect();
+    assert_eq!(results.len(), 1, "{results:#?}");
+}
+
+#[test]
+fn a_program_that_fails_says_how() {
+    let failed = Machine::new(2).run(|| panic!("a mistake")).unwrap_err();
+    assert_eq!(*failed.reason(), Reason::Panicked("a mistake".to_owned()));
+    let failed = Machine::new(2).run(thread::park).unwrap_err();
+    assert_eq!(*failed.reason(), Reason::Deadlock);
+    let endless = || {
+        let thread = thread::spawn(|| {
+            loop {
+                thread::yield_now();
+            }
+        });
+        let _: Result<(), _> = thread.join();
+    };
+    let failed = Machine::new(2).most_steps(10_000).run(endless).unwrap_err();
+    assert_eq!(*failed.reason(), Reason::TooManySteps);
+}
+
+#[test]
+fn machines_that_cannot_be_are_refused() {
+    #[track_caller]
+    fn assert_refused(why: &str, make: impl FnOnce() -> Machine + std::panic::UnwindSafe) {
+        let panic = catch_unwind(make).unwrap_err();
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        let text = text.unwrap();
+        assert!(text.contains(why), "{text}");
+    }
+    assert_refused("a machine without cores", || Machine::new(0));
+    assert_refused("4096 at most", || Machine::new(4_097));
+    assert_refused("4096 at most", || Machine::new(usize::MAX));
+    assert_refused("no more than cores", || Machine::new(2).sockets(3));
+    assert_refused("one at least", || Machine::new(2).sockets(0));
+    for make in [Machine::hit, Machine::spin, Machine::yields, Machine::slice] {
+        assert_refused("time would stand still", move || make(Machine::new(1), Duration::ZERO));
+    }
+    assert_refused("an hour at most", || Machine::new(1).wake_up(Duration::MAX));
+}
+
+#[test]
+fn computing_outside_of_a_simulation_takes_real_time() {
+    let start = std::time::Instant::now();
+    compute(5 * MS);
+    assert!(start.elapsed() >= 5 * MS);
+}
+
+#[test]
+fn computing_moves_the_clock_of_a_simulation() {
+    cygnet::sim::run(1, || {
+        let start = now();
+        compute(MS);
+        assert!(now() - start >= MS);
+    })
+    .unwrap();
+}
