@@ -212,7 +212,8 @@ impl Machine {
         slice: slice, 1;
     }
 
-    /// Runs a program on this machine, once. The same program on the same machine takes the same time, each time.
+    /// Runs a program on this machine, once. The same program on the same machine takes the same time in each process that runs it first. (Later runs of a process find
+    /// memory where earlier ones have left it: other variables may share a cache line, and the time differs a little.)
     ///
     /// It builds its runtimes itself, and tells them how many workers they have: by default as many as there are cores. It may start more
     /// threads than there are cores, which then take turns.

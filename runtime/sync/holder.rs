@@ -5,16 +5,16 @@ use crate::scheduler::worker::{Worker, fetch_ids, task_of};
 use std::cell::Cell;
 use std::fmt;
 
-/// A task, a plain thread, or some future. Never 0, and the lowest bit is free for others.
+/// A task, a plain thread, or some future. Never 0, and the two lowest bits are free for others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Holder(u64);
 
-/// The second bit.
-const THREAD: u64 = 2;
+/// The third bit.
+const THREAD: u64 = 4;
 
 impl Holder {
     /// Futures are not told apart: a guard that they get is itself the holder.
-    pub(super) const FUTURE: Holder = Holder(!1);
+    pub(super) const FUTURE: Holder = Holder(!3);
 
     /// The caller; and whether it is cancelled.
     #[inline(always)]
@@ -26,7 +26,7 @@ impl Holder {
             // SAFETY: that of the running task, or of a scope on its stack.
             let cancelled = is_cancelled(unsafe { &*node });
             // SAFETY: the running task.
-            return (Holder(unsafe { task.as_ref() }.id() << 2), cancelled);
+            return (Holder(unsafe { task.as_ref() }.id() << 3), cancelled);
         }
         (Holder::thread(), false)
     }
@@ -41,7 +41,7 @@ impl Holder {
                 // Those of tasks come from there, too.
                 number.set(fetch_ids(1));
             }
-            Holder(number.get() << 2 | THREAD)
+            Holder(number.get() << 3 | THREAD)
         })
     }
 
@@ -64,8 +64,8 @@ impl fmt::Debug for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Holder::FUTURE => f.write_str("a future"),
-            Holder(number) if number & THREAD != 0 => write!(f, "thread {}", number >> 2),
-            Holder(number) => write!(f, "task {}", number >> 2),
+            Holder(number) if number & THREAD != 0 => write!(f, "thread {}", number >> 3),
+            Holder(number) => write!(f, "task {}", number >> 3),
         }
     }
 }

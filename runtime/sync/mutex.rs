@@ -1,10 +1,10 @@
 use super::after;
 use super::errors::WaitError;
 use super::holder::Holder;
-use super::raw_mutex::RawMutex;
+use super::raw_mutex::{Locking, RawMutex};
 use crate::runtime::errors::Cancelled;
 use crate::scheduler::wait::Short;
-use crate::scheduler::waiters::{Entering, WaitNode, Waitable, enter};
+use crate::scheduler::waiters::Manner;
 use crate::shim::const_fn;
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -57,7 +57,18 @@ impl<T> Mutex<T> {
     const_fn! {
         /// A mutex that nobody has locked.
         pub const fn new(value: T) -> Mutex<T> {
-            Mutex { raw: RawMutex::new(), value: UnsafeCell::new(value) }
+            Mutex { raw: RawMutex::new(false), value: UnsafeCell::new(value) }
+        }
+    }
+
+    const_fn! {
+        /// A mutex that nobody has locked, and that is handed over strictly in the order of coming: unlocking makes the one that has waited
+        /// longest the holder, long before it runs, and nobody comes in between.
+        ///
+        /// Its price is the time between: until that one runs the mutex stands still, and where many contend for it they
+        /// all come to wait for each other. Take it where the order is worth more than the time.
+        pub const fn fifo(value: T) -> Mutex<T> {
+            Mutex { raw: RawMutex::new(true), value: UnsafeCell::new(value) }
         }
     }
 
@@ -86,7 +97,7 @@ impl<T: ?Sized> Mutex<T> {
         if !cancelled && self.raw.try_lock(holder) {
             return Ok(MutexGuard::new(self, holder));
         }
-        match self.wait(holder, None) {
+        match self.wait(holder, cancelled, None) {
             Ok(guard) => Ok(guard),
             Err(_) => Err(Cancelled::here()),
         }
@@ -106,7 +117,8 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let (holder, _) = Holder::current();
-        self.raw.try_lock(holder).then(|| MutexGuard::new(self, holder))
+        let locked = self.raw.try_lock(holder) || self.raw.try_pass(holder);
+        locked.then(|| MutexGuard::new(self, holder))
     }
 
     /// As [`lock`](Mutex::lock), but waits no longer than `time`.
@@ -133,17 +145,24 @@ impl<T: ?Sized> Mutex<T> {
         if !cancelled && self.raw.try_lock(holder) {
             return Ok(MutexGuard::new(self, holder));
         }
-        self.wait(holder, after(time)).map_err(WaitError::of)
+        self.wait(holder, cancelled, after(time)).map_err(WaitError::of)
     }
 
     #[cold]
     #[track_caller]
-    fn wait(&self, holder: Holder, until: Option<Instant>) -> Result<MutexGuard<'_, T>, Short> {
+    fn wait(
+        &self,
+        holder: Holder,
+        cancelled: bool,
+        until: Option<Instant>,
+    ) -> Result<MutexGuard<'_, T>, Short> {
         assert!(
             !(self.raw.holder() == Some(holder) && Holder::caller_may_be_told()),
             "cygnet: a Mutex is locked by {holder:?}, which has locked it already and would wait for itself"
         );
-        enter(&self.raw, holder.number(), until)?;
+        if cancelled || !self.raw.spin(holder) {
+            self.raw.lock(holder, Manner::Until(until))?;
+        }
         Ok(MutexGuard::new(self, holder))
     }
 
@@ -165,8 +184,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[track_caller]
     pub fn lock_async(&self) -> MutexLock<'_, T> {
-        let number = Holder::FUTURE.number();
-        MutexLock { mutex: self, entering: Entering::new(&self.raw, number, Location::caller()) }
+        MutexLock { mutex: self, locking: Locking::new(&self.raw, Location::caller()) }
     }
 
     /// The value, which nobody else can use meanwhile.
@@ -196,8 +214,7 @@ impl<T> From<T> for Mutex<T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The writer may be foreign code, which must not run under the lock of the queue.
-        let one = |node: &WaitNode| (Holder::from_number(node.token.get()), node.place.to_string());
-        let waiting: Vec<_> = self.raw.state().iter().map(one).collect();
+        let waiting = self.raw.waiting();
         let mut f = f.debug_struct("Mutex");
         match self.try_lock() {
             Some(guard) => f.field("value", &&*guard),
@@ -305,7 +322,7 @@ guard!(AsyncMutexGuard);
 #[must_use = "futures do nothing unless they are polled"]
 pub struct MutexLock<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    entering: Entering<&'a RawMutex>,
+    locking: Locking<'a>,
 }
 
 impl<'a, T: ?Sized> Future for MutexLock<'a, T> {
@@ -316,8 +333,8 @@ impl<'a, T: ?Sized> Future for MutexLock<'a, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<AsyncMutexGuard<'a, T>> {
         let mutex = self.mutex;
         // SAFETY: pinned with the whole.
-        let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
-        entering.poll(cx).map(|_| AsyncMutexGuard { mutex })
+        let locking = unsafe { self.map_unchecked_mut(|this| &mut this.locking) };
+        locking.poll(cx).map(|()| AsyncMutexGuard { mutex })
     }
 }
 

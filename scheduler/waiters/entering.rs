@@ -46,8 +46,12 @@ impl<W: Waitable> Entering<W> {
         self.node.token.get()
     }
 
+    /// Its node, which is in no list when it has given its answer.
+    pub(crate) fn node(&self) -> &WaitNode {
+        &self.node
+    }
+
     /// Makes one that has given its answer new, to ask once more.
-    #[cfg(feature = "futures")]
     pub(crate) fn renew(self: Pin<&mut Self>) {
         // SAFETY: nothing is moved.
         let this = unsafe { self.get_unchecked_mut() };
@@ -76,7 +80,7 @@ impl<W: Waitable> Entering<W> {
                 if answer.is_none() {
                     waker = node.replace_who(waker);
                     // SAFETY: it leaves the list when this is dropped, at the latest.
-                    unsafe { W::waiters(&mut state).push(node) };
+                    unsafe { W::waiters(&mut state).push(node, this.source.comes_back(&node)) };
                     this.progress = Progress::Queued;
                 }
                 answer

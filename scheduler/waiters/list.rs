@@ -168,23 +168,28 @@ impl WaitList {
         self.iter().map(|node| node.place.to_string()).collect()
     }
 
-    /// Enters a node as the last one.
+    /// Enters a node as the last one, or as the first.
     ///
     /// # Safety
     /// It is in no list, and is taken out before it goes.
-    pub(super) unsafe fn push(&mut self, node: Pin<&WaitNode>) {
+    pub(super) unsafe fn push(&mut self, node: Pin<&WaitNode>, as_first: bool) {
+        node.stage.set(Stage::In);
+        let (next, previous) =
+            if as_first { (self.first, ptr::null()) } else { (ptr::null(), self.last) };
+        node.next.set(next);
+        node.previous.set(previous);
         let node = ptr::from_ref(node.get_ref());
-        // SAFETY: the caller's, and that of one in the list.
+        // SAFETY: those in the list are there.
         unsafe {
-            (*node).stage.set(Stage::In);
-            (*node).next.set(ptr::null());
-            (*node).previous.set(self.last);
-            match self.last.as_ref() {
-                Some(last) => last.next.set(node),
+            match previous.as_ref() {
+                Some(previous) => previous.next.set(node),
                 None => self.first = node,
             }
+            match next.as_ref() {
+                Some(next) => next.previous.set(node),
+                None => self.last = node,
+            }
         }
-        self.last = node;
         self.len += 1;
     }
 

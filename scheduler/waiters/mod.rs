@@ -89,6 +89,11 @@ pub(crate) trait Waitable {
     fn try_enter(&self, state: &mut Self::State, node: &WaitNode, wakes: &mut Wakes)
     -> Option<u32>;
 
+    /// Whether the node has been in the list before and enters it as the first one now.
+    fn comes_back(&self, _: &WaitNode) -> bool {
+        false
+    }
+
     /// Somebody has left the list without a grant, or would have had to enter it and was refused: what kept others waiting
     /// may be gone.
     fn left(&self, _: &mut Self::State, _: &mut Wakes) {}
@@ -122,6 +127,10 @@ impl<W: Waitable + ?Sized> Waitable for &W {
 
     fn try_enter(&self, state: &mut W::State, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
         (**self).try_enter(state, node, wakes)
+    }
+
+    fn comes_back(&self, node: &WaitNode) -> bool {
+        (**self).comes_back(node)
     }
 
     fn left(&self, state: &mut W::State, wakes: &mut Wakes) {
@@ -164,7 +173,7 @@ pub(crate) fn enter_and<W: Waitable + ?Sized>(
     enter_node(source, node.as_ref(), manner, queued)
 }
 
-/// The same with a node of the caller's, who reads its token afterwards: a grant may leave something there. The node is new.
+/// The same with a node of the caller's, who reads its token afterwards: a grant may leave something there. The node is in no list.
 #[track_caller]
 pub(crate) fn enter_node<W: Waitable + ?Sized>(
     source: &W,
@@ -334,7 +343,7 @@ pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
             let at_once = queued.is_none() && wakes.call_nobody();
             node.set_who(if at_once { who() } else { Who::Nobody });
             // SAFETY: passed on.
-            unsafe { W::waiters(&mut state).push(node) };
+            unsafe { W::waiters(&mut state).push(node, source.comes_back(&node)) };
             Entry::Waits
         }
         None => {

@@ -192,7 +192,7 @@ fn a_wait_of_a_primitive_allocates_nothing() {
     alone("a_wait_of_a_primitive_allocates_nothing", || {
         within(|| {
             let rounds = 1_000;
-            let (mutex, semaphore, barrier) = (Mutex::new(0), Semaphore::new(1), Barrier::new(2));
+            let (mutex, semaphore, barrier) = (Mutex::fifo(0), Semaphore::new(1), Barrier::new(2));
             let read = SequenceBarrier::<u8>::new();
             let sequencer = MultiProducerSequencer::new(&read, 1);
             let visit = || {

@@ -47,7 +47,7 @@ fn a_lost_wake() {
 #[test]
 fn a_double_grant() {
     finds(Bug::DoubleGrant, says("nobody else has the lock"), || {
-        let (lock, inside) = (Mutex::new(()), AtomicBool::new(false));
+        let (lock, inside) = (Mutex::fifo(()), AtomicBool::new(false));
         runtime(2).block_on(|| {
             scope(|s| {
                 for _ in 0..3 {
@@ -67,7 +67,7 @@ fn a_double_grant() {
 #[test]
 fn a_leaked_lock() {
     finds(Bug::LeakedLock, deadlock, || {
-        let lock = Mutex::new(());
+        let lock = Mutex::fifo(());
         runtime(2).block_on(|| {
             scope(|s| {
                 let held = lock.lock().unwrap();

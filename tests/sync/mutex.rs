@@ -15,6 +15,9 @@ use std::time::Duration;
 
 type Order = Mutex<Vec<usize>>;
 
+/// One that runners may take past those who wait, and one that is handed over in the order of coming.
+const KINDS: [fn(Vec<usize>) -> Order; 2] = [Mutex::new, Mutex::fifo];
+
 /// Tasks that come one after the other, each of which enters its number when it has the mutex.
 fn queue_up(rt: &Runtime, order: &Arc<Order>, count: usize) -> Vec<Task<bool>> {
     (0..count)
@@ -34,23 +37,29 @@ fn queue_up(rt: &Runtime, order: &Arc<Order>, count: usize) -> Vec<Task<bool>> {
         .collect()
 }
 
+/// Those who wait take turns in the order in which they came, if nobody comes in between: with a fair one in any case.
 #[test]
-fn it_is_handed_over_in_the_order_of_coming() {
+fn who_waits_has_it_in_the_order_of_coming() {
     with_each(|rt| {
-        let order = Arc::new(Order::default());
-        let held = order.lock().unwrap();
-        let tasks = queue_up(rt, &order, 20);
-        drop(held);
-        tasks.into_iter().for_each(|task| assert!(task.join().unwrap()));
-        assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+        for make in KINDS {
+            let order = Arc::new(make(Vec::new()));
+            let held = order.lock().unwrap();
+            let tasks = queue_up(rt, &order, 20);
+            drop(held);
+            tasks.into_iter().for_each(|task| assert!(task.join().unwrap()));
+            assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+        }
     });
 }
 
 #[test]
 fn who_is_cancelled_leaves_the_queue_and_the_others_keep_their_order() {
     with_each(|rt| {
-        for cancelled in [vec![0], vec![2], vec![4], vec![0, 1, 2, 3, 4], vec![1, 3]] {
-            let order = Arc::new(Order::default());
+        for (cancelled, make) in [vec![0], vec![2], vec![4], vec![0, 1, 2, 3, 4], vec![1, 3]]
+            .into_iter()
+            .flat_map(|cancelled| KINDS.map(|make| (cancelled.clone(), make)))
+        {
+            let order = Arc::new(make(Vec::new()));
             let held = order.lock().unwrap();
             let tasks = queue_up(rt, &order, 5);
             for &i in &cancelled {
@@ -69,36 +78,117 @@ fn who_is_cancelled_leaves_the_queue_and_the_others_keep_their_order() {
 }
 
 #[test]
-fn one_that_is_cancelled_after_the_hand_over_passes_it_on() {
+fn one_that_is_cancelled_after_it_was_told_passes_it_on() {
     within(|| {
         let rt = runtime(1);
         rt.block_on(|| {
-            let order = Arc::new(Order::default());
-            let held = order.lock().unwrap();
-            let tasks: Vec<_> = (0..3)
-                .map(|i| {
-                    let order = Arc::clone(&order);
-                    spawn(move || order.lock().map(|mut order| order.push(i)).is_ok())
-                })
-                .collect();
-            give_way_until(|| waiting(&*order) == 3);
-            // On this worker nobody else runs before the next wait.
-            drop(held);
-            tasks[0].cancel("too late to leave the queue");
-            assert!(order.is_locked());
-            let got: Vec<_> = tasks.into_iter().map(|task| task.join().unwrap()).collect();
-            assert_eq!(got, [false, true, true]);
-            assert_eq!(order.lock().unwrap().len(), 2);
+            for make in KINDS {
+                let order = Arc::new(make(Vec::new()));
+                let held = order.lock().unwrap();
+                let tasks: Vec<_> = (0..3)
+                    .map(|i| {
+                        let order = Arc::clone(&order);
+                        spawn(move || order.lock().map(|mut order| order.push(i)).is_ok())
+                    })
+                    .collect();
+                give_way_until(|| waiting(&*order) == 3);
+                // On this worker nobody else runs before the next wait.
+                drop(held);
+                tasks[0].cancel("too late to leave the queue");
+                let got: Vec<_> = tasks.into_iter().map(|task| task.join().unwrap()).collect();
+                assert_eq!(got, [false, true, true]);
+                assert_eq!(order.lock().unwrap().len(), 2);
+            }
         });
     });
 }
 
 #[test]
-fn nobody_comes_in_between_an_unlock_and_the_one_it_is_for() {
+fn whoever_runs_takes_it_past_those_who_wait() {
     within(|| {
         let rt = runtime(1);
         rt.block_on(|| {
             let mutex = Arc::new(Mutex::new(0));
+            let held = mutex.lock().unwrap();
+            let next = {
+                let mutex = Arc::clone(&mutex);
+                spawn(move || *mutex.lock().unwrap() += 1)
+            };
+            give_way_until(|| waiting(&*mutex) == 1);
+            drop(held);
+            // The other one has been called, and has not run yet.
+            assert!(!mutex.is_locked());
+            assert_eq!(*mutex.try_lock().expect("nobody holds it"), 0);
+            assert_eq!(*mutex.lock().unwrap(), 0);
+            next.join().unwrap();
+            assert_eq!(*mutex.lock().unwrap(), 1);
+        });
+    });
+}
+
+/// One task has it whenever another one runs, and unlocks it for a moment only. The others get it all the same.
+#[test]
+fn who_is_passed_gets_it_in_the_end() {
+    with(&[1, 2, 3], |rt| {
+        let mutex = Arc::new(Mutex::new(0));
+        let greedy = {
+            let mutex = Arc::clone(&mutex);
+            rt.spawn(move || {
+                let mut held = mutex.lock().unwrap();
+                while *held < 2 {
+                    drop(held);
+                    held = mutex.lock().unwrap();
+                    yield_now().unwrap();
+                }
+            })
+        };
+        let modest = [(); 2].map(|()| {
+            let mutex = Arc::clone(&mutex);
+            rt.spawn(move || *mutex.lock().unwrap() += 1)
+        });
+        modest.into_iter().for_each(|task| task.join().unwrap());
+        greedy.join().unwrap();
+    });
+}
+
+/// The one that was called computes on, or is a future that nobody polls: those behind it are handed the mutex nevertheless.
+#[test]
+fn one_that_does_not_answer_its_call_keeps_the_others_waiting_for_a_while_only() {
+    with(&[2], |rt| {
+        let mutex = Arc::new(Mutex::new(0_u64));
+        let mut cx = Context::from_waker(Waker::noop());
+        let held = mutex.try_lock();
+        let mut sleepy = Box::pin(mutex.lock_async());
+        assert!(sleepy.as_mut().poll(&mut cx).is_pending());
+        let waits = {
+            let mutex = Arc::clone(&mutex);
+            rt.spawn(move || *mutex.lock().unwrap() += 1)
+        };
+        until_waiting(&*mutex, 2);
+        drop(held);
+        // It goes past the one that was called, and past the queue, so many times and no more.
+        let mut passes = 0;
+        while let Some(guard) = mutex.try_lock() {
+            if *guard == 1 {
+                break;
+            }
+            passes += 1;
+            assert!(passes < 10_000, "the one in the queue is passed for ever");
+        }
+        waits.join().unwrap();
+        assert!(sleepy.as_mut().poll(&mut cx).is_ready());
+        drop(sleepy);
+        assert_eq!(waiting(&*mutex), 0);
+        assert!(!mutex.is_locked());
+    });
+}
+
+#[test]
+fn nobody_comes_in_between_an_unlock_of_a_fair_one_and_the_one_it_is_for() {
+    within(|| {
+        let rt = runtime(1);
+        rt.block_on(|| {
+            let mutex = Arc::new(Mutex::fifo(0));
             let held = mutex.lock().unwrap();
             let next = {
                 let mutex = Arc::clone(&mutex);
@@ -216,7 +306,13 @@ fn a_deadline_around_it_ends_the_wait_too() {
 
 #[test]
 fn a_future_leaves_nothing_behind_wherever_it_is_dropped() {
-    let mutex = Mutex::new(0);
+    for make in [Mutex::new, Mutex::fifo] {
+        let mutex = make(0);
+        a_future_leaves_nothing_behind(&mutex);
+    }
+}
+
+fn a_future_leaves_nothing_behind(mutex: &Mutex<u32>) {
     let mut cx = Context::from_waker(Waker::noop());
     drop(mutex.lock_async());
     // Ready at once, and the guard dropped.
@@ -228,16 +324,15 @@ fn a_future_leaves_nothing_behind_wherever_it_is_dropped() {
         let mut waits = pin!(mutex.lock_async());
         assert!(waits.as_mut().poll(&mut cx).is_pending());
         assert!(waits.as_mut().poll(&mut cx).is_pending());
-        assert_eq!(waiting(&mutex), 1);
+        assert_eq!(waiting(mutex), 1);
     }
-    assert_eq!(waiting(&mutex), 0);
+    assert_eq!(waiting(mutex), 0);
     // Granted, and not polled any more: it goes to the next.
     let mut second = Box::pin(mutex.lock_async());
     let mut third = Box::pin(mutex.lock_async());
     assert!(second.as_mut().poll(&mut cx).is_pending());
     assert!(third.as_mut().poll(&mut cx).is_pending());
     drop(held);
-    assert!(mutex.is_locked());
     assert!(third.as_mut().poll(&mut cx).is_pending());
     drop(second);
     let Poll::Ready(guard) = third.as_mut().poll(&mut cx) else { panic!("it was passed on") };
@@ -254,7 +349,7 @@ fn a_forgotten_future_keeps_its_place_and_is_never_touched_when_it_is_gone() {
         "mutex::a_forgotten_future_keeps_its_place_and_is_never_touched_when_it_is_gone",
         || {
             // On the heap, as a forgotten pin must be: its memory is leaked with it.
-            let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::new(0)));
+            let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::fifo(0)));
             let mut cx = Context::from_waker(Waker::noop());
             let held = mutex.try_lock();
             let mut waits = Box::pin(mutex.lock_async());

@@ -10,6 +10,7 @@ mod world;
 
 use cases::{Case, Size};
 use clap::Parser;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 use world::World;
 
@@ -36,14 +37,19 @@ struct Arguments {
     /// Where the time has gone: by threads and by places of the source.
     #[arg(long)]
     places: bool,
+    /// What is left to chance follows from it.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Measures here and now: for the program itself.
+    #[arg(long, hide = true)]
+    alone: bool,
 }
 
-fn main() {
+fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let all = Case::all();
-    let cases = if arguments.cases.is_empty() { &all } else { &arguments.cases };
+    if let Some(measured) = arguments.one() {
+        return measured;
+    }
     println!(
         "{:<12}{:>9}{:>7}{:>9}{:>12}{:>12}{:>12}  {}",
         "case",
@@ -55,39 +61,65 @@ fn main() {
         "efficiency",
         world::NAME
     );
-    for case in cases {
-        let usual = [case.usual_work()];
-        let works = if arguments.work.is_empty() { &usual[..] } else { &arguments.work };
-        for &work in works {
+    let mut failed = false;
+    for case in arguments.cases() {
+        for work in arguments.works(case) {
             for &cores in &arguments.cores {
-                let workers = arguments.workers.unwrap_or(cores);
-                let size = Size {
-                    cores,
-                    workers,
-                    work: Duration::from_nanos(work),
-                    items: arguments.items,
-                };
-                let world =
-                    World { cores, sockets: arguments.sockets.min(cores), seed: arguments.seed };
-                match world.measure(|clock| case.run(&size, clock)) {
-                    Ok((took, ideal, report)) => {
-                        let us = |time: Duration| time.as_nanos() as f64 / 1e3;
-                        let efficiency = ideal.as_secs_f64() / took.as_secs_f64();
-                        println!(
-                            "{:<12}{work:>9}{cores:>7}{workers:>9}{:>12.1}{:>12.1}{efficiency:>12.3}",
-                            case.name(),
-                            us(took),
-                            us(ideal)
-                        );
-                        if arguments.places {
-                            println!("{report}");
-                        }
-                    }
-                    Err(error) => println!(
-                        "{:<12}{work:>9}{cores:>7}{workers:>9}  failed: {error}",
-                        case.name()
-                    ),
+                failed |= !arguments.measure_alone(case, work, cores);
+            }
+        }
+    }
+    ExitCode::from(u8::from(failed))
+}
+
+impl Arguments {
+    fn cases(&self) -> Vec<Case> {
+        if self.cases.is_empty() { Case::all() } else { self.cases.clone() }
+    }
+
+    fn works(&self, case: Case) -> Vec<u64> {
+        if self.work.is_empty() { vec![case.usual_work()] } else { self.work.clone() }
+    }
+
+    /// Measures in a process of its own: where memory lies after another run would decide which variables share a cache line.
+    fn measure_alone(&self, case: Case, work: u64, cores: usize) -> bool {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.arg(case.name()).arg("--alone");
+        command.args(["--work", &work.to_string(), "--cores", &cores.to_string()]);
+        command.args(["--sockets", &self.sockets.to_string(), "--seed", &self.seed.to_string()]);
+        let options = [("--workers", self.workers.map(|n| n as u64)), ("--items", self.items)];
+        for (name, value) in options {
+            value.into_iter().for_each(|value| _ = command.arg(name).arg(value.to_string()));
+        }
+        command.args(self.places.then_some("--places"));
+        command.status().expect("this program can be started").success()
+    }
+
+    /// The one measurement that this process is for, if it is for one.
+    fn one(&self) -> Option<ExitCode> {
+        let (&[case], &[work], &[cores], true) =
+            (&self.cases[..], &self.work[..], &self.cores[..], self.alone)
+        else {
+            return None;
+        };
+        let workers = self.workers.unwrap_or(cores);
+        let size = Size { cores, workers, work: Duration::from_nanos(work), items: self.items };
+        let world = World { cores, sockets: self.sockets.min(cores), seed: self.seed };
+        let name = case.name();
+        print!("{name:<12}{work:>9}{cores:>7}{workers:>9}");
+        match world.measure(|clock| case.run(&size, clock)) {
+            Ok((took, ideal, report)) => {
+                let us = |time: Duration| time.as_nanos() as f64 / 1e3;
+                let efficiency = ideal.as_secs_f64() / took.as_secs_f64();
+                println!("{:>12.1}{:>12.1}{efficiency:>12.3}", us(took), us(ideal));
+                if self.places {
+                    println!("{report}");
                 }
+                Some(ExitCode::SUCCESS)
+            }
+            Err(error) => {
+                println!("  failed: {error}");
+                Some(ExitCode::FAILURE)
             }
         }
     }

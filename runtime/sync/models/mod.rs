@@ -6,10 +6,10 @@ mod semaphore;
 
 use super::event::{RawEvent, SET};
 use super::holder::Holder;
-use super::raw_mutex::RawMutex;
+use super::raw_mutex::{CALL, Locking, RawMutex};
 use crate::retire::models::Processor;
 use crate::retire::wait::{Publish, WaitKind, WaitWord, Woken};
-use crate::scheduler::waiters::{Entering, Entry, WaitNode, Waitable, Who, leave, queue};
+use crate::scheduler::waiters::{Entry, WaitNode, Waitable, Who, leave, queue};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use std::panic::Location;
@@ -129,18 +129,28 @@ struct Locked {
 }
 
 impl Locked {
-    fn new() -> Stage<Locked> {
-        Stage::new(Locked { mutex: RawMutex::new(), value: Baton::new() })
+    fn new(fair: bool) -> Stage<Locked> {
+        Stage::new(Locked { mutex: RawMutex::new(fair), value: Baton::new() })
     }
 
+    /// As `Mutex::lock`.
     fn lock(&self, task: Stage<Task>, holder: Holder) -> bool {
         task.introduce();
-        self.mutex.try_lock(holder) || enter(task, &self.mutex, holder.number()).is_some()
+        if self.mutex.try_lock(holder) {
+            return true;
+        }
+        let node = pin!(WaitNode::new(holder.number(), Location::caller()));
+        loop {
+            match enter_node(task, &self.mutex, node.as_ref(), true, None) {
+                Some(CALL) if !self.mutex.answer_call(holder) => {}
+                answer => return answer.is_some(),
+            }
+        }
     }
 
     /// Locks, uses the value, unlocks; whether it had the chance.
     fn visit(&self, task: Stage<Task>, number: u64) -> bool {
-        let holder = Holder::from_number(number << 2);
+        let holder = Holder::from_number(number << 3);
         let locked = self.lock(task, holder);
         if locked {
             self.value.write();
@@ -158,33 +168,59 @@ impl Locked {
     }
 }
 
-fn two_visitors() {
-    let (locked, one, other) = (Locked::new(), Task::new(), Task::new());
-    let visitor = spawn(move || locked.visit(one, 1));
-    assert!(locked.visit(other, 2));
-    assert!(visitor.join().unwrap());
-    Task::end(one);
-    Task::end(other);
-    Locked::end(locked, 2);
+/// Each of so many comes and goes once.
+fn visitors(fair: bool, count: u64) {
+    let locked = Locked::new(fair);
+    let others: Vec<_> = (1..count)
+        .map(|number| {
+            let task = Task::new();
+            (task, spawn(move || locked.visit(task, number)))
+        })
+        .collect();
+    let mine = Task::new();
+    assert!(locked.visit(mine, count));
+    for (task, visitor) in others {
+        assert!(visitor.join().unwrap());
+        Task::end(task);
+    }
+    Task::end(mine);
+    Locked::end(locked, count as usize);
 }
 
 #[test]
-fn loom_a_mutex_has_one_holder_and_is_handed_over() {
-    explore(ALL, two_visitors);
+fn loom_a_mutex_has_one_holder_and_loses_nobody() {
+    explore(ALL, || visitors(false, 2));
+}
+
+#[test]
+fn loom_a_fair_mutex_has_one_holder_and_is_handed_over() {
+    explore(ALL, || visitors(true, 2));
+}
+
+/// One that was called comes back, as the third one was faster.
+#[test]
+fn loom_a_mutex_that_is_taken_past_those_who_wait_loses_nobody() {
+    explore(3, || visitors(false, 3));
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_mutex_without_order() {
     plant("runtime/sync/raw_mutex.rs", ORDERS);
-    explore(3, two_visitors);
+    explore(3, || visitors(false, 2));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_fair_mutex_without_order() {
+    plant("runtime/sync/raw_mutex.rs", ORDERS);
+    explore(3, || visitors(true, 2));
 }
 
 /// One of three is cut at any moment: it has the mutex, or is refused and leaves it to the others.
-#[test]
-fn loom_a_cut_of_a_wait_for_a_mutex_loses_neither_it_nor_the_next() {
-    explore(3, || {
-        let (locked, holder) = (Locked::new(), Holder::from_number(12));
+fn a_cut_of_a_wait(fair: bool) {
+    explore(3, move || {
+        let (locked, holder) = (Locked::new(fair), Holder::from_number(16));
         let (cut, next) = (Task::new(), Task::new());
         assert!(locked.mutex.try_lock(holder));
         let refused = spawn(move || !locked.visit(cut, 1));
@@ -204,15 +240,23 @@ fn loom_a_cut_of_a_wait_for_a_mutex_loses_neither_it_nor_the_next() {
     });
 }
 
-/// A future that is dropped while it is being granted gives the mutex back.
 #[test]
-fn loom_a_future_that_is_dropped_gives_back_what_it_was_granted() {
-    explore(ALL, || {
-        let (locked, holder) = (Locked::new(), Holder::from_number(12));
+fn loom_a_cut_of_a_wait_for_a_mutex_loses_neither_it_nor_the_next() {
+    a_cut_of_a_wait(false);
+}
+
+#[test]
+fn loom_a_cut_of_a_wait_for_a_fair_mutex_loses_neither_it_nor_the_next() {
+    a_cut_of_a_wait(true);
+}
+
+/// A future that is dropped while it is being granted gives the mutex back, or passes the call on.
+fn a_future_is_dropped(fair: bool) {
+    explore(ALL, move || {
+        let (locked, holder) = (Locked::new(fair), Holder::from_number(16));
         assert!(locked.mutex.try_lock(holder));
         let dropper = spawn(move || {
-            let number = Holder::FUTURE.number();
-            let mut waits = pin!(Entering::new(&locked.mutex, number, Location::caller()));
+            let mut waits = pin!(Locking::new(&locked.mutex, Location::caller()));
             let mut cx = Context::from_waker(Waker::noop());
             match waits.as_mut().poll(&mut cx) {
                 Poll::Ready(_) => {
@@ -230,6 +274,16 @@ fn loom_a_future_that_is_dropped_gives_back_what_it_was_granted() {
         let used = dropper.join().unwrap();
         Locked::end(locked, 1 + usize::from(used));
     });
+}
+
+#[test]
+fn loom_a_future_that_is_dropped_passes_the_call_on() {
+    a_future_is_dropped(false);
+}
+
+#[test]
+fn loom_a_future_that_is_dropped_gives_back_what_it_was_granted() {
+    a_future_is_dropped(true);
 }
 
 /// An event, and what is done before it is set.

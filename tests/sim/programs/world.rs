@@ -92,7 +92,7 @@ impl World {
             ends: AtomicBool::new(false),
             handles: StdMutex::default(),
             parked: StdMutex::default(),
-            mutexes: [Mutex::new(0), Mutex::new(0)],
+            mutexes: [Mutex::new(0), Mutex::fifo(0)],
             rwlock: RwLock::new(0),
             semaphore: Semaphore::new(2),
             inside: Default::default(),
