@@ -15,7 +15,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`Mutex`] | one at a time, handed over in the order of coming |
+//! | [`Mutex`] | one at a time; nobody is passed for long, and with [`fifo`](Mutex::fifo) nobody at all |
 //! | [`RwLock`] | many that read, or one that writes |
 //! | [`Condvar`] | for something to become so that a mutex guards |
 //! | [`Semaphore`] | so many at a time |

@@ -15,12 +15,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A value that one task, thread or future at a time may use, in the order of coming.
+/// A value that one task, thread or future at a time may use.
 ///
 /// A task that waits for it leaves its worker to others; a plain thread blocks; [`lock_async`](Mutex::lock_async) is a
-/// future. Unlocking hands the mutex over to whoever has waited longest, which holds it from that moment on:
-/// nobody can come in between. One that is cancelled while it waits leaves the queue, and one that is cancelled after it
-/// was handed the mutex passes it on.
+/// future. One that is cancelled while it waits leaves the queue, and one that is cancelled after it was told of the mutex passes that on.
+///
+/// **Order.** Unlocking wakes whoever has waited longest, and the mutex is free meanwhile for whoever runs: else it would stand still until
+/// that one has woken up, and under contention nearly always. One that was passed keeps its place at the front. After half a millisecond it is passed no
+/// more: the next unlock makes it the holder. [`Mutex::fifo`] makes a mutex that is handed over in the order of coming, always.
 ///
 /// A guard may be held over any wait. It stays with the task or thread that has locked; the one of a future
 /// ([`AsyncMutexGuard`]) goes where it is sent.
@@ -28,7 +30,7 @@ use std::time::{Duration, Instant};
 /// **No poisoning.** A panic while it is locked unlocks it on its way. It is not lost: whoever joins the task sees it, or
 /// the scope that owns it. What must be seen by the next one that locks, keep in the value.
 ///
-/// 40 bytes beside the value. Locking and unlocking cost two locked instructions if nobody else is there.
+/// 48 bytes beside the value. Locking and unlocking cost two locked instructions if nobody else is there.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
