@@ -20,6 +20,9 @@ pub struct Case {
     pub parts: &'static [Part],
     /// Numbers of worker threads.
     pub workers: &'static [usize],
+    /// Whether the work has parts for each worker. Then threads without a runtime are measured with
+    /// each number of workers.
+    pub has_parts_for_each_worker: bool,
     /// The result of the work in its size for figures and in that for a look, if it has one that does
     /// not depend on the machine.
     pub checksum: Option<(u64, u64)>,
@@ -108,8 +111,80 @@ pub const WAITERS: Size = Size(1_000, 50);
 /// See [`WAITERS`].
 pub const WAITER_WORK: Duration = Duration::from_micros(100);
 
+/// Stages of a pipeline.
+pub const STAGES: usize = 4;
+/// Values that pass through a pipeline.
+pub const PIPED: Size = Size(4_000, 200);
+/// Room in a channel between two tasks that compute.
+pub const BUSY_ROOM: usize = 64;
+/// Jobs of a phase.
+pub const JOBS: usize = 8;
+/// Tasks that one task spawns in a flood.
+pub const FLOOD: Size = Size(20_000, 500);
+/// Tasks that share a lock or send through a channel, for each worker.
+pub const TASKS_PER_WORKER: usize = 4;
+/// Turns of all tasks at a reader-writer lock.
+pub const READ_TURNS: Size = Size(64_000, 1_600);
+/// Nanoseconds of computation inside the lock, and the same outside.
+pub const READ_WORK: u64 = 300;
+/// Values of all senders to one receiver.
+pub const SENT: Size = Size(40_000, 1_600);
+/// Nanoseconds that the receiver computes for each value.
+pub const SENT_WORK: u64 = 500;
+/// Pairs that ask and answer, for each worker.
+pub const PAIRS_PER_WORKER: usize = 2;
+/// Requests of all pairs.
+pub const REQUESTS: Size = Size(16_000, 400);
+/// Nanoseconds that an answer takes.
+pub const ANSWER_WORK: u64 = 1_000;
+
+/// Rounds of a phase whose jobs take so many nanoseconds: 16 ms of computation in all.
+#[must_use]
+pub const fn rounds(nanos: u64) -> Size {
+    Size(2_000_000 / nanos as usize, 2)
+}
+
+/// Turns of all tasks at a mutex, between which a task computes for so many nanoseconds.
+#[must_use]
+pub const fn turns(outside: u64) -> Size {
+    match outside {
+        0 => Size(800_000, 1_600),
+        1..=300 => Size(160_000, 1_600),
+        301..=1_000 => Size(80_000, 1_600),
+        _ => Size(16_000, 1_600),
+    }
+}
+
+/// The jobs of all rounds of a phase, in both sizes.
+const fn jobs(nanos: u64) -> (u64, u64) {
+    let Size(full, look) = rounds(nanos);
+    ((full * JOBS) as u64, (look * JOBS) as u64)
+}
+
+/// The sum of all numbers below `count`.
+const fn sum_below(count: usize) -> u64 {
+    (count * (count - 1) / 2) as u64
+}
+
+/// The sum of these numbers after each stage has added one to each of them.
+const fn piped(count: usize) -> u64 {
+    sum_below(count) + (count * STAGES) as u64
+}
+
 const ONE_TIME: &[Part] = &[Part { key: TIME, label: "" }];
-const DELAYS: &[Part] = &[Part { key: "p50", label: "p50" }, Part { key: "p99", label: "p99" }];
+/// The median of delays.
+pub const P50: &str = "p50";
+/// The delay that one in a hundred exceeds.
+pub const P99: &str = "p99";
+/// The longest delay.
+pub const LONGEST: &str = "longest";
+const DELAYS: &[Part] = &[Part { key: P50, label: "p50" }, Part { key: P99, label: "p99" }];
+const WITH_WAITS: &[Part] = &[
+    Part { key: TIME, label: "time" },
+    Part { key: P50, label: "wait, p50" },
+    Part { key: P99, label: "wait, p99" },
+    Part { key: LONGEST, label: "longest wait" },
+];
 /// How long the asking took, of a node.
 pub const ASKED: &str = "asked";
 const CANCELLED: &[Part] =
@@ -127,9 +202,31 @@ const BOTH: &[usize] = &[1, 2];
 /// More workers than any machine of ours has processors.
 pub const MANY: usize = 64;
 const AND_MANY: &[usize] = &[1, 2, MANY];
+/// Numbers of workers of the cases in which every core is busy.
+pub const UP_TO_FOUR: &[usize] = &[1, 2, 4];
+/// Numbers of workers of the cases in which tasks lock one mutex.
+pub const LOCKING: &[usize] = &[1, 2, 4, 8, 16];
 
 const fn timed(name: &'static str, about: &'static str, workers: &'static [usize]) -> Case {
-    Case { name, about, unit: Unit::Time, parts: ONE_TIME, workers, checksum: None }
+    Case {
+        name,
+        about,
+        unit: Unit::Time,
+        parts: ONE_TIME,
+        workers,
+        has_parts_for_each_worker: false,
+        checksum: None,
+    }
+}
+
+/// Tasks that compute.
+const fn busy(name: &'static str, about: &'static str) -> Case {
+    timed(name, about, UP_TO_FOUR)
+}
+
+/// Tasks that compute and wait for each other, some for each worker.
+const fn shared(name: &'static str, about: &'static str) -> Case {
+    Case { parts: WITH_WAITS, has_parts_for_each_worker: true, ..busy(name, about) }
 }
 
 const fn delay(name: &'static str, about: &'static str, workers: &'static [usize]) -> Case {
@@ -207,6 +304,31 @@ pub const CASES: &[Case] = &[
     timed("join-100us", "a fork of two leaves of 100 us each", BOTH).resulting(2, 2),
     timed("join-1ms", "a fork of two leaves of 1 ms each", BOTH).resulting(2, 2),
     timed("wait-once", "1,000 tasks that wait, are woken when all of them wait, and compute for 100 us each", AND_MANY),
+    busy("pipeline-500", "4,000 values through four stages of 500 ns each, a task each, with room for 64 between them: a value (threads: crossbeam-channel)").resulting(piped(PIPED.0), piped(PIPED.1)),
+    busy("pipeline-2000", "the same with stages of 2 us").resulting(piped(PIPED.0), piped(PIPED.1)),
+    busy("pipeline-10000", "the same with stages of 10 us").resulting(piped(PIPED.0), piped(PIPED.1)),
+    busy("uneven-stages", "the same with stages of 500 ns, 4 us, 1 us and 2 us").resulting(piped(PIPED.0), piped(PIPED.1)),
+    busy("phases-1000", "a scope of 8 jobs of 1 us each, again and again: a round (tokio: join handles)").resulting(jobs(1_000).0, jobs(1_000).1),
+    busy("phases-5000", "the same with jobs of 5 us").resulting(jobs(5_000).0, jobs(5_000).1),
+    busy("phases-20000", "the same with jobs of 20 us").resulting(jobs(20_000).0, jobs(20_000).1),
+    busy("phases-100000", "the same with jobs of 100 us").resulting(jobs(100_000).0, jobs(100_000).1),
+    busy("flood-500", "one task spawns 20,000 that compute for 500 ns each, and joins them all by their handles: a task").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    busy("flood-1000", "the same with tasks of 1 us").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    busy("flood-2000", "the same with tasks of 2 us").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    busy("flood-4000", "the same with tasks of 4 us").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    busy("flood-10000", "the same with tasks of 10 us").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    busy("scope-flood-500", "one task spawns 20,000 in a scope, which compute for 500 ns each: a task (tokio: join handles)").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    busy("scope-flood-1000", "the same with tasks of 1 us").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    busy("scope-flood-2000", "the same with tasks of 2 us").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    busy("scope-flood-4000", "the same with tasks of 4 us").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    busy("scope-flood-10000", "the same with tasks of 10 us").resulting(FLOOD.0 as u64, FLOOD.1 as u64),
+    Case { workers: LOCKING, ..shared("contended-0", "four tasks a worker lock one mutex in turn, for a few instructions: a turn, and the wait for the lock (parking_lot, threads with the mutex of std: one thread a worker)") }.resulting(turns(0).0 as u64, turns(0).1 as u64),
+    Case { workers: LOCKING, ..shared("contended-300", "the same, and each task computes for 300 ns outside") }.resulting(turns(300).0 as u64, turns(300).1 as u64),
+    Case { workers: LOCKING, ..shared("contended-1000", "the same with 1 us outside") }.resulting(turns(1_000).0 as u64, turns(1_000).1 as u64),
+    Case { workers: LOCKING, ..shared("contended-5000", "the same with 5 us outside") }.resulting(turns(5_000).0 as u64, turns(5_000).1 as u64),
+    shared("readers-95", "four tasks a worker use one reader-writer lock, for reading in 19 turns of 20, and compute for 300 ns inside and outside: a turn, and the wait for the lock (parking_lot: one thread a worker)").resulting(READ_TURNS.0 as u64 / 20, READ_TURNS.1 as u64 / 20),
+    Case { has_parts_for_each_worker: true, ..busy("many-senders", "40,000 values from four tasks a worker, room for 64, to a task that computes for 500 ns each: a value (threads: crossbeam-channel)") }.resulting(sum_below(SENT.0), sum_below(SENT.1)),
+    shared("request-reply", "two pairs of tasks a worker, each over two channels with room for one; one asks, the other computes for 1 us and answers: an exchange, and the wait for the answer (threads: crossbeam-channel)").resulting(sum_below(REQUESTS.0) + REQUESTS.0 as u64, sum_below(REQUESTS.1) + REQUESTS.1 as u64),
     timed("sum", "the sum of 8 Mi numbers of 64 bits", BOTH).resulting(18_010_239_844_405_602, 214_281_280_960_332),
     timed("items", "the sum of 1,000,000 items that take 20 ns each", BOTH),
     timed("quicksort", "1 Mi numbers of 32 bits, a fork at each partition", BOTH)
@@ -238,10 +360,22 @@ mod tests {
     }
 
     #[test]
+    fn the_results_of_pipelines_and_phases_are_those_of_their_definitions() {
+        assert_eq!(piped(3), (0..3).map(|value| value + STAGES as u64).sum::<u64>());
+        assert_eq!(jobs(1_000), (16_000, 16));
+        assert_eq!(jobs(100_000), (160, 16));
+    }
+
+    #[test]
     fn the_document_for_other_languages_names_each_case() {
         let document = include_str!("../../../docs/compare.md");
         for case in CASES {
-            assert!(document.contains(&format!("| `{}` |", case.name)), "{}", case.name);
+            let begins = format!("| `{}` |", case.name);
+            let line = document.lines().find(|line| line.starts_with(&begins));
+            let line = line.unwrap_or_else(|| panic!("{} is not documented", case.name));
+            if let Some(result) = case.expected(false) {
+                assert!(line.contains(&result.to_string()), "{} should have {result}", case.name);
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Measuring within one process: what a case is told, and what it brings.
 
+pub mod busy;
+
 use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::cases::{CONTENDERS, ITEM_NANOS, LOCKS, MESSAGES, SPREAD_OF, VALUES};
+use super::cases::{CONTENDERS, ITEM_NANOS, LOCKS, MESSAGES, P50, P99, SPREAD_OF, VALUES};
 use super::kernels::data::item;
 use super::runtimes::rings::Traffic;
 use crate::clock::cpu_time;
@@ -253,7 +255,7 @@ pub fn delays(setting: &Setting, mut block: impl FnMut(u64) -> Vec<Delay>) -> Me
         block(BLOCK).into_iter().for_each(|(from, to)| delays.add(from, to));
     }
     let (p50, p99) = delays.p50_and_p99();
-    Measured::of([("p50", p50), ("p99", p99)])
+    Measured::of([(P50, p50), (P99, p99)])
 }
 
 /// Computes for so long, without a call that a scheduler could see.
@@ -338,7 +340,8 @@ pub fn control_loop(
 
 #[cfg(test)]
 pub(super) fn moment(workers: usize) -> Setting {
-    let plan = Plan { warm_up: Duration::ZERO, measured: Duration::from_millis(1), quick: true };
+    let measured = Duration::from_millis(1);
+    let plan = Plan { warm_up: Duration::ZERO, measured, ..Plan::new(true) };
     Setting { plan, workers, speed: Speed { steps_per_us: 10, steps_per_item: 2 } }
 }
 

@@ -153,7 +153,9 @@ impl Page {
             let (case, workers) = (row.case, row.workers);
             for (key, figure) in &mut row.figures {
                 let best = best.get(&(case, workers, key.clone()));
-                figure.to_best = best.map(|best| figure.value / best);
+                // A wait may be shorter than the clock can tell.
+                let comparable = best.filter(|&&best| best > 0.0);
+                figure.to_best = comparable.map(|best| figure.value / best);
             }
         }
         let measured = |case: &str| self.rows.iter().any(|row| row.case == case);
@@ -263,6 +265,12 @@ pub(super) mod tests {
         ]);
         let ratios: Vec<_> = page.rows.iter().map(|row| row.figures[TIME].to_best).collect();
         assert_eq!(ratios, [Some(0.5), Some(1.0), Some(4.0), Some(1.0)]);
+    }
+
+    #[test]
+    fn nothing_is_compared_with_a_wait_that_was_too_short_for_the_clock() {
+        let page = page(vec![row("fib", "cygnet", 1, &[0.0]), row("fib", "rayon", 1, &[8.0])]);
+        assert!(page.rows.iter().all(|row| row.figures[TIME].to_best.is_none()));
     }
 
     #[test]

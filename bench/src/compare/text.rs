@@ -5,7 +5,7 @@ use super::contenders::wanted;
 use super::page::{Page, Row};
 use super::runtimes::RUNTIMES;
 use super::targets::Judged;
-use crate::figures::cases::CPU;
+use crate::figures::cases::{CPU, TIME};
 use crate::figures::machine::Machine;
 use crate::figures::report::{aligned, amount};
 use crate::figures::rows::Unit;
@@ -70,7 +70,7 @@ fn cells(row: &Row, case: &Case, part: &Part) -> [String; 6] {
         return [row.runtime.clone(), workers, "failed".to_owned(), empty(), empty(), empty()];
     };
     let show = |value: f64| amount(value, case.unit);
-    let cpu = row.figures.get(CPU).filter(|_| part.key != CPU && case.parts.len() == 1);
+    let cpu = row.figures.get(CPU).filter(|_| part.key == TIME);
     [
         row.runtime.clone(),
         workers,
@@ -194,6 +194,16 @@ mod tests {
         );
         assert!(text.contains("fib, 2 workers"), "{text}");
         assert!(text.contains("not measured"), "there is no chili: {text}");
+    }
+
+    #[test]
+    fn the_processor_time_stands_beside_the_time_and_not_beside_the_waits() {
+        let mut page = page(vec![row("contended-300", "cygnet", 1, &[300.0])]);
+        let figures = &mut page.rows[0].figures;
+        figures.insert("p50".to_owned(), figures[TIME].clone());
+        let text = plain(&page);
+        let lines: Vec<_> = text.lines().filter(|line| line.starts_with("cygnet  ")).collect();
+        assert!(lines[0].contains("600 ns") && !lines[1].contains("600 ns"), "{text}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use memmap2::{Advice, MmapMut};
 use serde::{Deserialize, Serialize};
 
-use super::harness::{Plan, repeat};
+use super::harness::{Plan, REPETITION, repeat};
 
 /// What a figure stands beside.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +54,7 @@ impl Floors {
         let plan = Plan {
             warm_up: Duration::from_millis(2),
             measured: Duration::from_millis(12),
+            repetition: REPETITION,
             quick: true,
         };
         Floors {

@@ -12,12 +12,14 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Measured time, at least.
     pub measured: Duration,
+    /// The shortest repetition.
+    pub repetition: Duration,
     /// A look only: fewer tasks too.
     pub quick: bool,
 }
 
 /// What a repetition should last: long against the clock, short against an interruption.
-const REPETITION: Duration = Duration::from_millis(2);
+pub const REPETITION: Duration = Duration::from_millis(2);
 /// Repetitions, at least, unless they take twice as long as all should.
 const REPETITIONS: usize = 11;
 
@@ -29,6 +31,7 @@ impl Plan {
         Plan {
             warm_up: Duration::from_millis(warm_up),
             measured: Duration::from_millis(measured),
+            repetition: REPETITION,
             quick,
         }
     }
@@ -57,7 +60,7 @@ pub fn repeat(plan: &Plan, mut rep: impl FnMut(u64) -> Duration) -> Cost {
     loop {
         let time = rep(count);
         warm += time;
-        if time >= REPETITION {
+        if time >= plan.repetition {
             break;
         }
         count *= 2;
@@ -107,6 +110,12 @@ impl Delays {
     #[must_use]
     pub fn p50_and_p99(&self) -> (f64, f64) {
         (stats::median(&self.samples), stats::quantile(&self.samples, 0.99))
+    }
+
+    /// Returns the longest delay, or 0 if there are no delays.
+    #[must_use]
+    pub fn longest(&self) -> f64 {
+        self.samples.iter().copied().fold(0.0, f64::max)
     }
 }
 

@@ -3,7 +3,10 @@
 //! A kernel asks its runtime for one thing, [`Fork::join`]. Each runtime gets its own copy of each
 //! kernel, compiled with its own `join` in it, so nothing stands between the two. [`Serial`] has plain
 //! calls in place of forks: the same code without a scheduler, beside which one worker is judged.
+//!
+//! [`busy`] asks for other things: tasks that block, locks, channels and scopes.
 
+pub mod busy;
 pub mod data;
 pub mod forks;
 pub mod leaves;

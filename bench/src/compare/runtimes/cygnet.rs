@@ -7,16 +7,20 @@ use std::time::{Duration, Instant};
 use cygnet::shutdown::Swansong;
 use cygnet::{Unparker, par, sync};
 
+use super::busy::{contended_locks, floods, phases, pipelines, scope_floods};
 use super::rings::{self, Traffic};
 use super::{Table, stops};
 use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
 use crate::compare::kernels::Fork;
+use crate::compare::kernels::busy::{
+    self, Blocking, Channels, Lock, ReadWrite, Scopes, Slot, Task,
+};
 use crate::compare::kernels::data::{item, numbers};
 use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::measure::{
     ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, Size, Stint,
-    cancelled_nodes, contended, control_loop, delays, passed, repeated, ring, shared_out, spread,
-    timed,
+    busy::busy as measure_busy, cancelled_nodes, contended, control_loop, delays, passed, repeated,
+    ring, shared_out, spread, timed,
 };
 use crate::figures::ops::Gate;
 use crate::figures::stops::{
@@ -101,6 +105,20 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
     }),
 );
 
+/// The tables of the cases in which every core is busy.
+pub const BUSY: &[Table] = &[
+    pipelines!(busy::pipeline::<Cygnet>),
+    phases!(phases),
+    floods!(flood),
+    scope_floods!(scope_flood),
+    contended_locks!(busy::contended::<Cygnet, sync::Mutex<u64>>),
+    &[
+        ("readers-95", busy::readers::<Cygnet, sync::RwLock<u64>>),
+        ("many-senders", busy::many_senders::<Cygnet>),
+        ("request-reply", busy::request_reply::<Cygnet>),
+    ],
+];
+
 /// Forks of tasks: [`cygnet::join`].
 #[derive(Debug)]
 pub struct Cygnet;
@@ -118,6 +136,95 @@ impl Fork for Cygnet {
     {
         cygnet::join(|| a(&mut ()), || b(&mut ()))
     }
+}
+
+impl Blocking for Cygnet {
+    fn inside(
+        setting: &Setting,
+        kernel: impl FnOnce(&Setting) -> Measured + Send,
+    ) -> anyhow::Result<Measured> {
+        inside(setting, |setting, ()| kernel(setting))
+    }
+
+    fn run_all<T: Send>(tasks: Vec<Task<'_, T>>) -> Vec<T> {
+        cygnet::scope(|scope| {
+            let tasks: Vec<_> = tasks.into_iter().map(|task| scope.spawn(task)).collect();
+            tasks.into_iter().map(|task| task.join().expect("no task panics")).collect()
+        })
+    }
+
+    fn barrier(count: usize) -> impl Fn() + Sync {
+        let barrier = sync::Barrier::new(count);
+        move || {
+            barrier.wait().expect("nobody cancels it");
+        }
+    }
+}
+
+impl Channels for Cygnet {
+    fn channel(
+        room: usize,
+    ) -> (impl Fn(u64) + Clone + Send + 'static, impl Fn() -> Option<u64> + Send + 'static) {
+        let (to, from) = sync::bounded(room);
+        (move |value| to.send(value).expect("the channel is open"), move || from.recv().ok())
+    }
+}
+
+impl Lock for sync::Mutex<u64> {
+    fn new() -> sync::Mutex<u64> {
+        sync::Mutex::new(0)
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
+        f(&mut self.lock().expect("nobody cancels it"))
+    }
+}
+
+impl ReadWrite for sync::RwLock<u64> {
+    fn new() -> sync::RwLock<u64> {
+        sync::RwLock::new(0)
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, f: impl FnOnce(&u64) -> R) -> R {
+        f(&self.read().expect("nobody cancels it"))
+    }
+
+    #[inline(always)]
+    fn write<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
+        f(&mut self.write().expect("nobody cancels it"))
+    }
+}
+
+impl Scopes for Cygnet {
+    fn each(slots: &mut [Slot], job: impl Fn(&mut Slot) + Sync) {
+        let job = &job;
+        cygnet::scope(|scope| {
+            for slot in slots {
+                scope.spawn(move || job(slot));
+            }
+        });
+    }
+}
+
+fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
+    inside(setting, |setting, ()| busy::phases::<Cygnet>(setting, nanos))
+}
+
+fn scope_flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
+    inside(setting, |setting, ()| busy::scope_flood::<Cygnet>(setting, nanos))
+}
+
+/// Children that are joined by their handles.
+fn flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
+    let (count, work) = busy::flood_size(setting, nanos);
+    let flood = || {
+        let spawn = |seed| cygnet::spawn(move || busy::job(work, seed));
+        let children: Vec<_> = (0..count as u64).map(spawn).collect();
+        children.into_iter().map(|child| child.join().expect("no task panics")).sum()
+    };
+    inside(setting, |setting, ()| measure_busy(setting, count, flood))
 }
 
 /// Inside a task.

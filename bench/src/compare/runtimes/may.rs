@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use may::coroutine::{self, Coroutine, JoinHandle};
 use may::go;
+use may::sync::{Barrier, Semphore, mpsc};
 
 use super::Table;
+use super::busy::pipelines;
 use crate::compare::cases;
+use crate::compare::kernels::busy::{self, Blocking, Channels, Task};
 use crate::compare::kernels::{Fork, forks};
 use crate::compare::measure::{
     ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
@@ -43,6 +46,9 @@ pub const TABLE: Table = &[
     }),
 ];
 
+/// The tables of the cases in which every core is busy.
+pub const BUSY: &[Table] = &[pipelines!(busy::pipeline::<May>)];
+
 /// A fork is a coroutine.
 struct May;
 
@@ -63,6 +69,49 @@ impl Fork for May {
             a(&mut ())
         });
         (a, result.expect("a scope waits"))
+    }
+}
+
+impl Blocking for May {
+    fn inside(
+        setting: &Setting,
+        kernel: impl FnOnce(&Setting) -> Measured + Send + 'static,
+    ) -> anyhow::Result<Measured> {
+        Ok(inside(setting, kernel))
+    }
+
+    fn run_all<T: Send>(tasks: Vec<Task<'_, T>>) -> Vec<T> {
+        coroutine::scope(|scope| {
+            let tasks: Vec<_> = tasks.into_iter().map(|task| go!(scope, task)).collect();
+            tasks.into_iter().map(|task| task.join()).collect()
+        })
+    }
+
+    fn barrier(count: usize) -> impl Fn() + Sync {
+        let barrier = Barrier::new(count);
+        move || {
+            barrier.wait();
+        }
+    }
+}
+
+/// may's channels have no limit: a semaphore counts the room that is left.
+impl Channels for May {
+    fn channel(
+        room: usize,
+    ) -> (impl Fn(u64) + Clone + Send + 'static, impl Fn() -> Option<u64> + Send + 'static) {
+        let ((to, from), room) = (mpsc::channel(), Arc::new(Semphore::new(room)));
+        let theirs = Arc::clone(&room);
+        let send = move |value| {
+            room.wait();
+            to.send(value).expect("the channel is open");
+        };
+        let receive = move || {
+            let value = from.recv().ok()?;
+            theirs.post();
+            Some(value)
+        };
+        (send, receive)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each file has a table of cases. The same work is written for each runtime as its own documentation
 //! would write it: forks where it has forks, tasks where it has tasks, its own way to wait.
 
+mod busy;
 pub mod cygnet;
 pub mod rings;
 mod serial;
@@ -18,6 +19,8 @@ mod futures;
 #[cfg(feature = "peers")]
 mod may;
 #[cfg(feature = "peers")]
+mod parking_lot;
+#[cfg(feature = "peers")]
 pub mod rayon;
 #[cfg(feature = "peers")]
 mod smol;
@@ -28,7 +31,7 @@ mod switches;
 #[cfg(feature = "peers")]
 mod tokio;
 
-use super::cases::{Case, MANY};
+use super::cases::Case;
 use super::measure::{Measured, Setting};
 
 /// Measures a case in this process.
@@ -46,6 +49,8 @@ pub struct Runtime {
     pub counts: Counts,
     /// What it runs.
     pub table: Table,
+    /// The tables of the cases in which every core is busy.
+    pub busy: &'static [Table],
 }
 
 /// With how many workers a runtime is measured.
@@ -55,34 +60,41 @@ pub enum Counts {
     All,
     /// One: it has no workers.
     One,
-    /// As many threads as the work has parts, on all processors: compared with the larger number of
-    /// workers that the machine has processors for.
+    /// As many threads as the work has parts, on all processors: compared with two workers, or with
+    /// fewer if the case has fewer. If the work has parts for each worker: as many as the case says.
     Threads,
 }
 
 /// All of them, in the order of the tables.
 pub const RUNTIMES: &[Runtime] = &[
-    Runtime { name: "serial", counts: Counts::One, table: serial::TABLE },
-    Runtime { name: "cygnet", counts: Counts::All, table: cygnet::TABLE },
+    Runtime { name: "serial", counts: Counts::One, table: serial::TABLE, busy: &[] },
+    Runtime { name: "cygnet", counts: Counts::All, table: cygnet::TABLE, busy: cygnet::BUSY },
     #[cfg(feature = "peers")]
-    Runtime { name: "corosensei", counts: Counts::All, table: switches::COROSENSEI },
+    Runtime { name: "corosensei", counts: Counts::All, table: switches::COROSENSEI, busy: &[] },
     #[cfg(feature = "peers")]
-    Runtime { name: "generator", counts: Counts::All, table: switches::GENERATOR },
+    Runtime { name: "generator", counts: Counts::All, table: switches::GENERATOR, busy: &[] },
     #[cfg(feature = "peers")]
-    Runtime { name: "chili", counts: Counts::All, table: chili::TABLE },
+    Runtime { name: "chili", counts: Counts::All, table: chili::TABLE, busy: &[] },
     #[cfg(feature = "peers")]
-    Runtime { name: "rayon", counts: Counts::All, table: rayon::TABLE },
+    Runtime { name: "rayon", counts: Counts::All, table: rayon::TABLE, busy: rayon::BUSY },
     #[cfg(feature = "peers")]
-    Runtime { name: "tokio", counts: Counts::All, table: tokio::TABLE },
+    Runtime { name: "tokio", counts: Counts::All, table: tokio::TABLE, busy: tokio::BUSY },
     #[cfg(feature = "peers")]
-    Runtime { name: "async-executor", counts: Counts::All, table: smol::TABLE },
+    Runtime { name: "async-executor", counts: Counts::All, table: smol::TABLE, busy: &[] },
     #[cfg(feature = "peers")]
-    Runtime { name: "may", counts: Counts::All, table: may::TABLE },
+    Runtime { name: "may", counts: Counts::All, table: may::TABLE, busy: may::BUSY },
     #[cfg(feature = "peers")]
-    Runtime { name: "swansong", counts: Counts::All, table: swansong::TABLE },
+    Runtime { name: "swansong", counts: Counts::All, table: swansong::TABLE, busy: &[] },
     #[cfg(feature = "peers")]
-    Runtime { name: "disruptor", counts: Counts::Threads, table: disruptor::TABLE },
-    Runtime { name: "threads", counts: Counts::Threads, table: threads::TABLE },
+    Runtime { name: "disruptor", counts: Counts::Threads, table: disruptor::TABLE, busy: &[] },
+    #[cfg(feature = "peers")]
+    Runtime { name: "parking_lot", counts: Counts::Threads, table: &[], busy: parking_lot::BUSY },
+    Runtime {
+        name: "threads",
+        counts: Counts::Threads,
+        table: threads::TABLE,
+        busy: threads::BUSY,
+    },
 ];
 
 /// The runtime of that name.
@@ -95,7 +107,12 @@ impl Runtime {
     /// What measures a case, if it runs it.
     #[must_use]
     pub fn run(&self, case: &str) -> Option<Run> {
-        self.table.iter().find(|(name, _)| *name == case).map(|&(_, run)| run)
+        self.entries().find(|(name, _)| *name == case).map(|(_, run)| run)
+    }
+
+    /// Returns all cases that the runtime runs.
+    fn entries(&self) -> impl Iterator<Item = (&'static str, Run)> {
+        self.table.iter().chain(self.busy.iter().copied().flatten()).copied()
     }
 
     /// With how many workers it is measured in a case.
@@ -104,8 +121,9 @@ impl Runtime {
         match self.counts {
             Counts::All => case.workers.to_vec(),
             Counts::One => vec![1],
+            Counts::Threads if case.has_parts_for_each_worker => case.workers.to_vec(),
             Counts::Threads => {
-                case.workers.iter().copied().filter(|&n| n < MANY).max().into_iter().collect()
+                case.workers.iter().copied().filter(|&n| n <= 2).max().into_iter().collect()
             }
         }
     }
@@ -120,7 +138,7 @@ mod tests {
     #[test]
     fn every_entry_is_a_case_and_every_case_is_run_by_cygnet() {
         for runtime in RUNTIMES {
-            for (name, _) in runtime.table {
+            for (name, _) in runtime.entries() {
                 let case = find_case(name).unwrap_or_else(|| panic!("{name} is no case"));
                 assert!(!runtime.workers(case).is_empty());
             }
@@ -129,11 +147,20 @@ mod tests {
         assert!(CASES.iter().all(|case| cygnet.run(case.name).is_some()));
     }
 
+    #[test]
+    fn threads_stand_among_two_workers_unless_the_work_has_parts_for_each_worker() {
+        let threads = find("threads").unwrap();
+        let workers = |case| threads.workers(find_case(case).unwrap());
+        assert_eq!(workers("join-1ms"), [2]);
+        assert_eq!(workers("pipeline-500"), [2]);
+        assert_eq!(workers("many-senders"), [1, 2, 4]);
+    }
+
     /// Each in this process, for a moment.
     #[test]
     fn all_have_the_result_that_they_should() {
         for runtime in RUNTIMES {
-            for (name, run) in runtime.table {
+            for (name, run) in runtime.entries() {
                 let case = find_case(name).unwrap();
                 for workers in runtime.workers(case) {
                     let pair = format!("{name} on {} with {workers}", runtime.name);

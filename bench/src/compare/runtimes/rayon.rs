@@ -8,8 +8,10 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::Table;
+use super::busy::{phases, scope_floods};
 use crate::compare::cases;
 use crate::compare::kernels::Fork;
+use crate::compare::kernels::busy::{self, Scopes, Slot};
 use crate::compare::kernels::data::{CHUNK, item, numbers};
 use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::measure::{
@@ -34,7 +36,10 @@ pub const TABLE: Table = with_forks!(Rayon, inside;
     }),
 );
 
-/// Forks of jobs: [`rayon::join`].
+/// The tables of the cases in which every core is busy.
+pub const BUSY: &[Table] = &[phases!(phases), scope_floods!(scope_flood)];
+
+/// Forks of jobs: [`rayon::join`]. Scopes: [`rayon::scope`].
 #[derive(Debug)]
 pub struct Rayon;
 
@@ -51,6 +56,23 @@ impl Fork for Rayon {
     {
         rayon::join(|| a(&mut ()), || b(&mut ()))
     }
+}
+
+impl Scopes for Rayon {
+    fn each(slots: &mut [Slot], job: impl Fn(&mut Slot) + Sync) {
+        let job = &job;
+        rayon::scope(|scope| {
+            slots.iter_mut().for_each(|slot| scope.spawn(move |_| job(slot)));
+        });
+    }
+}
+
+fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
+    inside(setting, |setting, ()| busy::phases::<Rayon>(setting, nanos))
+}
+
+fn scope_flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
+    inside(setting, |setting, ()| busy::scope_flood::<Rayon>(setting, nanos))
 }
 
 fn pool(setting: &Setting) -> anyhow::Result<ThreadPool> {

@@ -7,8 +7,10 @@ use std::thread;
 use std::time::Instant;
 
 use super::Table;
+use super::busy::{contended_locks, pipelines};
 use super::rings::Traffic;
 use crate::compare::cases::{self, CONTENDERS, ROOM};
+use crate::compare::kernels::busy::{self, Blocking, Channels, Lock, Task};
 use crate::compare::kernels::{Fork, forks};
 use crate::compare::measure::{
     ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
@@ -55,8 +57,18 @@ pub const TABLE: Table = &[
     ("control-loop", |s| control_loop(s, |job: ControlJob| drop(thread::spawn(move || job.run())))),
 ];
 
-/// A fork is a thread.
-struct Threads;
+/// The tables of the cases in which every core is busy.
+pub const BUSY: &[Table] = &[
+    pipelines!(busy::pipeline::<Threads>),
+    contended_locks!(busy::contended::<Threads, Mutex<u64>>),
+    &[
+        ("many-senders", busy::many_senders::<Threads>),
+        ("request-reply", busy::request_reply::<Threads>),
+    ],
+];
+
+/// Threads: a fork is a thread, and so is a task.
+pub struct Threads;
 
 impl Fork for Threads {
     type Scope<'s> = ();
@@ -74,6 +86,52 @@ impl Fork for Threads {
             let a = a(&mut ());
             (a, b.join().expect("no kernel panics"))
         })
+    }
+}
+
+impl Blocking for Threads {
+    /// A thread does the turns of all tasks of a worker.
+    const CONTENDERS_PER_WORKER: usize = 1;
+
+    fn inside(
+        setting: &Setting,
+        kernel: impl FnOnce(&Setting) -> Measured + Send,
+    ) -> anyhow::Result<Measured> {
+        Ok(kernel(setting))
+    }
+
+    fn run_all<T: Send>(tasks: Vec<Task<'_, T>>) -> Vec<T> {
+        thread::scope(|scope| {
+            let threads: Vec<_> = tasks.into_iter().map(|task| scope.spawn(task)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
+        })
+    }
+
+    fn barrier(count: usize) -> impl Fn() + Sync {
+        let barrier = Barrier::new(count);
+        move || {
+            barrier.wait();
+        }
+    }
+}
+
+impl Channels for Threads {
+    fn channel(
+        room: usize,
+    ) -> (impl Fn(u64) + Clone + Send + 'static, impl Fn() -> Option<u64> + Send + 'static) {
+        let (to, from) = crossbeam_channel::bounded(room);
+        (move |value| to.send(value).expect("the channel is open"), move || from.recv().ok())
+    }
+}
+
+impl Lock for Mutex<u64> {
+    fn new() -> Mutex<u64> {
+        Mutex::new(0)
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
+        f(&mut self.lock().expect("nobody panics"))
     }
 }
 

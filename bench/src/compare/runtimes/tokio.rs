@@ -21,6 +21,10 @@ use crate::compare::measure::{
 };
 use crate::figures::stops::{Guards, Tree};
 
+mod busy;
+
+pub use self::busy::TABLES as BUSY;
+
 /// What it runs: tasks. It has no forks.
 pub const TABLE: Table = with_tasks!(build;
     ("block-on", block_on),

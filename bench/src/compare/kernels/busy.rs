@@ -1,0 +1,390 @@
+//! Tasks that compute, so that every core is busy: written once over what lets a task block.
+//!
+//! All computations are steps of [`Work`], so that each runtime does the same number of them.
+
+use std::iter;
+use std::mem;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use crate::compare::cases::{self, BUSY_ROOM, JOBS, PAIRS_PER_WORKER, STAGES, TASKS_PER_WORKER};
+use crate::compare::measure::busy::{Share, busy, busy_with_waits, sampled};
+use crate::compare::measure::{Measured, Setting};
+use crate::figures::work::Work;
+
+/// A task that may borrow.
+pub type Task<'a, T> = Box<dyn FnOnce() -> T + Send + 'a>;
+
+/// A runtime whose tasks may block.
+pub trait Blocking {
+    /// Tasks or threads that share the locks, for each worker.
+    const CONTENDERS_PER_WORKER: usize = TASKS_PER_WORKER;
+
+    /// Measures inside a task.
+    ///
+    /// # Errors
+    /// A runtime that cannot be built.
+    fn inside(
+        setting: &Setting,
+        kernel: impl FnOnce(&Setting) -> Measured + Send + 'static,
+    ) -> anyhow::Result<Measured>;
+
+    /// Runs all tasks at the same time, and returns their results.
+    fn run_all<T: Send>(tasks: Vec<Task<'_, T>>) -> Vec<T>;
+
+    /// Returns a call that waits until so many tasks have made the call.
+    fn barrier(count: usize) -> impl Fn() + Sync;
+}
+
+/// A runtime that has channels with limited room.
+pub trait Channels: Blocking {
+    /// Returns a call that sends a number, waiting for room, and one that receives. The second call
+    /// returns `None` when the channel is empty and all clones of the first call are dropped.
+    fn channel(
+        room: usize,
+    ) -> (impl Fn(u64) + Clone + Send + 'static, impl Fn() -> Option<u64> + Send + 'static);
+}
+
+/// A mutex around a number.
+pub trait Lock: Sync + Send {
+    /// Returns an unlocked mutex around 0.
+    fn new() -> Self;
+
+    /// Calls `f` with the number while the mutex is locked.
+    fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R;
+}
+
+/// A reader-writer lock around a number.
+pub trait ReadWrite: Sync + Send {
+    /// Returns an unlocked lock around 0.
+    fn new() -> Self;
+
+    /// Calls `f` with the number while other readers may do so too.
+    fn read<R>(&self, f: impl FnOnce(&u64) -> R) -> R;
+
+    /// Calls `f` with the number while there is neither a reader nor another writer.
+    fn write<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R;
+}
+
+/// A runtime that has scopes.
+pub trait Scopes {
+    /// Calls `job` for each slot, each time in a job of one scope, and waits for all jobs.
+    fn each(slots: &mut [Slot], job: impl Fn(&mut Slot) + Sync);
+}
+
+/// The number of jobs that have been done in one place of a scope, in cache lines of its own.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(128))]
+pub struct Slot(u64);
+
+/// Returns a computation that takes so many nanoseconds.
+fn work(setting: &Setting, nanos: u64) -> Work {
+    setting.work(Duration::from_nanos(nanos))
+}
+
+/// Computes, and returns 1 to be counted.
+#[must_use]
+pub fn job(work: Work, seed: u64) -> u64 {
+    work.run(seed);
+    1
+}
+
+/// Returns how many values pass through a pipeline, and the computation of each stage.
+#[must_use]
+pub fn stages(setting: &Setting, nanos: [u64; STAGES]) -> (usize, [Work; STAGES]) {
+    (setting.size(cases::PIPED), nanos.map(|nanos| work(setting, nanos)))
+}
+
+/// See the cases `pipeline-500` and so on.
+///
+/// # Errors
+/// A runtime that cannot be built.
+pub fn pipeline<B: Channels>(setting: &Setting, nanos: [u64; STAGES]) -> anyhow::Result<Measured> {
+    let (values, stages) = stages(setting, nanos);
+    B::inside(setting, move |setting| busy(setting, values, || pass::<B>(values as u64, stages)))
+}
+
+/// Passes the values through the stages, each of which adds one, and returns the sum of the results.
+fn pass<B: Channels>(values: u64, stages: [Work; STAGES]) -> u64 {
+    let (to, mut from) = B::channel(BUSY_ROOM);
+    let mut tasks: Vec<Task<'_, u64>> = vec![Box::new(move || {
+        (0..values).for_each(to);
+        0
+    })];
+    for work in stages {
+        let (to, next) = B::channel(BUSY_ROOM);
+        let from = mem::replace(&mut from, next);
+        tasks.push(Box::new(move || {
+            while let Some(value) = from() {
+                work.run(value);
+                to(value + 1);
+            }
+            0
+        }));
+    }
+    tasks.push(Box::new(move || iter::from_fn(from).sum()));
+    B::run_all(tasks).into_iter().sum()
+}
+
+/// Returns the rounds of a phase, and the computation of each of its jobs.
+#[must_use]
+pub fn rounds(setting: &Setting, nanos: u64) -> (usize, Work) {
+    (setting.size(cases::rounds(nanos)), work(setting, nanos))
+}
+
+/// See the cases `phases-1000` and so on.
+pub fn phases<S: Scopes>(setting: &Setting, nanos: u64) -> Measured {
+    let (rounds, work) = rounds(setting, nanos);
+    busy(setting, rounds, || {
+        let mut slots = [Slot::default(); JOBS];
+        (0..rounds).for_each(|_| fill::<S>(&mut slots, work));
+        slots.iter().map(|slot| slot.0).sum()
+    })
+}
+
+fn fill<S: Scopes>(slots: &mut [Slot], work: Work) {
+    S::each(slots, |slot| slot.0 += job(work, slot.0));
+}
+
+/// Returns the number of tasks of a flood, and the computation of each of them.
+#[must_use]
+pub fn flood_size(setting: &Setting, nanos: u64) -> (usize, Work) {
+    (setting.size(cases::FLOOD), work(setting, nanos))
+}
+
+/// See the cases `scope-flood-500` and so on.
+pub fn scope_flood<S: Scopes>(setting: &Setting, nanos: u64) -> Measured {
+    let (tasks, work) = flood_size(setting, nanos);
+    let mut slots = vec![Slot::default(); tasks];
+    busy(setting, tasks, || {
+        slots.fill(Slot::default());
+        fill::<S>(&mut slots, work);
+        slots.iter().map(|slot| slot.0).sum()
+    })
+}
+
+/// Returns the turns of all tasks at a mutex, and the computation outside.
+#[must_use]
+pub fn turns(setting: &Setting, outside: u64) -> (usize, Work) {
+    (setting.size(cases::turns(outside)), work(setting, outside))
+}
+
+/// See the cases `contended-0` and so on.
+///
+/// # Errors
+/// A runtime that cannot be built.
+pub fn contended<B: Blocking, L: Lock>(
+    setting: &Setting,
+    outside: u64,
+) -> anyhow::Result<Measured> {
+    let (turns, outside) = turns(setting, outside);
+    B::inside(setting, move |setting| {
+        busy_with_waits(setting, turns, || {
+            let lock = L::new();
+            let shares = take_turns::<B>(setting.workers, turns, |_, turn, is_sample| {
+                let locked = lock.with(|number| {
+                    *number += 1;
+                    is_sample.then(Instant::now)
+                });
+                outside.run(turn);
+                locked
+            });
+            (lock.with(|number| *number), shares)
+        })
+    })
+}
+
+/// Returns whether a task writes in a turn. Each task writes in one turn of 20, and tasks next to each
+/// other write in different ones.
+#[must_use]
+pub fn writes(task: usize, turn: u64) -> bool {
+    (turn + task as u64).is_multiple_of(20)
+}
+
+/// Returns the turns of all tasks at a reader-writer lock, and the computation inside and outside.
+#[must_use]
+pub fn read_turns(setting: &Setting) -> (usize, Work) {
+    (setting.size(cases::READ_TURNS), work(setting, cases::READ_WORK))
+}
+
+/// See the case `readers-95`.
+///
+/// # Errors
+/// A runtime that cannot be built.
+pub fn readers<B: Blocking, L: ReadWrite>(setting: &Setting) -> anyhow::Result<Measured> {
+    let (turns, work) = read_turns(setting);
+    B::inside(setting, move |setting| {
+        busy_with_waits(setting, turns, || {
+            let lock = L::new();
+            let shares = take_turns::<B>(setting.workers, turns, |task, turn, is_sample| {
+                let locked = if writes(task, turn) {
+                    lock.write(|number| {
+                        let locked = is_sample.then(Instant::now);
+                        *number += job(work, turn);
+                        locked
+                    })
+                } else {
+                    lock.read(|number| {
+                        let locked = is_sample.then(Instant::now);
+                        work.run(*number);
+                        locked
+                    })
+                };
+                work.run(turn);
+                locked
+            });
+            (lock.read(|number| *number), shares)
+        })
+    })
+}
+
+/// Lets the contenders start together and share out so many turns. `turn` is told the task, the turn,
+/// and whether it shall return the moment from which the lock was locked.
+fn take_turns<B: Blocking>(
+    workers: usize,
+    turns: usize,
+    turn: impl Fn(usize, u64, bool) -> Option<Instant> + Sync,
+) -> Vec<Share> {
+    let count = workers * B::CONTENDERS_PER_WORKER;
+    let (start, each) = (B::barrier(count), (turns / count) as u64);
+    let contend = |task: usize| {
+        start();
+        let mut share = Share::begin(each);
+        for at in 0..each {
+            let before = sampled(at);
+            let locked = turn(task, at, before.is_some());
+            share.waits.extend(before.zip(locked));
+        }
+        share.end()
+    };
+    let contend = &contend;
+    let task = |task| -> Task<'_, Share> { Box::new(move || contend(task)) };
+    B::run_all((0..count).map(task).collect())
+}
+
+/// Returns how many values a receiver gets in all, and its computation for each of them.
+#[must_use]
+pub fn sent(setting: &Setting) -> (usize, Work) {
+    (setting.size(cases::SENT), work(setting, cases::SENT_WORK))
+}
+
+/// See the case `many-senders`.
+///
+/// # Errors
+/// A runtime that cannot be built.
+pub fn many_senders<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> {
+    let (values, work) = sent(setting);
+    B::inside(setting, move |setting| {
+        let senders = setting.workers * TASKS_PER_WORKER;
+        busy(setting, values, || {
+            let (to, from) = B::channel(BUSY_ROOM);
+            let mut tasks: Vec<Task<'_, u64>> = Vec::new();
+            for sender in 0..senders {
+                let (to, own) = (to.clone(), portion(values, senders, sender));
+                tasks.push(Box::new(move || {
+                    own.for_each(to);
+                    0
+                }));
+            }
+            drop(to);
+            tasks.push(Box::new(move || {
+                let compute = |&value: &u64| {
+                    work.run(value);
+                };
+                iter::from_fn(from).inspect(compute).sum()
+            }));
+            B::run_all(tasks).into_iter().sum()
+        })
+    })
+}
+
+/// Returns one of several equal parts of all numbers below `all`.
+#[must_use]
+pub fn portion(all: usize, parts: usize, part: usize) -> Range<u64> {
+    let each = (all / parts) as u64;
+    part as u64 * each..(part as u64 + 1) * each
+}
+
+/// Returns the requests of all pairs, and the computation for each answer.
+#[must_use]
+pub fn requests(setting: &Setting) -> (usize, Work) {
+    (setting.size(cases::REQUESTS), work(setting, cases::ANSWER_WORK))
+}
+
+/// See the case `request-reply`.
+///
+/// # Errors
+/// A runtime that cannot be built.
+pub fn request_reply<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> {
+    let (requests, work) = requests(setting);
+    B::inside(setting, move |setting| {
+        let pairs = setting.workers * PAIRS_PER_WORKER;
+        busy_with_waits(setting, requests, || {
+            let mut tasks: Vec<Task<'_, (u64, Share)>> = Vec::new();
+            for pair in 0..pairs {
+                let own = portion(requests, pairs, pair);
+                let (ask, asked) = B::channel(1);
+                let (answer, answered) = B::channel(1);
+                tasks.push(Box::new(move || {
+                    let (mut sum, mut share) = (0, Share::begin(own.end - own.start));
+                    for request in own {
+                        let before = sampled(request);
+                        ask(request);
+                        sum += answered().expect("each request has an answer");
+                        share.waits.extend(before.map(|before| (before, Instant::now())));
+                    }
+                    (sum, share.end())
+                }));
+                tasks.push(Box::new(move || {
+                    let share = Share::begin(0);
+                    while let Some(request) = asked() {
+                        work.run(request);
+                        answer(request + 1);
+                    }
+                    (0, share.end())
+                }));
+            }
+            let (sums, shares): (Vec<u64>, _) = B::run_all(tasks).into_iter().unzip();
+            (sums.iter().sum(), shares)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::measure::Size;
+
+    #[test]
+    fn portions_are_all_numbers_once() {
+        let all: Vec<u64> = (0..4).flat_map(|part| portion(20, 4, part)).collect();
+        assert_eq!(all, (0..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_task_writes_in_one_turn_of_twenty() {
+        for task in 0..25 {
+            assert_eq!((0..100).filter(|&turn| writes(task, turn)).count(), 5);
+        }
+    }
+
+    /// All numbers of workers that a case has, with four tasks a worker and with one.
+    #[test]
+    fn turns_and_values_can_be_shared_out() {
+        let shared_out = |size: Size, tasks: usize, at_a_time: usize| {
+            for turns in [size.0, size.1] {
+                assert_eq!(turns % (tasks * at_a_time), 0, "{turns} turns of {tasks} tasks");
+            }
+        };
+        for workers in cases::LOCKING {
+            for outside in [0, 300, 1_000, 5_000] {
+                shared_out(cases::turns(outside), workers * TASKS_PER_WORKER, 1);
+            }
+        }
+        for workers in cases::UP_TO_FOUR {
+            shared_out(cases::READ_TURNS, workers * TASKS_PER_WORKER, 20);
+            shared_out(cases::SENT, workers * TASKS_PER_WORKER, 1);
+            shared_out(cases::REQUESTS, workers * PAIRS_PER_WORKER, 1);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Tables of the cases in which every core is busy: each family of cases once, whatever runs it.
+//!
+//! A macro of this file takes an expression that can be called with the setting and with what the
+//! name of the case says, and is a [`Table`](super::Table).
+
+/// The cases in which values pass through stages that compute.
+macro_rules! pipelines {
+    ($run:expr) => {
+        &[
+            ("pipeline-500", |s| $run(s, [500; 4])),
+            ("pipeline-2000", |s| $run(s, [2_000; 4])),
+            ("pipeline-10000", |s| $run(s, [10_000; 4])),
+            ("uneven-stages", |s| $run(s, [500, 4_000, 1_000, 2_000])),
+        ]
+    };
+}
+pub(super) use pipelines;
+
+/// The cases in which a few jobs are done together, again and again.
+macro_rules! phases {
+    ($run:expr) => {
+        &[
+            ("phases-1000", |s| $run(s, 1_000)),
+            ("phases-5000", |s| $run(s, 5_000)),
+            ("phases-20000", |s| $run(s, 20_000)),
+            ("phases-100000", |s| $run(s, 100_000)),
+        ]
+    };
+}
+pub(super) use phases;
+
+/// The cases in which one task spawns many.
+macro_rules! floods {
+    ($run:expr) => {
+        &[
+            ("flood-500", |s| $run(s, 500)),
+            ("flood-1000", |s| $run(s, 1_000)),
+            ("flood-2000", |s| $run(s, 2_000)),
+            ("flood-4000", |s| $run(s, 4_000)),
+            ("flood-10000", |s| $run(s, 10_000)),
+        ]
+    };
+}
+pub(super) use floods;
+
+/// The cases in which one task spawns many in a scope.
+macro_rules! scope_floods {
+    ($run:expr) => {
+        &[
+            ("scope-flood-500", |s| $run(s, 500)),
+            ("scope-flood-1000", |s| $run(s, 1_000)),
+            ("scope-flood-2000", |s| $run(s, 2_000)),
+            ("scope-flood-4000", |s| $run(s, 4_000)),
+            ("scope-flood-10000", |s| $run(s, 10_000)),
+        ]
+    };
+}
+pub(super) use scope_floods;
+
+/// The cases in which tasks lock one mutex and compute outside.
+macro_rules! contended_locks {
+    ($run:expr) => {
+        &[
+            ("contended-0", |s| $run(s, 0)),
+            ("contended-300", |s| $run(s, 300)),
+            ("contended-1000", |s| $run(s, 1_000)),
+            ("contended-5000", |s| $run(s, 5_000)),
+        ]
+    };
+}
+pub(super) use contended_locks;
