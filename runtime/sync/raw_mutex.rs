@@ -1,48 +1,67 @@
-//! The lock of a [`Mutex`](super::Mutex): a word that says who holds it, and those who wait.
+//! The lock of a [`Mutex`](super::Mutex): one word that names the holder, and a queue of waiters.
 //!
 //! # The word
 //!
-//! The number of the holder, or none, and two bits:
+//! The word is the holder's number, or 0 if the mutex is free, and two flags:
 //!
-//! * QUEUED: somebody is in the queue, or was. Set under the lock of the queue by who is about to enter it.
-//! * CALLED: somebody was in the queue, has been taken out of it and *called*: it is about to run, and to try for the mutex. Set under the lock of the
-//!   queue by who calls; cleared by the one that was called, when it has tried, or was cancelled.
+//! * QUEUED: the queue is not empty, or was not a moment ago. A waiter sets the flag under the
+//!   queue's lock, right before it enters.
+//! * CALLED: an unlock has taken a waiter out of the queue and *called* it. The called waiter is
+//!   about to run, and will then try to take the mutex. An unlock sets the flag under the queue's
+//!   lock; the called waiter clears it when it tries, or when it gives up.
 //!
-//! Nobody holds the word without a number, whatever its bits: who comes takes it by a compare-and-swap, past those who wait.
+//! A free mutex may have either flag. Any caller takes it by a compare-and-swap that keeps the
+//! flags, ahead of the waiters. This is *barging*.
 //!
 //! ```text
-//!            lock                        unlock, nobody waits
-//! nobody ------------> holder ------------------------------------> nobody
-//!                        |  unlock: calls the first | CALLED    /|\
-//!                        |------------------------------------->-+   the one that was called, or any other one, takes it
-//!                        |  unlock while one that was called is on its way: leaves it to that one, or any other
-//!                        |
-//!                        +--> the first of the queue holds it   (hand-over: fair mutexes; others now and then)
+//!               lock                  unlock, no waiter
+//!   free ----------------> held -------------------------------> free
+//!    ^                     |  |
+//!    |  call the first     |  |  hand over: a fair mutex, or the first waiter is overdue
+//!    +---------------------+  +--> held by the first waiter
+//!    |  leave it to the waiter that has been called already
+//!    +---------------------+
 //! ```
 //!
-//! # Why not always the first
+//! # Why barging
 //!
-//! A hand-over makes the one that waited the holder before it runs. If its worker sleeps or computes, the mutex stands still meanwhile, all others come to
-//! wait behind it, and each of them has to be woken: a convoy, which never dissolves. So an unlock only *calls* the first, and whoever runs may go first.
-//! What bounds how long one can be passed:
+//! A hand-over makes the first waiter the holder before it runs. If its worker sleeps, the mutex
+//! stands still until the worker has woken up. All other tasks queue up meanwhile, and each of
+//! them needs a wake-up of its own: a convoy, which never dissolves. Under barging a running task
+//! uses that time. (WebKit's WTF::Lock and Go's sync.Mutex do the same; both documents are worth
+//! reading.) Two rules bound how long a waiter can be passed:
 //!
-//! * One that was called and finds the mutex taken goes back to the *front* of the queue. If half a millisecond has gone by since it first
-//!   came, it is [`OVERDUE`] there: the next unlock hands over to it.
-//! * While one that was called is on its way, nobody else is called. If that one does not come (its worker computes), the
-//!   [`PASSES`]th unlock hands over to the first of the queue.
+//! * A called waiter that finds the mutex taken returns to the *front* of the queue. Once half a
+//!   millisecond has passed since the waiter first came, it is [`OVERDUE`]: the next unlock hands
+//!   the mutex over to it.
+//! * While a called waiter is on its way, no other waiter is called. The called waiter may not
+//!   come for long, because its worker computes. So the [`PASSES`]th unlock in a row hands the
+//!   mutex over to the first waiter in the queue.
 //!
-//! A *fair* mutex hands over at each unlock, in the order of coming.
+//! A *fair* mutex hands over at every unlock, in order of arrival.
 //!
 //! # No wake-up is lost
 //!
-//! *If the queue is not empty, and nobody holds the mutex, one that was called is on its way.* Who enters sets QUEUED, under the lock of the queue, at a word with a holder;
-//! else it takes the mutex. An unlock that finds QUEUED without CALLED takes that lock, and calls or hands over before it lets go. CALLED goes out by the one that was
-//! called: with the mutex in its hands, or at a word with a holder, whose unlock then finds QUEUED without CALLED; or it was cancelled and
-//! nobody holds the mutex: then it calls the next itself.
+//! The invariant: *while the mutex is free and the queue is not empty, a called waiter is on its
+//! way.*
 //!
-//! * The last one that leaves the queue without a grant leaves QUEUED behind: the next unlock finds nobody, and clears it.
-//! * Orderings: whoever lets go releases, and whoever takes acquires. A hand-over is carried by the grant (see
-//!   `scheduler/waiters`); the word is only a name then. All changes are compare-and-swaps, so that each is of a word that is known.
+//! * A waiter enters the queue only after it has set QUEUED in a word that has a holder, under the
+//!   queue's lock. If the word has no holder, the waiter takes the mutex instead.
+//! * The holder's unlock finds QUEUED. Without CALLED it takes the queue's lock, and calls a waiter
+//!   or hands over in the same step in which it gives the mutex up.
+//! * A called waiter clears CALLED in one of two ways. Either it takes the mutex, or the word has a
+//!   holder. In both cases a holder exists whose unlock finds QUEUED without CALLED.
+//! * A called waiter that was cancelled takes the mutex too, if it is free, and unlocks it again.
+//!
+//! A waiter that leaves the queue early leaves QUEUED behind. The next unlock finds an empty queue
+//! and clears the flag.
+//!
+//! # Orderings
+//!
+//! Every change of the word that gives the mutex up is a release, and every change that takes it is
+//! an acquire. A hand-over is carried by the grant (see `scheduler/waiters`); the word is only a
+//! name then. All changes are compare-and-swaps, because a called waiter clears CALLED without the
+//! queue's lock.
 
 use super::holder::Holder;
 use crate::scheduler::wait::Short;
@@ -63,29 +82,30 @@ const QUEUED: u64 = 1;
 const CALLED: u64 = 2;
 const BITS: u64 = QUEUED | CALLED;
 
-/// In the token of a node, beside the number of who waits: the next unlock hands over to it.
+/// Set in a node's token, beside the waiter's number: the next unlock hands over to this waiter.
 const OVERDUE: u64 = 1;
 
-/// What a node has been granted: the mutex, ...
+/// The answer of a grant that hands the mutex over.
 const HANDED: u32 = 0;
-/// ... or a call.
+/// The answer of a grant that calls the waiter.
 pub(super) const CALL: u32 = 1;
 
-/// Whoever has waited for so long is passed no more.
+/// A waiter that has waited for so long is not passed any more.
 const PATIENCE: Duration = Duration::from_micros(500);
-/// So many unlocks pass those who wait while one that was called is on its way.
+/// Unlocks that may pass the queue while a called waiter is on its way.
 const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
-/// Looks at a mutex before one enters the queue, each after a pause twice as long as the one before: at most, and at least, when
-/// earlier ones were in vain. The last pause of the longest spin takes about as long as it takes to wake a thread that sleeps.
+/// Looks at a held mutex before a caller queues up. Each look follows a pause of twice as many
+/// turns as the one before, and all eight take about as long as waking a sleeping thread.
 const MOST_LOOKS: u8 = if cfg!(loom) { 0 } else { 8 };
+/// The fewest looks, after spins that were in vain.
 const LEAST_LOOKS: u8 = if cfg!(loom) { 0 } else { 3 };
 
 pub(super) struct RawMutex {
     word: AtomicU64,
     fair: bool,
-    /// Unlocks since the last call or hand-over. Written by the holder.
+    /// Contended unlocks since the last call or hand-over. Only the holder writes it.
     passes: AtomicU32,
-    /// How many looks are worth it, as far as is known.
+    /// Looks that the next spin takes: fewer after a spin in vain.
     looks: AtomicU8,
     queue: Mutex<WaitList>,
 }
@@ -103,7 +123,7 @@ impl RawMutex {
         }
     }
 
-    /// Takes it if nobody holds it.
+    /// Takes the mutex if it is free and has no waiters.
     #[inline(always)]
     pub(super) fn try_lock(&self, holder: Holder) -> bool {
         // PROOF(mutex.lock): relaxed, split
@@ -112,13 +132,14 @@ impl RawMutex {
             .is_ok()
     }
 
-    /// The same past those who wait.
+    /// Takes the mutex if it is free, ahead of its waiters.
     #[inline]
     pub(super) fn try_pass(&self, holder: Holder) -> bool {
         self.change(|word| (word & !BITS == FREE).then(|| word | holder.number())).is_ok()
     }
 
-    /// Changes the word as long as that is to be, and returns the one before; or the one that is not to be changed.
+    /// Replaces the word by `to(word)` and returns the old word. If `to` returns `None`, the word
+    /// stays as it is and comes back as the error.
     #[inline]
     fn change(&self, to: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -132,10 +153,10 @@ impl RawMutex {
         }
     }
 
-    /// Lets go of it.
+    /// Unlocks the mutex, and calls a waiter or hands over if there is one.
     ///
     /// # Safety
-    /// The holder holds it.
+    /// `holder` holds the mutex.
     #[inline(always)]
     pub(super) unsafe fn unlock(&self, holder: Holder) {
         let word = holder.number();
@@ -145,7 +166,7 @@ impl RawMutex {
         }
     }
 
-    /// Somebody waits, or was called and is on its way.
+    /// Slow path of `unlock`: the word has a flag.
     #[cold]
     #[inline(never)]
     fn unlock_queued(&self) {
@@ -164,8 +185,8 @@ impl RawMutex {
         wake.into_iter().for_each(Wake::deliver);
     }
 
-    /// Nobody holds it from now on, or the first of the queue does. Under the lock of the queue, for the holder: only one that was called
-    /// changes the word meanwhile, and takes CALLED away.
+    /// Frees the mutex and calls the first waiter, or hands over to it. Called by the holder, under
+    /// the queue's lock. Meanwhile only a called waiter may change the word: it clears CALLED.
     fn let_go(&self, queue: &mut WaitList) -> Option<Wake> {
         let passes = self.passes.load(Ordering::Relaxed);
         self.passes.store(0, Ordering::Relaxed);
@@ -194,7 +215,8 @@ impl RawMutex {
         self.change(to).is_ok()
     }
 
-    /// One that was called tries for it; whether it has it now. It is on its way no more, in any case.
+    /// Answers a call on behalf of `holder`: takes the mutex if it is free, and clears CALLED in
+    /// any case. Returns `true` if the mutex was free.
     pub(super) fn answer_call(&self, holder: Holder) -> bool {
         let answered = self.change(|word| {
             let free = word & !BITS == FREE;
@@ -203,10 +225,10 @@ impl RawMutex {
         answered.is_ok_and(|before| before & !BITS == FREE)
     }
 
-    /// Locks it, and waits for that.
+    /// Locks the mutex, waiting in the queue if it is held.
     ///
     /// # Errors
-    /// As `enter`.
+    /// Those of [`enter_node`].
     #[track_caller]
     pub(super) fn lock(&self, holder: Holder, manner: Manner) -> Result<(), Short> {
         let node = pin!(WaitNode::new(holder.number(), Location::caller()));
@@ -220,7 +242,7 @@ impl RawMutex {
         }
     }
 
-    /// One that was called has found the mutex taken.
+    /// Notes that a called waiter has found the mutex taken.
     fn is_passed(&self, node: &WaitNode, since: Instant) {
         // PROOF(mutex.overdue): false
         if now() - since >= PATIENCE {
@@ -228,9 +250,10 @@ impl RawMutex {
         }
     }
 
-    /// Looks at it for a moment, in case that it is unlocked; whether the holder has it now.
+    /// Watches a held mutex for a few microseconds, and takes it if it becomes free. Returns `true`
+    /// if it was taken.
     pub(super) fn spin(&self, holder: Holder) -> bool {
-        // The tasks of a single worker give way to each other: none needs another processor.
+        // On a single worker the holder runs only when this task waits.
         let alone = Worker::current().is_some_and(|worker| worker.shared().workers() == 1);
         if self.fair || alone {
             return false;
@@ -240,25 +263,21 @@ impl RawMutex {
             (0..1 << look).for_each(|_| spin_loop());
             self.try_pass(holder)
         });
-        // Advice: of two at once one may not count.
-        let learned = if found {
-            MOST_LOOKS
-        } else {
-            looks.saturating_sub(1).max(LEAST_LOOKS)
-        };
+        // Only advice, so a lost update does no harm.
+        let learned = if found { MOST_LOOKS } else { looks.saturating_sub(1).max(LEAST_LOOKS) };
         if learned != looks {
             self.looks.store(learned, Ordering::Relaxed);
         }
         found
     }
 
-    /// Who holds it.
+    /// The present holder.
     pub(super) fn holder(&self) -> Option<Holder> {
         let word = self.word.load(Ordering::Relaxed) & !BITS;
         (word != FREE).then(|| Holder::from_number(word))
     }
 
-    /// Who waits, and where.
+    /// The waiters, and the places in the source where they wait.
     pub(super) fn waiting(&self) -> Vec<(Holder, String)> {
         let one = |node: &WaitNode| {
             (Holder::from_number(node.token.get() & !OVERDUE), node.place.to_string())
@@ -304,17 +323,17 @@ impl Waitable for RawMutex {
         }
         let holder = Holder::from_number(node.token.get() & !OVERDUE);
         if node.answer() == HANDED || self.answer_call(holder) {
-            // SAFETY: it was handed over to the node, or is held by it since this moment.
+            // SAFETY: the mutex was handed over to this node, or `answer_call` has just taken it.
             unsafe { self.unlock(holder) };
         }
     }
 }
 
-/// Locking it as a future.
+/// A future that locks the mutex.
 pub(super) struct Locking<'a> {
     mutex: &'a RawMutex,
     entering: Entering<&'a RawMutex>,
-    /// When it was polled first.
+    /// The time of the first poll.
     since: Option<Instant>,
 }
 
@@ -329,9 +348,9 @@ impl Future for Locking<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: what is pinned in it is not moved.
+        // SAFETY: `entering` is the only pinned field, and is not moved.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: pinned with the whole.
+        // SAFETY: `entering` is pinned together with `self`.
         let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
         let since = *this.since.get_or_insert_with(now);
         loop {

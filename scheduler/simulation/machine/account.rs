@@ -1,17 +1,18 @@
-//! Where the time of a machine goes: what each thread does, and at which places of the source it waits for cache lines.
+//! Where the time of a machine goes: by thread, and by places in the source where threads wait for
+//! cache lines.
 
 use std::collections::BTreeMap;
 use std::panic::Location;
 
-/// What a thread does at a time.
+/// What a thread is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Doing {
-    /// It has not begun, or has ended.
+    /// The thread has not begun, or has ended.
     #[default]
     Nothing,
-    /// It has a core.
+    /// The thread has a core.
     Working,
-    /// It could go on, and all cores are taken.
+    /// The thread can run, and all cores are taken.
     Queueing,
     Sleeping,
 }
@@ -19,17 +20,17 @@ pub(super) enum Doing {
 /// The time of one thread, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Account {
-    /// What the program has computed.
+    /// Time of `sim::compute`.
     pub(crate) computing: u64,
-    /// What the library has done on a core besides.
+    /// Other time on a core. [`closed`](Account::closed) takes computing and searching out of it.
     pub(crate) working: u64,
-    /// What it has spent of that in search of work.
+    /// Time on a core in search of work.
     pub(crate) searching: u64,
     pub(crate) queueing: u64,
     pub(crate) sleeping: u64,
     doing: Doing,
     since: u64,
-    /// It looks for work; how much time was on its core before, and what it has computed since.
+    /// While the thread looks for work: its time on a core and its computing before that.
     search: Option<(u64, u64)>,
 }
 
@@ -49,7 +50,7 @@ impl Account {
         (self.doing, self.since) = (doing, at);
     }
 
-    /// How long it has had a core by now.
+    /// The whole time on a core up to `at`.
     fn on_core(&self, at: u64) -> u64 {
         let now = if self.doing == Doing::Working { at.saturating_sub(self.since) } else { 0 };
         self.working + now
@@ -68,7 +69,7 @@ impl Account {
         self.computing += time;
     }
 
-    /// As it is at the end of the run: computing, working and searching apart from each other.
+    /// The account at the end of the run, where computing, working and searching do not overlap.
     pub(super) fn closed(mut self, end: u64) -> Account {
         self.searches(false, end);
         self.now_does(Doing::Nothing, end);
@@ -77,7 +78,7 @@ impl Account {
     }
 }
 
-/// What a place of the source has lost by waiting for cache lines and barriers.
+/// The time that a place in the source has lost by waiting for cache lines and barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) times: u64,
@@ -91,11 +92,11 @@ impl Place {
     }
 }
 
-/// All that a machine has counted.
+/// All that a machine counts in a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) accounts: Vec<Account>,
-    /// Those that have lost most come first.
+    /// Sorted by the time lost, the largest first.
     pub(crate) places: Vec<(&'static Location<'static>, Place)>,
     pub(crate) moves: u64,
     pub(crate) barriers: u64,
@@ -111,7 +112,7 @@ impl Tally {
         wakes: u64,
     ) -> Tally {
         let mut places: Vec<_> = places.iter().map(|(at, place)| (*at, *place)).collect();
-        // Stable: of equal ones, by their place.
+        // The sort is stable, so equal ones stay in the order of their places.
         places.sort_by_key(|(_, place)| std::cmp::Reverse(place.lost));
         Tally { accounts, places, moves, barriers, wakes }
     }

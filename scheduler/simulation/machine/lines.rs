@@ -1,17 +1,19 @@
-//! Cache lines: which cores have a copy of each, and what it costs one that has none.
+//! Cache lines: which cores hold a copy of each, and what an access costs a core that holds none.
 //!
-//! A line is *owned* by the core that has written it last, or *shared* by those that have read it since. A read of a line that another core owns,
-//! and a write of one that others have, move it: 50 or 130 ns away, depending on the socket. A line moves to one core at a time, so those that
-//! want the same one queue for it; readers of a line that is shared by now hardly do. Two variables in one line are one line, as in reality.
+//! A line is *owned* by the core that wrote it last, or *shared* by the cores that have read it
+//! since. Reading a line that another core owns moves it, and so does writing a line of which other
+//! cores have copies. A line moves to one core at a time, so cores that want the same line queue
+//! for it; readers of a shared line hardly queue. Two variables in one line share its state, as on
+//! real hardware.
 
 use super::Shape;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 const LINE: usize = 64;
-/// Between two cores that get a copy of the same line.
+/// The delay between two cores that copy the same line.
 const COPY: u64 = 10;
-/// What each further core costs that loses its copy.
+/// The cost of invalidating one more copy.
 const INVALIDATE: u64 = 2;
 
 #[derive(Default)]
@@ -43,7 +45,7 @@ impl Lines {
         }
     }
 
-    /// How often a line has come from another core.
+    /// How often a line has moved between cores.
     pub(super) fn moves(&self) -> u64 {
         self.moves
     }
@@ -52,7 +54,7 @@ impl Lines {
         if from / self.per_socket == to / self.per_socket { self.near } else { self.far }
     }
 
-    /// What it costs `core` to read there.
+    /// Returns the cost of a read by `core`.
     pub(super) fn load(&mut self, address: usize, core: usize, now: u64) -> u64 {
         let mut line = std::mem::take(self.lines.entry(address / LINE).or_default());
         let mut cost = self.hit;
@@ -72,7 +74,7 @@ impl Lines {
         cost
     }
 
-    /// What it costs `core` to write there; `own` if it owns the line.
+    /// Returns the cost of a write by `core`, which is `own` if the core owns the line.
     pub(super) fn write(&mut self, address: usize, core: usize, now: u64, own: u64) -> u64 {
         let mut line = std::mem::take(self.lines.entry(address / LINE).or_default());
         let mut cost = own;
@@ -94,7 +96,7 @@ impl Lines {
     }
 }
 
-/// Spreads the numbers of lines; they come from nobody who would choose them badly.
+/// A hasher for line numbers. They need no protection against chosen collisions.
 #[derive(Default)]
 struct OfAddress(u64);
 

@@ -1,22 +1,26 @@
-//! A machine of many cores: what the virtual threads of a run do takes time, on a clock of each one's own.
+//! A simulated machine with many cores, on which each virtual thread has a clock of its own.
 //!
-//! Discrete events, without any choice: of all threads that have a core the one goes on whose clock is earliest. So an access is made when nobody
-//! can make an earlier one any more, and what it costs moves the clock of its thread alone. The same program gives the same times on every run.
+//! The simulation is one of discrete events. Of all threads that have a core, the thread with the
+//! earliest clock runs next. So a thread makes an access only when no other thread can make an
+//! earlier one, and the cost of the access advances that thread's clock alone. The machine leaves
+//! nothing to chance: a program takes the same time in every run.
 //!
 //! # What takes time
 //!
-//! * An *access* to an atomic, a lock or a public queue: by the state of its [cache line](lines).
-//! * A *fence* of one core, and a *barrier* of all: its caller waits for it, and each other thread that has a core is interrupted.
-//! * Each *turn* of a loop that waits, and each look at the clock.
-//! * *Sleeping* and *waking*: the sleeper's call, the waker's call, and how long it takes until the woken thread runs.
-//! * *Computing*: what the program says by `sim::compute`. Its own code takes nothing else, but that each access takes a nanosecond more, for the code
-//!   between two of them.
+//! * An access to an atomic, a lock or a public queue: see [`lines`].
+//! * A fence of one core, and a barrier of all cores. The caller of a barrier waits for it, and
+//!   every other thread that has a core is interrupted.
+//! * A turn of a loop that waits, and a look at the clock.
+//! * Going to sleep, for the sleeper; waking, for the waker; and the delay until the sleeper runs.
+//! * Computing: the time that the program passes to `sim::compute`. The program's other code is
+//!   free. The library's code costs a nanosecond between two accesses.
 //!
 //! # Cores
 //!
-//! A thread that could go on has a core, or waits for one in a *line*. It takes its last core if that is free, else any that is free. It has it until it
-//! waits, yields, or has had it for a slice while others wait in line. So there may be more threads than cores, as on a real machine; the kernel's
-//! balance, its preemption by those that wake up, and frequencies are left out.
+//! A thread that can run either has a core or waits in a *line* for one. It takes the core that it
+//! had last if that one is free, else any free core. It keeps the core until it sleeps, yields, or
+//! has used up its slice while the machine has more threads than cores. The model leaves out how a
+//! kernel balances cores, how a woken thread preempts another one, and frequencies.
 
 mod account;
 mod lines;
@@ -30,48 +34,48 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 use std::time::Duration;
 
-/// What the code takes between two accesses.
+/// The time of the library's own code between two accesses, in nanoseconds.
 const BETWEEN: u64 = 1;
-/// How many turns a thread looks at a lock before it sleeps, as those of `std` do on Linux.
+/// Turns for which a thread spins on a lock before it sleeps, as the locks of `std` do on Linux.
 pub(super) const SPINS: u32 = 100;
 
-/// What there is of it and what it costs, in nanoseconds. The defaults and their sources are documented in `sim::Machine`.
+/// The cores of a machine and its prices in nanoseconds, as `sim::Machine` documents them.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) cores: usize,
     pub(crate) sockets: usize,
-    /// An access to a line that the core has.
+    /// An access to a line that the core holds.
     pub(crate) hit: u64,
     /// A read-modify-write of such a line.
     pub(crate) update: u64,
-    /// A line comes from another core, of the same socket or of another one.
+    /// Moving a line from a core of the same socket, and of another one.
     pub(crate) near: u64,
     pub(crate) far: u64,
     pub(crate) fence: u64,
-    /// A barrier of all cores, for its caller, and for each thread that it interrupts.
+    /// A barrier, for its caller and for each thread that it interrupts.
     pub(crate) barrier: u64,
     pub(crate) interrupt: u64,
-    /// A turn of a loop, and one in which the core may be given away.
+    /// A turn of a loop, and a turn that offers the core to another thread.
     pub(crate) spin: u64,
     pub(crate) yields: u64,
     pub(crate) clock: u64,
-    /// The call of a thread that goes to sleep; the waker's call; from there until the woken one runs.
+    /// The sleeper's call, the waker's call, and the delay until the woken thread runs.
     pub(crate) sleep: u64,
     pub(crate) wake: u64,
     pub(crate) wake_up: u64,
-    /// From the start of a thread until it runs.
+    /// The delay until a started thread runs.
     pub(crate) start: u64,
-    /// How long a thread may have a core while others wait for one.
+    /// The time for which a thread keeps its core while other threads wait for one.
     pub(crate) slice: u64,
 }
 
-/// A virtual thread, by its index in the run.
+/// The state of one virtual thread.
 #[derive(Default)]
 struct Thread {
     clock: u64,
     core: Option<usize>,
     last_core: Option<usize>,
-    /// Since when it has its core.
+    /// When the thread got its core, or its present slice began.
     since: u64,
     due: Option<u64>,
     account: Account,
@@ -81,15 +85,16 @@ struct Thread {
 pub(crate) struct Machine {
     shape: Shape,
     threads: Vec<Thread>,
-    /// Who has which core.
+    /// The thread that has each core.
     cores: Vec<Option<usize>>,
-    /// Who has a core and does not run at present, the earliest first.
+    /// Threads that have a core, by their clocks, without the one whose code runs.
     going: BTreeSet<(u64, usize)>,
-    /// Who could go on and has no core.
+    /// Threads that can run and have no core.
     line: VecDeque<usize>,
-    /// Who could go on at which time.
+    /// Threads that will be able to run, by the time at which they will.
     due: BTreeSet<(u64, usize)>,
-    /// Which core is left at which time. Whoever it is left for comes to it when that is the earliest time of all, and not when it is known.
+    /// Cores that will become free, by time. A core is passed on only when that time is the
+    /// earliest of all, because another core may become free before it.
     left: BTreeSet<(u64, usize)>,
     lines: Lines,
     places: BTreeMap<&'static Location<'static>, Place>,
@@ -97,14 +102,14 @@ pub(crate) struct Machine {
     wakes: u64,
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// This thread goes on, at its time.
+    /// This thread runs, at the time of its clock.
     Goes(usize),
-    /// The wait of this one is over: it has a core now, or waits for one.
+    /// The wait of this thread is over: it has a core now, or is in the line.
     Arrives(usize),
-    /// Nobody can go on any more.
+    /// No thread will ever run again.
     Nobody,
 }
 
@@ -133,7 +138,7 @@ impl Machine {
         Duration::from_nanos(self.threads[thread].clock)
     }
 
-    /// A thread is started at this time by another one, or is the first one of all. It runs a while later.
+    /// Adds a thread that `starter` starts now. The first thread of a run has no starter.
     pub(super) fn add(&mut self, thread: usize, starter: Option<usize>) {
         debug_assert_eq!(thread, self.threads.len());
         self.threads.push(Thread::default());
@@ -148,10 +153,10 @@ impl Machine {
         }
     }
 
-    /// Who goes on next, if `me` runs, or is the one that has just lost its core.
+    /// Processes the next event, where `me` is the thread whose code ran last.
     pub(super) fn next(&mut self, me: usize) -> Next {
         let mine = self.threads[me].core.map(|_| (self.threads[me].clock, me));
-        // Of two at the same time the running one goes on.
+        // At equal times `me` keeps running.
         let first = self.going.first().copied();
         let earliest = match (mine, first) {
             (Some(mine), Some(first)) if first.0 < mine.0 => Some(first),
@@ -181,7 +186,7 @@ impl Machine {
         earliest.map_or(Next::Nobody, |(_, thread)| Next::Goes(thread))
     }
 
-    /// `me` is left, for one who has its turn.
+    /// Notes that the code of `next` runs from now on instead of that of `me`.
     pub(super) fn switch(&mut self, me: usize, next: usize) {
         if self.threads[me].core.is_some() {
             self.going.insert((self.threads[me].clock, me));
@@ -224,7 +229,7 @@ impl Machine {
         thread.account.now_does(Doing::Working, at);
     }
 
-    /// `me` leaves its core, which is another one's from now on.
+    /// Takes the core from `me`. The core becomes free at the time of `me`'s clock.
     fn leaves_core(&mut self, me: usize, now_does: Doing) {
         let at = self.threads[me].clock;
         self.threads[me].account.now_does(now_does, at);
@@ -232,7 +237,7 @@ impl Machine {
         self.left.insert((at, core));
     }
 
-    /// If others may wait for its core, they come first, and `me` waits for one.
+    /// Sends `me` to the end of the line, if the machine has more threads than cores.
     fn gives_way(&mut self, me: usize) {
         if self.threads.len() > self.cores.len() {
             self.leaves_core(me, Doing::Queueing);
@@ -240,7 +245,7 @@ impl Machine {
         }
     }
 
-    /// If `me` has had its core for a slice, others come first; whether it has.
+    /// Sends `me` to the end of the line if its slice is over. Returns `true` if it is.
     pub(super) fn ends_slice(&mut self, me: usize) -> bool {
         let thread = &mut self.threads[me];
         let ends = thread.clock - thread.since >= self.shape.slice;
@@ -251,7 +256,7 @@ impl Machine {
         ends
     }
 
-    /// A turn of a loop that waits.
+    /// Charges `me` for a turn of a loop that waits.
     pub(super) fn turns(&mut self, me: usize, turn: Turn) {
         match turn {
             Turn::Spin => self.threads[me].clock += self.shape.spin,
@@ -265,7 +270,7 @@ impl Machine {
     pub(super) fn sleeps(&mut self, me: usize, until: Option<Duration>) {
         self.threads[me].clock += self.shape.sleep;
         if let Some(until) = until {
-            // No clock of the machine comes so far.
+            // A time that no clock of a machine reaches.
             let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX / 2);
             let at = until.max(self.threads[me].clock) + self.shape.wake_up;
             self.is_due(me, at);
@@ -273,7 +278,7 @@ impl Machine {
         self.leaves_core(me, Doing::Sleeping);
     }
 
-    /// `me` wakes one who sleeps. When that one can go on.
+    /// `me` wakes `sleeper`. Returns the time at which the sleeper can run.
     pub(super) fn wakes(&mut self, me: usize, sleeper: usize) -> Duration {
         self.wakes += 1;
         self.threads[me].clock += self.shape.wake;
@@ -286,13 +291,13 @@ impl Machine {
         self.leaves_core(me, Doing::Nothing);
     }
 
-    /// `me` looks for work from now on, or no more.
+    /// `me` begins to look for work, or ends it.
     pub(super) fn searches(&mut self, me: usize, begins: bool) {
         let thread = &mut self.threads[me];
         thread.account.searches(begins, thread.clock);
     }
 
-    /// `me` computes for `time`, up to the end of its slice; what is left of it then.
+    /// `me` computes for `time`, or until its slice ends. Returns the time that is left.
     pub(super) fn computes(&mut self, me: usize, time: u64) -> u64 {
         let slice = self.shape.slice;
         let thread = &mut self.threads[me];
@@ -302,7 +307,7 @@ impl Machine {
         time - now
     }
 
-    /// `me` does this.
+    /// Charges `me` for an access.
     pub(super) fn access(
         &mut self,
         me: usize,
@@ -322,7 +327,7 @@ impl Machine {
                 Access::Update => self.lines.write(address, core, now, self.shape.update),
             };
         self.threads[me].clock += cost;
-        // What a line costs that the core has is no loss.
+        // An access to a line that the core holds loses nothing.
         if cost > BETWEEN + self.shape.update.max(self.shape.fence).max(self.shape.clock) {
             self.places.entry(place).or_default().lost(cost);
         }
@@ -332,7 +337,7 @@ impl Machine {
         self.barriers += 1;
         for &other in self.cores.iter().flatten().filter(|other| **other != me) {
             let thread = &mut self.threads[other];
-            // One that has left its core has been noted down for later than now.
+            // The thread has left this core already, at a time that is still to come.
             if thread.core.is_none() {
                 continue;
             }
@@ -344,7 +349,7 @@ impl Machine {
         self.shape.barrier
     }
 
-    /// All that it has counted.
+    /// Sums up the run.
     pub(super) fn tally(&self) -> Tally {
         let end = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
         let accounts = self.threads.iter().map(|thread| thread.account.closed(end)).collect();
