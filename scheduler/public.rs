@@ -1,13 +1,15 @@
-//! Queues that every worker may take from: crossbeam's, whose insides a machine model does not see.
+//! The queues that every worker may take from.
 //!
-//! Each call says which accesses to shared cache lines it makes (crossbeam-deque 0.8.6), so that a model can charge for them;
-//! elsewhere that is nothing. The two indices of a deque lie in one line, those of an injector in one each.
+//! They are those of crossbeam-deque. A simulated machine does not see the accesses inside that
+//! crate, so each call here declares the accesses that it makes to shared cache lines (as of
+//! crossbeam-deque 0.8.6). Outside a simulation the declarations compile to nothing. The two indices
+//! of a deque lie in one line, and those of an injector in one line each.
 
 use crate::scheduler::item::Item;
 use crate::shim::{Access, Line};
 use crossbeam_deque::Steal;
 
-/// A worker's own public deque: newest first for its owner.
+/// A worker's public deque, which the owner pops newest first.
 pub(crate) struct Deque {
     real: crossbeam_deque::Worker<Item>,
     line: Line,
@@ -52,7 +54,7 @@ impl Deque {
     }
 }
 
-/// The others' side of a [`Deque`]: oldest first.
+/// The thieves' side of a [`Deque`], oldest first.
 pub(crate) struct Thief {
     real: crossbeam_deque::Stealer<Item>,
     line: Line,
@@ -65,7 +67,7 @@ impl Thief {
         self.real.is_empty()
     }
 
-    /// Takes one.
+    /// Steals one item.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn steal(&self) -> Steal<Item> {
         self.line.access(Access::Load);
@@ -74,7 +76,7 @@ impl Thief {
         stolen
     }
 
-    /// Takes half of them and `most` at most: one to be run, and the others into `to`.
+    /// Steals half of the items, at most `most`. Returns one and moves the others to `to`.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn steal_batch_and_pop(&self, to: &Deque, most: usize) -> Steal<Item> {
         self.line.access(Access::Load);
@@ -84,7 +86,7 @@ impl Thief {
         stolen
     }
 
-    /// As `steal_batch_and_pop`, all of them into `to`; whether there were any.
+    /// Steals half of the items, at most `most`, and moves them to `to`. Returns `true` if there were any.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn steal_batch(&self, to: &Deque, most: usize) -> bool {
         self.line.access(Access::Load);
@@ -100,7 +102,7 @@ impl Thief {
         self.line.access(Access::Update);
     }
 
-    /// A deque whose owner takes the newest gives its items to a thief one by one.
+    /// A deque whose owner pops the newest item lets a thief take its batch only one by one.
     #[cfg_attr(feature = "sim", track_caller)]
     fn taken_to(&self, to: &Deque, before: usize, besides: usize) {
         let count = to.real.len() - before + besides;
@@ -109,7 +111,7 @@ impl Thief {
     }
 }
 
-/// First in first out, for and from everybody.
+/// A queue that all threads push to and all workers take from, first in first out.
 pub(crate) struct Injector {
     real: crossbeam_deque::Injector<Item>,
     head: Line,
@@ -133,7 +135,7 @@ impl Injector {
         self.real.steal()
     }
 
-    /// Takes half of them and `most` at most: one to be run, and the others into `to`.
+    /// Steals half of the items, at most `most`. Returns one and moves the others to `to`.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn steal_batch_and_pop(&self, to: &Deque, most: usize) -> Steal<Item> {
         self.taken();

@@ -73,19 +73,19 @@ pub(crate) fn processors() -> usize {
     1
 }
 
-/// What is done to a cache line, or to all cores. Only the machine model of the simulation asks which.
+/// A kind of memory access, for a machine that charges for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(dead_code, reason = "a face without a machine model does not look at them")]
 pub(crate) enum Access {
     Load,
     Store,
-    /// A read-modify-write, which no other core may interrupt.
+    /// An atomic read-modify-write.
     Update,
-    /// A full fence of the core that runs it.
+    /// A full fence of one core.
     Fence,
-    /// A full fence of all cores that run a thread of this process: `membarrier`.
+    /// A full fence of all cores that run a thread of this process (`membarrier`).
     Barrier,
-    /// The clock is read.
+    /// A look at the clock.
     Clock,
 }
 

@@ -1,54 +1,54 @@
-//! What the faces answer that no simulation stands behind: nothing, at no cost.
+//! The hooks of a simulation, for the faces that have none: they do nothing and cost nothing.
 
 use super::Access;
 
-/// A place where a simulator may run somebody else.
+/// A point at which a simulation may run another thread.
 #[inline(always)]
 pub(crate) fn point() {}
 
-/// Panics if that thread is simulated, and the caller is not.
+/// Panics if the thread is simulated and the caller is not.
 #[inline(always)]
 pub(crate) fn assert_reachable<T>(_: &T) {}
 
-/// Whether the caller is simulated.
+/// Returns `true` if the caller is simulated.
 #[inline(always)]
 pub(crate) const fn is_simulated() -> bool {
     false
 }
 
-/// Whether all virtual threads have passed a barrier at this moment.
+/// Returns `true` if the caller is simulated and needs no barrier.
 #[inline(always)]
 #[cfg_attr(loom, allow(dead_code, reason = "loom's own barrier is a fence"))]
 pub(crate) const fn barrier_is_simulated() -> bool {
     false
 }
 
-/// How many threads run at once in the simulation that the caller is part of.
+/// The number of processors of the simulation that the caller is in.
 #[inline(always)]
 #[cfg_attr(loom, allow(dead_code, reason = "loom has one processor"))]
 pub(crate) const fn simulated_processors() -> Option<usize> {
     None
 }
 
-/// The next numbers of the sequence of this key in the run: there is none.
+/// The next numbers of a sequence in the simulated run.
 #[inline(always)]
 pub(crate) const fn numbers(_: usize, _: u64) -> Option<u64> {
     None
 }
 
-/// Whether this is to go wrong now.
+/// Returns `true` if a simulation injects this fault now.
 #[inline(always)]
 pub(crate) const fn fault(_: super::Fault) -> bool {
     false
 }
 
-/// Whether the library has this mistake.
+/// Returns `true` if a simulation has planted this bug.
 #[inline(always)]
 pub(crate) const fn has(_: super::Bug) -> bool {
     false
 }
 
-/// Says what the caller waits for, as long as what is returned lives.
+/// Notes what the caller waits for, until the returned guard is dropped.
 #[inline(always)]
 pub(crate) fn waits<'a>(_: impl Fn() -> String + 'a) -> Waits<'a> {
     Waits(std::marker::PhantomData)
@@ -57,7 +57,7 @@ pub(crate) fn waits<'a>(_: impl Fn() -> String + 'a) -> Waits<'a> {
 /// See [`waits`].
 pub(crate) struct Waits<'a>(std::marker::PhantomData<&'a ()>);
 
-/// Says that the calling thread looks for work, as long as what is returned lives.
+/// Notes that the calling thread searches for work, until the returned guard is dropped.
 #[inline(always)]
 pub(crate) fn searches() -> Searches {
     Searches
@@ -66,7 +66,7 @@ pub(crate) fn searches() -> Searches {
 /// See [`searches`].
 pub(crate) struct Searches;
 
-/// The cache line of a structure whose accesses are made inside another crate. They cost what they cost.
+/// The cache line of a structure in another crate, whose accesses the caller declares.
 #[derive(Clone)]
 pub(crate) struct Line;
 

@@ -1,4 +1,4 @@
-//! How long a program takes on a machine that is not there.
+//! A simulated machine that measures how long a program takes.
 
 use super::report::{Failed, Run};
 use super::watchdog::Watchdog;
@@ -12,12 +12,14 @@ use std::time::Duration;
 /// The largest machine.
 const MOST_CORES: usize = 4096;
 
-/// A machine of many cores, on which a program's time is counted: see [`run`](Machine::run).
+/// A simulated machine with many cores, which measures how long a program takes.
 ///
-/// [`check`](super::check) asks whether a program is right in any order of events; a machine asks how long it takes in the order that its cores
-/// give. Each virtual thread has a clock of its own, and always the one goes on whose clock is earliest. What the library does takes time: an access to an atomic, a lock
-/// or a queue, by the state of its cache line; fences; turns of loops that wait; going to sleep and waking. What the program itself computes takes the time
-/// that it says by [`compute`](super::compute), and nothing else.
+/// [`check`](super::check) asks whether a program is right in every order of events. A machine asks
+/// how long the program takes. Each virtual thread has a clock of its own, and the thread whose
+/// clock is earliest always runs next. The library's work takes time: accesses to atomics, locks
+/// and queues, by the state of their cache lines; fences; loops that wait; going to sleep and
+/// waking. The program's own work takes the time that the program passes to
+/// [`compute`](super::compute).
 ///
 /// ```
 /// use cygnet::sim::{Machine, compute, now};
@@ -38,23 +40,25 @@ const MOST_CORES: usize = 4096;
 ///
 /// # Prices
 ///
-/// The defaults are those of a server of today, rounded; each can be set. Moves between cores and the barrier were
-/// measured by others and by us on machines with two to 64 cores a socket: shapes are to be trusted, digits are not.
+/// The defaults are rounded figures of a present-day server, and each can be set. The two prices of
+/// a move, and those of sleeping and waking, were measured on machines with up to 64 cores a socket.
+/// Trust the shape of a result rather than its digits.
 ///
 /// | | |
 /// | --- | --- |
-/// | access to a line that the core has; a read-modify-write of it; a fence | 1, 5, 8 ns |
-/// | the line comes from another core: of this socket, of another one | 50, 130 ns |
+/// | access to a line that the core holds; a read-modify-write of it; a fence | 1, 5, 8 ns |
+/// | moving a line from a core of the same socket; from another socket | 50, 130 ns |
 /// | `membarrier`: for its caller, for each thread that it interrupts | 3, 1 us |
 /// | a turn of a loop that waits; one that yields; a look at the clock | 20, 400, 20 ns |
-/// | a thread goes to sleep; is woken, for the waker, and until it runs | 1, 1.5, 6 us |
-/// | a thread is started, until it runs | 20 us |
-/// | how long a thread has its core while others wait for one | 3 ms |
+/// | going to sleep; waking a thread; the delay until that thread runs | 1, 1.5, 6 us |
+/// | the delay until a started thread runs | 20 us |
+/// | the time for which a thread keeps its core while others wait for one | 3 ms |
 ///
-/// # What it does not know
+/// # What the model leaves out
 ///
-/// Caches that are too small, memory that is slow, frequencies, hyperthreads, and a kernel that moves threads. The program's own accesses to
-/// what its threads share: they cost nothing. What [the simulation](super) does not see it does not see either.
+/// Cache sizes, memory, frequencies, hyperthreads, and the kernel's own decisions. The program's own
+/// accesses to shared data are free. What [the simulation](super) does not see, the machine does not
+/// see either.
 #[derive(Clone, Debug)]
 pub struct Machine {
     shape: Shape,
@@ -74,16 +78,19 @@ macro_rules! prices {
 }
 
 impl Machine {
-    /// So many cores in one socket.
+    /// A machine with `cores` cores in one socket.
     ///
     /// # Panics
-    /// If there are none, or more than 4,096.
+    /// If `cores` is 0 or greater than 4,096.
     #[must_use]
     pub fn new(cores: usize) -> Machine {
-        assert!(cores > 0, "cygnet: a machine without cores does nothing: give it one at least");
+        assert!(
+            cores > 0,
+            "cygnet: a machine without cores cannot run anything; give it at least one"
+        );
         assert!(
             cores <= MOST_CORES,
-            "cygnet: a machine of {cores} cores is too large to be simulated: {MOST_CORES} at most"
+            "cygnet: a machine of {cores} cores is too large to simulate; {MOST_CORES} at most"
         );
         let shape = Shape {
             cores,
@@ -107,122 +114,126 @@ impl Machine {
         Machine { shape, seed: 0, most_steps: u64::MAX }
     }
 
-    /// The cores are divided among so many sockets, as evenly as they can be.
+    /// Divides the cores among `sockets` sockets, as evenly as possible.
     ///
     /// # Panics
-    /// If there are none, or more than cores.
+    /// If `sockets` is 0 or greater than the number of cores.
     #[must_use]
     pub fn sockets(mut self, sockets: usize) -> Machine {
         let cores = self.shape.cores;
         assert!(
             (1..=cores).contains(&sockets),
-            "cygnet: {cores} cores cannot be divided among {sockets} sockets: one at least, and no more than cores"
+            "cygnet: {cores} cores cannot be divided among {sockets} sockets; use at least one, and no more than cores"
         );
         self.shape.sockets = sockets;
         self
     }
 
-    /// What is left to chance follows from this: whom a searcher looks at first.
+    /// Sets the seed of the library's own random choices, such as the first victim of a thief.
     #[must_use]
     pub fn seed(self, seed: u64) -> Machine {
         Machine { seed, ..self }
     }
 
-    /// A run with more steps has failed: it seems not to come to an end. None by default.
+    /// Fails a run that takes more steps than this, because it seems not to end. Unlimited by default.
     #[must_use]
     pub fn most_steps(self, most_steps: u64) -> Machine {
         Machine { most_steps, ..self }
     }
 
     prices! {
-        /// An access to a cache line that the core has.
+        /// Sets the price of an access to a cache line that the core holds.
         ///
         /// # Panics
-        /// If it is zero, as no loop would then come to the time that it waits for; or longer than an hour.
+        /// If the price is zero, because a loop that waits for a time would never end; or if it exceeds an
+        /// hour.
         hit: hit, 1;
-        /// A read-modify-write of a line that the core has.
+        /// Sets the price of a read-modify-write of a line that the core holds.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         update: update, 0;
-        /// A line comes from another core of the same socket.
+        /// Sets the price of moving a line from another core of the same socket.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         near: near, 0;
-        /// A line comes from another socket.
+        /// Sets the price of moving a line from another socket.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         far: far, 0;
-        /// A full fence.
+        /// Sets the price of a full fence.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         fence: fence, 0;
-        /// A barrier of all cores (`membarrier`), for the thread that calls it.
+        /// Sets the price of a barrier of all cores (`membarrier`) for its caller.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         barrier: barrier, 0;
-        /// The same, for each thread that it interrupts.
+        /// Sets the price of a barrier for each thread that it interrupts.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         interrupt: interrupt, 0;
-        /// A turn of a loop that waits.
+        /// Sets the price of a turn of a loop that waits.
         ///
         /// # Panics
-        /// If it is zero, as the loop would then not come to an end; or longer than an hour.
+        /// If the price is zero, because the loop would never end; or if it exceeds an hour.
         spin: spin, 1;
-        /// A turn in which the core may be given to another thread.
+        /// Sets the price of a turn that offers the core to another thread.
         ///
         /// # Panics
-        /// If it is zero, as above; or longer than an hour.
+        /// If the price is zero, because the loop would never end; or if it exceeds an hour.
         yields: yields, 1;
-        /// A look at the clock.
+        /// Sets the price of a look at the clock.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         clock: clock, 0;
-        /// The call of a thread that goes to sleep.
+        /// Sets the price of going to sleep.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         sleep: sleep, 0;
-        /// The call of a thread that wakes another one.
+        /// Sets the price of waking a thread.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         wake: wake, 0;
-        /// From there until that one runs; and from the time that a sleeper has set until it runs.
+        /// Sets the delay until a woken thread runs, also one that wakes by a timer.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         wake_up: wake_up, 0;
-        /// From the start of a thread until it runs.
+        /// Sets the delay until a started thread runs.
         ///
         /// # Panics
-        /// If it is longer than an hour.
+        /// If the price exceeds an hour.
         start: start, 0;
-        /// How long a thread has its core while others wait for one.
+        /// Sets the time for which a thread keeps its core while others wait for one.
         ///
         /// # Panics
-        /// If it is zero, as no thread would then do anything; or longer than an hour.
+        /// If the time is zero, because no thread would ever run; or if it exceeds an hour.
         slice: slice, 1;
     }
 
-    /// Runs a program on this machine, once. The same program on the same machine takes the same time in each process that runs it first. (Later runs of a process find
-    /// memory where earlier ones have left it: other variables may share a cache line, and the time differs a little.)
+    /// Runs `program` once on this machine.
     ///
-    /// It builds its runtimes itself, and tells them how many workers they have: by default as many as there are cores. It may start more
-    /// threads than there are cores, which then take turns.
+    /// The first run of a process always takes the same time. Later runs of the same process find
+    /// memory where earlier runs have left it. Other variables may then share a cache line, and the
+    /// time differs a little.
+    ///
+    /// The program builds its own runtimes. By default a runtime has as many workers as the machine
+    /// has cores. A program may start more threads than cores; they take turns.
     ///
     /// # Errors
-    /// How it has failed, as a run of [`explore`](super::explore) does: a panic, a deadlock, too many steps.
+    /// If the run panics, deadlocks or exceeds [`most_steps`](Machine::most_steps).
     ///
     /// # Panics
-    /// In another simulation, and in a task.
+    /// If it is called inside another simulation or inside a task.
     pub fn run(&self, program: impl FnOnce()) -> Result<Measured, Box<Failed>> {
         let watchdog = Watchdog::new();
         let seed = self.seed.to_string();
@@ -250,17 +261,17 @@ fn nanos(name: &str, price: Duration, least: u64) -> u64 {
     const LONGEST: Duration = Duration::from_secs(3600);
     assert!(
         price <= LONGEST,
-        "cygnet: {name} of a machine takes {price:?}: an hour at most, and mostly nanoseconds"
+        "cygnet: Machine::{name}({price:?}): the price must not exceed an hour"
     );
     let nanos = price.as_nanos() as u64;
     assert!(
         nanos >= least,
-        "cygnet: {name} of a machine takes no time, and time would stand still: a nanosecond at least"
+        "cygnet: Machine::{name}({price:?}): time would stand still; use at least a nanosecond"
     );
     nanos
 }
 
-/// What a run on a [`Machine`] came to. Its text is a table.
+/// The result of a run on a [`Machine`]. Its `Display` output is a table.
 #[derive(Clone, Debug)]
 pub struct Measured {
     run: Run,
@@ -269,30 +280,33 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Steps, threads, and the whole time from the start of the program to its end. For a part of it the program reads the clock: [`now`](super::now).
+    /// The steps, the threads and the whole time of the run. To time a part of the program, read
+    /// [`now`](super::now) in it.
     #[must_use]
     pub fn run(&self) -> Run {
         self.run
     }
 
-    /// What each virtual thread has done: the program's own, then those that it started, workers and others, in that order.
+    /// The times of each virtual thread: first the program's own, then workers and others in the order
+    /// in which they were started.
     pub fn threads(&self) -> impl Iterator<Item = ThreadTimes<'_>> {
         let times = self.names.iter().zip(&self.tally.accounts);
         times.map(|(name, account)| ThreadTimes { name, account: *account })
     }
 
-    /// The places of the source that have lost time by waiting for cache lines and barriers; those that lost most come first.
+    /// The places in the source that lost time by waiting for cache lines and barriers, the largest
+    /// loss first.
     pub fn places(&self) -> impl Iterator<Item = LostTime> {
         self.tally.places.iter().map(|&(location, place)| LostTime { location, place })
     }
 
-    /// How often a cache line has come from another core.
+    /// How often a cache line moved between cores.
     #[must_use]
     pub fn moves(&self) -> u64 {
         self.tally.moves
     }
 
-    /// How often a thread has interrupted all others to have their fences.
+    /// How often a thread issued a barrier of all cores.
     #[must_use]
     pub fn barriers(&self) -> u64 {
         self.tally.barriers
@@ -305,7 +319,7 @@ impl Measured {
     }
 }
 
-/// What a virtual thread has done on a [`Machine`].
+/// The times of a virtual thread on a [`Machine`].
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadTimes<'a> {
     name: &'a str,
@@ -313,44 +327,44 @@ pub struct ThreadTimes<'a> {
 }
 
 impl ThreadTimes<'_> {
-    /// Its name; workers are called by the name that their runtime gives them.
+    /// The thread's name. A worker has the name that its runtime gives it.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name
     }
 
-    /// What it has [computed](super::compute).
+    /// The time that the thread spent in [`compute`](super::compute).
     #[must_use]
     pub fn computing(&self) -> Duration {
         Duration::from_nanos(self.account.computing)
     }
 
-    /// What it has spent in the library besides, and not in search of work.
+    /// The time that the thread spent in the library, except for searching.
     #[must_use]
     pub fn working(&self) -> Duration {
         Duration::from_nanos(self.account.working)
     }
 
-    /// What it has spent in search of work.
+    /// The time that the thread spent searching for work.
     #[must_use]
     pub fn searching(&self) -> Duration {
         Duration::from_nanos(self.account.searching)
     }
 
-    /// How long it could have gone on, and all cores were taken.
+    /// The time for which the thread could have run but had no core.
     #[must_use]
     pub fn queueing(&self) -> Duration {
         Duration::from_nanos(self.account.queueing)
     }
 
-    /// How long it has slept, or waited to be woken.
+    /// The time for which the thread slept.
     #[must_use]
     pub fn sleeping(&self) -> Duration {
         Duration::from_nanos(self.account.sleeping)
     }
 }
 
-/// A place of the source at which threads have waited for cache lines, or for a barrier.
+/// A place in the source at which threads waited for cache lines or for a barrier.
 #[derive(Clone, Copy, Debug)]
 pub struct LostTime {
     location: &'static Location<'static>,
@@ -358,19 +372,19 @@ pub struct LostTime {
 }
 
 impl LostTime {
-    /// The place.
+    /// The place in the source.
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
         self.location
     }
 
-    /// How often.
+    /// How often threads waited here.
     #[must_use]
     pub fn times(&self) -> u64 {
         self.place.times
     }
 
-    /// How long, in sum.
+    /// How long threads waited here, in total.
     #[must_use]
     pub fn lost(&self) -> Duration {
         Duration::from_nanos(self.place.lost)

@@ -73,8 +73,11 @@ pub fn now() -> Instant {
     crate::shim::time::now()
 }
 
-/// Computes for so long: in a simulation the clock of the calling virtual thread goes on by that, and others may run; on a [`Machine`] its core is taken
-/// meanwhile. Elsewhere it spins for so long, so that the same program can be measured on a real machine.
+/// Computes for `time`.
+///
+/// In a simulation this advances the virtual clock, and other threads may run. On a [`Machine`] the
+/// calling thread's core is busy for so long. Outside a simulation it spins for so long, so the same
+/// program can be measured on a real machine.
 #[track_caller]
 pub fn compute(time: Duration) {
     crate::shim::time::compute(time);

@@ -62,9 +62,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use steps::Leaves;
 
-/// Threads that run at once, if there is no machine that says so.
+/// The number of processors in a run without a machine.
 const PROCESSORS: usize = 4;
-/// The longest that a chunk of a loop takes.
+/// The longest time of a chunk of a parallel loop.
 const LONG: Duration = Duration::from_secs(1);
 
 /// How often each fault happens, of 65,536 times that it could.
@@ -91,7 +91,7 @@ pub(crate) struct Config {
     pub(crate) bug: Option<Bug>,
     /// More steps are a livelock.
     pub(crate) most_steps: u64,
-    /// If it is to be known what a machine makes of the run.
+    /// A machine that decides who runs and how long everything takes, instead of the chooser.
     pub(crate) machine: Option<Shape>,
     /// Whether the last switches are remembered with the calls that led to them.
     pub(crate) keeps_calls: bool,
@@ -128,7 +128,7 @@ pub(crate) struct Report {
     pub(crate) left: Vec<String>,
     /// The choices that were made, if the chooser keeps them.
     pub(crate) choices: Vec<Choice>,
-    /// Where the time has gone, if there was a machine.
+    /// Where the time has gone, if the run had a machine.
     pub(crate) tally: Option<Tally>,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct Simulation {
     /// Faults that have happened.
     happened: Cell<u64>,
     clock: Cell<Duration>,
-    /// Then it says who goes on, and not the chooser; and the clock is that of the running thread.
+    /// With a machine, the clock is that of the running thread, and the chooser is not asked.
     machine: Option<RefCell<Machine>>,
     steps: Cell<u64>,
     most_steps: u64,
@@ -348,7 +348,7 @@ impl Controller for Simulation {
     }
 
     fn computed(&self, items: usize) {
-        // A machine is told by `compute`.
+        // On a machine the program says what it computes, by `sim::compute`.
         if self.machine.is_none() {
             // Another time at each call: who makes the next chunk as long as this one was short would otherwise never come to an end of one.
             let each = 1 << (self.randomness.next() % 13);

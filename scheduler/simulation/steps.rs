@@ -1,4 +1,4 @@
-//! Who goes on at a point, and what time it is then: at random, or as a machine has it.
+//! Which virtual thread runs next, and at what time: chosen at random, or as a machine decides.
 
 use super::flow::{Flow, State};
 use super::machine::{Machine, Next};
@@ -142,7 +142,7 @@ impl Simulation {
         self.go_on_with(me, next);
     }
 
-    /// Who has the earliest clock goes on.
+    /// Runs the thread with the earliest clock.
     fn step_of_machine(
         &self,
         machine: &RefCell<Machine>,
@@ -169,7 +169,8 @@ impl Simulation {
         self.go_on_with(me, next);
     }
 
-    /// Who goes on next on the machine, at whose time; `me` may be, if it could.
+    /// Returns the thread that runs next on the machine, and sets the clock to its time. That may be
+    /// `me`, the thread whose code ran last. Returns `None` if no thread can ever run again.
     fn next_of_machine(&self, machine: &RefCell<Machine>, me: usize) -> Option<usize> {
         loop {
             let next = machine.borrow_mut().next(me);
@@ -184,7 +185,7 @@ impl Simulation {
         }
     }
 
-    /// What the running thread does takes its time, on a machine.
+    /// Charges the running thread for an access, if there is a machine.
     pub(super) fn takes_time(
         &self,
         access: Access,
@@ -198,7 +199,7 @@ impl Simulation {
         }
     }
 
-    /// What becomes of one who is woken by the running thread.
+    /// The state of a thread that the running thread has just woken.
     pub(super) fn after_wake(&self, woken: usize) -> State {
         if let Some(machine) = &self.machine {
             return State::Late { at: machine.borrow_mut().wakes(self.roster.running(), woken) };

@@ -1,11 +1,12 @@
-//! What another crate's structure costs.
+//! Cache lines of structures in other crates, for a machine that charges for them.
 
 use super::charge;
 use crate::shim::Access;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// The cache line of a structure whose accesses are made inside another crate: who calls it says which they are. Clones are the same line.
+/// The cache line of a structure in another crate, whose accesses the caller declares. Clones stand for
+/// the same line.
 #[derive(Clone)]
 pub(crate) struct Line(Arc<CachePadded<u8>>);
 

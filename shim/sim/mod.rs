@@ -47,10 +47,10 @@ pub(crate) trait Controller {
     /// May run other virtual threads, and then comes back.
     fn point(&self, place: &'static Location<'static>);
 
-    /// As [`point`](Self::point), of one who does this next.
+    /// As [`point`](Self::point), right before the caller makes this access.
     fn access(&self, access: Access, address: usize, place: &'static Location<'static>);
 
-    /// The caller does this, which takes its time on a machine that is modelled, and is no point where none is.
+    /// Charges the caller for an access on a machine that is modelled. Without one, this is no point.
     fn charge(&self, access: Access, address: usize, place: &'static Location<'static>);
 
     /// As [`point`](Self::point), and the caller has nothing to do before others have run.
@@ -65,19 +65,19 @@ pub(crate) trait Controller {
     /// The virtual time since the start of the run.
     fn now(&self) -> Duration;
 
-    /// Whoever runs has gone over so many items of a loop.
+    /// The running thread has gone over so many items of a parallel loop.
     fn computed(&self, items: usize);
 
-    /// Whoever runs computes for so long.
+    /// The running thread computes for `time`.
     fn compute(&self, time: Duration, place: &'static Location<'static>);
 
-    /// Whoever runs looks for work from now on, or no more.
+    /// The running thread begins to search for work, or ends its search.
     fn searches(&self, begins: bool);
 
-    /// How many threads run at once.
+    /// The number of processors.
     fn processors(&self) -> usize;
 
-    /// How many turns one looks at a lock that another has, before it sleeps.
+    /// The turns for which a thread spins on a held lock before it sleeps.
     fn spins(&self) -> u32;
 
     /// The next number of the seeded stream.
@@ -105,11 +105,11 @@ pub(crate) trait Controller {
     fn spawn(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> StdArc<VirtualThread>;
 }
 
-/// A turn of a loop that waits for others.
+/// A turn of a loop that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
     Spin,
-    /// The processor may be given to another thread.
+    /// The turn offers the processor to another thread.
     Yield,
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn point() {
     }
 }
 
-/// A place where others may run, before this access.
+/// A point right before an access.
 #[track_caller]
 fn access(access: Access, address: usize) {
     if let Some(controller) = controller() {
@@ -165,7 +165,7 @@ fn access(access: Access, address: usize) {
     }
 }
 
-/// What the caller does takes its time.
+/// Charges the caller for an access, on a machine.
 #[track_caller]
 fn charge(access: Access, address: usize) {
     if let Some(controller) = controller() {
@@ -173,19 +173,19 @@ fn charge(access: Access, address: usize) {
     }
 }
 
-/// Whether all virtual threads have passed a barrier at this moment. They are played by one OS thread, so nothing need be done.
+/// Returns `true` in a simulation, whose threads need no barrier because one OS thread plays them all.
 #[track_caller]
 pub(crate) fn barrier_is_simulated() -> bool {
     access(Access::Barrier, 0);
     is_simulated()
 }
 
-/// How many threads run at once in the simulation that the caller is part of.
+/// The number of processors of the simulation that the caller is in, if it is in one.
 pub(crate) fn simulated_processors() -> Option<usize> {
     controller().map(|controller| controller.processors())
 }
 
-/// Says that the calling thread looks for work, as long as what is returned lives.
+/// Notes that the calling thread searches for work, until the returned guard is dropped.
 pub(crate) fn searches() -> Searches {
     if let Some(controller) = controller() {
         controller.searches(true);

@@ -33,14 +33,14 @@ pub(crate) fn now() -> Instant {
     }
 }
 
-/// The caller has gone over so many items. A simulation decides how long that took, as its clock stands still meanwhile.
+/// Notes that the caller has gone over so many items of a loop. A simulation decides how long they took.
 pub(crate) fn computed(items: usize) {
     if let Some(controller) = super::controller() {
         controller.computed(items);
     }
 }
 
-/// Computes for so long: on the virtual clock under a controller, elsewhere by turns of a loop.
+/// Computes for `time`: on the virtual clock of a simulation, or by spinning elsewhere.
 #[track_caller]
 pub(crate) fn compute(time: Duration) {
     match super::controller() {

@@ -201,15 +201,15 @@ fn machines_that_cannot_be_are_refused() {
         let text = text.unwrap();
         assert!(text.contains(why), "{text}");
     }
-    assert_refused("a machine without cores", || Machine::new(0));
+    assert_refused("a machine without cores cannot", || Machine::new(0));
     assert_refused("4096 at most", || Machine::new(4_097));
     assert_refused("4096 at most", || Machine::new(usize::MAX));
     assert_refused("no more than cores", || Machine::new(2).sockets(3));
-    assert_refused("one at least", || Machine::new(2).sockets(0));
+    assert_refused("at least one", || Machine::new(2).sockets(0));
     for make in [Machine::hit, Machine::spin, Machine::yields, Machine::slice] {
         assert_refused("time would stand still", move || make(Machine::new(1), Duration::ZERO));
     }
-    assert_refused("an hour at most", || Machine::new(1).wake_up(Duration::MAX));
+    assert_refused("must not exceed an hour", || Machine::new(1).wake_up(Duration::MAX));
 }
 
 #[test]
