@@ -5,6 +5,7 @@ use super::raw_mutex::{Locking, RawMutex};
 use crate::runtime::errors::Cancelled;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::Manner;
+use crate::scheduler::worker::Worker;
 use crate::shim::const_fn;
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -83,7 +84,8 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Locks it, and waits for that if need be.
     ///
-    /// Suspends, if it is locked.
+    /// Suspends if the mutex is locked. Also lets other tasks of this worker run, if a waiter has been
+    /// passed thousands of times and may be one of them.
     ///
     /// # Errors
     /// [`Cancelled`] if the calling task is cancelled, also if nobody has locked it; and if it would have to wait while its
@@ -162,10 +164,24 @@ impl<T: ?Sized> Mutex<T> {
             !(self.raw.holder() == Some(holder) && Holder::caller_may_be_told()),
             "cygnet: a Mutex is locked by {holder:?}, which has locked it already and would wait for itself"
         );
-        if cancelled || !self.raw.spin(holder) {
+        // After giving way the task may be cancelled, which `lock` looks for.
+        if cancelled || self.gives_way() || !self.raw.spin(holder) {
             self.raw.lock(holder, Manner::Until(until))?;
         }
         Ok(MutexGuard::new(self, holder))
+    }
+
+    /// Lets the other tasks of this worker run, if one of them may be a waiter that has been passed too
+    /// often. Returns `true` if it has.
+    fn gives_way(&self) -> bool {
+        let hogs = self.raw.is_hogged();
+        if hogs
+            && let Some(worker) = Worker::current()
+            && let Some(task) = worker.task()
+        {
+            worker.give_way(task);
+        }
+        hogs
     }
 
     /// Locks it as a future, for any executor. The guard may be sent to another thread.

@@ -29,14 +29,18 @@
 //! stands still until the worker has woken up. All other tasks queue up meanwhile, and each of
 //! them needs a wake-up of its own: a convoy, which never dissolves. Under barging a running task
 //! uses that time. (WebKit's WTF::Lock and Go's sync.Mutex do the same; both documents are worth
-//! reading.) Two rules bound how long a waiter can be passed:
+//! reading.) Three rules bound how long a waiter can be passed:
 //!
 //! * A called waiter that finds the mutex taken returns to the *front* of the queue. Once half a
 //!   millisecond has passed since the waiter first came, it is [`OVERDUE`]: the next unlock hands
 //!   the mutex over to it.
 //! * While a called waiter is on its way, no other waiter is called. The called waiter may not
-//!   come for long, because its worker computes. So the [`PASSES`]th unlock in a row hands the
-//!   mutex over to the first waiter in the queue.
+//!   come for long, because its worker computes. So every [`PASSES`]th unlock hands the mutex over
+//!   to the first waiter in the queue.
+//! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
+//!   The called waiter is in no queue then, so no hand-over reaches it. After [`PASSES`] unlocks,
+//!   therefore, each task that locks the mutex lets the other tasks of its worker run first, and a
+//!   future returns `Pending` once, until the called waiter has come.
 //!
 //! A *fair* mutex hands over at every unlock, in order of arrival.
 //!
@@ -64,6 +68,7 @@
 //! queue's lock.
 
 use super::holder::Holder;
+use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wake, Wakes, enter_node,
@@ -92,7 +97,8 @@ pub(super) const CALL: u32 = 1;
 
 /// A waiter that has waited for so long is not passed any more.
 const PATIENCE: Duration = Duration::from_micros(500);
-/// Unlocks that may pass the queue while a called waiter is on its way.
+/// Unlocks that may pass the queue while a called waiter is on its way. A power of two, because the
+/// counter wraps.
 const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
 /// Looks at a held mutex before a caller queues up. Each look follows a pause of twice as many
 /// turns as the one before, and all eight take about as long as waking a sleeping thread.
@@ -103,7 +109,7 @@ const LEAST_LOOKS: u8 = if cfg!(loom) { 0 } else { 3 };
 pub(super) struct RawMutex {
     word: AtomicU64,
     fair: bool,
-    /// Contended unlocks since the last call or hand-over. Only the holder writes it.
+    /// Contended unlocks since the last call. Only the holder writes it.
     passes: AtomicU32,
     /// Looks that the next spin takes: fewer after a spin in vain.
     looks: AtomicU8,
@@ -170,31 +176,28 @@ impl RawMutex {
     #[cold]
     #[inline(never)]
     fn unlock_queued(&self) {
-        let passes = self.passes.load(Ordering::Relaxed);
-        // PROOF(mutex.passes): true
-        if passes < PASSES {
-            self.passes.store(passes + 1, Ordering::Relaxed);
-            let nobody_to_call = |word| word & CALLED != 0 || word & QUEUED == 0;
-            if self.change(|word| nobody_to_call(word).then_some(word & BITS)).is_ok() {
-                return;
-            }
+        let passes = self.passes.load(Ordering::Relaxed).wrapping_add(1);
+        self.passes.store(passes, Ordering::Relaxed);
+        // PROOF(mutex.passes): false
+        let hands_over = passes.is_multiple_of(PASSES);
+        let nobody_to_tell = |word| word & QUEUED == 0 || word & CALLED != 0 && !hands_over;
+        if self.change(|word| nobody_to_tell(word).then_some(word & BITS)).is_ok() {
+            return;
         }
         let mut queue = self.state();
-        let wake = self.let_go(&mut queue);
+        let wake = self.let_go(&mut queue, hands_over);
         drop(queue);
         wake.into_iter().for_each(Wake::deliver);
     }
 
     /// Frees the mutex and calls the first waiter, or hands over to it. Called by the holder, under
     /// the queue's lock. Meanwhile only a called waiter may change the word: it clears CALLED.
-    fn let_go(&self, queue: &mut WaitList) -> Option<Wake> {
-        let passes = self.passes.load(Ordering::Relaxed);
-        self.passes.store(0, Ordering::Relaxed);
+    fn let_go(&self, queue: &mut WaitList, hands_over: bool) -> Option<Wake> {
         let Some(first) = queue.first().map(|first| first.token.get()) else {
             self.set(|word| Some(word & CALLED));
             return None;
         };
-        if self.fair || first & OVERDUE != 0 || passes >= PASSES {
+        if self.fair || first & OVERDUE != 0 || hands_over {
             let wake = queue.grant_first(HANDED);
             let queued = if queue.is_empty() { 0 } else { QUEUED };
             let next =
@@ -202,9 +205,9 @@ impl RawMutex {
             self.set(|word| Some(next | queued | word & CALLED));
             return wake;
         }
-        if self.set(|word| (word & CALLED != 0).then_some(QUEUED | CALLED)) {
-            return None;
-        }
+        // No called waiter is on its way: only a holder calls, and this holder has just seen a word
+        // without CALLED.
+        self.passes.store(0, Ordering::Relaxed);
         let wake = queue.grant_first(CALL);
         let queued = if queue.is_empty() { 0 } else { QUEUED };
         self.set(|_| Some(queued | CALLED));
@@ -250,6 +253,14 @@ impl RawMutex {
         }
     }
 
+    /// Returns `true` if the called waiter has been passed so often that it may be waiting for the
+    /// caller's own worker or executor. The caller then lets others run before it takes the mutex.
+    pub(super) fn is_hogged(&self) -> bool {
+        // PROOF(mutex.hogged): false
+        self.word.load(Ordering::Relaxed) & CALLED != 0
+            && self.passes.load(Ordering::Relaxed) >= PASSES
+    }
+
     /// Watches a held mutex for a few microseconds, and takes it if it becomes free. Returns `true`
     /// if it was taken.
     pub(super) fn spin(&self, holder: Holder) -> bool {
@@ -259,10 +270,11 @@ impl RawMutex {
             return false;
         }
         let looks = self.looks.load(Ordering::Relaxed);
-        let found = (0..looks).any(|look| {
-            (0..1 << look).for_each(|_| spin_loop());
-            self.try_pass(holder)
-        });
+        let found = self.try_pass(holder)
+            || (0..looks).any(|look| {
+                (0..1 << look).for_each(|_| spin_loop());
+                self.try_pass(holder)
+            });
         // Only advice, so a lost update does no harm.
         let learned = if found { MOST_LOOKS } else { looks.saturating_sub(1).max(LEAST_LOOKS) };
         if learned != looks {
@@ -352,7 +364,14 @@ impl Future for Locking<'_> {
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: `entering` is pinned together with `self`.
         let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
-        let since = *this.since.get_or_insert_with(now);
+        if this.since.is_none() {
+            this.since = Some(now());
+            if this.mutex.is_hogged() && !is_forbidden() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        let since = this.since.expect("set above");
         loop {
             match entering.as_mut().poll(cx) {
                 Poll::Ready(CALL) if !this.mutex.answer_call(Holder::FUTURE) => {

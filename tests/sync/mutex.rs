@@ -183,6 +183,57 @@ fn one_that_does_not_answer_its_call_keeps_the_others_waiting_for_a_while_only()
     });
 }
 
+/// A task that does nothing but lock it has the only worker, on which the one that was called would run.
+#[test]
+fn one_that_was_called_gets_it_from_one_that_holds_its_worker() {
+    let by_task = |mutex: &Mutex<bool>| *mutex.lock().unwrap();
+    let by_future = |mutex: &Mutex<bool>| *cygnet::wait(mutex.lock_async()).unwrap();
+    within(|| {
+        let rt = runtime(1);
+        rt.block_on(|| {
+            for has_been in [by_task, by_future] {
+                let mutex = Arc::new(Mutex::new(false));
+                let held = mutex.lock().unwrap();
+                let called = {
+                    let mutex = Arc::clone(&mutex);
+                    spawn(move || *mutex.lock().unwrap() = true)
+                };
+                give_way_until(|| waiting(&*mutex) == 1);
+                drop(held);
+                let passes = (0..10_000).take_while(|_| !has_been(&mutex)).count();
+                assert!((1..10_000).contains(&passes), "it is passed for ever");
+                called.join().unwrap();
+            }
+        });
+    });
+}
+
+/// It is free, and who may not give way takes it, however often others have been passed.
+#[test]
+fn where_nothing_may_wait_one_that_was_called_is_passed() {
+    within(|| {
+        let rt = runtime(1);
+        rt.block_on(|| {
+            let mutex = Arc::new(Mutex::new(false));
+            let held = mutex.lock().unwrap();
+            let called = {
+                let mutex = Arc::clone(&mutex);
+                spawn(move || *mutex.lock().unwrap() = true)
+            };
+            give_way_until(|| waiting(&*mutex) == 1);
+            drop(held);
+            cygnet::no_suspend(|| {
+                for _ in 0..10_000 {
+                    assert!(!*mutex.lock().unwrap());
+                    assert!(!*cygnet::wait(mutex.lock_async()).unwrap());
+                }
+            });
+            called.join().unwrap();
+            assert!(*mutex.lock().unwrap());
+        });
+    });
+}
+
 #[test]
 fn nobody_comes_in_between_an_unlock_of_a_fair_one_and_the_one_it_is_for() {
     within(|| {
