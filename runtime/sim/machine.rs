@@ -58,7 +58,7 @@ const MOST_CORES: usize = 4096;
 ///
 /// Cache sizes, memory, frequencies, hyperthreads, and the kernel's own decisions. The program's own
 /// accesses to shared data are free. What [the simulation](super) does not see, the machine does not
-/// see either.
+/// see either. A thread that sleeps for more than 292 years sleeps for ever.
 #[derive(Clone, Debug)]
 pub struct Machine {
     shape: Shape,

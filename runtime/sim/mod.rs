@@ -78,7 +78,12 @@ pub fn now() -> Instant {
 /// In a simulation this advances the virtual clock, and other threads may run. On a [`Machine`] the
 /// calling thread's core is busy for so long. Outside a simulation it spins for so long, so the same
 /// program can be measured on a real machine.
+///
+/// # Panics
+/// If `time` exceeds a year.
 #[track_caller]
 pub fn compute(time: Duration) {
+    const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
+    assert!(time <= YEAR, "cygnet: sim::compute({time:?}): a computation must not exceed a year");
     crate::shim::time::compute(time);
 }

@@ -247,12 +247,14 @@ impl Simulation {
                 Err(flow) => std::mem::forget(flow),
             }
         }
+        let ended = self.machine.as_ref().filter(|_| failure.is_none());
+        let time = ended.map_or(self.clock.get(), |machine| machine.borrow().end());
         Report {
             failure,
             trace: self.trace.take(),
             steps: self.steps.get(),
             faults: self.happened.get(),
-            time: self.clock.get(),
+            time,
             names,
             returned,
             left,
@@ -362,8 +364,11 @@ impl Controller for Simulation {
             Some(machine) => {
                 let me = self.roster.running();
                 let mut left = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+                // A point does nothing while the thread unwinds, so no slice can end there.
+                let ends_slice = !std::thread::panicking();
                 while left > 0 {
-                    left = machine.borrow_mut().computes(me, left);
+                    left = machine.borrow_mut().computes(me, left, ends_slice);
+                    self.clock.set(machine.borrow().clock(me));
                     self.point(place);
                 }
             }

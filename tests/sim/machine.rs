@@ -129,6 +129,92 @@ fn a_line_that_several_cores_write_moves_and_costs() {
 }
 
 #[test]
+fn a_run_ends_with_the_thread_whose_clock_is_last() {
+    for computes in 1..100 {
+        let measured = Machine::new(2).near(MS).update(MS).hit(MS).run(|| {
+            let mutex = std::sync::Arc::new(Mutex::new(0));
+            *mutex.lock().unwrap() += 1;
+            // Nobody joins it, and the last that it does takes a line from here.
+            drop(thread::spawn(move || *mutex.lock().unwrap() += 1));
+            compute(computes * 200 * US);
+        });
+        let measured = measured.unwrap();
+        let whole = measured.run().time();
+        for thread in measured.threads() {
+            let sum = thread.computing() + thread.working() + thread.sleeping();
+            assert!(sum <= whole, "{} of {computes}: {sum:?} of {whole:?}", thread.name());
+        }
+    }
+}
+
+#[test]
+fn a_move_that_costs_nothing_is_one() {
+    let moves = threads_lock(&free(2), 2).moves();
+    assert!(moves > 500, "{moves} moves");
+}
+
+#[test]
+fn cores_are_divided_as_evenly_as_they_can_be() {
+    // Four sockets have two, one, one and one of five cores. Threads take the first core that is free: the last two that are started here have the third and the fourth.
+    let took = |sockets| {
+        let mut took = Duration::ZERO;
+        let machine = Machine::new(5).sockets(sockets).near(MS).far(100 * MS);
+        let run = machine.run(|| {
+            let mutex = std::sync::Arc::new(Mutex::new(0));
+            let locks = |after: Duration| {
+                let mutex = std::sync::Arc::clone(&mutex);
+                thread::spawn(move || {
+                    compute(after);
+                    let start = now();
+                    *mutex.lock().unwrap() += 1;
+                    now() - start
+                })
+            };
+            let idle = [(); 2].map(|()| thread::spawn(|| compute(Duration::from_secs(100))));
+            let writes = locks(Duration::ZERO);
+            let reads = locks(Duration::from_secs(10));
+            writes.join().unwrap();
+            took = reads.join().unwrap();
+            idle.into_iter().for_each(|idle| idle.join().unwrap());
+        });
+        run.unwrap();
+        took
+    };
+    assert!(took(1) < 50 * MS, "{:?}", took(1));
+    assert!(took(4) > 50 * MS, "{:?}", took(4));
+}
+
+#[test]
+fn who_computes_while_it_unwinds_takes_its_time() {
+    struct Computes;
+    impl Drop for Computes {
+        fn drop(&mut self) {
+            let start = now();
+            compute(Duration::from_secs(1_000));
+            assert!(now() - start >= Duration::from_secs(1_000));
+        }
+    }
+    let measured = Machine::new(2).run(|| {
+        let thread = thread::spawn(|| {
+            let _computes = Computes;
+            panic!("unwinds");
+        });
+        assert!(thread.join().is_err());
+    });
+    assert!(measured.unwrap().run().time() >= Duration::from_secs(1_000));
+}
+
+#[test]
+fn who_sleeps_for_longer_than_a_clock_can_show_sleeps_for_ever() {
+    let year = Duration::from_secs(365 * 24 * 3600);
+    let sleeps = |time| Machine::new(2).most_steps(10_000).run(move || thread::sleep(time));
+    assert!(sleeps(200 * year).unwrap().run().time() >= 200 * year);
+    for time in [300 * year, Duration::from_nanos(u64::MAX), 1_000 * year, Duration::MAX] {
+        assert_eq!(*sleeps(time).unwrap_err().reason(), Reason::Deadlock, "{time:?}");
+    }
+}
+
+#[test]
 fn a_machine_has_as_many_processors_as_cores() {
     for cores in [1, 3, 70] {
         let mut workers = 0;
@@ -210,6 +296,14 @@ fn machines_that_cannot_be_are_refused() {
         assert_refused("time would stand still", move || make(Machine::new(1), Duration::ZERO));
     }
     assert_refused("must not exceed an hour", || Machine::new(1).wake_up(Duration::MAX));
+}
+
+#[test]
+fn a_computation_without_end_is_refused() {
+    let failed = Machine::new(1).run(|| compute(Duration::MAX)).unwrap_err();
+    let refused = |reason: &Reason| matches!(reason, Reason::Panicked(text) if text.contains("must not exceed a year"));
+    assert!(refused(failed.reason()), "{failed}");
+    assert!(catch_unwind(|| compute(Duration::MAX)).is_err());
 }
 
 #[test]

@@ -26,7 +26,8 @@ struct Line {
 /// See the module's documentation.
 pub(super) struct Lines {
     lines: HashMap<usize, Line, BuildHasherDefault<OfAddress>>,
-    per_socket: usize,
+    /// The socket of each core.
+    sockets: Vec<usize>,
     near: u64,
     far: u64,
     hit: u64,
@@ -37,7 +38,7 @@ impl Lines {
     pub(super) fn new(shape: &Shape) -> Lines {
         Lines {
             lines: HashMap::default(),
-            per_socket: shape.cores.div_ceil(shape.sockets),
+            sockets: (0..shape.cores).map(|core| core * shape.sockets / shape.cores).collect(),
             near: shape.near,
             far: shape.far,
             hit: shape.hit,
@@ -51,7 +52,7 @@ impl Lines {
     }
 
     fn distance(&self, from: usize, to: usize) -> u64 {
-        if from / self.per_socket == to / self.per_socket { self.near } else { self.far }
+        if self.sockets[from] == self.sockets[to] { self.near } else { self.far }
     }
 
     /// Returns the cost of a read by `core`.
@@ -82,10 +83,10 @@ impl Lines {
             let others = line.sharers.iter().filter(|sharer| **sharer != core);
             let furthest =
                 others.clone().chain(&line.owner).map(|other| self.distance(*other, core));
-            let move_cost =
-                furthest.max().map_or(0, |most| most + INVALIDATE * others.count() as u64);
+            let furthest = furthest.max();
+            let move_cost = furthest.map_or(0, |most| most + INVALIDATE * others.count() as u64);
             let start = now.max(line.free_at);
-            self.moves += u64::from(move_cost > 0);
+            self.moves += u64::from(furthest.is_some());
             line.owner = Some(core);
             line.sharers.clear();
             cost += start - now + move_cost;

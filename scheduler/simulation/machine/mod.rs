@@ -36,7 +36,9 @@ use std::time::Duration;
 
 /// The time of the library's own code between two accesses, in nanoseconds.
 const BETWEEN: u64 = 1;
-/// Turns for which a thread spins on a lock before it sleeps, as the locks of `std` do on Linux.
+/// A time that no clock of a machine reaches: 292 years.
+const FAR: u64 = u64::MAX / 2;
+/// How many turns a thread looks at a lock before it sleeps, as those of `std` do on Linux.
 pub(super) const SPINS: u32 = 100;
 
 /// The cores of a machine and its prices in nanoseconds, as `sim::Machine` documents them.
@@ -269,9 +271,9 @@ impl Machine {
 
     pub(super) fn sleeps(&mut self, me: usize, until: Option<Duration>) {
         self.threads[me].clock += self.shape.sleep;
-        if let Some(until) = until {
-            // A time that no clock of a machine reaches.
-            let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX / 2);
+        // A thread that sleeps for longer sleeps for ever.
+        let until = until.and_then(|until| u64::try_from(until.as_nanos()).ok());
+        if let Some(until) = until.filter(|until| *until < FAR) {
             let at = until.max(self.threads[me].clock) + self.shape.wake_up;
             self.is_due(me, at);
         }
@@ -297,11 +299,12 @@ impl Machine {
         thread.account.searches(begins, thread.clock);
     }
 
-    /// `me` computes for `time`, or until its slice ends. Returns the time that is left.
-    pub(super) fn computes(&mut self, me: usize, time: u64) -> u64 {
+    /// `me` computes for `time`, or until its slice ends if `ends_slice`. Returns the time that is left.
+    pub(super) fn computes(&mut self, me: usize, time: u64, ends_slice: bool) -> u64 {
         let slice = self.shape.slice;
         let thread = &mut self.threads[me];
-        let now = time.min((thread.since + slice).saturating_sub(thread.clock).max(1));
+        let left = (thread.since + slice).saturating_sub(thread.clock).max(1);
+        let now = if ends_slice { time.min(left) } else { time };
         thread.account.computes(now);
         thread.clock += now;
         time - now
@@ -349,9 +352,18 @@ impl Machine {
         self.shape.barrier
     }
 
-    /// Sums up the run.
+    /// The end of the run, by the latest clock. It need not be the clock of the thread that ended last.
+    pub(super) fn end(&self) -> Duration {
+        Duration::from_nanos(self.latest())
+    }
+
+    fn latest(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0)
+    }
+
+    /// All that it has counted.
     pub(super) fn tally(&self) -> Tally {
-        let end = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
+        let end = self.latest();
         let accounts = self.threads.iter().map(|thread| thread.account.closed(end)).collect();
         let moves = self.lines.moves();
         Tally::new(accounts, &self.places, moves, self.barriers, self.wakes)
