@@ -10,6 +10,7 @@ mod world;
 
 use cases::{Case, Size};
 use clap::Parser;
+use clap::builder::RangedU64ValueParser;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use world::World;
@@ -20,19 +21,19 @@ struct Arguments {
     /// Workloads; all of them if none is named.
     cases: Vec<Case>,
     /// Cores of the machines.
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16")]
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = count())]
     cores: Vec<usize>,
     /// Sockets, among which the cores are divided.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = count())]
     sockets: usize,
     /// Workers, if they are not as many as cores.
-    #[arg(long)]
+    #[arg(long, value_parser = count())]
     workers: Option<usize>,
     /// What an item computes, in nanoseconds; by default what is usual for the workload.
     #[arg(long, value_delimiter = ',')]
     work: Vec<u64>,
     /// Items; by default as many as are usual for the workload.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     items: Option<u64>,
     /// Where the time has gone: by threads and by places of the source.
     #[arg(long)]
@@ -43,6 +44,11 @@ struct Arguments {
     /// Measures here and now: for the program itself.
     #[arg(long, hide = true)]
     alone: bool,
+}
+
+/// Cores, sockets and workers: as many as a machine and a runtime may have.
+fn count() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=4096)
 }
 
 fn main() -> ExitCode {
