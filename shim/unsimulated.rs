@@ -30,6 +30,12 @@ pub(crate) const fn simulated_processors() -> Option<usize> {
     None
 }
 
+/// Returns `true` if spinning may be worth while.
+#[inline(always)]
+pub(crate) const fn may_spin() -> bool {
+    true
+}
+
 /// The next numbers of a sequence in the simulated run.
 #[inline(always)]
 pub(crate) const fn numbers(_: usize, _: u64) -> Option<u64> {

@@ -76,7 +76,7 @@ use crate::scheduler::waiters::{
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::shim::time::{Duration, Instant, now};
-use crate::shim::{Bug, Mutex, MutexGuard, const_fn, has, spin_loop};
+use crate::shim::{Bug, Mutex, MutexGuard, const_fn, has, may_spin, spin_loop};
 use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::sync::PoisonError;
@@ -269,12 +269,17 @@ impl RawMutex {
         if self.fair || alone {
             return false;
         }
+        if self.try_pass(holder) {
+            return true;
+        }
+        if !may_spin() {
+            return false;
+        }
         let looks = self.looks.load(Ordering::Relaxed);
-        let found = self.try_pass(holder)
-            || (0..looks).any(|look| {
-                (0..1 << look).for_each(|_| spin_loop());
-                self.try_pass(holder)
-            });
+        let found = (0..looks).any(|look| {
+            (0..1 << look).for_each(|_| spin_loop());
+            self.try_pass(holder)
+        });
         // Only advice, so a lost update does no harm.
         let learned = if found { MOST_LOOKS } else { looks.saturating_sub(1).max(LEAST_LOOKS) };
         if learned != looks {

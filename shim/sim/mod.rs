@@ -185,6 +185,12 @@ pub(crate) fn simulated_processors() -> Option<usize> {
     controller().map(|controller| controller.processors())
 }
 
+/// Returns `true` if spinning may be worth while. In a simulation by seeds it is not: each turn takes
+/// a microsecond there, and many more if no other thread can run.
+pub(crate) fn may_spin() -> bool {
+    controller().is_none_or(|controller| controller.spins() > 0)
+}
+
 /// Notes that the calling thread searches for work, until the returned guard is dropped.
 pub(crate) fn searches() -> Searches {
     if let Some(controller) = controller() {
