@@ -31,9 +31,9 @@ const LINGER: Duration = Duration::from_micros(20);
 /// ... and without any, to be let in among the searchers.
 const LINGER_IDLE: Duration = Duration::from_micros(5);
 /// Loot that lasts less was not worth stealing, ...
-const SHORT: Duration = Duration::from_micros(4);
+const SHORT: Duration = Duration::from_nanos(500);
 /// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
-const SHORT_ITEM: Duration = Duration::from_nanos(200);
+const SHORT_ITEM: Duration = Duration::from_nanos(100);
 /// So often a search takes by force and finds nothing left, before it is given up: what comes and goes
 /// within `PATIENCE` is too short as well.
 const VAIN: u32 = 2;

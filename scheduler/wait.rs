@@ -413,6 +413,8 @@ impl Worker {
                 worker.let_others();
                 worker = Worker::current().expect("tasks run on workers");
             }
+            // A thief that has asked is answered between two children, with a share of those that are left.
+            worker.answer_between_tasks();
             let Some(child) = worker.remote.front.pop() else { break };
             // SAFETY: just taken out, with its run reference.
             let task = unsafe { child.as_ref() };
