@@ -164,7 +164,8 @@ impl<E> Member<E> {
             if is_cancelled && *cancelled == Cancelled::new(cause_of(node)) {
                 return true;
             }
-            // Then what comes from above is none of the group's. It would not ignore that if it had been cancelled by then.
+            // A node that ignores cancellation was not cancelled when it began to. So no cancel from above it
+            // is a cancel of the group.
             if node.word().is_ignoring() {
                 return false;
             }

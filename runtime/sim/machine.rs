@@ -40,9 +40,8 @@ const MOST_CORES: usize = 4096;
 ///
 /// # Prices
 ///
-/// The defaults are rounded figures of a present-day server, and each can be set. The two prices of
-/// a move, and those of sleeping and waking, were measured on machines with up to 64 cores a socket.
-/// Trust the shape of a result rather than its digits.
+/// The defaults are rounded figures of a present-day server, and each can be set. Trust the shape of a
+/// result rather than its digits: docs/scaling.md compares the model with a real machine of two cores.
 ///
 /// | | |
 /// | --- | --- |

@@ -19,11 +19,13 @@ use std::time::{Duration, Instant};
 /// A value that one task, thread or future at a time may use.
 ///
 /// A task that waits for it leaves its worker to others; a plain thread blocks; [`lock_async`](Mutex::lock_async) is a
-/// future. One that is cancelled while it waits leaves the queue, and one that is cancelled after it was told of the mutex passes that on.
+/// future. A waiter that is cancelled leaves the queue. If an unlock has woken it already, the wake-up
+/// goes to the next waiter.
 ///
-/// **Order.** Unlocking wakes whoever has waited longest, and the mutex is free meanwhile for whoever runs: else it would stand still until
-/// that one has woken up, and under contention nearly always. One that was passed keeps its place at the front. After half a millisecond it is passed no
-/// more: the next unlock makes it the holder. [`Mutex::fifo`] makes a mutex that is handed over in the order of coming, always.
+/// **Order.** An unlock wakes the task that has waited longest. Until that task runs, any running task
+/// may lock the mutex first; otherwise a contended mutex would stand still during each wake-up. A
+/// waiter that was passed returns to the front of the queue. Once it has waited for half a
+/// millisecond, an unlock makes it the holder. [`Mutex::fifo`] makes a mutex without passing.
 ///
 /// A guard may be held over any wait. It stays with the task or thread that has locked; the one of a future
 /// ([`AsyncMutexGuard`]) goes where it is sent.
@@ -65,11 +67,11 @@ impl<T> Mutex<T> {
     }
 
     const_fn! {
-        /// A mutex that nobody has locked, and that is handed over strictly in the order of coming: unlocking makes the one that has waited
-        /// longest the holder, long before it runs, and nobody comes in between.
+        /// A fair (first in, first out) mutex, unlocked. An unlock makes the longest waiter the holder
+        /// before that waiter runs, so no other caller can come in between.
         ///
-        /// Its price is the time between: until that one runs the mutex stands still, and where many contend for it they
-        /// all come to wait for each other. Take it where the order is worth more than the time.
+        /// The mutex stands still until the new holder runs. Under contention all callers then wait for
+        /// each other. Use it where the order is worth that time.
         pub const fn fifo(value: T) -> Mutex<T> {
             Mutex { raw: RawMutex::new(true), value: UnsafeCell::new(value) }
         }

@@ -28,8 +28,8 @@
 //! A hand-over makes the first waiter the holder before it runs. If its worker sleeps, the mutex
 //! stands still until the worker has woken up. All other tasks queue up meanwhile, and each of
 //! them needs a wake-up of its own: a convoy, which never dissolves. Under barging a running task
-//! uses that time. (WebKit's WTF::Lock and Go's sync.Mutex do the same; both documents are worth
-//! reading.) Three rules bound how long a waiter can be passed:
+//! uses that time. (WebKit's WTF::Lock and Go's sync.Mutex bound barging in similar
+//! ways.) Three rules bound how long a waiter can be passed:
 //!
 //! * A called waiter that finds the mutex taken returns to the *front* of the queue. Once half a
 //!   millisecond has passed since the waiter first came, it is [`OVERDUE`]: the next unlock hands

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 pub enum Case {
-    /// A tree of joins, whose leaves compute.
+    /// A tree of joins whose leaves compute.
     Join,
     /// A task spawns all others, and joins them.
     Flood,
@@ -25,7 +25,7 @@ pub enum Case {
     Mutex,
     /// The same with a reader-writer lock; one of twenty writes, and they compute inside too.
     RwLock,
-    /// Four tasks a core share half as many permits as there are cores, and compute with one.
+    /// Four tasks a core share one permit a core, and compute while they hold a permit.
     Semaphore,
     /// A sender for each core computes a value and sends it; one task receives.
     Channel,
@@ -49,7 +49,7 @@ impl Size {
         self.items.unwrap_or(usual)
     }
 
-    /// How long so many items take on cores that do nothing else.
+    /// The ideal time of `items` items: their work divided by the number of cores.
     fn ideal(&self, items: u64) -> Duration {
         self.work * u32::try_from(items).unwrap_or(u32::MAX) / self.used()
     }
@@ -156,7 +156,7 @@ impl Case {
             Case::Semaphore => {
                 let tasks = 4 * cores;
                 let each = size.items(20_000) / tasks;
-                let permits = Semaphore::new(size.cores.div_ceil(2) * 2);
+                let permits = Semaphore::new(size.cores);
                 on_all(&rt, size, clock, tasks, each, || {
                     let _permit = permits.acquire().expect("nobody cancels");
                     compute(work);
@@ -290,7 +290,7 @@ fn pipeline(rt: &cygnet::Runtime, size: &Size, clock: &Clock, stages: u64) {
     });
 }
 
-/// So many tasks do it, so many times each.
+/// Calls `f` in `tasks` tasks, `each` times in each task.
 fn on_all(
     rt: &cygnet::Runtime,
     size: &Size,

@@ -138,7 +138,7 @@ pub const REQUESTS: Size = Size(16_000, 400);
 /// Nanoseconds that an answer takes.
 pub const ANSWER_WORK: u64 = 1_000;
 
-/// Rounds of a phase whose jobs take so many nanoseconds: 16 ms of computation in all.
+/// The number of rounds of phases with jobs of `nanos` nanoseconds: 16 ms of computation in all.
 #[must_use]
 pub const fn rounds(nanos: u64) -> Size {
     Size(2_000_000 / nanos as usize, 2)
