@@ -1,5 +1,6 @@
 //! The workloads.
 
+use crate::steps;
 use crate::world::{Clock, compute, thread};
 use clap::ValueEnum;
 use cygnet::sync::{Mutex, RwLock, Semaphore, bounded};
@@ -21,6 +22,10 @@ pub enum Case {
     Outside,
     /// Two stages a core, values pass through all of them over bounded channels.
     Pipeline,
+    /// Two ordered stages a core of one `cygnet::pipeline`.
+    Steps,
+    /// The same, and the stages are parallel.
+    ParallelSteps,
     /// Four tasks a core lock a mutex and compute outside.
     Mutex,
     /// The same with a reader-writer lock; one of twenty writes, and they compute inside too.
@@ -45,12 +50,12 @@ pub struct Size {
 }
 
 impl Size {
-    fn items(&self, usual: u64) -> u64 {
+    pub fn items(&self, usual: u64) -> u64 {
         self.items.unwrap_or(usual)
     }
 
     /// The ideal time of `items` items: their work divided by the number of cores.
-    fn ideal(&self, items: u64) -> Duration {
+    pub fn ideal(&self, items: u64) -> Duration {
         self.work * u32::try_from(items).unwrap_or(u32::MAX) / self.used()
     }
 
@@ -71,7 +76,7 @@ impl Case {
     /// What an item computes, in nanoseconds.
     pub fn usual_work(self) -> u64 {
         match self {
-            Case::Pipeline => 2_000,
+            Case::Pipeline | Case::Steps | Case::ParallelSteps => 2_000,
             Case::Phases | Case::EightPhases | Case::Late => 20_000,
             _ => 1_000,
         }
@@ -129,6 +134,8 @@ impl Case {
                 });
             }
             Case::Pipeline => pipeline(&rt, size, clock, 2 * cores),
+            Case::Steps => steps::ordered(&rt, size, clock),
+            Case::ParallelSteps => steps::parallel(&rt, size, clock),
             Case::Mutex => {
                 let tasks = 4 * cores;
                 let each = size.items(20_000) / tasks;

@@ -6,6 +6,7 @@
 //! ```
 
 mod cases;
+mod steps;
 mod world;
 
 use cases::{Case, Size};

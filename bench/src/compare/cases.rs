@@ -115,7 +115,7 @@ pub const WAITER_WORK: Duration = Duration::from_micros(100);
 pub const STAGES: usize = 4;
 /// Values that pass through a pipeline.
 pub const PIPED: Size = Size(4_000, 200);
-/// Room in a channel between two tasks that compute.
+/// Room in a channel between two tasks that compute, and values under way in the pipeline of one call.
 pub const BUSY_ROOM: usize = 64;
 /// Jobs of a phase.
 pub const JOBS: usize = 8;
@@ -308,6 +308,9 @@ pub const CASES: &[Case] = &[
     busy("pipeline-2000", "the same with stages of 2 us").resulting(piped(PIPED.0), piped(PIPED.1)),
     busy("pipeline-10000", "the same with stages of 10 us").resulting(piped(PIPED.0), piped(PIPED.1)),
     busy("uneven-stages", "the same with stages of 500 ns, 4 us, 1 us and 2 us").resulting(piped(PIPED.0), piped(PIPED.1)),
+    busy("steps-500", "4,000 values through four ordered stages of 500 ns each of one call, cygnet's pipeline, with 64 under way (cygnet alone): a value").resulting(piped(PIPED.0), piped(PIPED.1)),
+    busy("steps-2000", "the same with stages of 2 us").resulting(piped(PIPED.0), piped(PIPED.1)),
+    busy("steps-10000", "the same with stages of 10 us").resulting(piped(PIPED.0), piped(PIPED.1)),
     busy("phases-1000", "a scope of 8 jobs of 1 us each, again and again: a round (tokio: join handles)").resulting(jobs(1_000).0, jobs(1_000).1),
     busy("phases-5000", "the same with jobs of 5 us").resulting(jobs(5_000).0, jobs(5_000).1),
     busy("phases-20000", "the same with jobs of 20 us").resulting(jobs(20_000).0, jobs(20_000).1),

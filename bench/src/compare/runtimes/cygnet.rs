@@ -10,7 +10,7 @@ use cygnet::{Unparker, par, sync};
 use super::busy::{contended_locks, floods, phases, pipelines, scope_floods};
 use super::rings::{self, Traffic};
 use super::{Table, stops};
-use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
+use crate::compare::cases::{self, ASKED, BUSY_ROOM, CONTENDERS, ENDED, ROOM, STAGES};
 use crate::compare::kernels::Fork;
 use crate::compare::kernels::busy::{
     self, Blocking, Channels, Lock, ReadWrite, Scopes, Slot, Task,
@@ -108,6 +108,11 @@ pub const TABLE: Table = with_forks!(Cygnet, inside;
 /// The tables of the cases in which every core is busy.
 pub const BUSY: &[Table] = &[
     pipelines!(busy::pipeline::<Cygnet>),
+    &[
+        ("steps-500", |s| steps(s, 500)),
+        ("steps-2000", |s| steps(s, 2_000)),
+        ("steps-10000", |s| steps(s, 10_000)),
+    ],
     phases!(phases),
     floods!(flood),
     scope_floods!(scope_flood),
@@ -206,6 +211,30 @@ impl Scopes for Cygnet {
             }
         });
     }
+}
+
+/// The pipeline of the library, all stages of which take the values in order.
+fn steps(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
+    let (values, stages) = busy::stages(setting, [nanos; STAGES]);
+    let pass = || {
+        let mut sum = 0;
+        let [first, second, third, fourth] = stages.map(|work| {
+            move |value| {
+                work.run(value);
+                value + 1
+            }
+        });
+        cygnet::pipeline(0..values as u64)
+            .in_flight(BUSY_ROOM)
+            .ordered(first)
+            .ordered(second)
+            .ordered(third)
+            .ordered(|value| sum += fourth(value))
+            .run()
+            .expect("nobody cancels it");
+        sum
+    };
+    inside(setting, |setting, ()| measure_busy(setting, values, pass))
 }
 
 fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {

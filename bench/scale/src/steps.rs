@@ -1,0 +1,90 @@
+//! Values that pass through the stages of one `cygnet::pipeline`.
+//!
+//! The stages of such a pipeline are known to the compiler, so there is a power of two of them: two a core, on other machines than
+//! those with a power of two of cores more.
+
+use crate::cases::Size;
+use crate::world::{Clock, compute};
+use cygnet::{Pipeline, Runtime, Stages};
+use std::convert::Infallible;
+use std::time::Duration;
+
+/// Values under way.
+const IN_FLIGHT: usize = 64;
+
+/// Stages of one kind, and a function that passes values through so many of them.
+macro_rules! stages {
+    ($kind:ident) => {
+        pub fn $kind(rt: &Runtime, size: &Size, clock: &Clock) {
+            mod many {
+                use super::*;
+
+                type Values<S> = Pipeline<S, Infallible>;
+
+                fn one(
+                    values: Values<impl Stages<Infallible, Item = u64>>,
+                    work: Duration,
+                ) -> Values<impl Stages<Infallible, Item = u64>> {
+                    values.$kind(stage(work))
+                }
+
+                stages!(two, one);
+                stages!(four, two);
+                stages!(eight, four);
+                stages!(sixteen, eight);
+                stages!(thirty_two, sixteen);
+                stages!(sixty_four, thirty_two);
+            }
+            measure(rt, size, clock, |stages, values, sum| {
+                let sum = |value| *sum += value;
+                let source = cygnet::pipeline(0..values).in_flight(IN_FLIGHT);
+                match stages {
+                    2 => many::two(source, size.work).ordered(sum).run(),
+                    4 => many::four(source, size.work).ordered(sum).run(),
+                    8 => many::eight(source, size.work).ordered(sum).run(),
+                    16 => many::sixteen(source, size.work).ordered(sum).run(),
+                    32 => many::thirty_two(source, size.work).ordered(sum).run(),
+                    64 => many::sixty_four(source, size.work).ordered(sum).run(),
+                    _ => panic!("steps have 32 cores at most"),
+                }
+                .expect("nobody cancels");
+            });
+        }
+    };
+    ($twice:ident, $once:ident) => {
+        pub(super) fn $twice(
+            values: Values<impl Stages<Infallible, Item = u64>>,
+            work: Duration,
+        ) -> Values<impl Stages<Infallible, Item = u64>> {
+            $once($once(values, work), work)
+        }
+    };
+}
+
+stages!(ordered);
+stages!(parallel);
+
+/// Not a closure of the function that adds the stage: its type would have the types of all stages before in it.
+fn stage(work: Duration) -> impl Fn(u64) -> u64 + Send + Sync {
+    move |value| {
+        compute(work);
+        value + 1
+    }
+}
+
+fn measure(
+    rt: &Runtime,
+    size: &Size,
+    clock: &Clock,
+    pass: impl Fn(u64, u64, &mut u64) + Send + Sync,
+) {
+    let stages = (2 * size.cores).next_power_of_two() as u64;
+    let values = size.items(4_000);
+    rt.block_on(|| {
+        clock.measure(size.ideal(values * stages), || {
+            let mut sum = 0;
+            pass(stages, values, &mut sum);
+            assert_eq!(sum, values * stages + values * (values - 1) / 2);
+        });
+    });
+}

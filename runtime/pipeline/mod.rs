@@ -1,0 +1,361 @@
+//! Pipelines: items that pass through stages, with a bound on how many are under way.
+//!
+//! [`run`] has the protocol, [`stages`] the stages.
+
+mod run;
+mod stages;
+
+use crate::runtime::errors::{Cancelled, JoinError};
+use crate::runtime::several::TaskError;
+use stages::{Arrivals, End, InTurn, Parallel, Single, Source};
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+
+pub use stages::Stages;
+
+/// Makes a pipeline: items of a source pass through stages, each stage as the next call of the [`Pipeline`] says.
+///
+/// A stage is one of three kinds.
+///
+/// | stage | how many items at once | in which order | its closure |
+/// | --- | --- | --- | --- |
+/// | [`parallel`](Pipeline::parallel) | any number | any | `Fn + Sync` |
+/// | [`serial`](Pipeline::serial) | one | in which they reach the stage | `FnMut + Send` |
+/// | [`ordered`](Pipeline::ordered) | one | of the source | `FnMut + Send` |
+///
+/// The last stage returns `()`. Nothing happens before [`run`](Pipeline::run) or [`try_run`](Pipeline::try_run), which
+/// return after the last step has ended. So the source and the closures may borrow from the caller.
+///
+/// Each item is carried by a task through as many stages as possible. A task that comes to a stage which is
+/// busy, or in which it is another item's turn, leaves its item there and ends; the task that leaves the stage
+/// spawns one for the next item. All tasks are short and most have not started when a worker takes them, so items
+/// move to whichever worker has nothing to do, whatever each stage costs. (A started task stays on its worker. That
+/// is why a long-lived task for each stage with [channels](crate::sync::bounded) between them balances worse.)
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let lines = ["3 4", "10 2", "1 1"];
+/// let mut products: Vec<u32> = Vec::new();
+/// rt.block_on(|| {
+///     cygnet::pipeline(lines)
+///         .parallel(|line| line.split(' ').map(|n| n.parse::<u32>().unwrap()).product())
+///         .ordered(|product| products.push(product))
+///         .run()
+/// })?;
+/// assert_eq!(products, [12, 20, 1]);
+/// # Ok::<(), cygnet::Cancelled>(())
+/// ```
+///
+/// # Ending early
+///
+/// **Errors.** The first error of a stage with `try_` stops the pipeline: no step begins after that, the steps under
+/// way are cancelled (their next wait, or [`checkpoint`](crate::checkpoint), says so), and all items that have
+/// not come to the end are dropped, each once. [`try_run`](Pipeline::try_run) returns the error when all steps have ended.
+///
+/// **Panics.** A panic in a stage, in the source, or in the destructor of an item stops the pipeline likewise, and
+/// is thrown on by `run`. Errors and panics that come later are dropped.
+///
+/// **Cancellation.** If the calling task is cancelled, or its runtime ends, no further step begins, and the steps
+/// under way find in their next wait that they are cancelled. The items are dropped, and the pipeline returns
+/// [`Cancelled`]. A pipeline that was through with its items is `Ok`, and one that is begun in a cancelled task
+/// asks its source for nothing.
+///
+/// In all cases the pipeline waits for the steps under way. A stage that computes for long should therefore call
+/// [`checkpoint`](crate::checkpoint), and return its error (from a stage with `try_`) or
+/// [unwind](Cancelled::unwind).
+///
+/// Items that the source was not asked for are not lost: an iterator that is given [`by_ref`](Iterator::by_ref)
+/// goes on behind the last item that was taken.
+///
+/// # What it costs
+///
+/// An allocation for the source and for each stage that is not parallel; for each item the spawn of a task, two
+/// uncontended locks for each stage that is not parallel, and another spawn where an item had to wait for a stage.
+/// That is some 100 ns and 40 ns more for each stage.
+pub fn pipeline<I, E>(source: I) -> Pipeline<impl Stages<E, Item = I::Item>, E>
+where
+    I: IntoIterator<IntoIter: Send, Item: Send>,
+    E: Send,
+{
+    Pipeline { stages: Source(source.into_iter()), in_flight: None, error: PhantomData }
+}
+
+/// A source and stages for its items, made by [`pipeline()`].
+///
+/// `E` is the error of its stages. A pipeline of which none can fail is [`run`](Pipeline::run), others
+/// [`try_run`](Pipeline::try_run).
+#[must_use = "a pipeline does nothing before run or try_run is called"]
+pub struct Pipeline<S, E> {
+    stages: S,
+    in_flight: Option<usize>,
+    error: PhantomData<fn() -> E>,
+}
+
+impl<S, E> Pipeline<S, E> {
+    /// Limits the number of items between the source and the end. The source is asked for an item only
+    /// if there are fewer.
+    ///
+    /// The default is 4 for each worker, and 16 at least. A stage in which items wait for each other, or for
+    /// something outside, may want more; big items may want fewer. With 1 the pipeline is serial. The queues of the
+    /// stages grow with the items that wait in them, so a huge number costs nothing by itself.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    ///
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let (open, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    /// let files = (0..100).inspect(|_| {
+    ///     most.fetch_max(open.fetch_add(1, Relaxed) + 1, Relaxed);
+    /// });
+    /// rt.block_on(|| {
+    ///     cygnet::pipeline(files)
+    ///         .in_flight(3)
+    ///         .parallel(|file| file * 2)
+    ///         .serial(|_| {
+    ///             open.fetch_sub(1, Relaxed);
+    ///         })
+    ///         .run()
+    /// })?;
+    /// assert!(most.into_inner() <= 3);
+    /// # Ok::<(), cygnet::Cancelled>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If `items` is 0.
+    #[track_caller]
+    pub fn in_flight(self, items: usize) -> Pipeline<S, E> {
+        assert!(
+            items > 0,
+            "cygnet: a pipeline with in_flight(0) would never take an item; allow at least 1"
+        );
+        Pipeline { in_flight: Some(items), ..self }
+    }
+}
+
+impl<S: Stages<E>, E: Send> Pipeline<S, E> {
+    fn with<T>(self, stage: impl FnOnce(S) -> T) -> Pipeline<T, E> {
+        Pipeline { stages: stage(self.stages), in_flight: self.in_flight, error: PhantomData }
+    }
+
+    /// Adds a stage that takes any number of items at once, in any order.
+    ///
+    /// Its closure may wait. Costs nothing besides the call. See [`pipeline()`] for an example.
+    pub fn parallel<U, F>(self, f: F) -> Pipeline<impl Stages<E, Item = U>, E>
+    where
+        F: Fn(S::Item) -> U + Sync,
+        U: Send,
+    {
+        self.try_parallel(infallible(f))
+    }
+
+    /// Adds a stage that takes one item at a time, in the order in which the items reach the stage.
+    ///
+    /// Its closure may wait; other items wait for the stage meanwhile, and no worker does. Costs two locks for each
+    /// item, and the spawn of a task for each one that has to wait for the stage.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let mut longest = String::new();
+    /// rt.block_on(|| {
+    ///     cygnet::pipeline(["a", "abc", "ab"])
+    ///         .parallel(str::to_uppercase)
+    ///         .serial(|word| {
+    ///             if word.len() > longest.len() {
+    ///                 longest = word;
+    ///             }
+    ///         })
+    ///         .run()
+    /// })?;
+    /// assert_eq!(longest, "ABC");
+    /// # Ok::<(), cygnet::Cancelled>(())
+    /// ```
+    pub fn serial<U, F>(self, f: F) -> Pipeline<impl Stages<E, Item = U>, E>
+    where
+        F: FnMut(S::Item) -> U + Send,
+        U: Send,
+    {
+        self.try_serial(infallible_mut(f))
+    }
+
+    /// Adds a stage that takes one item at a time, in the order of the source.
+    ///
+    /// Its closure may wait. An item that comes before its turn waits in the stage, which holds as many items as
+    /// are [in flight](Pipeline::in_flight) at most. Costs as [`serial`](Pipeline::serial).
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let mut text = String::new();
+    /// rt.block_on(|| {
+    ///     cygnet::pipeline('a'..='e')
+    ///         .parallel(|c| c.to_ascii_uppercase())
+    ///         .ordered(|c| text.push(c))
+    ///         .run()
+    /// })?;
+    /// assert_eq!(text, "ABCDE");
+    /// # Ok::<(), cygnet::Cancelled>(())
+    /// ```
+    pub fn ordered<U, F>(self, f: F) -> Pipeline<impl Stages<E, Item = U>, E>
+    where
+        F: FnMut(S::Item) -> U + Send,
+        U: Send,
+    {
+        self.try_ordered(infallible_mut(f))
+    }
+
+    /// Adds a stage as [`parallel`](Pipeline::parallel) does, whose first error stops the pipeline.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let mut sum = 0;
+    /// let error = rt.block_on(|| {
+    ///     cygnet::pipeline(["1", "2", "three"])
+    ///         .try_parallel(|text| text.parse::<u32>())
+    ///         .ordered(|n| sum += n)
+    ///         .try_run()
+    ///         .unwrap_err()
+    /// });
+    /// assert_eq!(error.to_string(), "invalid digit found in string");
+    /// ```
+    pub fn try_parallel<U, F>(self, f: F) -> Pipeline<impl Stages<E, Item = U>, E>
+    where
+        F: Fn(S::Item) -> Result<U, E> + Sync,
+        U: Send,
+    {
+        self.with(|before| Parallel { before, f })
+    }
+
+    /// Adds a stage as [`serial`](Pipeline::serial) does, whose first error stops the pipeline.
+    ///
+    /// ```
+    /// use cygnet::TaskError;
+    ///
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let mut room = 3;
+    /// let result = rt.block_on(|| {
+    ///     cygnet::pipeline(0..)
+    ///         .try_serial(|_| {
+    ///             room -= 1;
+    ///             if room == 0 { Err("it is full") } else { Ok(()) }
+    ///         })
+    ///         .try_run()
+    /// });
+    /// assert!(matches!(result, Err(TaskError::Failed("it is full"))));
+    /// ```
+    pub fn try_serial<U, F>(self, f: F) -> Pipeline<impl Stages<E, Item = U>, E>
+    where
+        F: FnMut(S::Item) -> Result<U, E> + Send,
+        U: Send,
+    {
+        self.with(|before| Single::<_, _, Arrivals<S::Item>>::new(before, f))
+    }
+
+    /// Adds a stage as [`ordered`](Pipeline::ordered) does, whose first error stops the pipeline.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let mut written = Vec::new();
+    /// let result = rt.block_on(|| {
+    ///     cygnet::pipeline(0..100)
+    ///         .parallel(|n| n * n)
+    ///         .try_ordered(|n| if n < 50 { Ok(written.push(n)) } else { Err(n) })
+    ///         .try_run()
+    /// });
+    /// assert_eq!(result.unwrap_err().into_failed().unwrap(), 64);
+    /// assert_eq!(written, [0, 1, 4, 9, 16, 25, 36, 49]);
+    /// ```
+    pub fn try_ordered<U, F>(self, f: F) -> Pipeline<impl Stages<E, Item = U>, E>
+    where
+        F: FnMut(S::Item) -> Result<U, E> + Send,
+        U: Send,
+    {
+        self.with(|before| Single::<_, _, InTurn<S::Item>>::new(before, f))
+    }
+
+    /// Runs a pipeline with stages that can fail: passes all items of the source through all stages.
+    ///
+    /// Suspends (structured) until the last step has ended. See [`pipeline()`] for what ends it early and for its
+    /// cost.
+    ///
+    /// ```
+    /// use cygnet::{Cancelled, TaskError};
+    ///
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let sum = rt.block_on(|| -> Result<u64, TaskError<Cancelled>> {
+    ///     let mut sum = 0;
+    ///     cygnet::pipeline(1..=4_u64)
+    ///         .try_parallel(|n| {
+    ///             let mut factorial = 1;
+    ///             for i in 1..=n {
+    ///                 cygnet::checkpoint()?; // if it took long
+    ///                 factorial *= i;
+    ///             }
+    ///             Ok(factorial)
+    ///         })
+    ///         .serial(|factorial| sum += factorial)
+    ///         .try_run()?;
+    ///     Ok(sum)
+    /// });
+    /// assert_eq!(sum.unwrap(), 33);
+    /// ```
+    ///
+    /// # Errors
+    /// [`TaskError::Failed`] with the first error of a stage. [`TaskError::Join`] with [`JoinError::Cancelled`] if the
+    /// calling task is cancelled before the last item has come to the end, also if a stage fails after that.
+    ///
+    /// # Panics
+    /// With the first panic of the source, of a stage or of an item's destructor, if no error came before it. With the text
+    /// of [`NoStack`](crate::NoStack) if there was no stack for a step. Outside a task.
+    #[track_caller]
+    pub fn try_run(self) -> Result<(), TaskError<E>>
+    where
+        S: Stages<E, Item = ()>,
+    {
+        let start = run::Start::here("Pipeline::try_run", self.in_flight);
+        self.stages.run(End, start)
+    }
+}
+
+impl<S: Stages<Infallible, Item = ()>> Pipeline<S, Infallible> {
+    /// Runs a pipeline whose stages cannot fail: passes all items of the source through all stages.
+    ///
+    /// Suspends (structured) until the last step has ended. See [`pipeline()`] for an example, for what ends it early and
+    /// for its cost.
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the calling task is cancelled, or its runtime ends, before the last item has come to the end.
+    ///
+    /// # Panics
+    /// With the first panic of the source, of a stage or of an item's destructor. With the text of
+    /// [`NoStack`](crate::NoStack) if there was no stack for a step. Outside a task.
+    #[track_caller]
+    pub fn run(self) -> Result<(), Cancelled> {
+        let start = run::Start::here("Pipeline::run", self.in_flight);
+        match self.stages.run(End, start) {
+            Err(TaskError::Join(JoinError::Cancelled(cancelled))) => Err(cancelled),
+            result => {
+                debug_assert!(result.is_ok(), "a pipeline throws panics on");
+                Ok(())
+            }
+        }
+    }
+}
+
+// A closure has all type parameters of the function around it in its type. In a function with those of a pipeline that would be all
+// stages before: the type of a pipeline, and the time that it takes to compile, would double with each stage.
+
+fn infallible<T, U, E>(f: impl Fn(T) -> U + Sync) -> impl Fn(T) -> Result<U, E> + Sync {
+    move |item| Ok(f(item))
+}
+
+fn infallible_mut<T, U, E>(
+    mut f: impl FnMut(T) -> U + Send,
+) -> impl FnMut(T) -> Result<U, E> + Send {
+    move |item| Ok(f(item))
+}
+
+impl<S, E> fmt::Debug for Pipeline<S, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").field("in_flight", &self.in_flight).finish_non_exhaustive()
+    }
+}

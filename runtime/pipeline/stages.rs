@@ -1,0 +1,326 @@
+//! The stages of a pipeline: as they are put together, and as items go through them.
+//!
+//! While a pipeline is put together each stage has the ones before it inside ([`Stages`]). For the run that is turned inside out:
+//! each [`Step`] has the ones behind it inside, so that the compiler knows all that an item still has before it.
+
+use crate::retire::outcome::{Payload, drop_all, quietly};
+use crate::runtime::pipeline::run::{self, Flow, Start};
+use crate::runtime::several::TaskError;
+use crate::shim::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::mem::take;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+
+/// A source and the stages behind it, for a [`Pipeline`](crate::Pipeline) whose errors are `E`. Only this library implements it.
+pub trait Stages<E>: Sealed {
+    /// What comes out of the last stage.
+    type Item: Send;
+
+    /// Runs them, with what comes behind them.
+    #[doc(hidden)]
+    fn run<N: Step<Self::Item, E>>(self, next: N, start: Start) -> Result<(), TaskError<E>>;
+}
+
+pub trait Sealed: Sized {}
+
+/// What an item of type `T` still has before it.
+pub trait Step<T, E>: Sync {
+    /// Carries an item on, with its number in the order of the source. The caller is a task that holds nothing else
+    /// of the pipeline.
+    fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, number: usize, item: T);
+
+    /// Drops the items that are left, and the closures that can be, after the last task. The first panic, if any.
+    fn clear(&mut self) -> Option<Payload>;
+}
+
+/// The iterator.
+pub(super) struct Source<I>(pub(super) I);
+
+impl<I> Sealed for Source<I> {}
+
+impl<I: Iterator<Item: Send> + Send, E: Send> Stages<E> for Source<I> {
+    type Item = I::Item;
+
+    fn run<N: Step<I::Item, E>>(self, next: N, start: Start) -> Result<(), TaskError<E>> {
+        run::run(self.0, next, start)
+    }
+}
+
+/// Behind the last stage.
+pub(super) struct End;
+
+impl<E> Step<(), E> for End {
+    #[inline]
+    fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, _: usize, (): ()) {
+        flow.has_ended();
+    }
+
+    fn clear(&mut self) -> Option<Payload> {
+        None
+    }
+}
+
+/// A stage for any number of items at once.
+pub(super) struct Parallel<S, F> {
+    pub(super) before: S,
+    pub(super) f: F,
+}
+
+impl<S, F> Sealed for Parallel<S, F> {}
+
+impl<S, F, U, E> Stages<E> for Parallel<S, F>
+where
+    S: Stages<E>,
+    F: Fn(S::Item) -> Result<U, E> + Sync,
+    U: Send,
+{
+    type Item = U;
+
+    fn run<N: Step<U, E>>(self, next: N, start: Start) -> Result<(), TaskError<E>> {
+        self.before.run(ParallelStep { f: self.f, next, items: PhantomData }, start)
+    }
+}
+
+struct ParallelStep<T, F, N> {
+    f: F,
+    next: N,
+    items: PhantomData<fn(T)>,
+}
+
+impl<T, U, F, N, E> Step<T, E> for ParallelStep<T, F, N>
+where
+    T: Send,
+    F: Fn(T) -> Result<U, E> + Sync,
+    N: Step<U, E>,
+{
+    #[inline]
+    fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, number: usize, item: T) {
+        if flow.is_stopped() {
+            return;
+        }
+        match (self.f)(item) {
+            Ok(item) => self.next.carry(flow, number, item),
+            Err(error) => flow.failed(error),
+        }
+    }
+
+    fn clear(&mut self) -> Option<Payload> {
+        self.next.clear()
+    }
+}
+
+/// A stage for one item at a time. `Q` says which one is next.
+pub(super) struct Single<S, F, Q> {
+    before: S,
+    f: F,
+    queue: PhantomData<fn() -> Q>,
+}
+
+impl<S, F, Q> Single<S, F, Q> {
+    pub(super) fn new(before: S, f: F) -> Single<S, F, Q> {
+        Single { before, f, queue: PhantomData }
+    }
+}
+
+impl<S, F, Q> Sealed for Single<S, F, Q> {}
+
+impl<S, F, U, E, Q> Stages<E> for Single<S, F, Q>
+where
+    S: Stages<E>,
+    F: FnMut(S::Item) -> Result<U, E> + Send,
+    U: Send,
+    Q: Queue<S::Item>,
+{
+    type Item = U;
+
+    fn run<N: Step<U, E>>(self, next: N, start: Start) -> Result<(), TaskError<E>> {
+        let door = Door { f: Some(Box::new(self.f)), queue: Q::default() };
+        let step = SingleStep { door: Mutex::new(door), next, items: PhantomData };
+        self.before.run(step, start)
+    }
+}
+
+struct SingleStep<T, F, N, Q> {
+    door: Mutex<Door<F, Q>>,
+    next: N,
+    items: PhantomData<fn(T)>,
+}
+
+/// What items meet at a stage for one at a time. Locked for a few instructions, never while a closure or a destructor of somebody
+/// else runs.
+struct Door<F, Q> {
+    /// The closure, which is the right to be in the stage: it is not here while an item is.
+    f: Option<Box<F>>,
+    queue: Q,
+}
+
+impl<T, F, N, Q> SingleStep<T, F, N, Q> {
+    fn door(&self) -> MutexGuard<'_, Door<F, Q>> {
+        // Nothing that can panic is done with it.
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T, U, F, N, E, Q> Step<T, E> for SingleStep<T, F, N, Q>
+where
+    T: Send,
+    F: FnMut(T) -> Result<U, E> + Send,
+    N: Step<U, E>,
+    Q: Queue<T>,
+{
+    #[inline]
+    fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, number: usize, item: T) {
+        let mut door = self.door();
+        let Door { f, queue } = &mut *door;
+        if let Some((f, item)) = queue.arrive(f, number, item) {
+            drop(door);
+            self.pass(flow, number, item, f);
+        }
+    }
+
+    fn clear(&mut self) -> Option<Payload> {
+        let door = self.door.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (f, queue) = (door.f.take(), take(&mut door.queue));
+        let panics = [drop_all(queue.into_items()), quietly(|| drop(f)), self.next.clear()];
+        run::first_of(panics.into_iter().flatten())
+    }
+}
+
+impl<T, F, N, Q> SingleStep<T, F, N, Q> {
+    /// Takes an item through the stage and on. The caller has the closure, so nobody else is in the stage.
+    #[inline]
+    fn pass<'scope, U, E, X>(&'scope self, flow: X, number: usize, item: T, mut f: Box<F>)
+    where
+        T: Send,
+        F: FnMut(T) -> Result<U, E> + Send,
+        N: Step<U, E>,
+        Q: Queue<T>,
+        X: Flow<'scope, E>,
+    {
+        if flow.is_stopped() {
+            self.door().f = Some(f);
+            return;
+        }
+        // Caught here, as the closure is not to be dropped by an unwinding.
+        match catch_unwind(AssertUnwindSafe(|| f(item))) {
+            Ok(Ok(item)) => {
+                self.leave(flow, f);
+                self.next.carry(flow, number, item);
+            }
+            Ok(Err(error)) => {
+                self.door().f = Some(f);
+                flow.failed(error);
+            }
+            Err(payload) => {
+                self.door().f = Some(f);
+                flow.panicked(payload);
+            }
+        }
+    }
+
+    /// Lets the next item in, if it is there.
+    #[inline]
+    fn leave<'scope, U, E, X>(&'scope self, flow: X, f: Box<F>)
+    where
+        T: Send,
+        F: FnMut(T) -> Result<U, E> + Send,
+        N: Step<U, E>,
+        Q: Queue<T>,
+        X: Flow<'scope, E>,
+    {
+        let mut door = self.door();
+        match door.queue.next() {
+            None => door.f = Some(f),
+            Some((number, item)) => {
+                drop(door);
+                flow.spawn(move || self.pass(flow, number, item, f));
+            }
+        }
+    }
+}
+
+/// The items that wait for a stage.
+pub(super) trait Queue<T>: Default + Send {
+    /// An item comes. Takes the closure if the item is next, and keeps the item otherwise.
+    fn arrive<F>(&mut self, f: &mut Option<F>, number: usize, item: T) -> Option<(F, T)>;
+
+    /// An item leaves the stage. The next one and its number, if it waits.
+    fn next(&mut self) -> Option<(usize, T)>;
+
+    /// All that wait.
+    fn into_items(self) -> impl Iterator<Item = T>;
+}
+
+/// The next one is the first to have come.
+pub(super) struct Arrivals<T>(VecDeque<(usize, T)>);
+
+impl<T> Default for Arrivals<T> {
+    fn default() -> Arrivals<T> {
+        Arrivals(VecDeque::new())
+    }
+}
+
+impl<T: Send> Queue<T> for Arrivals<T> {
+    #[inline]
+    fn arrive<F>(&mut self, f: &mut Option<F>, number: usize, item: T) -> Option<(F, T)> {
+        match f.take() {
+            Some(f) => Some((f, item)),
+            None => {
+                self.0.push_back((number, item));
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, T)> {
+        self.0.pop_front()
+    }
+
+    fn into_items(self) -> impl Iterator<Item = T> {
+        self.0.into_iter().map(|(_, item)| item)
+    }
+}
+
+/// The next one is the next of the source.
+pub(super) struct InTurn<T> {
+    /// The number of the item that is in the stage, or is to be.
+    turn: usize,
+    /// Those behind it, each at the distance of its number. As all items between are in flight these are not more than may be.
+    behind: VecDeque<Option<T>>,
+}
+
+impl<T> Default for InTurn<T> {
+    fn default() -> InTurn<T> {
+        InTurn { turn: 0, behind: VecDeque::new() }
+    }
+}
+
+impl<T: Send> Queue<T> for InTurn<T> {
+    #[inline]
+    fn arrive<F>(&mut self, f: &mut Option<F>, number: usize, item: T) -> Option<(F, T)> {
+        if number == self.turn {
+            let f = f.take().expect("an item comes once, so nobody is in the stage at its turn");
+            return Some((f, item));
+        }
+        let at = number - self.turn - 1;
+        if at >= self.behind.len() {
+            self.behind.resize_with(at + 1, || None);
+        }
+        self.behind[at] = Some(item);
+        None
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, T)> {
+        self.turn += 1;
+        let item = self.behind.pop_front().flatten()?;
+        Some((self.turn, item))
+    }
+
+    fn into_items(self) -> impl Iterator<Item = T> {
+        self.behind.into_iter().flatten()
+    }
+}
