@@ -2,6 +2,7 @@
 //!
 //! [`run`] has the protocol, [`stages`] the stages.
 
+mod board;
 mod run;
 mod stages;
 

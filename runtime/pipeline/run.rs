@@ -47,12 +47,16 @@ use crate::retire::cause::{Cause, Reason};
 use crate::retire::outcome::{Payload, Unwound, drop_payload, quietly};
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
+use crate::runtime::pipeline::board::{Board, Place};
 use crate::runtime::pipeline::stages::Step;
 use crate::runtime::scope::{Scope, scope};
 use crate::runtime::several::TaskError;
 use crate::scheduler::cancel::is_cancelled;
+use crate::scheduler::worker::Worker;
 use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::shim::spin_until;
+use crate::shim::time::Duration;
 use crossbeam_utils::CachePadded;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
@@ -61,11 +65,16 @@ use std::sync::PoisonError;
 const FOR_EACH_WORKER: usize = 4;
 /// So many items are in flight at least, by default.
 const AT_LEAST: usize = 16;
+/// So long a task waits for the next place on the board before it ends.
+const LINGER: Duration = Duration::from_micros(5);
 
 /// What a run starts from.
 #[derive(Clone, Copy)]
 pub struct Start {
     limit: usize,
+    workers: usize,
+    /// Stages for one item at a time that have been gone over, from the last one.
+    stages: u32,
     is_cancelled: bool,
     place: &'static Location<'static>,
 }
@@ -80,9 +89,20 @@ impl Start {
         let (worker, _) = here(what);
         // SAFETY: that of the running task, or of a scope on its stack, which does not end before the call.
         let is_cancelled = is_cancelled(unsafe { &*worker.node.get() });
-        let usual = || (FOR_EACH_WORKER * worker.shared().workers()).max(AT_LEAST);
-        let limit = in_flight.unwrap_or_else(usual);
-        Start { limit, is_cancelled, place: Location::caller() }
+        let workers = worker.shared().workers();
+        let limit = in_flight.unwrap_or((FOR_EACH_WORKER * workers).max(AT_LEAST));
+        Start { limit, workers, stages: 0, is_cancelled, place: Location::caller() }
+    }
+
+    /// Whether several stages have one place.
+    fn shares_places(&self) -> bool {
+        self.stages > Place::STAGES
+    }
+
+    /// The place of a stage for one item at a time. They ask from the last stage to the first.
+    pub(super) fn next_place(&mut self) -> Place {
+        self.stages += 1;
+        Place::of_stage(self.stages - 1)
     }
 }
 
@@ -97,8 +117,11 @@ pub trait Flow<'scope, E>: Copy + Send + 'scope {
     /// Stops the pipeline for a panic.
     fn panicked(self, payload: Payload);
 
-    /// Spawns a step.
-    fn spawn(self, step: impl FnOnce() + Send + 'scope);
+    /// Says that there is work in a place, which the caller has made sure of.
+    fn announce(self, place: Place);
+
+    /// Whether something else is to have its turn on this worker. Then an item is left where that is possible, and its task ends.
+    fn gives_way(self) -> bool;
 
     /// An item has come to the end.
     fn has_ended(self);
@@ -109,8 +132,8 @@ struct Run<I, N, E> {
     first: N,
     /// The iterator of the source, if no step has it.
     source: Mutex<Option<Box<Supply<I>>>>,
-    limit: usize,
-    place: &'static Location<'static>,
+    board: CachePadded<Board>,
+    start: Start,
     /// The items that have been taken from the source, and have not come to the end.
     in_flight: CachePadded<AtomicUsize>,
     is_stopped: AtomicBool,
@@ -153,14 +176,80 @@ where
     N: Step<I::Item, E>,
     E: Send,
 {
-    /// The source step.
-    fn take(self) {
-        if self.is_stopped() {
-            return;
+    /// A task with the invitation: does what there is to do, one place of the board after the other.
+    fn carry_on(self) {
+        let mut place = self.accept();
+        while let Some(at) = place {
+            match at {
+                Place::SOURCE => self.take(),
+                _ if self.run.first.serve(self, at) && self.run.start.shares_places() => {
+                    self.announce(at);
+                }
+                _ => {}
+            }
+            // If there is anything on the board, somebody is invited.
+            if self.is_stopped() || self.gives_way() {
+                return;
+            }
+            place = self.run.board.next();
+            if place.is_none() && self.run.board.invite_oneself() {
+                place = self.accept();
+            }
         }
+    }
+
+    /// The next place for whoever has the invitation, which is then gone or somebody else's.
+    fn accept(self) -> Option<Place> {
+        let board = &self.run.board;
+        loop {
+            if self.is_stopped() {
+                return None;
+            }
+            if let Some((place, goes_on)) = board.accept() {
+                if goes_on {
+                    self.invite();
+                }
+                return Some(place);
+            }
+            self.linger();
+            if board.leave() {
+                return None;
+            }
+        }
+    }
+
+    /// Waits for a moment for a place on the board. To end, and to be woken or to steal the next invitation, takes longer than most steps.
+    fn linger(self) {
+        let run = self.run;
+        let Some(worker) = Worker::current().filter(|_| run.start.workers > 1) else { return };
+        spin_until(LINGER, || {
+            run.board.has_places()
+                || run.in_flight.load(Ordering::Relaxed) == 0
+                || run.is_stopped.load(Ordering::Relaxed)
+                || worker.has_ready()
+                || worker.has_fresh()
+        });
+    }
+
+    /// Spawns a task with the invitation.
+    fn invite(self) {
+        self.scope.spawn(move || {
+            if let Some(payload) = quietly(|| self.carry_on()) {
+                self.panicked(payload);
+            }
+        });
+        if self.run.start.workers > 1
+            && let Some(worker) = Worker::current()
+        {
+            offer(worker);
+        }
+    }
+
+    /// Takes an item from the source, and carries it on.
+    fn take(self) {
         let run = self.run;
         let place = || run.source.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut supply = place().take().expect("there is one source step");
+        let mut supply = place().take().expect("the source is in one place of the board");
         // Caught here, as the iterator is not to be dropped by an unwinding.
         let next = catch_unwind(AssertUnwindSafe(|| supply.items.next()));
         let number = supply.taken;
@@ -170,8 +259,8 @@ where
         match next {
             Ok(Some(item)) => {
                 // Release: of the source, for whoever ends the rest that might begin here.
-                if run.in_flight.fetch_add(1, Ordering::AcqRel) + 1 < run.limit {
-                    self.spawn(move || self.take());
+                if run.in_flight.fetch_add(1, Ordering::AcqRel) + 1 < run.start.limit {
+                    self.announce(Place::SOURCE);
                 }
                 run.first.carry(self, number, item);
             }
@@ -198,7 +287,7 @@ where
     fn end_steps(self) {
         // Relaxed: says that no more need be done, and hands nothing over.
         self.run.is_stopped.store(true, Ordering::Relaxed);
-        self.scope.cancel_for(Cause::new(Reason::SiblingFailed, Some(self.run.place)));
+        self.scope.cancel_for(Cause::new(Reason::SiblingFailed, Some(self.run.start.place)));
     }
 }
 
@@ -232,21 +321,32 @@ where
     }
 
     #[inline]
-    fn spawn(self, step: impl FnOnce() + Send + 'scope) {
-        self.scope.spawn(move || {
-            if let Some(payload) = quietly(step) {
-                self.panicked(payload);
-            }
-        });
+    fn announce(self, place: Place) {
+        if self.run.board.announce(place) {
+            self.invite();
+        }
+    }
+
+    #[inline]
+    fn gives_way(self) -> bool {
+        Worker::current().is_some_and(|worker| worker.check_in())
     }
 
     #[inline]
     fn has_ended(self) {
         // Acquire: of the source, if it is at rest.
-        if self.run.in_flight.fetch_sub(1, Ordering::AcqRel) == self.run.limit {
-            self.spawn(move || self.take());
+        if self.run.in_flight.fetch_sub(1, Ordering::AcqRel) == self.run.start.limit {
+            self.announce(Place::SOURCE);
         }
     }
+}
+
+/// Puts what lies in this worker's front where others may take it without asking, and wakes one if there is somebody to wake. What
+/// a front has alone is otherwise kept for its spawner, who does not come to it soon here.
+fn offer(worker: &Worker) {
+    let shared = worker.shared();
+    worker.remote.front.hand_over(1, 1, |record| worker.publish(record));
+    shared.idle.notify(shared, true);
 }
 
 /// Runs a pipeline: what comes out of `items` goes to `first`.
@@ -264,8 +364,8 @@ where
     let mut run = Run {
         first,
         source: Mutex::new(Some(supply)),
-        limit: start.limit,
-        place: start.place,
+        board: CachePadded::new(Board::new()),
+        start,
         in_flight: CachePadded::new(AtomicUsize::new(0)),
         is_stopped: AtomicBool::new(false),
         stop: Mutex::new(None),
@@ -273,7 +373,7 @@ where
     let steps = catch_unwind(AssertUnwindSafe(|| {
         scope(|scope| {
             let course = Course { scope, run: &run };
-            course.spawn(move || course.take());
+            course.announce(Place::SOURCE);
         });
     }));
     // What the caller has given a destructor goes before there is a result, which would be leaked by a panic.

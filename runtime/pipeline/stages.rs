@@ -4,9 +4,11 @@
 //! each [`Step`] has the ones behind it inside, so that the compiler knows all that an item still has before it.
 
 use crate::retire::outcome::{Payload, drop_all, quietly};
+use crate::runtime::pipeline::board::Place;
 use crate::runtime::pipeline::run::{self, Flow, Start};
 use crate::runtime::several::TaskError;
 use crate::shim::{Mutex, MutexGuard};
+use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::mem::take;
@@ -27,9 +29,12 @@ pub trait Sealed: Sized {}
 
 /// What an item of type `T` still has before it.
 pub trait Step<T, E>: Sync {
-    /// Carries an item on, with its number in the order of the source. The caller is a task that holds nothing else
-    /// of the pipeline.
+    /// Carries an item on, with its number in the order of the source, until it has to wait or has come to the end.
     fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, number: usize, item: T);
+
+    /// Does what there is to do in a place of the board that the caller has taken off: carries an item on that has waited there,
+    /// if there is one. Returns whether there was.
+    fn serve<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool;
 
     /// Drops the items that are left, and the closures that can be, after the last task. The first panic, if any.
     fn clear(&mut self) -> Option<Payload>;
@@ -55,6 +60,10 @@ impl<E> Step<(), E> for End {
     #[inline]
     fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, _: usize, (): ()) {
         flow.has_ended();
+    }
+
+    fn serve<'scope, X: Flow<'scope, E>>(&'scope self, _: X, _: Place) -> bool {
+        false
     }
 
     fn clear(&mut self) -> Option<Payload> {
@@ -106,6 +115,11 @@ where
         }
     }
 
+    #[inline]
+    fn serve<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool {
+        self.next.serve(flow, place)
+    }
+
     fn clear(&mut self) -> Option<Payload> {
         self.next.clear()
     }
@@ -135,15 +149,21 @@ where
 {
     type Item = U;
 
-    fn run<N: Step<U, E>>(self, next: N, start: Start) -> Result<(), TaskError<E>> {
+    fn run<N: Step<U, E>>(self, next: N, mut start: Start) -> Result<(), TaskError<E>> {
         let door = Door { f: Some(Box::new(self.f)), queue: Q::default() };
-        let step = SingleStep { door: Mutex::new(door), next, items: PhantomData };
-        self.before.run(step, start)
+        let place = start.next_place();
+        let step = SingleStep { door: Mutex::new(door), place, next, items: PhantomData };
+        self.before.run(Box::new(CachePadded::new(step)), start)
     }
 }
 
+/// A stage for one item at a time, in cache lines of its own, and in an allocation of its own: else a stage would be passed by value
+/// through as many frames as there are stages before it.
+type Boxed<T, F, N, Q> = Box<CachePadded<SingleStep<T, F, N, Q>>>;
+
 struct SingleStep<T, F, N, Q> {
     door: Mutex<Door<F, Q>>,
+    place: Place,
     next: N,
     items: PhantomData<fn(T)>,
 }
@@ -163,7 +183,7 @@ impl<T, F, N, Q> SingleStep<T, F, N, Q> {
     }
 }
 
-impl<T, U, F, N, E, Q> Step<T, E> for SingleStep<T, F, N, Q>
+impl<T, U, F, N, E, Q> Step<T, E> for Boxed<T, F, N, Q>
 where
     T: Send,
     F: FnMut(T) -> Result<U, E> + Send,
@@ -172,18 +192,47 @@ where
 {
     #[inline]
     fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, number: usize, item: T) {
+        let stays = flow.gives_way();
         let mut door = self.door();
         let Door { f, queue } = &mut *door;
-        if let Some((f, item)) = queue.arrive(f, number, item) {
+        if !stays && f.is_some() && queue.is_next(number) {
+            let f = f.take().expect("it is there");
             drop(door);
-            self.pass(flow, number, item, f);
+            return self.pass(flow, number, item, f);
+        }
+        queue.put(number, item);
+        let is_ready = f.is_some() && queue.is_ready();
+        drop(door);
+        if is_ready {
+            flow.announce(self.place);
         }
     }
 
+    #[inline]
+    fn serve<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool {
+        if self.next.serve(flow, place) {
+            return true;
+        }
+        if place != self.place {
+            return false;
+        }
+        let mut door = self.door();
+        // Another one may have been here in the meantime, if the place is that of several stages.
+        if door.f.is_none() {
+            return false;
+        }
+        let Some((number, item)) = door.queue.take() else { return false };
+        let f = door.f.take().expect("it is there");
+        drop(door);
+        self.pass(flow, number, item, f);
+        true
+    }
+
     fn clear(&mut self) -> Option<Payload> {
-        let door = self.door.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let step = &mut ***self;
+        let door = step.door.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (f, queue) = (door.f.take(), take(&mut door.queue));
-        let panics = [drop_all(queue.into_items()), quietly(|| drop(f)), self.next.clear()];
+        let panics = [drop_all(queue.into_items()), quietly(|| drop(f)), step.next.clear()];
         run::first_of(panics.into_iter().flatten())
     }
 }
@@ -206,7 +255,14 @@ impl<T, F, N, Q> SingleStep<T, F, N, Q> {
         // Caught here, as the closure is not to be dropped by an unwinding.
         match catch_unwind(AssertUnwindSafe(|| f(item))) {
             Ok(Ok(item)) => {
-                self.leave(flow, f);
+                let mut door = self.door();
+                door.f = Some(f);
+                door.queue.leave();
+                let is_ready = door.queue.is_ready();
+                drop(door);
+                if is_ready {
+                    flow.announce(self.place);
+                }
                 self.next.carry(flow, number, item);
             }
             Ok(Err(error)) => {
@@ -219,35 +275,24 @@ impl<T, F, N, Q> SingleStep<T, F, N, Q> {
             }
         }
     }
-
-    /// Lets the next item in, if it is there.
-    #[inline]
-    fn leave<'scope, U, E, X>(&'scope self, flow: X, f: Box<F>)
-    where
-        T: Send,
-        F: FnMut(T) -> Result<U, E> + Send,
-        N: Step<U, E>,
-        Q: Queue<T>,
-        X: Flow<'scope, E>,
-    {
-        let mut door = self.door();
-        match door.queue.next() {
-            None => door.f = Some(f),
-            Some((number, item)) => {
-                drop(door);
-                flow.spawn(move || self.pass(flow, number, item, f));
-            }
-        }
-    }
 }
 
 /// The items that wait for a stage.
 pub(super) trait Queue<T>: Default + Send {
-    /// An item comes. Takes the closure if the item is next, and keeps the item otherwise.
-    fn arrive<F>(&mut self, f: &mut Option<F>, number: usize, item: T) -> Option<(F, T)>;
+    /// Whether an item that comes may go on at once, if nobody is in the stage.
+    fn is_next(&self, number: usize) -> bool;
 
-    /// An item leaves the stage. The next one and its number, if it waits.
-    fn next(&mut self) -> Option<(usize, T)>;
+    /// Keeps an item that has come.
+    fn put(&mut self, number: usize, item: T);
+
+    /// Whether the next item waits.
+    fn is_ready(&self) -> bool;
+
+    /// The next item and its number, if it waits.
+    fn take(&mut self) -> Option<(usize, T)>;
+
+    /// An item leaves the stage.
+    fn leave(&mut self);
 
     /// All that wait.
     fn into_items(self) -> impl Iterator<Item = T>;
@@ -264,20 +309,27 @@ impl<T> Default for Arrivals<T> {
 
 impl<T: Send> Queue<T> for Arrivals<T> {
     #[inline]
-    fn arrive<F>(&mut self, f: &mut Option<F>, number: usize, item: T) -> Option<(F, T)> {
-        match f.take() {
-            Some(f) => Some((f, item)),
-            None => {
-                self.0.push_back((number, item));
-                None
-            }
-        }
+    fn is_next(&self, _: usize) -> bool {
+        self.0.is_empty()
     }
 
     #[inline]
-    fn next(&mut self) -> Option<(usize, T)> {
+    fn put(&mut self, number: usize, item: T) {
+        self.0.push_back((number, item));
+    }
+
+    #[inline]
+    fn is_ready(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<(usize, T)> {
         self.0.pop_front()
     }
+
+    #[inline]
+    fn leave(&mut self) {}
 
     fn into_items(self) -> impl Iterator<Item = T> {
         self.0.into_iter().map(|(_, item)| item)
@@ -288,39 +340,50 @@ impl<T: Send> Queue<T> for Arrivals<T> {
 pub(super) struct InTurn<T> {
     /// The number of the item that is in the stage, or is to be.
     turn: usize,
-    /// Those behind it, each at the distance of its number. As all items between are in flight these are not more than may be.
-    behind: VecDeque<Option<T>>,
+    /// That item, if it waits, and those behind it, each at the distance of its number. All items between are in flight, so these are not
+    /// more than may be.
+    from_turn: VecDeque<Option<T>>,
 }
 
 impl<T> Default for InTurn<T> {
     fn default() -> InTurn<T> {
-        InTurn { turn: 0, behind: VecDeque::new() }
+        InTurn { turn: 0, from_turn: VecDeque::new() }
     }
 }
 
 impl<T: Send> Queue<T> for InTurn<T> {
     #[inline]
-    fn arrive<F>(&mut self, f: &mut Option<F>, number: usize, item: T) -> Option<(F, T)> {
-        if number == self.turn {
-            let f = f.take().expect("an item comes once, so nobody is in the stage at its turn");
-            return Some((f, item));
-        }
-        let at = number - self.turn - 1;
-        if at >= self.behind.len() {
-            self.behind.resize_with(at + 1, || None);
-        }
-        self.behind[at] = Some(item);
-        None
+    fn is_next(&self, number: usize) -> bool {
+        number == self.turn
     }
 
     #[inline]
-    fn next(&mut self) -> Option<(usize, T)> {
-        self.turn += 1;
-        let item = self.behind.pop_front().flatten()?;
+    fn put(&mut self, number: usize, item: T) {
+        let at = number - self.turn;
+        if at >= self.from_turn.len() {
+            self.from_turn.resize_with(at + 1, || None);
+        }
+        self.from_turn[at] = Some(item);
+    }
+
+    #[inline]
+    fn is_ready(&self) -> bool {
+        matches!(self.from_turn.front(), Some(Some(_)))
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<(usize, T)> {
+        let item = self.from_turn.front_mut()?.take()?;
         Some((self.turn, item))
     }
 
+    #[inline]
+    fn leave(&mut self) {
+        self.turn += 1;
+        self.from_turn.pop_front();
+    }
+
     fn into_items(self) -> impl Iterator<Item = T> {
-        self.behind.into_iter().flatten()
+        self.from_turn.into_iter().flatten()
     }
 }

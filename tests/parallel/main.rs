@@ -5,4 +5,6 @@ mod common;
 
 mod endings;
 mod loops;
+mod pipeline;
+mod pipeline_endings;
 mod sort;

@@ -1,0 +1,93 @@
+//! The board of a pipeline: where there is work, and whether somebody is on the way to look.
+
+use crate::shim::atomic::{AtomicU64, Ordering};
+
+/// A place where there may be work: one or several stages, or the source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place(u32);
+
+impl Place {
+    /// How many stages can have a place of their own.
+    pub(super) const STAGES: u32 = 62;
+    /// The source: of the lowest priority.
+    pub(super) const SOURCE: Place = Place(Place::STAGES);
+
+    /// That of a stage, of which so many come behind. The last stage has the highest priority. From the 63rd on they share places.
+    pub(super) fn of_stage(behind: u32) -> Place {
+        Place(behind % Place::STAGES)
+    }
+
+    fn bit(self) -> u64 {
+        1 << self.0
+    }
+}
+
+/// The invitation exists.
+const INVITED: u64 = 1 << 63;
+
+/// A set of places, and whether the *invitation* exists: the right, held by one task, to take a place off the board and the duty not to leave
+/// as long as there is one. If there is a place on the board, there is an invitation: every method keeps that up.
+pub(super) struct Board(AtomicU64);
+
+impl Board {
+    pub(super) fn new() -> Board {
+        Board(AtomicU64::new(0))
+    }
+
+    /// Puts a place on the board. Returns `true` if the caller has to give somebody the invitation.
+    ///
+    /// Release: what the caller has left in the place is found by whoever takes it off.
+    #[must_use]
+    pub(super) fn announce(&self, place: Place) -> bool {
+        self.0.fetch_or(place.bit() | INVITED, Ordering::AcqRel) & INVITED == 0
+    }
+
+    /// Takes off the place with the highest priority. For a task without the invitation.
+    pub(super) fn next(&self) -> Option<Place> {
+        self.change(|word| first(word).map(|place| (word & !place.bit(), place)))
+    }
+
+    /// Takes off the place with the highest priority, and with the last one the invitation. For whoever has that. The
+    /// second part is `true` if the caller has to give it to somebody else.
+    pub(super) fn accept(&self) -> Option<(Place, bool)> {
+        self.change(|word| {
+            let place = first(word)?;
+            let left = word & !place.bit();
+            let is_last = left == INVITED;
+            Some((if is_last { 0 } else { left }, (place, !is_last)))
+        })
+    }
+
+    /// Makes an invitation for the caller, who has found no place. Returns `false` if there is one.
+    pub(super) fn invite_oneself(&self) -> bool {
+        self.change(|word| (word == 0).then_some((INVITED, ()))).is_some()
+    }
+
+    /// Withdraws the invitation, which the caller has. Returns `false` if there is a place on the board.
+    #[must_use]
+    pub(super) fn leave(&self) -> bool {
+        self.change(|word| (word == INVITED).then_some((0, ()))).is_some()
+    }
+
+    /// Whether there seems to be a place.
+    pub(super) fn has_places(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & !INVITED != 0
+    }
+
+    /// Acquire: of what was left in a place that is taken off.
+    fn change<T>(&self, to: impl Fn(u64) -> Option<(u64, T)>) -> Option<T> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let (new, result) = to(word)?;
+            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(result),
+                Err(now) => word = now,
+            }
+        }
+    }
+}
+
+fn first(word: u64) -> Option<Place> {
+    let places = word & !INVITED;
+    (places != 0).then(|| Place(places.trailing_zeros()))
+}
