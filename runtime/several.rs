@@ -8,12 +8,13 @@ use crate::shim::atomic::{AtomicUsize, Ordering};
 use std::fmt;
 use std::panic::Location;
 
-/// Why one of several tasks gave no value.
+/// Why one of several tasks gave no value, or a [pipeline](crate::pipeline()) did not come to its end.
 #[derive(Debug)]
 pub enum TaskError<E> {
-    /// Its closure returned this.
+    /// Its closure, or that of a stage, returned this.
     Failed(E),
-    /// Its closure did not return: it panicked, was cancelled before its start, was unwound, or found no stack.
+    /// Its closure did not return: it panicked, was cancelled before its start, was unwound, or found no stack. Of a
+    /// pipeline: the calling task is cancelled ([`JoinError::Cancelled`]).
     Join(JoinError),
 }
 

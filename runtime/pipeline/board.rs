@@ -1,4 +1,4 @@
-//! The board of a pipeline: where there is work, and whether somebody is on the way to look.
+//! The board of a pipeline: where there is work, and whether somebody is on the way to look. See run.rs for who may do what.
 
 use crate::shim::atomic::{AtomicU64, Ordering};
 
@@ -25,8 +25,8 @@ impl Place {
 /// The invitation exists.
 const INVITED: u64 = 1 << 63;
 
-/// A set of places, and whether the *invitation* exists: the right, held by one task, to take a place off the board and the duty not to leave
-/// as long as there is one. If there is a place on the board, there is an invitation: every method keeps that up.
+/// A set of places, and whether the *invitation* exists, which obliges the task that holds it to look at the board. If there is a place on the
+/// board, the invitation exists: every method preserves that.
 pub(super) struct Board(AtomicU64);
 
 impl Board {
@@ -58,7 +58,7 @@ impl Board {
         })
     }
 
-    /// Makes an invitation for the caller, who has found no place. Returns `false` if there is one.
+    /// Makes an invitation for the caller, who has found no place. Returns `false` if there is a place or an invitation.
     pub(super) fn invite_oneself(&self) -> bool {
         self.change(|word| (word == 0).then_some((INVITED, ()))).is_some()
     }

@@ -1,47 +1,80 @@
 //! How a pipeline runs.
 //!
-//! # Steps
+//! # Carriers
 //!
-//! Every step is a task of one scope, which is spawned to do one thing: to take the next item from the source, or to take an item
-//! that has waited for a stage through it. From there it carries its item through the stages behind, until the item has to wait,
-//! or has come to the end. Steps do not call each other, so the stack is as deep as the pipeline has stages.
+//! A *step* is a call of a stage's closure, or of the source's iterator. A *carrier* is a task of the scope that does steps. It takes an item
+//! from the source, or one that waits for a stage, and carries it from there through as many stages as it can. Where the item has
+//! to wait for its stage, the carrier leaves it there and looks for another one. All carriers are alike, and hold nothing of the pipeline
+//! between two items, so a carrier may end after each of them: it does when its worker has something else to do. Carriers
+//! do not call each other, so a stack is as deep as the pipeline has stages; in a long pipeline the items change carriers at some of the stages, so that it is not.
+//!
+//! A carrier in which a closure waits stays on its worker, with one item. That keeps nobody else from the stages before and behind: fresh carriers
+//! come for them, on any worker.
 //!
 //! # Rights
 //!
-//! Two things are used by one task at a time, and each of them is its own right to be used: who has taken it out of its place
-//! has it alone, without a lock, also while it waits.
+//! Two kinds of things are used by one carrier at a time. Each of them is itself the right to be used: the carrier that has taken it out of its place has it
+//! alone, and holds no lock while user code runs, which may wait.
 //!
-//! * **The iterator of the source**, whose place is [`Run::source`]. There is one source step at most.
-//! * **The closure of a serial or ordered stage**, whose place is the stage's door. It is taken by an item that finds it there (in an
-//!   ordered stage: whose turn it is); it is given along, by way of a spawned step, to the item that waits next; it is put back if none
-//!   does.
+//! * **The iterator of the source**, whose place is [`Run::source`].
+//! * **The closure of a serial or ordered stage**, whose place is the stage's *door* (stages.rs).
+//!
+//! # The board
+//!
+//! The [`Board`] is one word: a bit for each place where there is work that nobody has taken on, and a bit for the *invitation*.
+//! A place is the source, if it has more items and there is room for one; or a stage, if nobody is in it and its next item waits.
+//!
+//! The invitation is held by one task, which has to look at the board: by a fresh carrier that has been spawned and has not begun, or by one that lingers (see
+//! below). **If there is a place on the board, the invitation exists**:
+//!
+//! * [`Board::announce`] sets both bits at once. If the invitation did not exist, the caller spawns the carrier that has it.
+//! * The holder takes a place off by [`Board::accept`]. If other places are left, the invitation goes on to a carrier that the holder spawns;
+//!   if none is left it is gone, in the same step.
+//! * A carrier without the invitation takes places off by [`Board::next`], and touches the invitation by [`Board::invite_oneself`] alone,
+//!   which makes one if there is neither place nor invitation.
+//! * The holder gives up by [`Board::leave`], which fails as long as there is a place.
+//!
+//! So a carrier without the invitation may end at any time; and one carrier that is spawned now and then is enough to
+//! bring in all workers, one after the other, as each of them brings in the next. As long as all workers have enough to do, one carrier lies in a
+//! queue, and nothing is spawned.
+//!
+//! A carrier that finds nothing *lingers* for some microseconds with the invitation, on a runtime of several workers. Most steps are
+//! shorter than what it takes to end, to search, and to steal the next carrier.
 //!
 //! # No item is forgotten at a stage
 //!
-//! Arrival and leaving are critical sections of the door's lock. *Serial:* an item is left in the queue only while the closure is away,
-//! so a task that has the closure has yet to leave, and looks at the queue when it does. *Ordered:* an item is left only if it is not its
-//! turn. Items have consecutive numbers and none is filtered out, so the item whose turn it is comes to the stage sooner or later: it is in
-//! the stage, or before it; and when it leaves, the turn is the next one's: which is taken from the queue if it is there, and takes
-//! the closure by itself if it comes later. The items between the turn and a number that waits are all in flight, which limits the queue.
+//! Arrival and leaving are critical sections of the door's lock. An item that finds the closure at the door and is next takes it and
+//! goes in. Otherwise it is put into the queue. Whoever puts an item into the queue while nobody is in the stage, or puts the closure back, looks under the same lock whether the
+//! next item waits and the closure is there, and then announces the stage.
+//!
+//! *Serial:* the next item is the first in the queue; so each item in it is either behind somebody in the stage, who looks when leaving, or has
+//! been announced. *Ordered:* the next item has the number of the turn. Items have consecutive numbers and none is filtered out, so the
+//! item of the turn is in the stage, or in the queue, or on its way: and it is announced in the second case, either by itself or by the
+//! one that left before it. All items between the turn and a number that waits are in flight, which limits the queue.
+//!
+//! The carrier that takes a place off the board may find that an item which came just then has gone in: then there is nothing to do, and that
+//! item looks when it leaves. From the 63rd stage on, stages share places. A carrier that has served one of them announces the place
+//! again, so that the others are looked at.
 //!
 //! # No source is forgotten
 //!
-//! [`Run::in_flight`] counts the items. A source step that has taken an item puts the iterator back and *then* adds one: if that makes
-//! the count the limit it leaves the source at rest, else it spawns the next source step. A task whose item has come to the end subtracts
-//! one, and if the count *was* the limit, the source is at rest, and it spawns the source step. Only source steps add, of which there is none while the
-//! source is at rest: so the count meets the limit once for each rest, and one task alone sees that. The count is added to and
-//! subtracted from by acquire-release operations, and the iterator goes through a lock in addition: the new source step finds it in its place.
+//! [`Run::in_flight`] counts the items. A carrier that has taken an item from the source puts the iterator back and *then* adds one. If the count is below the
+//! limit then, it announces the source; if it is the limit, the source *rests*. A carrier whose item has come to the end subtracts one; if the count
+//! *was* the limit it announces the source. Only a carrier that has taken an item adds, and none can while the source rests: so the count meets the limit
+//! once for each rest, and one carrier alone sees it leave the limit. The operations on the count are acquire and release, and the iterator goes through a
+//! lock in addition, so the next carrier finds it in its place.
 //!
-//! A source that has no more items is not asked again: no source step is spawned, and the count, below the limit at that moment,
-//! does not come to it any more.
+//! A source that has no more items is not announced again: the count was below the limit then, and does not come to it any more.
 //!
 //! # The end
 //!
-//! Each of the tasks there are either ends an item, or leaves it where somebody is to fetch it, or stops the run; so when the scope has no task left and nothing
-//! has stopped the run, all items have come to the end. To stop is to record why, which only the first one does ([`Run::stop`]), to raise
-//! [`Run::is_stopped`], and to cancel the scope: steps that have not started never do, and drop their items; the waits of others are cut out; and each
-//! looks at the flag before it calls a closure. If the calling task is cancelled, so is the scope, without a record. Whoever finds the run stopped drops the item
-//! that it has, and spawns nothing. What is left in the stages is dropped after the end of the scope.
+//! A carrier ends when the board is empty, or when the invitation exists, or when the run is stopped. So when the scope has no task left, and the run is not
+//! stopped, the board is empty; every item that is left would be in a stage with a carrier, or announced; so all have come to the end.
+//!
+//! To stop the run is to record why, which only the first one does ([`Run::stop`]), to raise [`Run::is_stopped`], and to cancel the
+//! scope: carriers that have not begun never do, the waits of others return an error, and every carrier looks at the flag before it calls a closure. If the calling
+//! task is cancelled, so is the scope, and there is no record. A carrier that finds the run stopped drops its item and ends. What is left in
+//! the stages is dropped after the end of the scope.
 
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::outcome::{Payload, Unwound, drop_payload, quietly};
@@ -65,7 +98,9 @@ use std::sync::PoisonError;
 const FOR_EACH_WORKER: usize = 4;
 /// So many items are in flight at least, by default.
 const AT_LEAST: usize = 16;
-/// So long a task waits for the next place on the board before it ends.
+/// The calls for so many serial and ordered stages are nested at most.
+const FLIGHT: u32 = 16;
+/// For so long a carrier waits for the next place on the board before it ends.
 const LINGER: Duration = Duration::from_micros(5);
 
 /// What a run starts from.
@@ -99,14 +134,15 @@ impl Start {
         self.stages > Place::STAGES
     }
 
-    /// The place of a stage for one item at a time. They ask from the last stage to the first.
-    pub(super) fn next_place(&mut self) -> Place {
+    /// The place of a stage for one item at a time, and whether the stack is to end there. They ask from the last stage to the first.
+    pub(super) fn next_place(&mut self) -> (Place, bool) {
+        let behind = self.stages;
         self.stages += 1;
-        Place::of_stage(self.stages - 1)
+        (Place::of_stage(behind), self.stages.is_multiple_of(FLIGHT))
     }
 }
 
-/// What steps ask of their pipeline, whatever its source.
+/// What stages ask of the run that they are in, whatever its source.
 pub trait Flow<'scope, E>: Copy + Send + 'scope {
     /// Whether no step may begin any more.
     fn is_stopped(self) -> bool;
@@ -120,17 +156,17 @@ pub trait Flow<'scope, E>: Copy + Send + 'scope {
     /// Says that there is work in a place, which the caller has made sure of.
     fn announce(self, place: Place);
 
-    /// Whether something else is to have its turn on this worker. Then an item is left where that is possible, and its task ends.
+    /// Whether something else is to have its turn on this worker. Then the carrier leaves its item where it can, and ends.
     fn gives_way(self) -> bool;
 
-    /// An item has come to the end.
+    /// An item has come to the end: one fewer is in flight.
     fn has_ended(self);
 }
 
-/// What all steps of a pipeline share, in the frame of the call.
+/// What all carriers of a pipeline share, in the frame of the call.
 struct Run<I, N, E> {
     first: N,
-    /// The iterator of the source, if no step has it.
+    /// The source, if no carrier has it.
     source: Mutex<Option<Box<Supply<I>>>>,
     board: CachePadded<Board>,
     start: Start,
@@ -156,7 +192,7 @@ enum Stop<E> {
     Panicked(Payload),
 }
 
-/// A run, as its steps see it.
+/// A run, as its carriers see it.
 struct Course<'scope, 'env, I, N, E> {
     scope: &'scope Scope<'scope, 'env>,
     run: &'scope Run<I, N, E>,
@@ -176,7 +212,7 @@ where
     N: Step<I::Item, E>,
     E: Send,
 {
-    /// A task with the invitation: does what there is to do, one place of the board after the other.
+    /// A carrier, which begins with the invitation: does what there is to do, one place of the board after the other.
     fn carry_on(self) {
         let mut place = self.accept();
         while let Some(at) = place {
@@ -187,7 +223,7 @@ where
                 }
                 _ => {}
             }
-            // If there is anything on the board, somebody is invited.
+            // If there is a place on the board, there is an invitation.
             if self.is_stopped() || self.gives_way() {
                 return;
             }
@@ -198,7 +234,7 @@ where
         }
     }
 
-    /// The next place for whoever has the invitation, which is then gone or somebody else's.
+    /// The next place for the holder of the invitation, which is gone then, or another carrier's.
     fn accept(self) -> Option<Place> {
         let board = &self.run.board;
         loop {
@@ -218,7 +254,7 @@ where
         }
     }
 
-    /// Waits for a moment for a place on the board. To end, and to be woken or to steal the next invitation, takes longer than most steps.
+    /// Waits a moment for a place on the board.
     fn linger(self) {
         let run = self.run;
         let Some(worker) = Worker::current().filter(|_| run.start.workers > 1) else { return };
@@ -231,7 +267,7 @@ where
         });
     }
 
-    /// Spawns a task with the invitation.
+    /// Spawns a carrier with the invitation.
     fn invite(self) {
         self.scope.spawn(move || {
             if let Some(payload) = quietly(|| self.carry_on()) {
@@ -341,8 +377,8 @@ where
     }
 }
 
-/// Puts what lies in this worker's front where others may take it without asking, and wakes one if there is somebody to wake. What
-/// a front has alone is otherwise kept for its spawner, who does not come to it soon here.
+/// Puts a task of this worker's front where other workers take it without asking, and wakes one of them if all that have nothing to do sleep. The
+/// front keeps a single task for the worker that spawned it, and that one is about to carry an item on.
 fn offer(worker: &Worker) {
     let shared = worker.shared();
     worker.remote.front.hand_over(1, 1, |record| worker.publish(record));
@@ -350,7 +386,7 @@ fn offer(worker: &Worker) {
 }
 
 /// Runs a pipeline: what comes out of `items` goes to `first`.
-pub(super) fn run<I, N, E>(items: I, first: N, start: Start) -> Result<(), TaskError<E>>
+pub(super) fn run<I, N, E>(items: I, first: N, start: &Start) -> Result<(), TaskError<E>>
 where
     I: Iterator<Item: Send> + Send,
     N: Step<I::Item, E>,
@@ -365,7 +401,7 @@ where
         first,
         source: Mutex::new(Some(supply)),
         board: CachePadded::new(Board::new()),
-        start,
+        start: *start,
         in_flight: CachePadded::new(AtomicUsize::new(0)),
         is_stopped: AtomicBool::new(false),
         stop: Mutex::new(None),

@@ -22,7 +22,7 @@ pub trait Stages<E>: Sealed {
 
     /// Runs them, with what comes behind them.
     #[doc(hidden)]
-    fn run<N: Step<Self::Item, E>>(self, next: N, start: Start) -> Result<(), TaskError<E>>;
+    fn run<N: Step<Self::Item, E>>(self, next: N, start: &mut Start) -> Result<(), TaskError<E>>;
 }
 
 pub trait Sealed: Sized {}
@@ -48,7 +48,7 @@ impl<I> Sealed for Source<I> {}
 impl<I: Iterator<Item: Send> + Send, E: Send> Stages<E> for Source<I> {
     type Item = I::Item;
 
-    fn run<N: Step<I::Item, E>>(self, next: N, start: Start) -> Result<(), TaskError<E>> {
+    fn run<N: Step<I::Item, E>>(self, next: N, start: &mut Start) -> Result<(), TaskError<E>> {
         run::run(self.0, next, start)
     }
 }
@@ -87,7 +87,7 @@ where
 {
     type Item = U;
 
-    fn run<N: Step<U, E>>(self, next: N, start: Start) -> Result<(), TaskError<E>> {
+    fn run<N: Step<U, E>>(self, next: N, start: &mut Start) -> Result<(), TaskError<E>> {
         self.before.run(ParallelStep { f: self.f, next, items: PhantomData }, start)
     }
 }
@@ -149,11 +149,9 @@ where
 {
     type Item = U;
 
-    fn run<N: Step<U, E>>(self, next: N, mut start: Start) -> Result<(), TaskError<E>> {
-        let door = Door { f: Some(Box::new(self.f)), queue: Q::default() };
-        let place = start.next_place();
-        let step = SingleStep { door: Mutex::new(door), place, next, items: PhantomData };
-        self.before.run(Box::new(CachePadded::new(step)), start)
+    fn run<N: Step<U, E>>(self, next: N, start: &mut Start) -> Result<(), TaskError<E>> {
+        let step = boxed::<S::Item, _, _, Q>(self.f, start, next);
+        self.before.run(step, start)
     }
 }
 
@@ -161,9 +159,19 @@ where
 /// through as many frames as there are stages before it.
 type Boxed<T, F, N, Q> = Box<CachePadded<SingleStep<T, F, N, Q>>>;
 
+// Apart from the function that calls the one for the stages before, whose frame should be small.
+#[inline(never)]
+fn boxed<T, F, N, Q: Default>(f: F, start: &mut Start, next: N) -> Boxed<T, F, N, Q> {
+    let (place, is_landing) = start.next_place();
+    let door = Mutex::new(Door { f: Some(Box::new(f)), queue: Q::default() });
+    Box::new(CachePadded::new(SingleStep { door, place, is_landing, next, items: PhantomData }))
+}
+
 struct SingleStep<T, F, N, Q> {
     door: Mutex<Door<F, Q>>,
     place: Place,
+    /// Items are put into the queue in any case, so that the stack gets no deeper: the calls for the stages behind are nested.
+    is_landing: bool,
     next: N,
     items: PhantomData<fn(T)>,
 }
@@ -192,7 +200,7 @@ where
 {
     #[inline]
     fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, number: usize, item: T) {
-        let stays = flow.gives_way();
+        let stays = self.is_landing || flow.gives_way();
         let mut door = self.door();
         let Door { f, queue } = &mut *door;
         if !stays && f.is_some() && queue.is_next(number) {
