@@ -37,6 +37,7 @@
 //! | have workers | [`Runtime`], [`Builder`], [`Handle`]; [`Runtime::block_on`] to get in |
 //! | start tasks | [`spawn()`], [`scope()`], [`spawn_now`], [`spawn_unscoped`], [`spawn_local`], [`spawn_migratable`], [`task()`] for a name or a stack size |
 //! | compute on all workers | [`join()`]; parallel loops: [`par`] |
+//! | pass items through stages | [`pipeline()`], with [`parallel`](Pipeline::parallel), [`serial`](Pipeline::serial) and [`ordered`](Pipeline::ordered) ones |
 //! | wait | [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`interval()`], [`yield_now`], [`yield_to`], [`checkpoint`] |
 //! | wait for each other, as tasks, threads or futures | [`sync`]: [`Mutex`](sync::Mutex), [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore), [`Event`](sync::Event), [`Barrier`](sync::Barrier), channels: [`bounded`](sync::bounded), [`unbounded`](sync::unbounded), [`oneshot`](sync::oneshot()), [`broadcast`](sync::broadcast()), [`watch`](sync::watch()) |
 //! | wait for the first of several | [`select!`], over any futures, from ordinary code |
@@ -84,6 +85,9 @@
 //! that is borrowed over a suspension is found borrowed by the next task, and a std `Mutex` that is
 //! locked over one can block the very worker that would have to unlock it. docs/soundness.md has every
 //! hazard that we know, what is done about it, and the test; tests/hazards.rs shows the first two.
+//!
+//! A task that lives long and works in turns, such as one for each stage of a pipeline, stays where it has started even if its
+//! worker has too much to do. Items that pass through stages balance better with [`pipeline()`].
 //!
 //! Outside the rule are [`spawn_local`] (never leaves its worker at all, so it asks no `Send`) and
 //! the unsafe [`spawn_migratable`] (may change workers at each suspension).

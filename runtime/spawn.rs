@@ -63,7 +63,8 @@ unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) 
 ///
 /// The child may be started by any worker; once started it stays there until its end, so its code
 /// never sees another thread: `Rc`, thread-locals and guards of std's locks on its stack are fine.
-/// The parent ends after it. See [the contract](crate#the-thread-rule).
+/// The parent ends after it. See [the contract](crate#the-thread-rule). (So a task for each stage of a pipeline balances worse
+/// than [`pipeline()`](crate::pipeline()), whose items move.)
 ///
 /// Does not suspend. Costs a record from the worker's pool, no locked instruction, and no stack
 /// before the child starts; more if another worker has asked for work. Captures and results that

@@ -5,10 +5,10 @@ use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resu
 use cygnet::{
     ActorBody, ActorEnded, BlockingMetrics, BuildError, Builder, CallError, CancelHandle,
     Cancelled, CancelledFuture, Handle, HookGuard, Interval, IntervalTick, JoinError, Late,
-    LocalTask, Metrics, MissedTicks, NoStack, PanicPayload, PanicReport, Promise, Reason, Runtime,
-    RuntimeEnded, Scope, ScopeLease, ScopedTask, Sleep, SpawnError, Task, TaskActor, TaskBuilder,
-    TaskError, TaskGroup, TaskId, TaskLocal, Timeout, TimeoutError, Unparker, UnresponsiveTask,
-    Wait, WorkerMetrics, YieldTo, par, shutdown, sync,
+    LocalTask, Metrics, MissedTicks, NoStack, PanicPayload, PanicReport, Pipeline, Promise, Reason,
+    Runtime, RuntimeEnded, Scope, ScopeLease, ScopedTask, Sleep, SpawnError, Task, TaskActor,
+    TaskBuilder, TaskError, TaskGroup, TaskId, TaskLocal, Timeout, TimeoutError, Unparker,
+    UnresponsiveTask, Wait, WorkerMetrics, YieldTo, par, shutdown, sync,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -160,6 +160,8 @@ table! {
     "ScopeLease", ScopeLease: yes yes yes yes yes;
     "TaskGroup<E>", TaskGroup<T>: Send Send yes yes yes;
     "TaskError<E>", TaskError<T>: Send Sync Unpin no no;
+    "Pipeline<S, E>", Pipeline<T, u8>: Send Sync Unpin UnwindSafe RefUnwindSafe;
+    "Pipeline<S, E>", Pipeline<u8, T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "TaskActor<S>", TaskActor<T>: yes yes yes yes yes;
     "ActorBody<S>", ActorBody<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
     "ActorEnded<F>", ActorEnded<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
@@ -388,6 +390,7 @@ fn no_public_type_is_missing() {
     };
     let mut of_root = types_of(include_str!("../runtime/mod.rs"));
     assert!(of_root.remove("CancelHook") && of_root.remove("MemberResult"), "traits");
+    assert!(of_root.remove("Stages"), "a trait");
     assert_eq!(of_root, names(""));
     assert_eq!(types_of(include_str!("../runtime/coroutine/mod.rs")), names("coroutine"));
     let mut of_par = types_of(include_str!("../runtime/par/mod.rs"));
@@ -442,6 +445,8 @@ assert_impl_all!(TimeoutError: Copy, Eq, Error, From<RuntimeEnded>);
 assert_impl_all!(RuntimeEnded: Copy, Eq, Error);
 assert_impl_all!(Interval: Debug);
 assert_not_impl_any!(Interval: Clone);
+assert_impl_all!(Pipeline<Cell<u8>, Cell<u8>>: Debug);
+assert_not_impl_any!(Pipeline<u8, u8>: Clone);
 assert_impl_all!(IntervalTick<'static>: Debug, Future);
 assert_impl_all!(MissedTicks: Copy, Eq, Debug, Default);
 assert_impl_all!(YieldTo: Copy, Eq, Debug);

@@ -91,3 +91,77 @@ fn first(word: u64) -> Option<Place> {
     let places = word & !INVITED;
     (places != 0).then(|| Place(places.trailing_zeros()))
 }
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::{Board, Place};
+    use crate::shim::atomic::{AtomicUsize, Ordering};
+    use crate::shim::check::{ALL, Stage, explore};
+    use crate::shim::thread::spawn;
+
+    /// Work that lies in two places of a board.
+    struct Yard {
+        board: Board,
+        left: [AtomicUsize; 2],
+        done: AtomicUsize,
+    }
+
+    impl Yard {
+        /// Puts work into a place. Carries on with the invitation if that is the caller's to give.
+        fn put(&self, place: u32) {
+            self.left[place as usize].fetch_add(1, Ordering::Relaxed);
+            if self.board.announce(Place::of_stage(place)) {
+                self.carry_on();
+            }
+        }
+
+        /// As `Course::carry_on` and `Course::accept`. Whoever is invited is this caller once more, as if no other worker had time.
+        fn carry_on(&self) {
+            let mut invitations = 1;
+            while invitations > 0 {
+                match self.board.accept() {
+                    Some((place, goes_on)) => {
+                        self.work(place);
+                        invitations = usize::from(goes_on);
+                    }
+                    None => invitations -= usize::from(self.board.leave()),
+                }
+                while let Some(place) = self.board.next() {
+                    self.work(place);
+                }
+                if invitations == 0 && self.board.invite_oneself() {
+                    invitations = 1;
+                }
+                if invitations > 0 && self.board.leave() {
+                    invitations = 0;
+                }
+            }
+        }
+
+        fn work(&self, place: Place) {
+            // Relaxed: what was put there before the announcement is seen by way of the board.
+            let found = self.left[place.0 as usize].swap(0, Ordering::Relaxed);
+            self.done.fetch_add(found, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn loom_whatever_is_announced_is_found() {
+        explore(ALL, || {
+            let yard = Yard {
+                board: Board::new(),
+                left: [const { () }; 2].map(|()| AtomicUsize::new(0)),
+                done: AtomicUsize::new(0),
+            };
+            let yard = Stage::new(yard);
+            let other = spawn(move || yard.put(0));
+            yard.put(1);
+            yard.put(0);
+            other.join().unwrap();
+            assert_eq!(yard.done.load(Ordering::Relaxed), 3);
+            assert!(!yard.board.has_places());
+            // SAFETY: the threads have ended.
+            unsafe { yard.end() };
+        });
+    }
+}

@@ -91,7 +91,7 @@ where
 pub struct Pipeline<S, E> {
     stages: S,
     in_flight: Option<usize>,
-    error: PhantomData<fn() -> E>,
+    error: PhantomData<E>,
 }
 
 impl<S, E> Pipeline<S, E> {

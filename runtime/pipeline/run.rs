@@ -84,6 +84,7 @@ use crate::runtime::pipeline::board::{Board, Place};
 use crate::runtime::pipeline::stages::Step;
 use crate::runtime::scope::{Scope, scope};
 use crate::runtime::several::TaskError;
+use crate::runtime::suspend::is_cancelled as is_cancelled_here;
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::worker::Worker;
 use crate::shim::Mutex;
@@ -223,8 +224,9 @@ where
                 }
                 _ => {}
             }
-            // If there is a place on the board, there is an invitation.
-            if self.is_stopped() || self.gives_way() {
+            // If there is a place on the board, there is an invitation. (A step can have its own task cancelled, and that should not
+            // cut the waits of other items.)
+            if self.is_stopped() || is_cancelled_here() || self.gives_way() {
                 return;
             }
             place = self.run.board.next();

@@ -354,10 +354,12 @@ fn a_stage_that_never_ends_is_ended_by_a_timeout_if_it_checks() {
             let late = timeout(Duration::from_millis(1), || {
                 pipeline(0..10)
                     .try_parallel(|n| {
-                        while n % 2 == 0 {
+                        if n % 2 == 1 {
+                            return Ok::<_, Cancelled>(n);
+                        }
+                        loop {
                             checkpoint()?;
                         }
-                        Ok::<_, Cancelled>(n)
                     })
                     .ordered(drop)
                     .try_run()
@@ -418,6 +420,30 @@ fn an_ignored_cancellation_does_not_stop_a_pipeline() {
             assert_eq!((result, sum), (Some(Ok(())), 4_950));
             afterwards.unwrap();
             assert!(checkpoint().is_err());
+        });
+    });
+}
+
+#[test]
+fn a_step_that_has_its_own_task_cancelled_cuts_no_waits_of_other_items() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let (mut sum, cancelled) = (0, AtomicUsize::new(0));
+            pipeline(0..20)
+                .in_flight(1)
+                .parallel(|n| {
+                    if n % 2 == 0 {
+                        cygnet::cancel_handle().cancel("this step");
+                    }
+                    let waited = cygnet::yield_now().is_ok();
+                    assert_eq!(waited, n % 2 == 1);
+                    cancelled.fetch_add(usize::from(!waited), Ordering::SeqCst);
+                    n
+                })
+                .ordered(|n| sum += n)
+                .run()
+                .unwrap();
+            assert_eq!((sum, cancelled.into_inner()), (190, 10));
         });
     });
 }

@@ -36,6 +36,9 @@ use std::time::{Duration, Instant};
 /// [`try_recv`](Receiver::try_recv) finds only what such a meeting has left. A sender whose receiver gives up before they have
 /// met waits again, behind the others.
 ///
+/// For stages that compute and pass values on, [`pipeline()`](crate::pipeline()) balances better: a task for each stage
+/// stays on the worker where it has started.
+///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
 /// let (sender, receiver) = cygnet::sync::bounded(2);
