@@ -3,6 +3,7 @@
 use crate::common::{
     self, Drops, Random, panic_of, scaled, scaled_in_debug, with, with_each, with_each_and_many,
 };
+use cygnet::coroutine::Coroutine;
 use cygnet::sync::{self, Event, bounded};
 use cygnet::{Pipeline, Stages, no_suspend, pipeline, sleep, spawn};
 use std::cell::Cell;
@@ -393,6 +394,58 @@ fn a_pipeline_inside_no_suspend_runs_to_its_end() {
             let mut sum = 0;
             no_suspend(|| pipeline(0..100).parallel(|n| n).ordered(|n| sum += n).run()).unwrap();
             assert_eq!(sum, 4_950);
+        });
+    });
+}
+
+#[test]
+fn a_pipeline_in_a_scope_that_lets_only_descendants_run() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let mut sum = 0;
+            cygnet::scope_with(cygnet::Wait::DescendantsOnly, |_| {
+                pipeline(0..200)
+                    .parallel(|n| {
+                        cygnet::yield_now().unwrap();
+                        n
+                    })
+                    .ordered(|n| sum += n)
+                    .run()
+            })
+            .unwrap();
+            assert_eq!(sum, 19_900);
+        });
+    });
+}
+
+#[test]
+fn a_pipeline_in_a_bare_coroutine_runs_to_its_end() {
+    with_each(|rt| {
+        rt.block_on(|| {
+            let coroutine = Coroutine::<(), (), i32>::new(|_, ()| {
+                let mut sum = 0;
+                pipeline(0..200).parallel(|n| n).ordered(|n| sum += n).run().unwrap();
+                sum
+            });
+            assert_eq!(coroutine.resume(()).unwrap().returned(), Some(19_900));
+        });
+    });
+}
+
+#[test]
+fn a_step_has_the_task_locals_of_the_caller() {
+    static NAME: cygnet::TaskLocal<u32> = cygnet::TaskLocal::new();
+    with_each(|rt| {
+        rt.block_on(|| {
+            NAME.scope(7, || {
+                let mut sum = 0;
+                pipeline(0..50)
+                    .parallel(|_| NAME.with(|name| *name.unwrap()))
+                    .ordered(|n| sum += n)
+                    .run()
+                    .unwrap();
+                assert_eq!(sum, 350);
+            });
         });
     });
 }
