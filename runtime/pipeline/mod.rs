@@ -1,6 +1,7 @@
 //! Pipelines: items that pass through stages, with a bound on how many are under way.
 //!
-//! [`run`] has the protocol, [`board`] the word that says where there is work, [`stages`] the stages.
+//! [`run`] has the protocol, [`board`] the word that says where there is work, [`stages`] the
+//! stages.
 
 mod board;
 mod run;
@@ -15,7 +16,8 @@ use std::marker::PhantomData;
 
 pub use stages::Stages;
 
-/// Makes a pipeline: items of a source pass through stages, each stage as the next call of the [`Pipeline`] says.
+/// Makes a pipeline: items of a source pass through stages, each stage as the next call of the
+/// [`Pipeline`] says.
 ///
 /// A stage is one of three kinds.
 ///
@@ -25,14 +27,16 @@ pub use stages::Stages;
 /// | [`serial`](Pipeline::serial) | one | in which they reach the stage | `FnMut + Send` |
 /// | [`ordered`](Pipeline::ordered) | one | of the source | `FnMut + Send` |
 ///
-/// The last stage returns `()`. Nothing happens before [`run`](Pipeline::run) or [`try_run`](Pipeline::try_run), which
-/// return after the last step has ended. So the source and the closures may borrow from the caller.
+/// The last stage returns `()`. Nothing happens before [`run`](Pipeline::run) or
+/// [`try_run`](Pipeline::try_run), which return after the last step has ended. So the source and
+/// the closures may borrow from the caller.
 ///
-/// A task carries an item through as many stages as possible. Where the item has to wait for its stage, because that is
-/// busy or because it is another item's turn, the task leaves it there and looks for other work in the pipeline. Tasks
-/// come and go as there is work, and none belongs to a stage. So all workers help wherever there is something
-/// to do, whatever each stage costs. (A task for each stage, with [channels](crate::sync::bounded) between them, stays on the
-/// worker where it has started: that balances worse.)
+/// A task carries an item through as many stages as possible. Where the item has to wait for its
+/// stage, because that is busy or because it is another item's turn, the task leaves it there and
+/// looks for other work in the pipeline. Tasks come and go as there is work, and none belongs to a
+/// stage. So all workers help wherever there is something to do, whatever each stage costs. (A task
+/// for each stage, with [channels](crate::sync::bounded) between them, stays on the worker where it
+/// has started: that balances worse.)
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -52,29 +56,33 @@ pub use stages::Stages;
 ///
 /// A step is a call of a stage's closure or of the source.
 ///
-/// **Errors.** The first error of a stage with `try_` stops the pipeline: no step begins after that, the steps under
-/// way are cancelled (their next wait, or [`checkpoint`](crate::checkpoint), says so), and all items that have
-/// not come to the end are dropped, each once. [`try_run`](Pipeline::try_run) returns the error when all steps have ended.
+/// **Errors.** The first error of a stage with `try_` stops the pipeline: no step begins after
+/// that, the steps under way are cancelled (their next wait, or [`checkpoint`](crate::checkpoint),
+/// says so), and all items that have not come to the end are dropped, each once.
+/// [`try_run`](Pipeline::try_run) returns the error when all steps have ended.
 ///
-/// **Panics.** A panic in a stage, in the source, or in the destructor of an item stops the pipeline likewise, and
-/// is thrown on by `run`. Errors and panics that come later are dropped.
+/// **Panics.** A panic in a stage, in the source, or in the destructor of an item stops the
+/// pipeline in the same way, and is thrown on by `run`. Errors and panics that come later are
+/// dropped.
 ///
-/// **Cancellation.** If the calling task is cancelled, or its runtime ends, no further step begins, and the steps
-/// under way find in their next wait that they are cancelled. The items are dropped, and the pipeline returns
-/// [`Cancelled`]. A pipeline that was through with its items is `Ok`, and one that is begun in a cancelled task
-/// asks its source for nothing.
+/// **Cancellation.** If the calling task is cancelled, or its runtime ends, no further step begins,
+/// and the steps under way find in their next wait that they are cancelled. The items are dropped,
+/// and the pipeline returns [`Cancelled`]. A pipeline that was through with its items is `Ok`, and
+/// one that is begun in a cancelled task asks its source for nothing.
 ///
-/// In all cases the pipeline waits for the steps under way. A stage that computes for long should therefore call
-/// [`checkpoint`](crate::checkpoint), and return its error (from a stage with `try_`) or
-/// [unwind](Cancelled::unwind).
+/// In all cases the pipeline waits for the steps under way. A stage that computes for long should
+/// therefore call [`checkpoint`](crate::checkpoint), and return its error (from a stage with
+/// `try_`) or [unwind](Cancelled::unwind).
 ///
-/// Items that the source was not asked for are not lost: an iterator that is given [`by_ref`](Iterator::by_ref)
-/// goes on behind the last item that was taken.
+/// Items that the source was not asked for are not lost: an iterator that is given
+/// [`by_ref`](Iterator::by_ref) goes on behind the last item that was taken.
 ///
 /// # What it costs
 ///
-/// An allocation for the source and two for each stage that is not parallel, but none for an item. Some 50 ns for each item, and some 50 ns more for
-/// each stage that is not parallel. A task is spawned where a worker can be brought in, not for each item.
+/// An allocation for the source and two for each stage that is not parallel, but none for an item.
+/// Some 50 ns for each item, and some 50 ns more for each stage that is not parallel (the case
+/// `steps-500` of `cygnet compare` with one worker). A task is spawned where a worker can be
+/// brought in, not for each item.
 pub fn pipeline<I, E>(source: I) -> Pipeline<impl Stages<E, Item = I::Item>, E>
 where
     I: IntoIterator<IntoIter: Send, Item: Send>,
@@ -85,8 +93,8 @@ where
 
 /// A source and stages for its items, made by [`pipeline()`].
 ///
-/// `E` is the error of its stages. A pipeline of which none can fail is [`run`](Pipeline::run), others
-/// [`try_run`](Pipeline::try_run).
+/// `E` is the error of its stages. A pipeline of which none can fail is [`run`](Pipeline::run),
+/// others [`try_run`](Pipeline::try_run).
 #[must_use = "a pipeline does nothing before run or try_run is called"]
 pub struct Pipeline<S, E> {
     stages: S,
@@ -95,12 +103,13 @@ pub struct Pipeline<S, E> {
 }
 
 impl<S, E> Pipeline<S, E> {
-    /// Limits the number of items between the source and the end. The source is asked for an item only
-    /// if there are fewer.
+    /// Limits the number of items between the source and the end. The source is asked for an item
+    /// only if there are fewer.
     ///
-    /// The default is 4 for each worker, and 16 at least. A stage in which items wait for each other, or for
-    /// something outside, may want more; big items may want fewer. With 1 the pipeline is serial. The queues of the
-    /// stages grow with the items that wait in them, so a huge number costs nothing by itself.
+    /// The default is 4 for each worker, and 16 at least. A stage in which items wait for each
+    /// other, or for something outside, may want more; big items may want fewer. With 1 the
+    /// pipeline is serial. The queues of the stages grow with the items that wait in them, so a
+    /// huge number costs nothing by itself.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -153,8 +162,8 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
 
     /// Adds a stage that takes one item at a time, in the order in which the items reach the stage.
     ///
-    /// Its closure may wait; other items wait for the stage meanwhile, and no worker does. Costs two short locks for each
-    /// item.
+    /// Its closure may wait; other items wait for the stage meanwhile, and no worker does. Costs
+    /// two short locks for each item.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -182,8 +191,9 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
 
     /// Adds a stage that takes one item at a time, in the order of the source.
     ///
-    /// Its closure may wait. An item that comes before its turn waits in the stage, which holds as many items as
-    /// are [in flight](Pipeline::in_flight) at most. Costs as [`serial`](Pipeline::serial).
+    /// Its closure may wait. An item that comes before its turn waits in the stage, which holds as
+    /// many items as are [in flight](Pipeline::in_flight) at most. Costs as
+    /// [`serial`](Pipeline::serial).
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -274,10 +284,11 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
         self.with(|before| Single::<_, _, InTurn<S::Item>>::new(before, f))
     }
 
-    /// Runs a pipeline with stages that can fail: passes all items of the source through all stages.
+    /// Runs a pipeline with stages that can fail: passes all items of the source through all
+    /// stages.
     ///
-    /// Suspends (structured) until the last step has ended. See [`pipeline()`] for what ends it early and for its
-    /// cost.
+    /// Suspends (structured) until the last step has ended. See [`pipeline()`] for what ends it
+    /// early and for its cost.
     ///
     /// ```
     /// use cygnet::{Cancelled, TaskError};
@@ -302,12 +313,14 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
     /// ```
     ///
     /// # Errors
-    /// [`TaskError::Failed`] with the first error of a stage. [`TaskError::Join`] with [`JoinError::Cancelled`] if the
-    /// calling task is cancelled before the last item has come to the end, also if a stage fails after that.
+    /// [`TaskError::Failed`] with the first error of a stage. [`TaskError::Join`] with
+    /// [`JoinError::Cancelled`] if the calling task is cancelled before the last item has come to
+    /// the end, also if a stage fails after that.
     ///
     /// # Panics
-    /// With the first panic of the source, of a stage or of an item's destructor, if no error came before it. With the text
-    /// of [`NoStack`](crate::NoStack) if there was no stack for a step. Outside a task.
+    /// With the first panic of the source, of a stage or of an item's destructor, if no error came
+    /// before it. With the text of [`NoStack`](crate::NoStack) if there was no stack for a step.
+    /// Outside a task.
     #[track_caller]
     pub fn try_run(self) -> Result<(), TaskError<E>>
     where
@@ -321,11 +334,12 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
 impl<S: Stages<Infallible, Item = ()>> Pipeline<S, Infallible> {
     /// Runs a pipeline whose stages cannot fail: passes all items of the source through all stages.
     ///
-    /// Suspends (structured) until the last step has ended. See [`pipeline()`] for an example, for what ends it early and
-    /// for its cost.
+    /// Suspends (structured) until the last step has ended. See [`pipeline()`] for an example, for
+    /// what ends it early and for its cost.
     ///
     /// # Errors
-    /// [`Cancelled`] if the calling task is cancelled, or its runtime ends, before the last item has come to the end.
+    /// [`Cancelled`] if the calling task is cancelled, or its runtime ends, before the last item
+    /// has come to the end.
     ///
     /// # Panics
     /// With the first panic of the source, of a stage or of an item's destructor. With the text of
@@ -343,8 +357,9 @@ impl<S: Stages<Infallible, Item = ()>> Pipeline<S, Infallible> {
     }
 }
 
-// A closure has all type parameters of the function around it in its type. In a function with those of a pipeline that would be all
-// stages before: the type of a pipeline, and the time that it takes to compile, would double with each stage.
+// A closure has all type parameters of the function around it in its type. In a function with those
+// of a pipeline that would be all stages before: the type of a pipeline, and the time that it takes
+// to compile, would double with each stage.
 
 fn infallible<T, U, E>(f: impl Fn(T) -> U + Sync) -> impl Fn(T) -> Result<U, E> + Sync {
     move |item| Ok(f(item))

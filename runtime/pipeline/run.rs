@@ -2,79 +2,100 @@
 //!
 //! # Carriers
 //!
-//! A *step* is a call of a stage's closure, or of the source's iterator. A *carrier* is a task of the scope that does steps. It takes an item
-//! from the source, or one that waits for a stage, and carries it from there through as many stages as it can. Where the item has
-//! to wait for its stage, the carrier leaves it there and looks for another one. All carriers are alike, and hold nothing of the pipeline
-//! between two items, so a carrier may end after each of them: it does when its worker has something else to do. Carriers
-//! do not call each other, so a stack is as deep as the pipeline has stages; in a long pipeline the items change carriers at some of the stages, so that it is not.
+//! A *step* is a call of a stage's closure, or of the source's iterator. A *carrier* is a task of
+//! the scope that does steps. It takes an item from the source, or one that waits for a stage, and
+//! carries it from there through as many stages as it can. Where the item has to wait for its
+//! stage, the carrier leaves it there and looks for another one. All carriers are alike, and hold
+//! nothing of the pipeline between two items, so a carrier may end after each of them: it does when
+//! its worker has something else to do. Carriers do not call each other, so a stack is as deep as
+//! the pipeline has stages; in a long pipeline the items change carriers at some of the stages, so
+//! that it is not.
 //!
-//! A carrier in which a closure waits stays on its worker, with one item. That keeps nobody else from the stages before and behind: fresh carriers
-//! come for them, on any worker.
+//! A carrier in which a closure waits stays on its worker, with one item. That keeps nobody else
+//! from the stages before and behind: fresh carriers come for them, on any worker.
 //!
 //! # Rights
 //!
-//! Two kinds of things are used by one carrier at a time. Each of them is itself the right to be used: the carrier that has taken it out of its place has it
-//! alone, and holds no lock while user code runs, which may wait.
+//! Two kinds of things are used by one carrier at a time. Each of them is itself the right to be
+//! used: the carrier that has taken it out of its place has it alone, and holds no lock while user
+//! code runs, which may wait.
 //!
 //! * **The iterator of the source**, whose place is [`Run::source`].
 //! * **The closure of a serial or ordered stage**, whose place is the stage's *door* (stages.rs).
 //!
 //! # The board
 //!
-//! The [`Board`] is one word: a bit for each place where there is work that nobody has taken on, and a bit for the *invitation*.
-//! A place is the source, if it has more items and there is room for one; or a stage, if nobody is in it and its next item waits.
+//! The [`Board`] is one word: a bit for each place where there is work that nobody has taken on,
+//! and a bit for the *invitation*. A place is the source, if it has more items and there is room
+//! for one; or a stage, if nobody is in it and its next item waits.
 //!
-//! The invitation is held by one task, which has to look at the board: by a fresh carrier that has been spawned and has not begun, or by one that lingers (see
-//! below). **If there is a place on the board, the invitation exists**:
+//! The invitation is held by one task, which has to look at the board: by a fresh carrier that has
+//! been spawned and has not begun, or by one that lingers (see below). **If there is a place on the
+//! board, the invitation exists**:
 //!
-//! * [`Board::announce`] sets both bits at once. If the invitation did not exist, the caller spawns the carrier that has it.
-//! * The holder takes a place off by [`Board::accept`]. If other places are left, the invitation goes on to a carrier that the holder spawns;
-//!   if none is left it is gone, in the same step.
-//! * A carrier without the invitation takes places off by [`Board::next`], and touches the invitation by [`Board::invite_oneself`] alone,
-//!   which makes one if there is neither place nor invitation.
+//! * [`Board::announce`] sets both bits at once. If the invitation did not exist, the caller spawns
+//!   the carrier that has it.
+//! * The holder takes a place off by [`Board::accept`]. If other places are left, the invitation
+//!   goes on to a carrier that the holder spawns; if none is left it is gone, in the same step.
+//! * A carrier without the invitation takes places off by [`Board::next`], and touches the
+//!   invitation by [`Board::invite_oneself`] alone, which makes one if there is neither place nor
+//!   invitation.
 //! * The holder gives up by [`Board::leave`], which fails as long as there is a place.
 //!
-//! So a carrier without the invitation may end at any time; and one carrier that is spawned now and then is enough to
-//! bring in all workers, one after the other, as each of them brings in the next. As long as all workers have enough to do, one carrier lies in a
-//! queue, and nothing is spawned.
+//! So a carrier without the invitation may end at any time; and one carrier that is spawned now and
+//! then is enough to bring in all workers, one after the other, as each of them brings in the next.
+//! As long as all workers have enough to do, one carrier lies in a queue, and nothing is spawned.
 //!
-//! A carrier that finds nothing *lingers* for some microseconds with the invitation, on a runtime of several workers. Most steps are
-//! shorter than what it takes to end, to search, and to steal the next carrier.
+//! A carrier that finds nothing *lingers* for some microseconds with the invitation, on a runtime
+//! of several workers. Most steps are shorter than what it takes to end, to search, and to steal
+//! the next carrier.
 //!
 //! # No item is forgotten at a stage
 //!
-//! Arrival and leaving are critical sections of the door's lock. An item that finds the closure at the door and is next takes it and
-//! goes in. Otherwise it is put into the queue. Whoever puts an item into the queue while nobody is in the stage, or puts the closure back, looks under the same lock whether the
-//! next item waits and the closure is there, and then announces the stage.
+//! Arrival and leaving are critical sections of the door's lock. An item that finds the closure at
+//! the door and is next takes it and goes in. Otherwise it is put into the queue. Whoever puts an
+//! item into the queue while nobody is in the stage, or puts the closure back, looks under the same
+//! lock whether the next item waits and the closure is there, and then announces the stage.
 //!
-//! *Serial:* the next item is the first in the queue; so each item in it is either behind somebody in the stage, who looks when leaving, or has
-//! been announced. *Ordered:* the next item has the number of the turn. Items have consecutive numbers and none is filtered out, so the
-//! item of the turn is in the stage, or in the queue, or on its way: and it is announced in the second case, either by itself or by the
-//! one that left before it. All items between the turn and a number that waits are in flight, which limits the queue.
+//! *Serial:* the next item is the first in the queue; so each item in it is either behind somebody
+//! in the stage, who looks when leaving, or has been announced. *Ordered:* the next item has the
+//! number of the turn. Items have consecutive numbers and none is filtered out, so the item of the
+//! turn is in the stage, or in the queue, or on its way: and it is announced in the second case,
+//! either by itself or by the one that left before it. All items between the turn and a number that
+//! waits are in flight, which limits the queue.
 //!
-//! The carrier that takes a place off the board may find that an item which came just then has gone in: then there is nothing to do, and that
-//! item looks when it leaves. From the 63rd stage on, stages share places. A carrier that has served one of them announces the place
-//! again, so that the others are looked at.
+//! The carrier that takes a place off the board may find that an item which came just then has gone
+//! in: then there is nothing to do, and that item looks when it leaves. From the 63rd stage on,
+//! stages share places. A carrier that has served one of them announces the place again, so that
+//! the others are looked at.
 //!
 //! # No source is forgotten
 //!
-//! [`Run::in_flight`] counts the items. A carrier that has taken an item from the source puts the iterator back and *then* adds one. If the count is below the
-//! limit then, it announces the source; if it is the limit, the source *rests*. A carrier whose item has come to the end subtracts one; if the count
-//! *was* the limit it announces the source. Only a carrier that has taken an item adds, and none can while the source rests: so the count meets the limit
-//! once for each rest, and one carrier alone sees it leave the limit. The operations on the count are acquire and release, and the iterator goes through a
-//! lock in addition, so the next carrier finds it in its place.
+//! [`Run::in_flight`] counts the items. A carrier that has taken an item from the source puts the
+//! iterator back and *then* adds one. If the count is below the limit then, it announces the
+//! source; if it is the limit, the source *rests*. A carrier whose item has come to the end
+//! subtracts one; if the count *was* the limit it announces the source. Only a carrier that has
+//! taken an item adds, and none can while the source rests: so the count meets the limit once for
+//! each rest, and one carrier alone sees it leave the limit. The operations on the count are
+//! acquire and release, and the iterator goes through a lock in addition, so the next carrier finds
+//! it in its place.
 //!
-//! A source that has no more items is not announced again: the count was below the limit then, and does not come to it any more.
+//! A source that has no more items is not announced again: the count was below the limit then, and
+//! does not come to it any more.
 //!
 //! # The end
 //!
-//! A carrier ends when the board is empty, or when the invitation exists, or when the run is stopped. So when the scope has no task left, and the run is not
-//! stopped, the board is empty; every item that is left would be in a stage with a carrier, or announced; so all have come to the end.
+//! A carrier ends when the board is empty, or when the invitation exists, or when the run is
+//! stopped. So when the scope has no task left, and the run is not stopped, the board is empty;
+//! every item that is left would be in a stage with a carrier, or announced; so all have come to
+//! the end.
 //!
-//! To stop the run is to record why, which only the first one does ([`Run::stop`]), to raise [`Run::is_stopped`], and to cancel the
-//! scope: carriers that have not begun never do, the waits of others return an error, and every carrier looks at the flag before it calls a closure. If the calling
-//! task is cancelled, so is the scope, and there is no record. A carrier that finds the run stopped drops its item and ends. What is left in
-//! the stages is dropped after the end of the scope.
+//! To stop the run is to record why, which only the first one does ([`Run::stop`]), to raise
+//! [`Run::is_stopped`], and to cancel the scope: carriers that have not begun never do, the waits
+//! of others return an error, and every carrier looks at the flag before it calls a closure. If the
+//! calling task is cancelled, so is the scope, and there is no record. A carrier that finds the run
+//! stopped drops its item and ends. What is left in the stages is dropped after the end of the
+//! scope.
 
 use crate::retire::cause::{Cause, Reason};
 use crate::retire::outcome::{Payload, Unwound, drop_payload, quietly};
@@ -123,7 +144,8 @@ impl Start {
     #[track_caller]
     pub(super) fn here(what: &str, in_flight: Option<usize>) -> Start {
         let (worker, _) = here(what);
-        // SAFETY: that of the running task, or of a scope on its stack, which does not end before the call.
+        // SAFETY: that of the running task, or of a scope on its stack, which does not end before
+        // the call.
         let is_cancelled = is_cancelled(unsafe { &*worker.node.get() });
         let workers = worker.shared().workers();
         let limit = in_flight.unwrap_or((FOR_EACH_WORKER * workers).max(AT_LEAST));
@@ -135,7 +157,8 @@ impl Start {
         self.stages > Place::STAGES
     }
 
-    /// The place of a stage for one item at a time, and whether the stack is to end there. They ask from the last stage to the first.
+    /// The place of a stage for one item at a time, and whether the stack is to end there. They ask
+    /// from the last stage to the first.
     pub(super) fn next_place(&mut self) -> (Place, bool) {
         let behind = self.stages;
         self.stages += 1;
@@ -157,7 +180,8 @@ pub trait Flow<'scope, E>: Copy + Send + 'scope {
     /// Says that there is work in a place, which the caller has made sure of.
     fn announce(self, place: Place);
 
-    /// Whether something else is to have its turn on this worker. Then the carrier leaves its item where it can, and ends.
+    /// Whether something else is to have its turn on this worker. Then the carrier leaves its item
+    /// where it can, and ends.
     fn gives_way(self) -> bool;
 
     /// An item has come to the end: one fewer is in flight.
@@ -213,7 +237,8 @@ where
     N: Step<I::Item, E>,
     E: Send,
 {
-    /// A carrier, which begins with the invitation: does what there is to do, one place of the board after the other.
+    /// A carrier, which begins with the invitation: does what there is to do, one place of the
+    /// board after the other.
     fn carry_on(self) {
         let mut place = self.accept();
         while let Some(at) = place {
@@ -224,8 +249,8 @@ where
                 }
                 _ => {}
             }
-            // If there is a place on the board, there is an invitation. (A step can have its own task cancelled, and that should not
-            // cut the waits of other items.)
+            // If there is a place on the board, there is an invitation. (A step can have its own
+            // task cancelled, and that should not cut the waits of other items.)
             if self.is_stopped() || is_cancelled_here() || self.gives_way() {
                 return;
             }
@@ -379,8 +404,9 @@ where
     }
 }
 
-/// Puts a task of this worker's front where other workers take it without asking, and wakes one of them if all that have nothing to do sleep. The
-/// front keeps a single task for the worker that spawned it, and that one is about to carry an item on.
+/// Puts a task of this worker's front where other workers take it without asking, and wakes one of
+/// them if all that have nothing to do sleep. The front keeps a single task for the worker that
+/// spawned it, and that one is about to carry an item on.
 fn offer(worker: &Worker) {
     let shared = worker.shared();
     worker.remote.front.hand_over(1, 1, |record| worker.publish(record));
@@ -414,7 +440,8 @@ where
             course.announce(Place::SOURCE);
         });
     }));
-    // What the caller has given a destructor goes before there is a result, which would be leaked by a panic.
+    // What the caller has given a destructor goes before there is a result, which would be leaked
+    // by a panic.
     let left = run.first.clear();
     let Run { first, source, in_flight, stop, .. } = run;
     let supply = source.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
 //! The stages of a pipeline: as they are put together, and as items go through them.
 //!
-//! While a pipeline is put together each stage has the ones before it inside ([`Stages`]). For the run that is turned inside out:
-//! each [`Step`] has the ones behind it inside, so that the compiler knows all that an item still has before it.
+//! While a pipeline is put together each stage has the ones before it inside ([`Stages`]). For the
+//! run that is turned inside out: each [`Step`] has the ones behind it inside, so that the compiler
+//! knows all that an item still has before it.
 
 use crate::retire::outcome::{Payload, drop_all, quietly};
 use crate::runtime::pipeline::board::Place;
@@ -15,7 +16,8 @@ use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 
-/// A source and the stages behind it, for a [`Pipeline`](crate::Pipeline) whose errors are `E`. Only this library implements it.
+/// A source and the stages behind it, for a [`Pipeline`](crate::Pipeline) whose errors are `E`.
+/// Only this library implements it.
 pub trait Stages<E>: Sealed {
     /// What comes out of the last stage.
     type Item: Send;
@@ -29,14 +31,16 @@ pub trait Sealed: Sized {}
 
 /// What an item of type `T` still has before it.
 pub trait Step<T, E>: Sync {
-    /// Carries an item on, with its number in the order of the source, until it has to wait or has come to the end.
+    /// Carries an item on, with its number in the order of the source, until it has to wait or has
+    /// come to the end.
     fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, number: usize, item: T);
 
-    /// Does what there is to do in a place of the board that the caller has taken off: carries an item on that has waited there,
-    /// if there is one. Returns whether there was.
+    /// Does what there is to do in a place of the board that the caller has taken off: carries an
+    /// item on that has waited there, if there is one. Returns whether there was.
     fn serve<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool;
 
-    /// Drops the items that are left, and the closures that can be, after the last task. The first panic, if any.
+    /// Drops the items that are left, and the closures that can be, after the last task. The first
+    /// panic, if any.
     fn clear(&mut self) -> Option<Payload>;
 }
 
@@ -155,8 +159,8 @@ where
     }
 }
 
-/// A stage for one item at a time, in cache lines of its own, and in an allocation of its own: else a stage would be passed by value
-/// through as many frames as there are stages before it.
+/// A stage for one item at a time, in cache lines of its own, and in an allocation of its own: else
+/// a stage would be passed by value through as many frames as there are stages before it.
 type Boxed<T, F, N, Q> = Box<CachePadded<SingleStep<T, F, N, Q>>>;
 
 // Apart from the function that calls the one for the stages before, whose frame should be small.
@@ -170,14 +174,15 @@ fn boxed<T, F, N, Q: Default>(f: F, start: &mut Start, next: N) -> Boxed<T, F, N
 struct SingleStep<T, F, N, Q> {
     door: Mutex<Door<F, Q>>,
     place: Place,
-    /// Items are put into the queue in any case, so that the stack gets no deeper: the calls for the stages behind are nested.
+    /// Items are put into the queue in any case, so that the stack gets no deeper: the calls for
+    /// the stages behind are nested.
     is_landing: bool,
     next: N,
     items: PhantomData<fn(T)>,
 }
 
-/// What items meet at a stage for one at a time. Locked for a few instructions, never while a closure or a destructor of somebody
-/// else runs.
+/// What items meet at a stage for one at a time. Locked for a few instructions, never while a
+/// closure or a destructor of somebody else runs.
 struct Door<F, Q> {
     /// The closure, which is the right to be in the stage: it is not here while an item is.
     f: Option<Box<F>>,
@@ -246,7 +251,8 @@ where
 }
 
 impl<T, F, N, Q> SingleStep<T, F, N, Q> {
-    /// Takes an item through the stage and on. The caller has the closure, so nobody else is in the stage.
+    /// Takes an item through the stage and on. The caller has the closure, so nobody else is in the
+    /// stage.
     #[inline]
     fn pass<'scope, U, E, X>(&'scope self, flow: X, number: usize, item: T, mut f: Box<F>)
     where
@@ -348,8 +354,8 @@ impl<T: Send> Queue<T> for Arrivals<T> {
 pub(super) struct InTurn<T> {
     /// The number of the item that is in the stage, or is to be.
     turn: usize,
-    /// That item, if it waits, and those behind it, each at the distance of its number. All items between are in flight, so these are not
-    /// more than may be.
+    /// That item, if it waits, and those behind it, each at the distance of its number. All items
+    /// between are in flight, so these are not more than may be.
     from_turn: VecDeque<Option<T>>,
 }
 

@@ -1,4 +1,5 @@
-//! Pipelines that come to their end: every kind of stage, order, limits, waits, nesting. `pipeline_endings` has those that end early.
+//! Pipelines that come to their end: every kind of stage, order, limits, waits, nesting.
+//! `pipeline_endings` has those that end early.
 
 use crate::common::{
     self, Drops, Random, panic_of, scaled, scaled_in_debug, with, with_each, with_each_and_many,
@@ -116,7 +117,8 @@ fn a_serial_stage_keeps_the_order_in_which_items_reach_it_and_has_one_at_a_time(
                 })
                 .run()
                 .unwrap();
-            // Nothing overtakes between two serial stages but where it is on its way from one to the other.
+            // Nothing overtakes between two serial stages but where it is on its way from one to
+            // the other.
             assert_eq!(left.len(), items);
             reached.sort();
             left.sort();

@@ -1,7 +1,7 @@
 //! Values that pass through the stages of one `cygnet::pipeline`.
 //!
-//! The stages of such a pipeline are known to the compiler, so there is a power of two of them: two a core, on other machines than
-//! those with a power of two of cores more.
+//! The stages of such a pipeline are known to the compiler, so there is a power of two of them: two
+//! a core, on other machines than those with a power of two of cores more.
 
 use crate::cases::Size;
 use crate::world::{Clock, compute};
@@ -64,7 +64,8 @@ macro_rules! stages {
 stages!(ordered);
 stages!(parallel);
 
-/// Not a closure of the function that adds the stage: its type would have the types of all stages before in it.
+/// Not a closure of the function that adds the stage: its type would have the types of all stages
+/// before in it.
 fn stage(work: Duration) -> impl Fn(u64) -> u64 + Send + Sync {
     move |value| {
         compute(work);
