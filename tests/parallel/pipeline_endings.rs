@@ -207,6 +207,7 @@ fn destructors_of_items_may_panic_wherever_items_are_dropped() {
             assert_eq!((text.as_str(), drops.left()), ("bomb", 0));
             // Where they wait, after an error: which comes first.
             let (drops, many) = (Drops::new(), Event::new());
+            let mut kept = None;
             let source = (0..50).map(|n| (n, Bomb(drops.guard())));
             let result = pipeline(source)
                 .in_flight(8)
@@ -218,12 +219,13 @@ fn destructors_of_items_may_panic_wherever_items_are_dropped() {
                 })
                 .try_ordered(|(_, bomb)| {
                     let _ = many.wait();
-                    std::mem::forget(bomb);
+                    kept = Some(bomb);
                     Err::<(), _>("with seven behind")
                 })
                 .try_run();
             assert!(matches!(result, Err(TaskError::Failed("with seven behind"))));
-            assert_eq!(drops.left(), 1, "the one that was forgotten");
+            assert_eq!(drops.left(), 1, "the one that was kept");
+            panic_of(|| drop(kept));
             // Where they wait, after a panic: which comes first, too.
             let drops = Drops::new();
             let source = (0..50).map(|n| (n, Bomb(drops.guard())));
