@@ -1,5 +1,5 @@
-//! The board of a pipeline: where there is work, and whether somebody is on the way to look. See
-//! run.rs for who may do what.
+//! The board of a pipeline: the set of places with work, and whether a carrier is on its way to
+//! look at it. run.rs says which carrier may call which method.
 
 use crate::shim::atomic::{AtomicU64, Ordering};
 
@@ -13,8 +13,8 @@ impl Place {
     /// The source: of the lowest priority.
     pub(super) const SOURCE: Place = Place(Place::STAGES);
 
-    /// That of a stage, of which so many come behind. The last stage has the highest priority. From
-    /// the 63rd on they share places.
+    /// Returns the place of the stage that has `behind` stages for one item at a time behind it. The
+    /// last stage has the highest priority. From the 63rd on, stages share places.
     pub(super) fn of_stage(behind: u32) -> Place {
         Place(behind % Place::STAGES)
     }
@@ -37,9 +37,10 @@ impl Board {
         Board(AtomicU64::new(0))
     }
 
-    /// Puts a place on the board. Returns `true` if the caller has to give somebody the invitation.
+    /// Puts a place on the board. Returns `true` if the caller has to spawn a carrier that gets the
+    /// invitation.
     ///
-    /// Release: what the caller has left in the place is found by whoever takes it off.
+    /// Release: the carrier that takes the place off finds what the caller has left there.
     #[must_use]
     pub(super) fn announce(&self, place: Place) -> bool {
         self.0.fetch_or(place.bit() | INVITED, Ordering::AcqRel) & INVITED == 0
@@ -50,8 +51,9 @@ impl Board {
         self.change(|word| first(word).map(|place| (word & !place.bit(), place)))
     }
 
-    /// Takes off the place with the highest priority, and with the last one the invitation. For
-    /// whoever has that. The second part is `true` if the caller has to give it to somebody else.
+    /// Takes off the place with the highest priority, and with the last one the invitation. For the
+    /// carrier that has the invitation. The second part of the result is `true` if the caller has to
+    /// hand the invitation to a carrier that it spawns.
     pub(super) fn accept(&self) -> Option<(Place, bool)> {
         self.change(|word| {
             let place = first(word)?;
@@ -61,25 +63,25 @@ impl Board {
         })
     }
 
-    /// Makes an invitation for the caller, who has found no place. Returns `false` if there is a
-    /// place or an invitation.
+    /// Makes an invitation for the calling carrier, which has found no place. Returns `false` if
+    /// there is a place or an invitation.
     pub(super) fn invite_oneself(&self) -> bool {
         self.change(|word| (word == 0).then_some((INVITED, ()))).is_some()
     }
 
-    /// Withdraws the invitation, which the caller has. Returns `false` if there is a place on the
+    /// Withdraws the invitation of the calling carrier. Returns `false` if there is a place on the
     /// board.
     #[must_use]
     pub(super) fn leave(&self) -> bool {
         self.change(|word| (word == INVITED).then_some((0, ()))).is_some()
     }
 
-    /// Whether there seems to be a place.
+    /// Returns whether there seems to be a place.
     pub(super) fn has_places(&self) -> bool {
         self.0.load(Ordering::Relaxed) & !INVITED != 0
     }
 
-    /// Acquire: of what was left in a place that is taken off.
+    /// Acquire: the caller finds what was left in the place that it takes off.
     fn change<T>(&self, to: impl Fn(u64) -> Option<(u64, T)>) -> Option<T> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {

@@ -129,7 +129,7 @@ where
     }
 }
 
-/// A stage for one item at a time. `Q` says which one is next.
+/// A stage for one item at a time. The queue `Q` decides which item is next.
 pub(super) struct Single<S, F, Q> {
     before: S,
     f: F,
@@ -181,10 +181,10 @@ struct SingleStep<T, F, N, Q> {
     items: PhantomData<fn(T)>,
 }
 
-/// What items meet at a stage for one at a time. Locked for a few instructions, never while a
-/// closure or a destructor of somebody else runs.
+/// The entrance of a stage for one item at a time. Locked for a few instructions, never while a
+/// closure or a destructor of the user runs.
 struct Door<F, Q> {
-    /// The closure, which is the right to be in the stage: it is not here while an item is.
+    /// The closure, which is the right to be in the stage. `None` while an item is in the stage.
     f: Option<Box<F>>,
     queue: Q,
 }
@@ -312,7 +312,7 @@ pub(super) trait Queue<T>: Default + Send {
     fn into_items(self) -> impl Iterator<Item = T>;
 }
 
-/// The next one is the first to have come.
+/// The queue of a serial stage: the item that has come first is next.
 pub(super) struct Arrivals<T>(VecDeque<(usize, T)>);
 
 impl<T> Default for Arrivals<T> {
@@ -350,7 +350,7 @@ impl<T: Send> Queue<T> for Arrivals<T> {
     }
 }
 
-/// The next one is the next of the source.
+/// The queue of an ordered stage: items are next in the order of the source.
 pub(super) struct InTurn<T> {
     /// The number of the item that is in the stage, or is to be.
     turn: usize,

@@ -12,7 +12,8 @@ use std::time::Duration;
 /// Values under way.
 const IN_FLIGHT: usize = 64;
 
-/// Stages of one kind, and a function that passes values through so many of them.
+/// Defines a workload whose stages are all of one kind. The helper functions double the number of
+/// stages from one to the next.
 macro_rules! stages {
     ($kind:ident) => {
         pub fn $kind(rt: &Runtime, size: &Size, clock: &Clock) {
