@@ -103,7 +103,7 @@ fn first(word: u64) -> Option<Place> {
 mod models {
     use super::{Board, Place};
     use crate::shim::atomic::{AtomicUsize, Ordering};
-    use crate::shim::check::{Stage, explore};
+    use crate::shim::check::{ORDERS, Stage, explore, plant};
     use crate::shim::thread::spawn;
 
     /// Work that lies in two places of a board.
@@ -151,28 +151,40 @@ mod models {
         }
 
         fn work(&self, place: Place) {
-            // Relaxed: what was put there before the announcement is seen by way of the board.
-            let found = self.left[place.0 as usize].swap(0, Ordering::Relaxed);
+            // A plain load, as an update would find the newest value in any case: what was put there before
+            // the announcement is seen by way of the board alone.
+            let left = &self.left[place.0 as usize];
+            let found = left.load(Ordering::Relaxed);
+            left.store(0, Ordering::Relaxed);
             self.done.fetch_add(found, Ordering::Relaxed);
         }
     }
 
+    fn two_announce() {
+        let yard = Yard {
+            board: Board::new(),
+            left: [const { () }; 2].map(|()| AtomicUsize::new(0)),
+            done: AtomicUsize::new(0),
+        };
+        let yard = Stage::new(yard);
+        let other = spawn(move || yard.put(0));
+        yard.put(1);
+        other.join().unwrap();
+        assert_eq!(yard.done.load(Ordering::Relaxed), 2, "work is forgotten");
+        assert!(!yard.board.has_places());
+        // SAFETY: the threads have ended.
+        unsafe { yard.end() };
+    }
+
     #[test]
     fn loom_whatever_is_announced_is_found() {
-        explore(3, || {
-            let yard = Yard {
-                board: Board::new(),
-                left: [const { () }; 2].map(|()| AtomicUsize::new(0)),
-                done: AtomicUsize::new(0),
-            };
-            let yard = Stage::new(yard);
-            let other = spawn(move || yard.put(0));
-            yard.put(1);
-            other.join().unwrap();
-            assert_eq!(yard.done.load(Ordering::Relaxed), 2);
-            assert!(!yard.board.has_places());
-            // SAFETY: the threads have ended.
-            unsafe { yard.end() };
-        });
+        explore(3, two_announce);
+    }
+
+    #[test]
+    #[should_panic(expected = "work is forgotten")]
+    fn loom_negative_a_board_without_order() {
+        plant("runtime/pipeline/board.rs", ORDERS);
+        explore(3, two_announce);
     }
 }
