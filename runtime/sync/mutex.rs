@@ -48,6 +48,7 @@ use std::time::{Duration, Instant};
 /// });
 /// assert_eq!(sum.into_inner(), 5_050);
 /// ```
+#[repr(C)] // see `RawMutex`
 pub struct Mutex<T: ?Sized> {
     raw: RawMutex,
     value: UnsafeCell<T>,

@@ -106,14 +106,17 @@ const MOST_LOOKS: u8 = if cfg!(loom) { 0 } else { 8 };
 /// The fewest looks, after spins that were in vain.
 const LEAST_LOOKS: u8 = if cfg!(loom) { 0 } else { 3 };
 
+/// The word comes last: in a mutex the value follows it, mostly in the same cache line, so that both move
+/// to the next holder at once.
+#[repr(C)]
 pub(super) struct RawMutex {
-    word: AtomicU64,
-    fair: bool,
+    queue: Mutex<WaitList>,
     /// Contended unlocks since the last call. Only the holder writes it.
     passes: AtomicU32,
     /// Looks that the next spin takes: fewer after a spin in vain.
     looks: AtomicU8,
-    queue: Mutex<WaitList>,
+    fair: bool,
+    word: AtomicU64,
 }
 
 impl RawMutex {
@@ -129,13 +132,16 @@ impl RawMutex {
         }
     }
 
-    /// Takes the mutex if it is free and has no waiters.
+    /// Takes the mutex if it is free, ahead of its waiters, unless the caller is to let others run first.
     #[inline(always)]
     pub(super) fn try_lock(&self, holder: Holder) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        if word != FREE && (word & !BITS != FREE || self.is_hogged_at(word)) {
+            return false;
+        }
+        let new = word | holder.number();
         // PROOF(mutex.lock): relaxed, split
-        self.word
-            .compare_exchange(FREE, holder.number(), Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Takes the mutex if it is free, ahead of its waiters.
@@ -166,8 +172,10 @@ impl RawMutex {
     #[inline(always)]
     pub(super) unsafe fn unlock(&self, holder: Holder) {
         let word = holder.number();
-        // PROOF(mutex.unlock): relaxed, split
-        if self.word.compare_exchange(word, FREE, Ordering::Release, Ordering::Relaxed).is_err() {
+        if self.word.load(Ordering::Relaxed) != word
+            // PROOF(mutex.unlock): relaxed, split
+            || self.word.compare_exchange(word, FREE, Ordering::Release, Ordering::Relaxed).is_err()
+        {
             self.unlock_queued();
         }
     }
@@ -256,9 +264,13 @@ impl RawMutex {
     /// Returns `true` if the called waiter has been passed so often that it may be waiting for the
     /// caller's own worker or executor. The caller then lets others run before it takes the mutex.
     pub(super) fn is_hogged(&self) -> bool {
+        self.is_hogged_at(self.word.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn is_hogged_at(&self, word: u64) -> bool {
         // PROOF(mutex.hogged): false
-        self.word.load(Ordering::Relaxed) & CALLED != 0
-            && self.passes.load(Ordering::Relaxed) >= PASSES
+        word & CALLED != 0 && self.passes.load(Ordering::Relaxed) >= PASSES
     }
 
     /// Watches a held mutex for a few microseconds, and takes it if it becomes free. Returns `true`
