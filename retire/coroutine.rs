@@ -8,9 +8,11 @@ use crate::asm;
 use crate::retire::context::Context;
 use crate::retire::record::Record;
 use crate::retire::stack::{Stack, StackClass};
+use crate::shim::time::Instant;
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 /// Bytes below a saved stack pointer that are left alone.
 const RED_ZONE: usize = 128;
@@ -19,6 +21,34 @@ const RED_ZONE: usize = 128;
 /// 12 KiB (half, if that is less).
 fn guest_room(usable: usize) -> usize {
     (usable / 4).max((12 << 10).min(usable / 2))
+}
+
+/// Whether its worker observes the task on a coroutine (scheduler/crowd.rs).
+#[derive(Clone, Copy)]
+#[repr(u8)] // so that it is told apart by one byte
+pub(crate) enum Observation {
+    /// Not before the task waits.
+    None,
+    /// No: nothing is to be learnt of the task that the coroutine was made for.
+    Ignored,
+    Task(Observed),
+}
+
+/// A task that is observed.
+#[derive(Clone, Copy)]
+pub(crate) struct Observed {
+    /// The class of the place where it was spawned.
+    pub(crate) class: u8,
+    pub(crate) task: *const Record,
+    /// It has been seen to wait.
+    pub(crate) waited: bool,
+    /// It has waited as soon as it had started.
+    pub(crate) hasty: bool,
+    /// When it began, if it is observed since then.
+    pub(crate) began: Option<Instant>,
+    /// For how long the worker had been idle by then, and how often tasks had waited there.
+    pub(crate) idle: Duration,
+    pub(crate) parks: u64,
 }
 
 /// See the module's documentation. `W` is the worker, which this layer knows nothing of.
@@ -43,6 +73,7 @@ pub(crate) struct Coroutine<W> {
     pub(crate) lent: Cell<bool>,
     /// The innermost task on it that polls a future.
     pub(crate) polls: Cell<*const Record>,
+    pub(crate) observation: Cell<Observation>,
     pub(crate) next: Cell<*const Coroutine<W>>,
     pub(crate) previous: Cell<*const Coroutine<W>>,
 }
@@ -62,6 +93,7 @@ impl<W> Coroutine<W> {
             caller: Cell::new(ptr::null()),
             lent: Cell::new(false),
             polls: Cell::new(ptr::null()),
+            observation: Cell::new(Observation::None),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         }
@@ -96,6 +128,7 @@ impl<W> Coroutine<W> {
             caller: Cell::new(ptr::null()),
             lent: Cell::new(false),
             polls: Cell::new(ptr::null()),
+            observation: Cell::new(Observation::None),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         };
@@ -138,6 +171,7 @@ impl<W> Coroutine<W> {
             caller: Cell::new(ptr::null()),
             lent: Cell::new(false),
             polls: Cell::new(ptr::null()),
+            observation: Cell::new(Observation::None),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         };

@@ -80,6 +80,7 @@ fn abandon(record: NonNull<Record>) {
 }
 
 /// Runs a claimed task on the present stack without completing it.
+#[inline(always)]
 fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };

@@ -10,12 +10,20 @@
 //! and looks into the inbox (see idle.rs). A pusher that found something there leaves it to the one
 //! before, who has not looked yet or has woken the worker.
 //!
+//! **An invitation** lies in an inbox without being a task: the worker is asked to look at what others offer in
+//! public (crowd.rs). It is left only where the inbox is empty, so it lies below whatever comes later, and who
+//! leaves it has the duty of waking as if it were a task. Where something lies already the worker comes anyway, and is invited
+//! the next time.
+//!
 //! Orderings: a push is Release and the emptying Acquire; they hand over the record and what
 //! its waker did.
 
 use crate::retire::record::Record;
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use std::ptr::{self, NonNull};
+
+/// What stands in the place of the oldest task: an address that no record has.
+const INVITATION: *mut Record = ptr::without_provenance_mut(1);
 
 pub(crate) struct Inbox {
     head: AtomicPtr<Record>,
@@ -57,15 +65,29 @@ impl Inbox {
         }
     }
 
-    /// Takes all, the oldest first. For the owner.
-    pub(crate) fn take_all(&self, mut to: impl FnMut(NonNull<Record>)) {
+    /// Leaves an invitation in an empty inbox; true if it did, and the caller must see to the worker's waking.
+    pub(crate) fn invite(&self) -> bool {
+        self.is_empty() && {
+            let relaxed = Ordering::Relaxed;
+            // PROOF(inbox.invite): split
+            self.head.compare_exchange(ptr::null_mut(), INVITATION, relaxed, relaxed).is_ok()
+        }
+    }
+
+    /// Takes all, the oldest first. For the owner. Returns `true` if there was an invitation.
+    pub(crate) fn take_all(&self, mut to: impl FnMut(NonNull<Record>)) -> bool {
         if self.is_empty() {
-            return;
+            return false;
         }
         // PROOF(inbox.take): relaxed, split
         let mut list = self.head.swap(ptr::null_mut(), Ordering::Acquire);
         let mut turned: *mut Record = ptr::null_mut();
+        let mut invited = false;
         while let Some(record) = NonNull::new(list) {
+            if list == INVITATION {
+                invited = true;
+                break;
+            }
             // SAFETY: records in the list are alive and ours since the swap.
             let link = unsafe { &record.as_ref().link };
             list = link.load(Ordering::Relaxed);
@@ -77,5 +99,6 @@ impl Inbox {
             turned = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
             to(record);
         }
+        invited
     }
 }

@@ -7,7 +7,8 @@
 //! | a worker | `worker`: what a thread owns, and what others may touch of it; `thread`: from the thread's start to its end; `shared`: what the workers of one runtime share, the injector too |
 //! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack; `check_in`: where a task that computes lets others in |
 //! | queues | `front`, `forks`, `run_queue`, `inbox`; `public`: those of which everybody takes, and `item`: what lies in them |
-//! | nothing to do | `search`, `idle`; `spread`: who starts tasks |
+//! | nothing to do | `search`, `idle` |
+//! | who starts tasks | `spread`: a worker that has too many stands back; `crowd`: even shares of those that wait before they compute; `habits`: which ones do |
 //! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `reason`, `hook`, `watching`, `complete`, `unresponsive`, `rundown`; `scope` and `root`: the nodes that are not tasks |
 //! | primitives | `waiters`: who waits for them, tasks, threads and futures; `waker`: tasks that poll futures |
 //! | time | `timers`: the wheel of each worker, deadlines, and who watches for those who are busy |
@@ -23,12 +24,14 @@ pub(crate) const MAX_WORKERS: usize = 4096;
 pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod cancel;
-mod check_in;
+pub(crate) mod check_in;
 pub(crate) mod complete;
+mod crowd;
 pub(crate) mod external;
 pub(crate) mod fork;
 mod forks;
 mod front;
+mod habits;
 mod hold;
 pub(crate) mod hook;
 mod idle;

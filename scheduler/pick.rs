@@ -60,9 +60,10 @@ impl Worker {
             {
                 return strand;
             }
+            let in_turn = self.is_kept_waiting();
             if self.has_fresh()
-                && self.may_start_in_turn()
-                && let Some(strand) = self.begin_fresh()
+                && (self.may_start() || in_turn)
+                && let Some(strand) = self.begin_fresh(in_turn)
             {
                 return strand;
             }
@@ -71,30 +72,78 @@ impl Worker {
                 return self.main.get();
             }
         }
-        let fresh = || if self.has_fresh() && self.may_start() { self.begin_fresh() } else { None };
-        self.next_ready().or_else(fresh).unwrap_or(self.main.get())
+        if self.invited.replace(false)
+            && let Some(strand) = self.take_offered().and_then(|record| self.begin(record))
+        {
+            return strand;
+        }
+        if let Some(strand) = self.next_ready() {
+            return strand;
+        }
+        self.learn_wait();
+        if self.has_fresh()
+            && self.may_start()
+            && let Some(strand) = self.begin_fresh(false)
+        {
+            return strand;
+        }
+        self.main.get()
     }
 
-    /// A new coroutine for a fresh task; none if there is no task, or no stack for it.
-    fn begin_fresh(&self) -> Option<*const Strand> {
+    /// A new coroutine for a fresh task that is kept here, or for any; none if there is no task, or no stack
+    /// for it.
+    #[inline(always)]
+    fn begin_fresh(&self, any: bool) -> Option<*const Strand> {
         self.answer_between_tasks();
-        self.next_fresh().and_then(|record| self.begin(record))
+        let record = self.next_fresh()?;
+        if any || self.keeps(record) { self.begin(record) } else { self.begin_another(record) }
+    }
+
+    /// Offers a task that is not kept here to others, and begins another one.
+    #[cold]
+    #[inline(never)]
+    fn begin_another(&self, mut record: NonNull<Record>) -> Option<*const Strand> {
+        loop {
+            self.offer_to_others(record);
+            // Those that were offered are the next ones now, and are not kept either.
+            if self.remote.front.is_empty() || self.deque.len() >= BATCH {
+                return None;
+            }
+            record = self.next_fresh()?;
+            if self.keeps(record) {
+                return self.begin(record);
+            }
+        }
     }
 
     /// A new coroutine for a claimed task; if there is no stack the task is kept for later.
+    #[inline(always)]
     pub(crate) fn begin(&self, record: NonNull<Record>) -> Option<*const Strand> {
         // SAFETY: we hold the run reference.
-        let class = self.class_for(unsafe { record.as_ref() });
-        let strand = self.new_strand(class, record.as_ptr());
-        if strand.is_none() {
-            // One that an earlier attempt has left there is not to be lost.
-            if self.dedicated.get().is_null() {
-                self.dedicated.set(record.as_ptr());
-            } else {
-                shortage::put_back(self, record);
+        let task = unsafe { record.as_ref() };
+        match self.new_strand(self.class_for(task), record.as_ptr()) {
+            Some(strand) => {
+                // SAFETY: made for the task just now.
+                self.observe(unsafe { &*strand }, task);
+                Some(strand)
+            }
+            None => {
+                self.keep_for_later(record);
+                None
             }
         }
-        strand
+    }
+
+    /// Keeps a claimed task for which there is no stack.
+    #[cold]
+    #[inline(never)]
+    fn keep_for_later(&self, record: NonNull<Record>) {
+        // One that an earlier attempt has left there is not to be lost.
+        if self.dedicated.get().is_null() {
+            self.dedicated.set(record.as_ptr());
+        } else {
+            shortage::put_back(self, record);
+        }
     }
 
     pub(crate) fn class_for(&self, task: &Record) -> StackClass {
@@ -126,7 +175,7 @@ impl Worker {
     /// Whether there are fresh tasks that come last.
     pub(crate) fn has_neglected(&self) -> bool {
         // Newest first is the right order, but there are tasks that it would never come to.
-        let rarely = self.offers.get().is_multiple_of(16);
+        let rarely = self.offers.get().is_multiple_of(16) && !self.is_to_stand_back();
         !self.local.borrow().is_empty()
             || !self.shared().injector.is_empty()
             || rarely && (!self.deque.is_empty() || self.remote.front.len() > 1)
@@ -146,7 +195,8 @@ impl Worker {
     #[inline]
     pub(crate) fn collect(&self) {
         if !self.remote.inbox.is_empty() {
-            self.remote.inbox.take_all(|record| self.make_ready(record));
+            let invited = self.remote.inbox.take_all(|record| self.make_ready(record));
+            self.invited.set(invited || self.invited.get());
         }
         if self.remote.timers.want_looks() {
             self.look_at_clock();
@@ -234,6 +284,15 @@ impl Worker {
         }
     }
 
+    /// As `run_next`, if the task is kept here.
+    pub(crate) fn run_next_or_offer(&self, record: NonNull<Record>) {
+        if self.keeps(record) {
+            self.run_next(record);
+        } else {
+            self.offer_to_others(record);
+        }
+    }
+
     /// Puts a claimed task in front of those that are ready, on a new coroutine. Returns `false` if there is no
     /// stack: then the task is kept for later.
     pub(crate) fn begin_next(&self, record: NonNull<Record>) -> bool {
@@ -292,6 +351,8 @@ impl Worker {
     /// Hands tasks over: somebody has asked, and the request has been taken back.
     pub(crate) fn answer(&self) {
         let shared = self.shared();
+        // What is handed over now may be of any class.
+        self.announce_offer(None);
         // A single item is most likely joined by its spawner in a moment; who wants it all the same
         // takes it by force after a while.
         // A full public deque needs no more; and its growth would cost kilobytes of the stack that we

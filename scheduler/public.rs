@@ -62,6 +62,12 @@ pub(crate) struct Thief {
 
 impl Thief {
     #[cfg_attr(feature = "sim", track_caller)]
+    pub(crate) fn len(&self) -> usize {
+        self.line.access(Access::Load);
+        self.real.len()
+    }
+
+    #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn is_empty(&self) -> bool {
         self.line.access(Access::Load);
         self.real.is_empty()

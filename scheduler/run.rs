@@ -8,7 +8,7 @@
 //! next is decided in `pick`, and tasks are called in `call`.
 
 use crate::retire::chain::{Saved, innermost, restore_chain, suspend_chain};
-use crate::retire::coroutine::Coroutine;
+use crate::retire::coroutine::{Coroutine, Observation};
 use crate::retire::record::Record;
 use crate::retire::stack::StackClass;
 use crate::scheduler::call::{call, start};
@@ -240,6 +240,9 @@ impl Worker {
             }
             self.answer_between_tasks();
             let Some(record) = self.next_fresh() else { return };
+            if self.shared().habits.any_spreads() && !self.keeps_on_loop(record) {
+                return;
+            }
             // SAFETY: we hold the run reference.
             let traits = unsafe { record.as_ref() }.traits;
             if traits.needs_own_stack() {
@@ -247,6 +250,7 @@ impl Worker {
                 return;
             }
             start(self, record);
+            end_observation(self, self.strand());
         }
     }
 
@@ -377,6 +381,7 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
 fn start_first(worker: &Worker, strand: &Strand, first: NonNull<Record>) -> bool {
     if strand.is_guest() {
         call(worker, first);
+        end_observation(worker, strand);
         return false;
     }
     // SAFETY: its run reference came with it.
@@ -384,5 +389,14 @@ fn start_first(worker: &Worker, strand: &Strand, first: NonNull<Record>) -> bool
     // Else it may have changed workers by its end, or the stack is a rare one.
     let usual = !task.traits.migratable && worker.class_for(task) == worker.class;
     start(worker, first);
+    end_observation(worker, strand);
     usual
+}
+
+/// After a task on a coroutine, which may have been observed there: then it has not changed workers.
+#[inline(always)]
+fn end_observation(worker: &Worker, strand: &Strand) {
+    if let Observation::Task(task) = strand.observation.get() {
+        worker.leave_crowd(strand, task);
+    }
 }

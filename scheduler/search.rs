@@ -31,7 +31,7 @@ const LINGER: Duration = Duration::from_micros(20);
 /// ... and without any, to be let in among the searchers.
 const LINGER_IDLE: Duration = Duration::from_micros(5);
 /// Loot that lasts less was not worth stealing, ...
-const SHORT: Duration = Duration::from_nanos(500);
+const SHORT: Duration = Duration::from_nanos(600);
 /// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
 const SHORT_ITEM: Duration = Duration::from_nanos(100);
 /// So often a search takes by force and finds nothing left, before it is given up: what comes and goes
@@ -71,6 +71,8 @@ pub(crate) struct Searcher {
     famine: Duration,
     /// Already counted as searching, by the one that woke us.
     counted: bool,
+    /// The last search was over because a task of the worker's own had been woken.
+    awaited: bool,
     /// When memory was last given back, and what the worker had used by then.
     tidied: Option<(Instant, Usage)>,
 }
@@ -100,6 +102,7 @@ impl Searcher {
             spawned: u64::MAX,
             famine: Duration::ZERO,
             counted: false,
+            awaited: false,
             tidied: None,
         }
     }
@@ -107,6 +110,13 @@ impl Searcher {
     /// Finds work for `worker`, which has none, or sleeps until there may be some.
     pub(crate) fn search_or_sleep(&mut self, worker: &Worker) {
         let _searches = searches();
+        let start = now();
+        self.find_or_sleep(worker, start);
+        worker.idle_time.set(worker.idle_time.get() + (now() - start));
+    }
+
+    /// `time` is the present.
+    fn find_or_sleep(&mut self, worker: &Worker, time: Instant) {
         worker.fire_overdue(|| ());
         if worker.restrictions.any() {
             self.settle_count(worker);
@@ -129,7 +139,7 @@ impl Searcher {
             self.settle_count(worker);
             return;
         }
-        self.judge_loot(worker);
+        self.judge_loot(worker, time);
         if worker.stand_back() {
             return;
         }
@@ -146,11 +156,11 @@ impl Searcher {
         }
     }
 
-    fn judge_loot(&mut self, worker: &Worker) {
+    fn judge_loot(&mut self, worker: &Worker, time: Instant) {
         let Some(loot) = self.loot.take() else { return };
         // Tasks that have been started and wait are not done with.
         let done = worker.live() <= loot.live;
-        if done && (now() - loot.taken) < SHORT.max(SHORT_ITEM * loot.items as u32) {
+        if done && (time - loot.taken) < SHORT.max(SHORT_ITEM * loot.items as u32) {
             self.nap_longer(worker);
         } else {
             self.nap = Duration::ZERO;
@@ -167,6 +177,15 @@ impl Searcher {
 
     /// True if there is something to run now.
     fn search(&mut self, worker: &Worker) -> bool {
+        // Probably it is so again. Whoever leaves the searchers has to see to those who sleep, which costs more
+        // than such a wait.
+        if !self.counted && std::mem::take(&mut self.awaited) && worker.live() > 0 {
+            spin_until(LINGER, || worker.has_ready() || worker.shared().is_stopping());
+            if worker.has_ready() {
+                self.awaited = true;
+                return true;
+            }
+        }
         let shared = worker.shared();
         if !self.counted
             && !shared.idle.start_searching(shared.workers())
@@ -182,6 +201,7 @@ impl Searcher {
         let mut asked_all = false;
         loop {
             if worker.has_ready() || worker.has_fresh() {
+                self.awaited = worker.has_ready();
                 found = true;
                 break;
             }
@@ -270,12 +290,18 @@ impl Searcher {
     }
 
     fn steal_public(&mut self, worker: &Worker) -> bool {
-        let shared = worker.shared();
+        if let Some(record) = worker.take_offered() {
+            self.looted(worker, 1);
+            worker.run_next(record);
+            return true;
+        }
+        let (shared, anyone_offers) = (worker.shared(), worker.anyone_offers());
         let count = shared.workers();
         let start = worker.random() as usize % count;
         for i in 0..count {
             let remote = shared.remote((start + i) % count);
-            if remote.index == worker.remote.index {
+            let offers = || anyone_offers && remote.census.offered().is_some();
+            if remote.index == worker.remote.index || offers() {
                 continue;
             }
             // Retry means that another thief is at it: move on to the next victim.
@@ -292,7 +318,7 @@ impl Searcher {
             } else if let Steal::Success(item) = from.steal_batch_and_pop(&worker.deque, most) {
                 self.looted(worker, 1);
                 let first = worker.open(item).or_else(|| worker.next_public());
-                first.into_iter().for_each(|first| worker.run_next(first));
+                first.into_iter().for_each(|first| worker.run_next_or_offer(first));
                 return true;
             }
         }
@@ -331,7 +357,7 @@ impl Searcher {
         worker.counters().rescues.add(1);
         if taken > 0 {
             self.looted(worker, usize::from(kept.is_some()));
-            kept.into_iter().for_each(|first| worker.run_next(first));
+            kept.into_iter().for_each(|first| worker.run_next_or_offer(first));
             if silent {
                 // It computes, and would not have come to them soon: not to be judged by their length.
                 self.loot = None;

@@ -7,6 +7,7 @@ use crate::retire::record::Record;
 use crate::retire::stack::StackClass;
 use crate::scheduler::blocking::{BlockingPool, PoolConfig};
 use crate::scheduler::cancel::cancel_all;
+use crate::scheduler::habits::Habits;
 use crate::scheduler::hold::claimed;
 use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
 use crate::scheduler::item::Item;
@@ -60,6 +61,10 @@ pub(crate) struct Shared {
     pub(crate) pressure: AtomicBool,
     pub(crate) shortage: Shortage,
     pub(crate) unresponsive: Unresponsive,
+    /// Of the tasks of each spawn place.
+    pub(crate) habits: Habits,
+    /// Workers that offer tasks (crowd.rs).
+    pub(crate) offering: AtomicUsize,
     /// Spawns from outside, for the numbers of workers' own see their counters.
     pub(crate) injected: AtomicU64,
     /// How often a held worker has given tasks away.
@@ -87,6 +92,8 @@ impl Shared {
             pressure: AtomicBool::new(false),
             shortage: Shortage::new(config.workers),
             unresponsive: Unresponsive::new(),
+            habits: Habits::new(),
+            offering: AtomicUsize::new(0),
             injected: AtomicU64::new(0),
             given_away: AtomicU64::new(0),
             next_wheel: AtomicUsize::new(0),

@@ -12,6 +12,7 @@
 //! Tasks that run to their end without waiting take no new coroutine, and know nothing of this. The
 //! numbers of others are read without order: they are advice.
 
+use crate::scheduler::habits::Class;
 use crate::scheduler::pick::BATCH;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
@@ -33,9 +34,21 @@ pub(crate) struct Spread {
     allowed: Cell<u32>,
     /// How much imbalance is tolerated the next time.
     step: Cell<u32>,
-    standing_back: Cell<bool>,
+    /// Of what it has too many, if it is to stand back.
+    excess: Cell<Option<Excess>>,
+    /// When it found that first, since it stood back last.
+    since: Cell<Option<Instant>>,
     /// Of the last time that it stood back, if another one then took what it had not started, and when that was.
     robbed: Cell<Option<(Standstill, Instant)>>,
+}
+
+/// Of what a worker has more than others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Excess {
+    /// Of coroutines.
+    Coroutines,
+    /// Of tasks of one class (crowd.rs).
+    Class(Class),
 }
 
 impl Spread {
@@ -43,8 +56,17 @@ impl Spread {
         Spread {
             allowed: Cell::new(SLACK),
             step: Cell::new(SLACK),
-            standing_back: Cell::new(false),
+            excess: Cell::new(None),
+            since: Cell::new(None),
             robbed: Cell::new(None),
+        }
+    }
+
+    /// The worker is to stand back from one class.
+    pub(crate) fn stand_back_for(&self, class: Class) {
+        self.excess.set(Some(Excess::Class(class)));
+        if self.since.get().is_none() {
+            self.since.set(Some(now()));
         }
     }
 }
@@ -57,11 +79,21 @@ impl Worker {
         self.live() <= self.spread.allowed.get() || self.compare()
     }
 
-    /// As `may_start`, for the turn that fresh tasks have between ready ones. True also if the worker
-    /// should have stood back since their last turn and has not come to it.
-    pub(crate) fn may_start_in_turn(&self) -> bool {
-        let kept_waiting = self.spread.standing_back.get();
-        self.may_start() || kept_waiting
+    /// Whether this worker is to stand back, and others have time to take what it offers.
+    pub(crate) fn is_to_stand_back(&self) -> bool {
+        self.spread.excess.get().is_some() && !self.is_kept_waiting()
+    }
+
+    /// Whether it should have stood back for long, and has not come to it.
+    pub(crate) fn is_kept_waiting(&self) -> bool {
+        match self.spread.excess.get() {
+            None => false,
+            Some(Excess::Coroutines) => true,
+            Some(Excess::Class(class)) => {
+                let since = self.spread.since.get();
+                since.is_some_and(|since| now() - since >= self.shared().habits.patience(class))
+            }
+        }
     }
 
     #[cold]
@@ -87,7 +119,7 @@ impl Worker {
             self.spread.step.set(SLACK);
             self.spread.robbed.set(None);
         }
-        self.spread.standing_back.set(!fair);
+        self.spread.excess.set((!fair).then_some(Excess::Coroutines));
         fair
     }
 
@@ -101,67 +133,95 @@ impl Worker {
     /// Stands back, if this worker has found that it should. On its main coroutine, and not among the
     /// searchers. False if it has not.
     pub(crate) fn stand_back(&self) -> bool {
-        if !self.spread.standing_back.replace(false) {
+        let Some(excess) = self.spread.excess.take() else {
+            self.announce_offer(None);
             return false;
-        }
+        };
+        self.wait_for_others(excess);
+        true
+    }
+
+    fn wait_for_others(&self, excess: Excess) {
+        self.spread.since.set(None);
         let shared = self.shared();
         let start = now();
-        let mut standstill = self.standstill(start);
+        let mut standstill = self.standstill(excess, start);
         loop {
             if self.deque.is_empty() && !self.remote.front.is_empty() {
                 self.remote.front.hand_over(1, BATCH, |record| self.publish(record));
                 shared.idle.notify(shared, true);
             }
-            let (time, now_least) = (now(), self.least());
+            let (time, progress) = (now(), self.progress(excess));
             if self.has_ready() || shared.is_stopping() {
-                return true;
+                return;
             }
-            if !self.has_fresh() {
+            let offered_elsewhere =
+                matches!(excess, Excess::Class(class) if self.is_offered(class));
+            if !self.has_fresh() && !offered_elsewhere {
                 self.spread.robbed.set(Some((standstill, time)));
-                return true;
+                return;
             }
-            if self.live() <= now_least.saturating_add(SLACK / 2) {
-                return true;
+            let (even, patience) = match excess {
+                Excess::Coroutines => (self.live() <= progress.saturating_add(SLACK / 2), PATIENCE),
+                Excess::Class(class) => (self.has_room(class, 0), shared.habits.patience(class)),
+            };
+            if even {
+                return;
             }
-            if standstill.lasts(now_least, time) >= PATIENCE {
-                self.tolerate();
-                return true;
+            if standstill.lasts(progress, time) >= patience {
+                self.tolerate(excess);
+                self.announce_offer(None);
+                return;
             }
             if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
         }
     }
 
-    /// Goes on with that of the last time, if what this worker had then was stolen a moment ago: maybe by one that stands back, too, from
-    /// which it has been stolen back. Else none of them would ever have stood back for long enough.
-    fn standstill(&self, time: Instant) -> Standstill {
-        match self.spread.robbed.take() {
-            // The time between does not count.
-            Some((standstill, last)) if time - last < PATIENCE => {
-                Standstill { since: time - (last - standstill.since), ..standstill }
-            }
-            _ => Standstill { least: self.least(), since: time },
+    /// What grows as others take what this worker leaves to them.
+    fn progress(&self, excess: Excess) -> u32 {
+        match excess {
+            Excess::Coroutines => self.least(),
+            Excess::Class(class) => self.elsewhere(class),
         }
     }
 
-    fn tolerate(&self) {
-        let step = self.spread.step.get();
-        self.spread.allowed.set(self.live().saturating_add(step));
-        self.spread.step.set(step.saturating_mul(2));
+    /// Goes on with that of the last time, if what this worker had then was stolen a moment ago: maybe by one that stands back, too, from
+    /// which it has been stolen back. Else none of them would ever have stood back for long enough.
+    fn standstill(&self, excess: Excess, time: Instant) -> Standstill {
+        match self.spread.robbed.take() {
+            // The time between does not count.
+            Some((standstill, last)) if standstill.excess == excess && time - last < PATIENCE => {
+                Standstill { since: time - (last - standstill.since), ..standstill }
+            }
+            _ => Standstill { excess, most: self.progress(excess), since: time },
+        }
+    }
+
+    fn tolerate(&self, excess: Excess) {
+        match excess {
+            Excess::Coroutines => {
+                let step = self.spread.step.get();
+                self.spread.allowed.set(self.live().saturating_add(step));
+                self.spread.step.set(step.saturating_mul(2));
+            }
+            Excess::Class(class) => self.accounts.tolerate(class, self.remote.census.get(class)),
+        }
     }
 }
 
 /// For how long the others have not caught up.
 struct Standstill {
-    /// What the one with fewest has had at most.
-    least: u32,
+    excess: Excess,
+    /// Their greatest progress.
+    most: u32,
     since: Instant,
 }
 
 impl Standstill {
     /// Those that come and go are no progress, which would have no end.
-    fn lasts(&mut self, least: u32, time: Instant) -> Duration {
-        if least > self.least {
-            *self = Standstill { least, since: time };
+    fn lasts(&mut self, progress: u32, time: Instant) -> Duration {
+        if progress > self.most {
+            (self.most, self.since) = (progress, time);
         }
         time - self.since
     }
@@ -175,7 +235,7 @@ mod tests {
     fn coming_and_going_is_a_standstill_and_catching_up_is_none() {
         let start = now();
         let at = |us| start + Duration::from_micros(us);
-        let mut standstill = Standstill { least: 1, since: start };
+        let mut standstill = Standstill { excess: Excess::Coroutines, most: 1, since: start };
         for us in 1..=100 {
             let lasts = standstill.lasts(1 + (us % 2) as u32, at(us));
             // The first that comes is one more than there were.

@@ -419,7 +419,7 @@ impl Worker {
             // SAFETY: just taken out, with its run reference.
             let task = unsafe { child.as_ref() };
             let ours = ptr::eq(task.node.parent, &raw const frame.node);
-            if !ours || task.traits.needs_own_stack() {
+            if !ours || task.traits.needs_own_stack() || !worker.may_call(task) {
                 if worker.remote.front.push(child) {
                     worker.attend();
                 }

@@ -12,9 +12,11 @@ use crate::retire::record_pool::RecordPool;
 use crate::retire::stack::StackClass;
 use crate::retire::tree::{Node, NodeKind, WorkerNumber};
 use crate::scheduler::check_in::CheckIns;
+use crate::scheduler::crowd::Census;
 use crate::scheduler::fork::Fork;
 use crate::scheduler::forks::Forks;
 use crate::scheduler::front::Front;
+use crate::scheduler::habits::Accounts;
 use crate::scheduler::idle::Sleeper;
 use crate::scheduler::inbox::Inbox;
 use crate::scheduler::public::{Deque, Thief};
@@ -30,6 +32,7 @@ use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 /// A coroutine of a worker.
 pub(crate) type Strand = Coroutine<Worker>;
@@ -96,6 +99,7 @@ pub(crate) struct Remote {
     /// Started, unfinished coroutines.
     pub(crate) live: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
+    pub(crate) census: CachePadded<Census>,
     /// Shared by design; the worker closes it.
     pub(crate) retired: NonNull<RetireQueue>,
     pub(crate) number: WorkerNumber,
@@ -157,6 +161,11 @@ pub(crate) struct Worker {
     /// Decisions until those who come last are owed a turn.
     tick: Cell<u32>,
     pub(crate) spread: Spread,
+    pub(crate) accounts: Accounts,
+    /// Others have invited it to take what they offer.
+    pub(crate) invited: Cell<bool>,
+    /// For how long it has had nothing to run.
+    pub(crate) idle_time: Cell<Duration>,
     /// The request that the row of forks shows is its own.
     pub(crate) offers_on: Cell<bool>,
     /// As a searcher that left it has told nobody of one task in the injector or its own deque, which it
@@ -197,6 +206,7 @@ impl Worker {
                 timers: Timers::new(),
                 live: AtomicU32::new(0),
                 counters: CachePadded::new(Counters::default()),
+                census: CachePadded::new(Census::new()),
                 retired: RetireQueue::new(),
                 // After four billion workers numbers come again; a live one by then has not ended.
                 number: (NUMBERS.take(1) as u32).max(1),
@@ -223,6 +233,9 @@ impl Worker {
             vacated: Cell::new(ptr::null()),
             tick: Cell::new(PERIOD),
             spread: Spread::new(),
+            accounts: Accounts::new(),
+            invited: Cell::new(false),
+            idle_time: Cell::new(Duration::ZERO),
             offers_on: Cell::new(false),
             takes_next: Cell::new(false),
             has_next: Cell::new(false),

@@ -124,6 +124,58 @@ fn loom_a_worker_does_not_sleep_through_the_second_push() {
     explore(3, || no_sleep_through_a_push(1));
 }
 
+/// One invites the worker, and another one sends a task, which may find the invitation there and leave the waking to
+/// the one who has left it.
+#[test]
+fn loom_a_worker_that_is_invited_does_not_sleep_through_a_push() {
+    explore(3, || {
+        let home = Home::<1>::new();
+        home.dormitory.sleepers[0].introduce();
+        let host = spawn(move || {
+            if home.inbox.invite() {
+                home.dormitory.idle.notify_worker(&home.dormitory, 0);
+            }
+        });
+        let pusher = spawn(move || {
+            if home.inbox.push(home.tasks.spawn(0)) {
+                home.dormitory.idle.notify_worker(&home.dormitory, 0);
+            }
+        });
+        let mut got = 0;
+        while got == 0 {
+            home.inbox.take_all(|record| got += 1 + home.tasks.take(record));
+            if got == 0 {
+                let look = || !home.inbox.is_empty();
+                home.dormitory.idle.rest(&home.dormitory, 0, Rest::Sleep, look);
+            }
+        }
+        host.join().unwrap();
+        pusher.join().unwrap();
+        home.inbox.take_all(|_| unreachable!("it was taken"));
+        home.tasks.end();
+        // SAFETY: the threads have ended.
+        unsafe { home.end() };
+    });
+}
+
+/// An invitation is there until the worker has taken it, whatever comes on top of it.
+#[test]
+fn loom_an_invitation_is_taken_with_what_lies_on_it() {
+    explore(3, || {
+        let home = Home::<1>::new();
+        let pusher = spawn(move || home.inbox.push(home.tasks.spawn(0)));
+        let left = home.inbox.invite();
+        let mut invited = home.inbox.take_all(|record| _ = home.tasks.take(record));
+        let duty = pusher.join().unwrap();
+        invited |= home.inbox.take_all(|record| _ = home.tasks.take(record));
+        assert_eq!(invited, left, "it is seen if it was left");
+        assert!(duty || left, "somebody has the duty of waking");
+        home.tasks.end();
+        // SAFETY: the threads have ended.
+        unsafe { home.end() };
+    });
+}
+
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_push_and_a_sleep_without_fences() {

@@ -1,9 +1,14 @@
 //! What thieves do with their loot.
 
-use cygnet::sim::{self, Options, check};
-use cygnet::sync::Event;
+use cygnet::sim::{self, Machine, Options, check};
+use cygnet::sync::{Barrier, Event};
 use cygnet::{Runtime, scope, spawn, yield_now};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const US: Duration = Duration::from_micros(1);
+const MS: Duration = Duration::from_millis(1);
 
 /// With many workers tasks were passed from thief to thief: runs of these seeds had not come to their ends after two million steps, one of a similar program
 /// not after two hundred million.
@@ -35,7 +40,7 @@ fn a_task_is_not_stolen_for_ever_with_many_workers() {
 /// and began to stand back anew each time: runs took up to half a million steps.
 #[test]
 fn a_task_is_started_in_the_end_by_one_of_those_who_stand_back() {
-    let options = Options::new().seeds(0..300).most_steps(150_000);
+    let options = Options::new().seeds(0..300).most_steps(450_000);
     check(&options, || {
         let rt = Runtime::builder().workers(3).build().unwrap();
         let (begun, go) = (AtomicUsize::new(0), Event::new());
@@ -55,4 +60,126 @@ fn a_task_is_started_in_the_end_by_one_of_those_who_stand_back() {
             });
         });
     });
+}
+
+/// So many tasks of one place that meet as soon as they have started, and compute afterwards; how long that takes.
+fn meet_and_compute(cores: usize, tasks: usize, time: Duration, seed: u64) -> (Duration, u64) {
+    let mut took = Duration::ZERO;
+    let measured = Machine::new(cores).seed(seed).run(|| {
+        let rt = Runtime::builder().workers(cores).build().unwrap();
+        let start = sim::now();
+        rt.block_on(|| {
+            let all_are_here = Barrier::new(tasks);
+            scope(|s| {
+                for _ in 0..tasks {
+                    s.spawn(|| {
+                        all_are_here.wait().unwrap();
+                        sim::compute(time);
+                    });
+                }
+            });
+        });
+        took = sim::now() - start;
+    });
+    (took, measured.unwrap().wakes())
+}
+
+#[test]
+fn tasks_that_wait_before_they_compute_are_shared_out_evenly() {
+    for cores in [2, 4, 8] {
+        for seed in 0..8 {
+            let (took, _) = meet_and_compute(cores, 2 * cores, 10 * MS, seed);
+            // Two each; a third one somewhere would make it 30 ms.
+            assert!(took < 22 * MS, "{took:?} on {cores} cores, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn two_that_may_be_a_pair_stay_together() {
+    let (took, _) = meet_and_compute(2, 2, 10 * MS, 0);
+    assert!(took > 20 * MS, "{took:?}");
+}
+
+/// Tasks that live for less than it takes to wake a worker are not spread, once that is known.
+#[test]
+fn tasks_of_short_lives_wake_nobody() {
+    const ROUNDS: u64 = 300;
+    let machine = Machine::new(4);
+    let measured = machine.run(|| {
+        let rt = Runtime::builder().workers(4).build().unwrap();
+        rt.block_on(|| {
+            for _ in 0..ROUNDS {
+                let all_are_here = Barrier::new(8);
+                scope(|s| {
+                    for _ in 0..8 {
+                        s.spawn(|| _ = all_are_here.wait().unwrap());
+                    }
+                });
+            }
+        });
+    });
+    let wakes = measured.unwrap().wakes();
+    assert!(wakes < ROUNDS / 2, "{wakes} wake-ups in {ROUNDS} rounds");
+}
+
+/// A worker that has its share offers the others theirs. If they compute for long it starts them itself.
+#[test]
+fn tasks_that_nobody_comes_to_take_are_started_where_they_are() {
+    for seed in 0..8 {
+        let mut took = Duration::ZERO;
+        let measured = Machine::new(2).seed(seed).run(|| {
+            let rt = Runtime::builder().workers(2).build().unwrap();
+            let (begun, all_are_here) = (AtomicUsize::new(0), Barrier::new(8));
+            rt.block_on(|| {
+                scope(|s| {
+                    s.spawn(|| {
+                        begun.fetch_add(1, Ordering::Relaxed);
+                        sim::compute(1_000 * MS);
+                    });
+                    while begun.load(Ordering::Relaxed) == 0 {
+                        sim::compute(US);
+                    }
+                    let start = sim::now();
+                    scope(|s| {
+                        (0..8).for_each(|_| _ = s.spawn(|| _ = all_are_here.wait().unwrap()))
+                    });
+                    took = sim::now() - start;
+                });
+            });
+        });
+        measured.unwrap();
+        assert!(took < 10 * MS, "{took:?}, seed {seed}");
+    }
+}
+
+/// Each of them is cancelled or let go at some moment while others are begun, offered and taken.
+#[test]
+fn the_end_of_a_runtime_finds_tasks_that_are_offered() {
+    check(&Options::new().seeds(0..500), || {
+        let rt = Runtime::builder().workers(3).build().unwrap();
+        let ended = Arc::new(AtomicUsize::new(0));
+        let go = Arc::new(Event::new());
+        for _ in 0..9 {
+            let (ended, go) = (Ended(Arc::clone(&ended)), Arc::clone(&go));
+            let task = rt.spawn(move || {
+                let _ended = ended;
+                let _ = go.wait();
+                sim::compute(MS);
+            });
+            task.detach();
+        }
+        sim::compute(20 * US);
+        drop(rt);
+        assert_eq!(ended.load(Ordering::Relaxed), 9);
+    });
+}
+
+/// Counts the closures that have gone, called or not.
+struct Ended(Arc<AtomicUsize>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
