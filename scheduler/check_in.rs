@@ -1,9 +1,11 @@
-//! Where a task that computes checks in: at each `checkpoint`, and between the chunks of a parallel loop.
+//! Where a task that computes checks in: at each `checkpoint`, between the chunks of a parallel loop, and at each
+//! sixteenth value that it sends or receives over a channel without a wait.
 //!
 //! A task is not interrupted, so whatever else its worker has to do comes to its turn at these places, within a
 //! bounded time each:
 //!
-//! * **Ready tasks** have their turn at once.
+//! * **Ready tasks** have their turn at once; in the middle of values only when the task has gone on for 20 us, since a
+//!   switch for each few values would cost more than the values do.
 //! * **Timers** that are set on this worker are fired when they are due. The clock is read at each check-in, or
 //!   at each eighth if they come fast ([`Worker::look_at_clock`]). If that makes a task ready, it runs at once.
 //! * **Fresh tasks** are mostly taken by other workers, or called by a parent that is about to join them. One
@@ -18,11 +20,16 @@
 use crate::retire::record::{JoinedAtHome, Record};
 use crate::scheduler::hold::is_open_half;
 use crate::scheduler::timers::Tick;
-use crate::scheduler::worker::{Worker, task_of};
-use crate::shim::time::Duration;
+use crate::scheduler::worker::{Strand, Worker, task_of};
+use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{panicking, point};
 use std::cell::Cell;
+use std::ptr;
 
+/// Values that a task sends or receives from one check-in to the next.
+const VALUES: u32 = 16;
+/// For how long it does so before it gives way to others that are ready.
+const SLICE: Duration = Duration::from_micros(20);
 /// Check-ins from one look for fresh tasks to the next, if the last one has found none.
 const SELDOM: u32 = 8;
 /// For how long a fresh task is left to others.
@@ -34,11 +41,20 @@ pub(crate) struct CheckIns {
     left: Cell<u32>,
     /// When fresh tasks were seen first, if each look since has found some.
     fresh_since: Cell<Option<Tick>>,
+    /// How many values may still pass without a check-in.
+    values: Cell<u32>,
+    /// The coroutine that was the last to check in so while others were ready, and since when it does.
+    slice: Cell<Option<(*const Strand, Instant)>>,
 }
 
 impl CheckIns {
     pub(crate) const fn new() -> CheckIns {
-        CheckIns { left: Cell::new(0), fresh_since: Cell::new(None) }
+        CheckIns {
+            left: Cell::new(0),
+            fresh_since: Cell::new(None),
+            values: Cell::new(0),
+            slice: Cell::new(None),
+        }
     }
 
     /// Counts one. Returns `true` if it is to look for fresh tasks.
@@ -65,7 +81,44 @@ impl CheckIns {
     }
 }
 
+/// Counts a value that has been sent or received without a wait. At each sixteenth the task that runs here checks in, and
+/// gives way if others are ready and it has gone on for 20 us.
+#[inline(always)]
+pub(crate) fn count_value() {
+    if let Some(worker) = Worker::current() {
+        let left = worker.check_ins.values.get();
+        if left > 0 {
+            worker.check_ins.values.set(left - 1);
+        } else {
+            worker.check_in_with_value();
+        }
+    }
+}
+
 impl Worker {
+    #[cold]
+    #[inline(never)]
+    fn check_in_with_value(&self) {
+        self.check_ins.values.set(VALUES - 1);
+        let Some(task) = self.task() else { return };
+        // Where nothing may suspend nothing else is to happen here either: the caller may be what a timer has called.
+        if self.forbidden.get() > 0 || panicking() || !self.check_in() {
+            return;
+        }
+        let (me, time) = (self.current.get(), now());
+        let (before, since) = self.check_ins.slice.get().unwrap_or((ptr::null(), time));
+        if !ptr::eq(before, me) {
+            self.check_ins.slice.set(Some((me, time)));
+            if time - since >= SLICE {
+                // Each value seems to take long.
+                self.check_ins.values.set(0);
+            }
+        } else if time - since >= SLICE {
+            self.check_ins.slice.set(Some((ptr::null(), time)));
+            self.give_way(task);
+        }
+    }
+
     /// Checks in, in the running task. Returns `true` if another task is ready, which is to have its turn.
     #[inline]
     pub(crate) fn check_in(&self) -> bool {

@@ -1,6 +1,7 @@
-//! What comes to its turn beside tasks that compute, and check in by `checkpoint` or at the ends of chunks.
+//! What comes to its turn beside tasks that compute, and check in by `checkpoint`, at the ends of chunks, or with the values of channels.
 
 use crate::common::{self, with, with_each};
+use cygnet::sync::bounded;
 use cygnet::{
     Wait, checkpoint, no_suspend, par, scope, scope_with, sleep, spawn, spawn_local, task, timeout,
     yield_now,
@@ -54,6 +55,22 @@ fn a_sleeper_wakes_beside_tasks_that_only_call_checkpoint() {
             compute_until(|| woken.load(Ordering::Relaxed));
         });
     });
+}
+
+/// No task here ever waits for a value or a place.
+#[test]
+fn a_sleeper_wakes_beside_tasks_that_only_send_and_receive() {
+    for room in [4, usize::MAX] {
+        with_each(|rt| {
+            keep_all_workers_busy_until_a_sleeper_has_woken(rt, |woken| {
+                let (sender, receiver) = bounded(room);
+                while !woken.load(Ordering::Relaxed) {
+                    sender.send(1).unwrap();
+                    assert_eq!(receiver.recv(), Ok(1));
+                }
+            });
+        });
+    }
 }
 
 #[test]
