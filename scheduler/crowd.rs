@@ -1,11 +1,31 @@
 //! How many tasks of each kind each worker has: even shares of those that wait before they compute.
 //!
-//! A worker counts the coroutines that it has made for tasks of each class of spawn places, and publishes
-//! the counts in a cache line, which it alone writes. Before it begins one more of a class whose tasks are to
-//! be spread (habits.rs) it compares: it begins no more than an even share of all that it sees, those that
-//! nobody has begun included. Else it *stands back* (spread.rs): the task goes into the public deque,
-//! and workers that have less than their share are *invited*, whether they rest or compute. The
-//! counts of others are read without order: they are advice.
+//! # Counts and shares
+//!
+//! A worker counts the coroutines that run tasks of each class of spawn places, and publishes the
+//! counts in its [`Census`], which it alone writes. Before it begins one more task of a class that
+//! is to be spread (habits.rs) it compares: it begins no more than an even share of all that it
+//! sees, those that nobody has begun included. What even shares leave over goes to workers with
+//! fewest. The counts of others are read without order: they are advice, and a wrong one costs
+//! balance.
+//!
+//! # Offers
+//!
+//! A worker that has its share *offers* the task: it puts the task into its public deque, notes the
+//! class in its census, *invites* workers that have less than theirs, whether they rest or compute
+//! (inbox.rs), and stands back from the class as soon as it comes to its main coroutine
+//! (spread.rs). An invited worker takes one offered task when its own task waits or checks in.
+//!
+//! Searchers leave the deque of a worker that offers alone if they have their share themselves:
+//! they would pass its tasks to each other, and the worker that is invited would find none. Nobody
+//! sleeps through such a task, as who lies down looks at all deques whatever their owners offer. So
+//! a searcher with its share does not sleep either; it stands back as if the tasks were its own,
+//! and then tolerates one more than its share and takes it. A task that is offered therefore waits
+//! for a bounded time for one with less, also if its owner computes for ever or may not begin
+//! anything, unless all other workers compute, too.
+//!
+//! The note in the census goes when the worker comes to its main coroutine without having to stand
+//! back, or hands over other tasks. It is a hint like the counts.
 
 use crate::retire::coroutine::{Observation, Observed};
 use crate::retire::record::{JoinedAtHome, Record};
@@ -18,7 +38,8 @@ use crate::shim::time::{Instant, now};
 use crossbeam_deque::Steal;
 use std::ptr::{self, NonNull};
 
-/// So many tasks of a class are left together: they may be a pair that wakes each other all the time.
+/// So many tasks of a class are left together: they may be a pair that wakes each other all the
+/// time.
 const PAIR: usize = 2;
 
 /// What each worker may have of a class: so many, and if that leaves a rest, one more.
@@ -30,7 +51,8 @@ struct Share {
 }
 
 impl Share {
-    /// Whether one that has `mine` may have one more. Of the rest that goes first to those with fewest.
+    /// Whether one that has `mine` may have one more. Of the rest that goes first to those with
+    /// fewest.
     fn exceeds(&self, mine: u8) -> bool {
         let count = usize::from(mine);
         count < self.whole || self.rest && count == self.whole && mine <= self.least
@@ -175,14 +197,15 @@ impl Worker {
         }
     }
 
-    /// Whether a claimed fresh task is to be begun here. If not, it is offered to the others, and this worker
-    /// stands back as soon as it comes to its main coroutine.
+    /// Whether a claimed fresh task is to be begun here. If not, it is offered to the others, and
+    /// this worker stands back as soon as it comes to its main coroutine.
     #[inline(always)]
     pub(crate) fn keeps(&self, record: NonNull<Record>) -> bool {
         !self.shared().habits.any_spreads() || self.weigh(record)
     }
 
-    /// As `keeps`, for a task that a loop is about to start: it is observed, or offered to the others.
+    /// As `keeps`, for a task that a loop is about to start: it is observed, or offered to the
+    /// others.
     #[cold]
     #[inline(never)]
     pub(crate) fn keeps_on_loop(&self, record: NonNull<Record>) -> bool {
@@ -219,11 +242,12 @@ impl Worker {
         tolerated || self.share(class, more).exceeds(mine)
     }
 
-    /// An even share of a class: of those that have been begun, that are offered, and that may be among the fresh ones
-    /// here.
+    /// An even share of a class: of those that have been begun, that are offered, and that may be
+    /// among the fresh ones here.
     ///
-    /// Those that have been begun are counted first. So one that is begun meanwhile may be missed, which makes the share
-    /// smaller for a moment, and is not counted twice, which would have one worker take what is another's.
+    /// Those that have been begun are counted first. So one that is begun meanwhile may be missed,
+    /// which makes the share smaller for a moment, and is not counted twice, which would have one
+    /// worker take what is another's.
     fn share(&self, class: Class, more: usize) -> Share {
         let (mut begun, mut least) = (0, u8::MAX);
         for remote in self.shared().remotes() {
@@ -253,8 +277,8 @@ impl Worker {
             || shared.is_closing()
     }
 
-    /// Puts a claimed task, which is not kept here, where others find it, and invites those that have less
-    /// than their share.
+    /// Puts a claimed task, which is not kept here, where others find it, and invites those that
+    /// have less than their share.
     #[cold]
     #[inline(never)]
     pub(crate) fn offer_to_others(&self, record: NonNull<Record>) {
@@ -288,15 +312,15 @@ impl Worker {
         }
     }
 
-    /// Whether any worker offers tasks. Searchers ask this again and again, so it lies apart from what changes
-    /// with each task.
+    /// Whether any worker offers tasks. Searchers ask this again and again, so it lies apart from
+    /// what changes with each task.
     #[inline]
     pub(crate) fn anyone_offers(&self) -> bool {
         self.shared().offering.load(Ordering::Relaxed) > 0
     }
 
-    /// A task that another worker offers, claimed, if this one has less than its share of such tasks. If it has not, it is
-    /// to stand back from them as if they were its own.
+    /// A task that another worker offers, claimed, if this one has less than its share of such
+    /// tasks. If it has not, it is to stand back from them as if they were its own.
     pub(crate) fn take_offered(&self) -> Option<NonNull<Record>> {
         if !self.anyone_offers() {
             return None;
@@ -324,7 +348,8 @@ impl Worker {
             .any(|remote| remote.census.offered() == Some(class) && !remote.thief.is_empty())
     }
 
-    /// Invites workers with less than their share of a class, as many as are needed to take what is left here.
+    /// Invites workers with less than their share of a class, as many as are needed to take what is
+    /// left here.
     pub(crate) fn invite_others(&self, class: Class) {
         let shared = self.shared();
         let share = self.share(class, 0);

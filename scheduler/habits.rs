@@ -1,11 +1,12 @@
-//! What the workers have learnt of the tasks of each spawn place: whether they wait as soon as they start, how
-//! long they live, and whether they have enough to do for a worker each.
+//! What the workers have learnt of the tasks of each spawn place: whether they wait as soon as they
+//! start, how long they live, and whether they have enough to do for a worker each.
 //!
-//! Who starts a task decides where it computes for the rest of its life, before it has computed anything
-//! (spread.rs). Most tasks are like those that were spawned at the same place before. The workers of a runtime learn
-//! together from the coroutines that they make: a task that runs to its end without waiting needs none, and is not
-//! observed. There are [`CLASSES`] classes of places, one for each place as long as there are
-//! not more; two places in one class cost balance, never correctness.
+//! Who starts a task decides where it computes for the rest of its life, before it has computed
+//! anything (spread.rs). Most tasks are like those that were spawned at the same place before. The
+//! workers of a runtime learn together from the coroutines that they make: a task that runs to its
+//! end without waiting needs none, and is not observed. There are [`CLASSES`] classes of places,
+//! one for each place as long as there are not more; two places in one class cost balance, never
+//! correctness.
 
 use crate::retire::coroutine::Observed;
 use crate::retire::record::Record;
@@ -25,11 +26,12 @@ const PROBES: usize = 8;
 const HASTY: Duration = Duration::from_micros(10);
 /// Tasks that live less are not worth the time that it takes to bring another worker to them.
 const BRIEF: Duration = Duration::from_micros(500);
-/// Tasks that compute for less between two waits, in the mean, are not worth the time that it takes to wake
-/// each other from another worker.
+/// Tasks that compute for less between two waits, in the mean, are not worth the time that it takes
+/// to wake each other from another worker.
 const TURN: Duration = Duration::from_micros(2);
-/// So many in a row have to show that they need no worker each. Of those that wait for each other some are the last, which
-/// do not wait at their start; and in a pipeline on workers that are not equally busy some have little to do.
+/// So many in a row have to show that they need no worker each. Of those that wait for each other
+/// some are the last, which do not wait at their start; and in a pipeline on workers that are not
+/// equally busy some have little to do.
 const UNLIKE: u8 = 4;
 /// Of a place whose tasks need no spreading so many are begun for one that is observed.
 const SELDOM: u8 = 16;
@@ -37,13 +39,14 @@ const SELDOM: u8 = 16;
 const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_millis(1);
 
-/// A spawn place by its number; or several, if there are more than [`CLASSES`], or they are many and their hashes alike.
+/// A spawn place by its number; or several, if there are more than [`CLASSES`], or they are many
+/// and their hashes alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Class(pub(crate) u8);
 
-/// Where the number of a place is looked for: what does not depend on where the program lies in memory, so that a
-/// simulation can be repeated. Fibonacci hashing (Knuth, TAOCP 6.4): the highest bits of a product with 2^64 by the
-/// golden ratio.
+/// Where the number of a place is looked for: what does not depend on where the program lies in
+/// memory, so that a simulation can be repeated. Fibonacci hashing (Knuth, TAOCP 6.4): the highest
+/// bits of a product with 2^64 by the golden ratio.
 fn hash(place: &Location<'_>) -> usize {
     let key = u64::from(place.line()) << 16 ^ u64::from(place.column());
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - CLASSES.ilog2())) as usize
@@ -82,7 +85,8 @@ impl Habit {
         (self.life > 0).then(|| Duration::from_nanos(1 << self.life))
     }
 
-    /// Goes one step towards the length of a life, so that a single one of another length changes little.
+    /// Goes one step towards the length of a life, so that a single one of another length changes
+    /// little.
     fn learn_life(&mut self, life: Duration) {
         let logarithm = (life.as_nanos() as u64).max(2).ilog2() as u8;
         self.life = match self.life {
@@ -93,8 +97,9 @@ impl Habit {
     }
 }
 
-/// What the workers of a runtime have learnt: see the module's documentation. Written without order, each
-/// word as a whole, and only if something is new: what two write at once is lost in part, and learnt again.
+/// What the workers of a runtime have learnt: see the module's documentation. Written without
+/// order, each word as a whole, and only if something is new: what two write at once is lost in
+/// part, and learnt again.
 pub(crate) struct Habits {
     /// Whether tasks of any class were ever to be spread.
     any: AtomicBool,
@@ -171,15 +176,16 @@ impl Habits {
         self.slots[usize::from(class.0)].habit.load(Ordering::Relaxed) & SETTLED != 0
     }
 
-    /// A task has waited so long after its start. Returns `true` if that was as soon as it had started.
+    /// A task has waited so long after its start. Returns `true` if that was as soon as it had
+    /// started.
     pub(crate) fn learn_wait(&self, class: Class, after: Duration) -> bool {
         let hasty = after <= HASTY;
         self.change(class, |habit| habit.hasty |= hasty);
         hasty
     }
 
-    /// A task has ended that was observed. `idle`: for how much of its `life` its worker had nothing to do;
-    /// `parks`: how often tasks have waited there meanwhile.
+    /// A task has ended that was observed. `idle`: for how much of its `life` its worker had
+    /// nothing to do; `parks`: how often tasks have waited there meanwhile.
     pub(crate) fn learn_end(&self, task: &Observed, life: Duration, idle: Duration, parks: u64) {
         self.change(Class(task.class), |habit| {
             habit.learn_life(life);
@@ -242,7 +248,8 @@ impl Accounts {
         self.tolerance(class).get().most
     }
 
-    /// The others have not come to take theirs: tolerates more than `here`, and twice as many more the next time.
+    /// The others have not come to take theirs: tolerates more than `here`, and twice as many more
+    /// the next time.
     pub(crate) fn tolerate(&self, class: Class, here: u8) {
         let step = self.tolerance(class).get().step;
         let most = here.saturating_add(step);
@@ -271,7 +278,8 @@ mod tests {
         habits.find_class(place, hash(place))
     }
 
-    /// A task that has lived so long, while tasks have waited so often, and whose worker was never idle.
+    /// A task that has lived so long, while tasks have waited so often, and whose worker was never
+    /// idle.
     fn ends(habits: &Habits, class: Class, hasty: bool, life: Duration, parks: u64) {
         let (idle, task) = (Duration::ZERO, ptr::null());
         let began = None;

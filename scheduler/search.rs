@@ -180,7 +180,9 @@ impl Searcher {
         // Probably it is so again. Whoever leaves the searchers has to see to those who sleep, which costs more
         // than such a wait.
         if !self.counted && std::mem::take(&mut self.awaited) && worker.live() > 0 {
-            spin_until(LINGER, || worker.has_ready() || worker.shared().is_stopping());
+            spin_until(LINGER, || {
+                worker.has_ready() || worker.has_fresh() || worker.shared().is_stopping()
+            });
             if worker.has_ready() {
                 self.awaited = true;
                 return true;
