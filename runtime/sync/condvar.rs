@@ -125,7 +125,7 @@ impl Condvar {
         };
         let result = enter_and(&self.raw, 0, Manner::Until(until), Some(&mut unlock));
         if unlocked && !mutex.try_lock(holder) {
-            let locked = mutex.lock(holder, Manner::Structured);
+            let locked = mutex.lock(holder, Manner::Structured, false);
             debug_assert!(locked.is_ok(), "a structured wait was cut short");
         }
         result.map(|_| ())

@@ -3,10 +3,11 @@ use super::errors::WaitError;
 use super::holder::Holder;
 use super::raw_mutex::{Locking, RawMutex};
 use crate::runtime::errors::Cancelled;
+use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::Manner;
 use crate::scheduler::worker::Worker;
-use crate::shim::const_fn;
+use crate::shim::{const_fn, panicking};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -167,24 +168,20 @@ impl<T: ?Sized> Mutex<T> {
             !(self.raw.holder() == Some(holder) && Holder::caller_may_be_told()),
             "cygnet: a Mutex is locked by {holder:?}, which has locked it already and would wait for itself"
         );
-        // After giving way the task may be cancelled, which `lock` looks for.
-        if cancelled || self.gives_way() || !self.raw.spin(holder) {
-            self.raw.lock(holder, Manner::Until(until))?;
+        let hogs = self.hogs();
+        if cancelled || hogs || !self.raw.spin(holder) {
+            self.raw.lock(holder, Manner::Until(until), hogs)?;
         }
         Ok(MutexGuard::new(self, holder))
     }
 
-    /// Lets the other tasks of this worker run, if one of them may be a waiter that has been passed too
-    /// often. Returns `true` if it has.
-    fn gives_way(&self) -> bool {
-        let hogs = self.raw.is_hogged();
-        if hogs
-            && let Some(worker) = Worker::current()
-            && let Some(task) = worker.task()
-        {
-            worker.give_way(task);
-        }
-        hogs
+    /// Whether the calling task is to queue up although the mutex is free: others wait for its worker, perhaps a
+    /// waiter that has been called.
+    fn hogs(&self) -> bool {
+        self.raw.is_hogged()
+            && Worker::current().is_some_and(|worker| worker.has_ready())
+            && !is_forbidden()
+            && !panicking()
     }
 
     /// Locks it as a future, for any executor. The guard may be sent to another thread.

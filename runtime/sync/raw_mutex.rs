@@ -38,9 +38,11 @@
 //!   come for long, because its worker computes. So every [`PASSES`]th unlock hands the mutex over
 //!   to the first waiter in the queue.
 //! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
-//!   The called waiter is in no queue then, so no hand-over reaches it. After [`PASSES`] unlocks,
-//!   therefore, each task that locks the mutex lets the other tasks of its worker run first, and a
-//!   future returns `Pending` once, until the called waiter has come.
+//!   The called waiter is in no queue then, so no hand-over reaches it. After [`HOGS`] unlocks,
+//!   therefore, a task that locks the mutex queues up although the mutex is free, if others are
+//!   ready on its worker, and a future returns `Pending` once, until the called waiter has come. As
+//!   a waiter that task is in turn not passed for long; had it only let the others run, they could
+//!   have kept the worker for ever.
 //!
 //! A *fair* mutex hands over at every unlock, in order of arrival.
 //!
@@ -49,8 +51,9 @@
 //! The invariant: *while the mutex is free and the queue is not empty, a called waiter is on its
 //! way.*
 //!
-//! * A waiter enters the queue only after it has set QUEUED in a word that has a holder, under the
-//!   queue's lock. If the word has no holder, the waiter takes the mutex instead.
+//! * A waiter enters the queue only after it has set QUEUED in a word that has a holder, or CALLED,
+//!   under the queue's lock. If the word has neither, the waiter takes the mutex instead; so does
+//!   any waiter that finds no holder, but one that is [`BEHIND`].
 //! * The holder's unlock finds QUEUED. Without CALLED it takes the queue's lock, and calls a waiter
 //!   or hands over in the same step in which it gives the mutex up.
 //! * A called waiter clears CALLED in one of two ways. Either it takes the mutex, or the word has a
@@ -89,6 +92,9 @@ const BITS: u64 = QUEUED | CALLED;
 
 /// Set in a node's token, beside the waiter's number: the next unlock hands over to this waiter.
 const OVERDUE: u64 = 1;
+/// The same: the waiter does not pass a waiter that has been called.
+pub(super) const BEHIND: u64 = 2;
+const MARKS: u64 = OVERDUE | BEHIND;
 
 /// The answer of a grant that hands the mutex over.
 const HANDED: u32 = 0;
@@ -100,6 +106,8 @@ const PATIENCE: Duration = Duration::from_micros(500);
 /// Unlocks that may pass the queue while a called waiter is on its way. A power of two, because the
 /// counter wraps.
 const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
+/// The same, after which those who lock it let others on their worker run.
+const HOGS: u32 = if cfg!(loom) { 2 } else { 1_024 };
 /// Looks at a held mutex before a caller queues up. Each look follows a pause of twice as many
 /// turns as the one before, and all eight take about as long as waking a sleeping thread.
 const MOST_LOOKS: u8 = if cfg!(loom) { 0 } else { 8 };
@@ -209,7 +217,7 @@ impl RawMutex {
             let wake = queue.grant_first(HANDED);
             let queued = if queue.is_empty() { 0 } else { QUEUED };
             let next =
-                if has(Bug::DoubleGrant) && queue.is_empty() { FREE } else { first & !OVERDUE };
+                if has(Bug::DoubleGrant) && queue.is_empty() { FREE } else { first & !MARKS };
             self.set(|word| Some(next | queued | word & CALLED));
             return wake;
         }
@@ -236,13 +244,15 @@ impl RawMutex {
         answered.is_ok_and(|before| before & !BITS == FREE)
     }
 
-    /// Locks the mutex, waiting in the queue if it is held.
+    /// Locks the mutex, waiting in the queue if it is held, or if a waiter has been called and the caller is to come
+    /// `behind` it.
     ///
     /// # Errors
     /// Those of [`enter_node`].
     #[track_caller]
-    pub(super) fn lock(&self, holder: Holder, manner: Manner) -> Result<(), Short> {
-        let node = pin!(WaitNode::new(holder.number(), Location::caller()));
+    pub(super) fn lock(&self, holder: Holder, manner: Manner, behind: bool) -> Result<(), Short> {
+        let mark = if behind { BEHIND } else { 0 };
+        let node = pin!(WaitNode::new(holder.number() | mark, Location::caller()));
         let since = now();
         loop {
             if enter_node(self, node.as_ref(), manner, None)? == HANDED || self.answer_call(holder)
@@ -255,6 +265,7 @@ impl RawMutex {
 
     /// Notes that a called waiter has found the mutex taken.
     fn is_passed(&self, node: &WaitNode, since: Instant) {
+        node.token.set(node.token.get() & !BEHIND);
         // PROOF(mutex.overdue): false
         if now() - since >= PATIENCE {
             node.token.set(node.token.get() | OVERDUE);
@@ -270,7 +281,7 @@ impl RawMutex {
     #[inline(always)]
     fn is_hogged_at(&self, word: u64) -> bool {
         // PROOF(mutex.hogged): false
-        word & CALLED != 0 && self.passes.load(Ordering::Relaxed) >= PASSES
+        word & CALLED != 0 && self.passes.load(Ordering::Relaxed) >= HOGS
     }
 
     /// Watches a held mutex for a few microseconds, and takes it if it becomes free. Returns `true`
@@ -309,7 +320,7 @@ impl RawMutex {
     /// The waiters, and the places in the source where they wait.
     pub(super) fn waiting(&self) -> Vec<(Holder, String)> {
         let one = |node: &WaitNode| {
-            (Holder::from_number(node.token.get() & !OVERDUE), node.place.to_string())
+            (Holder::from_number(node.token.get() & !MARKS), node.place.to_string())
         };
         self.state().iter().map(one).collect()
     }
@@ -335,11 +346,12 @@ impl Waitable for RawMutex {
     }
 
     fn try_enter(&self, _: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        let before = self.change(|word| {
-            let free = word & !BITS == FREE;
-            Some(if free { word | node.token.get() & !OVERDUE } else { word | QUEUED })
-        });
-        before.is_ok_and(|word| word & !BITS == FREE).then_some(HANDED)
+        let (holder, behind) = (node.token.get() & !MARKS, node.token.get() & BEHIND != 0);
+        // PROOF(mutex.behind): with |word| word & !BITS == FREE && !behind
+        let may_take = |word| word & !BITS == FREE && !(behind && word & CALLED != 0);
+        let before =
+            self.change(|word| Some(if may_take(word) { word | holder } else { word | QUEUED }));
+        before.is_ok_and(may_take).then_some(HANDED)
     }
 
     fn comes_back(&self, node: &WaitNode) -> bool {
@@ -350,7 +362,7 @@ impl Waitable for RawMutex {
         if has(Bug::LeakedLock) {
             return;
         }
-        let holder = Holder::from_number(node.token.get() & !OVERDUE);
+        let holder = Holder::from_number(node.token.get() & !MARKS);
         if node.answer() == HANDED || self.answer_call(holder) {
             // SAFETY: the mutex was handed over to this node, or `answer_call` has just taken it.
             unsafe { self.unlock(holder) };

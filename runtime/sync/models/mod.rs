@@ -6,7 +6,7 @@ mod semaphore;
 
 use super::event::{RawEvent, SET};
 use super::holder::Holder;
-use super::raw_mutex::{CALL, Locking, RawMutex};
+use super::raw_mutex::{BEHIND, CALL, Locking, RawMutex};
 use crate::retire::models::Processor;
 use crate::retire::wait::{Publish, WaitKind, WaitWord, Woken};
 use crate::scheduler::waiters::{Entry, WaitNode, Waitable, Who, leave, queue};
@@ -133,13 +133,13 @@ impl Locked {
         Stage::new(Locked { mutex: RawMutex::new(fair), value: Baton::new() })
     }
 
-    /// As `Mutex::lock`.
-    fn lock(&self, task: Stage<Task>, holder: Holder) -> bool {
+    /// As `Mutex::lock`; `mark` is BEHIND for one that hogs the mutex.
+    fn lock(&self, task: Stage<Task>, holder: Holder, mark: u64) -> bool {
         task.introduce();
-        if self.mutex.try_lock(holder) {
+        if mark == 0 && self.mutex.try_lock(holder) {
             return true;
         }
-        let node = pin!(WaitNode::new(holder.number(), Location::caller()));
+        let node = pin!(WaitNode::new(holder.number() | mark, Location::caller()));
         loop {
             match enter_node(task, &self.mutex, node.as_ref(), true, None) {
                 Some(CALL) if !self.mutex.answer_call(holder) => {}
@@ -150,8 +150,12 @@ impl Locked {
 
     /// Locks, uses the value, unlocks; whether it had the chance.
     fn visit(&self, task: Stage<Task>, number: u64) -> bool {
+        self.visit_as(task, number, 0)
+    }
+
+    fn visit_as(&self, task: Stage<Task>, number: u64, mark: u64) -> bool {
         let holder = Holder::from_number(number << 3);
-        let locked = self.lock(task, holder);
+        let locked = self.lock(task, holder, mark);
         if locked {
             self.value.write();
             // SAFETY: locked above.
@@ -201,6 +205,28 @@ fn loom_a_fair_mutex_has_one_holder_and_is_handed_over() {
 #[test]
 fn loom_a_mutex_that_is_taken_past_those_who_wait_loses_nobody() {
     explore(3, || visitors(false, 3));
+}
+
+/// One that hogs a mutex queues up behind a waiter that has been called, also while the mutex is free.
+#[test]
+fn loom_one_that_comes_behind_a_called_waiter_has_its_turn() {
+    explore(3, || {
+        let (locked, holder) = (Locked::new(false), Holder::from_number(24));
+        let (called, hog) = (Task::new(), Task::new());
+        assert!(locked.mutex.try_lock(holder));
+        let waiter = spawn(move || locked.visit(called, 1));
+        let unlocks = spawn(move || {
+            locked.value.write();
+            // SAFETY: locked above.
+            unsafe { locked.mutex.unlock(holder) };
+        });
+        assert!(locked.visit_as(hog, 2, BEHIND));
+        assert!(waiter.join().unwrap());
+        unlocks.join().unwrap();
+        Task::end(called);
+        Task::end(hog);
+        Locked::end(locked, 3);
+    });
 }
 
 #[test]
