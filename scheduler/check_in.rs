@@ -35,6 +35,11 @@ const SELDOM: u32 = 8;
 /// For how long a fresh task is left to others.
 const PATIENCE: Duration = Duration::from_millis(1);
 
+/// A coroutine from one wait to the next: how often tasks of its worker had waited by then.
+type Stint = (*const Strand, u64);
+
+const NOBODY: Stint = (ptr::null(), 0);
+
 /// What a worker remembers from one check-in to the next.
 pub(crate) struct CheckIns {
     /// How many may still pass without a look for fresh tasks.
@@ -43,8 +48,8 @@ pub(crate) struct CheckIns {
     fresh_since: Cell<Option<Tick>>,
     /// How many values may still pass without a check-in.
     values: Cell<u32>,
-    /// The coroutine that was the last to check in so while others were ready, and since when it does.
-    slice: Cell<Option<(*const Strand, Instant)>>,
+    /// Who was the last to check in so while others were ready, and since when.
+    slice: Cell<Option<(Stint, Instant)>>,
 }
 
 impl CheckIns {
@@ -105,16 +110,16 @@ impl Worker {
         if self.forbidden.get() > 0 || panicking() || !self.check_in() {
             return;
         }
-        let (me, time) = (self.current.get(), now());
-        let (before, since) = self.check_ins.slice.get().unwrap_or((ptr::null(), time));
-        if !ptr::eq(before, me) {
+        let (me, time) = ((self.current.get(), self.counters().parks.get()), now());
+        let (before, since) = self.check_ins.slice.get().unwrap_or((NOBODY, time));
+        if before != me {
             self.check_ins.slice.set(Some((me, time)));
             if time - since >= SLICE {
                 // Each value seems to take long.
                 self.check_ins.values.set(0);
             }
         } else if time - since >= SLICE {
-            self.check_ins.slice.set(Some((ptr::null(), time)));
+            self.check_ins.slice.set(Some((NOBODY, time)));
             self.give_way(task);
         }
     }

@@ -31,6 +31,7 @@ use crate::retire::coroutine::{Observation, Observed};
 use crate::retire::record::{JoinedAtHome, Record};
 use crate::scheduler::habits::{CLASSES, Class};
 use crate::scheduler::item::Item;
+use crate::scheduler::pick::BATCH;
 use crate::scheduler::worker::{Remote, Strand, Worker};
 use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::point;
@@ -81,6 +82,11 @@ impl Census {
 
     fn set(&self, class: Class, count: u8) {
         self.counts[usize::from(class.0)].store(count, Ordering::Relaxed);
+    }
+
+    /// Whether there is nothing, as at the end of a runtime.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts.iter().all(|count| count.load(Ordering::Relaxed) == 0)
     }
 
     /// What is offered.
@@ -166,13 +172,14 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn learn_wait_of_task(&self, strand: &Strand) {
-        // SAFETY: null, or the task that is set aside here, which has not ended.
-        let Some(task) = (unsafe { strand.task.get().as_ref() }) else { return };
         let shared = self.shared();
+        if ptr::eq(strand, self.main.get()) || shared.workers() == 1 {
+            return;
+        }
+        // SAFETY: null, or the task that is set aside on this coroutine, which has not ended.
+        let Some(task) = (unsafe { strand.task.get().as_ref() }) else { return };
         // One that its joiner has called counts with the joiner.
-        let is_called = task.at_home.get() == JoinedAtHome::Called;
-        let stays = !task.traits.migratable && !is_called && !ptr::eq(strand, self.main.get());
-        if !stays || shared.workers() == 1 {
+        if task.traits.migratable || task.at_home.get() == JoinedAtHome::Called {
             return;
         }
         let class = shared.habits.class_of(task);
@@ -214,7 +221,9 @@ impl Worker {
         let keeps = self.keeps(record);
         if !keeps {
             self.offer_to_others(record);
-        } else if self.shared().habits.spreads(self.shared().habits.class_of(task)) {
+        } else if !task.traits.needs_own_stack()
+            && self.shared().habits.spreads(self.shared().habits.class_of(task))
+        {
             self.observe(self.strand(), task);
         }
         keeps
@@ -287,9 +296,14 @@ impl Worker {
         let class = self.shared().habits.class_of(task);
         self.spread.stand_back_for(class);
         self.announce_offer(Some(class));
-        task.unclaim();
-        point();
-        self.deque.push(Item::fresh(record));
+        if self.deque.len() < BATCH {
+            task.unclaim();
+            point();
+            self.deque.push(Item::fresh(record));
+        } else {
+            // Its growth would cost kilobytes of the stack that we happen to stand on.
+            self.requeue(record);
+        }
         self.invite_others(class);
     }
 

@@ -133,9 +133,13 @@ impl Habits {
         let relaxed = Ordering::Relaxed;
         let new = ptr::from_ref(place).cast_mut();
         for at in (hash..hash + PROBES).map(|at| at % CLASSES) {
-            let found =
-                self.slots[at].place.compare_exchange(ptr::null_mut(), new, relaxed, relaxed);
-            if found.is_ok() || found == Err(new) {
+            let slot = &self.slots[at].place;
+            let mut found = slot.load(relaxed);
+            if found.is_null() {
+                let taken = slot.compare_exchange(ptr::null_mut(), new, relaxed, relaxed);
+                found = taken.err().unwrap_or(new);
+            }
+            if found == new {
                 return Class(at as u8);
             }
         }

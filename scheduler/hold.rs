@@ -327,6 +327,8 @@ fn call_apart(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, s
     // SAFETY: `me` runs and waits here until the other, which is new, comes back to it.
     unsafe { me.context.switch(&strand.context) };
     worker.bury();
+    // It may be the main coroutine, where no task runs between two others.
+    me.task.set(ptr::null());
     worker.disown(strand);
     let stack = strand.take_stack().expect("it has one of its own");
     worker.stacks.borrow_mut().put(stack);

@@ -31,7 +31,7 @@
 //!
 //! # Naps
 //!
-//! A thief whose loot was gone within 500 ns, or 100 ns for each item, does more harm than good: it takes
+//! A thief whose loot was gone within 600 ns, or 100 ns for each item, does more harm than good: it takes
 //! cache lines from a worker that would have been done sooner alone. It naps, unasked by fronts, for a
 //! time that doubles up to a millisecond for each worker that naps, so that all of them together look about
 //! once in a millisecond. It does so as long as some worker goes on spawning, or has something left in its

@@ -65,6 +65,7 @@ impl Worker {
                 && (self.may_start() || in_turn)
                 && let Some(strand) = self.begin_fresh(in_turn)
             {
+                self.spread.begins_in_turn();
                 return strand;
             }
             if self.exhausted.get() && !ptr::eq(self.current.get(), self.main.get()) {

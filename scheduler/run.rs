@@ -388,12 +388,19 @@ fn start_first(worker: &Worker, strand: &Strand, first: NonNull<Record>) -> bool
     let task = unsafe { first.as_ref() };
     // Else it may have changed workers by its end, or the stack is a rare one.
     let usual = !task.traits.migratable && worker.class_for(task) == worker.class;
-    start(worker, first);
-    end_observation(worker, strand);
+    if task.traits.migratable {
+        // Nor is a task that it calls: whoever counts one is on the worker that forgets it.
+        strand.observation.set(Observation::Ignored);
+        start(worker, first);
+    } else {
+        start(worker, first);
+        end_observation(worker, strand);
+        strand.observation.set(Observation::None);
+    }
     usual
 }
 
-/// After a task on a coroutine, which may have been observed there: then it has not changed workers.
+/// After a task on a coroutine, which may have been observed there. It has not changed workers.
 #[inline(always)]
 fn end_observation(worker: &Worker, strand: &Strand) {
     if let Observation::Task(task) = strand.observation.get() {

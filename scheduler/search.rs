@@ -30,6 +30,8 @@ const SEARCH_ALONE: Duration = Duration::from_micros(5);
 const LINGER: Duration = Duration::from_micros(20);
 /// ... and without any, to be let in among the searchers.
 const LINGER_IDLE: Duration = Duration::from_micros(5);
+/// So often in a row it waits for those without a search.
+const AWAITED: u8 = 16;
 /// Loot that lasts less was not worth stealing, ...
 const SHORT: Duration = Duration::from_nanos(600);
 /// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
@@ -71,8 +73,8 @@ pub(crate) struct Searcher {
     famine: Duration,
     /// Already counted as searching, by the one that woke us.
     counted: bool,
-    /// The last search was over because a task of the worker's own had been woken.
-    awaited: bool,
+    /// So many searches in a row were over because a task of the worker's own had been woken.
+    awaited: u8,
     /// When memory was last given back, and what the worker had used by then.
     tidied: Option<(Instant, Usage)>,
 }
@@ -102,7 +104,7 @@ impl Searcher {
             spawned: u64::MAX,
             famine: Duration::ZERO,
             counted: false,
-            awaited: false,
+            awaited: 0,
             tidied: None,
         }
     }
@@ -178,16 +180,17 @@ impl Searcher {
     /// True if there is something to run now.
     fn search(&mut self, worker: &Worker) -> bool {
         // Probably it is so again. Whoever leaves the searchers has to see to those who sleep, which costs more
-        // than such a wait.
-        if !self.counted && std::mem::take(&mut self.awaited) && worker.live() > 0 {
+        // than such a wait. But one that never searched would leave all work to the others.
+        if !self.counted && (1..AWAITED).contains(&self.awaited) && worker.live() > 0 {
             spin_until(LINGER, || {
                 worker.has_ready() || worker.has_fresh() || worker.shared().is_stopping()
             });
             if worker.has_ready() {
-                self.awaited = true;
+                self.awaited += 1;
                 return true;
             }
         }
+        self.awaited = 0;
         let shared = worker.shared();
         if !self.counted
             && !shared.idle.start_searching(shared.workers())
@@ -203,7 +206,7 @@ impl Searcher {
         let mut asked_all = false;
         loop {
             if worker.has_ready() || worker.has_fresh() {
-                self.awaited = worker.has_ready();
+                self.awaited = u8::from(worker.has_ready());
                 found = true;
                 break;
             }

@@ -179,6 +179,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        debug_assert!(
+            self.remotes().all(|remote| remote.census.is_empty()),
+            "a task has ended and is still counted"
+        );
         // No task is left; but an external one that was joined before it lay in the queue has left an entry there, maybe
         // when no worker came by any more.
         loop {

@@ -25,6 +25,8 @@ use std::cell::Cell;
 const SLACK: u32 = 32;
 /// How long a worker that stands back waits for the others to start one.
 const PATIENCE: Duration = Duration::from_micros(100);
+/// What has been interrupted for no longer goes on.
+const MOMENT: Duration = Duration::from_millis(1);
 /// How long before it lets others have the processor at each turn.
 const POLITE: Duration = Duration::from_micros(2);
 
@@ -38,8 +40,9 @@ pub(crate) struct Spread {
     excess: Cell<Option<Excess>>,
     /// When it found that first, since it stood back last.
     since: Cell<Option<Instant>>,
-    /// Of the last time that it stood back, if another one then took what it had not started, and when that was.
-    robbed: Cell<Option<(Standstill, Instant)>>,
+    /// Of the last time that it stood back, if another one then took what it had not started, or a task of its own was
+    /// woken, and when that was.
+    interrupted: Cell<Option<(Standstill, Instant)>>,
 }
 
 /// Of what a worker has more than others.
@@ -58,7 +61,7 @@ impl Spread {
             step: Cell::new(SLACK),
             excess: Cell::new(None),
             since: Cell::new(None),
-            robbed: Cell::new(None),
+            interrupted: Cell::new(None),
         }
     }
 
@@ -68,6 +71,11 @@ impl Spread {
         if self.since.get().is_none() {
             self.since.set(Some(now()));
         }
+    }
+
+    /// A task has been begun although the worker should have stood back.
+    pub(crate) fn begins_in_turn(&self) {
+        self.since.set(None);
     }
 }
 
@@ -117,9 +125,13 @@ impl Worker {
         if fair {
             self.spread.allowed.set(level);
             self.spread.step.set(SLACK);
-            self.spread.robbed.set(None);
+            self.spread.interrupted.set(None);
         }
-        self.spread.excess.set((!fair).then_some(Excess::Coroutines));
+        if !fair {
+            self.spread.excess.set(Some(Excess::Coroutines));
+        } else if self.spread.excess.get() == Some(Excess::Coroutines) {
+            self.spread.excess.set(None);
+        }
         fair
     }
 
@@ -134,15 +146,19 @@ impl Worker {
     /// searchers. False if it has not.
     pub(crate) fn stand_back(&self) -> bool {
         let Some(excess) = self.spread.excess.take() else {
+            self.spread.since.set(None);
             self.announce_offer(None);
             return false;
         };
-        self.wait_for_others(excess);
+        if self.wait_for_others(excess) {
+            self.spread.since.set(None);
+        }
         true
     }
 
-    fn wait_for_others(&self, excess: Excess) {
-        self.spread.since.set(None);
+    /// Waits until the others have caught up, or do not do so for long. Returns `false` if tasks of this worker are
+    /// ready before that.
+    fn wait_for_others(&self, excess: Excess) -> bool {
         let shared = self.shared();
         let start = now();
         let mut standstill = self.standstill(excess, start);
@@ -151,27 +167,34 @@ impl Worker {
                 self.remote.front.hand_over(1, BATCH, |record| self.publish(record));
                 shared.idle.notify(shared, true);
             }
+            if self.remote.timers.want_looks() {
+                self.look_at_clock();
+            }
             let (time, progress) = (now(), self.progress(excess));
-            if self.has_ready() || shared.is_stopping() {
-                return;
+            if self.has_ready() {
+                self.spread.interrupted.set(Some((standstill, time)));
+                return false;
+            }
+            if shared.is_stopping() {
+                return true;
             }
             let offered_elsewhere =
                 matches!(excess, Excess::Class(class) if self.is_offered(class));
             if !self.has_fresh() && !offered_elsewhere {
-                self.spread.robbed.set(Some((standstill, time)));
-                return;
+                self.spread.interrupted.set(Some((standstill, time)));
+                return true;
             }
             let (even, patience) = match excess {
                 Excess::Coroutines => (self.live() <= progress.saturating_add(SLACK / 2), PATIENCE),
                 Excess::Class(class) => (self.has_room(class, 0), shared.habits.patience(class)),
             };
             if even {
-                return;
+                return true;
             }
             if standstill.lasts(progress, time) >= patience {
                 self.tolerate(excess);
                 self.announce_offer(None);
-                return;
+                return true;
             }
             if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
         }
@@ -185,12 +208,13 @@ impl Worker {
         }
     }
 
-    /// Goes on with that of the last time, if what this worker had then was stolen a moment ago: maybe by one that stands back, too, from
-    /// which it has been stolen back. Else none of them would ever have stood back for long enough.
+    /// Goes on with that of the last time, if that was a moment ago. What this worker had then may have been stolen by one
+    /// that stands back, too, and stolen back; or tasks of its own are woken again and again. Else none of them would ever
+    /// have stood back for long enough.
     fn standstill(&self, excess: Excess, time: Instant) -> Standstill {
-        match self.spread.robbed.take() {
+        match self.spread.interrupted.take() {
             // The time between does not count.
-            Some((standstill, last)) if standstill.excess == excess && time - last < PATIENCE => {
+            Some((standstill, last)) if standstill.excess == excess && time - last < MOMENT => {
                 Standstill { since: time - (last - standstill.since), ..standstill }
             }
             _ => Standstill { excess, most: self.progress(excess), since: time },

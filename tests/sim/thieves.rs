@@ -1,10 +1,10 @@
 //! What thieves do with their loot.
 
 use cygnet::sim::{self, Machine, Options, check};
-use cygnet::sync::{Barrier, Event};
-use cygnet::{Runtime, scope, spawn, yield_now};
+use cygnet::sync::{Barrier, Event, bounded};
+use cygnet::{Runtime, scope, spawn, task, yield_now};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const US: Duration = Duration::from_micros(1);
@@ -151,6 +151,146 @@ fn tasks_that_nobody_comes_to_take_are_started_where_they_are() {
         measured.unwrap();
         assert!(took < 10 * MS, "{took:?}, seed {seed}");
     }
+}
+
+/// A worker stands back for one that computes for a second, and its own task is woken again and again meanwhile.
+#[test]
+fn a_task_is_started_in_the_end_also_if_its_worker_is_interrupted() {
+    for gap in [100 * US, 300 * US, 700 * US] {
+        let mut took = Duration::ZERO;
+        let measured = Machine::new(3).run(|| took = start_of_a_late_task(gap));
+        measured.unwrap();
+        assert!(took < 10 * MS, "{took:?} with an interruption each {gap:?}");
+    }
+}
+
+/// Five tasks of a place: some compute on the other worker, and one here echoes what comes from outside each `gap`. How
+/// long a sixth one waits for its start.
+fn start_of_a_late_task(gap: Duration) -> Duration {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    rt.block_on(|| {
+        let me = sim::thread::current().id();
+        let (go, done, begun) = (Event::new(), AtomicBool::new(false), AtomicUsize::new(0));
+        let (pings, pinged) = bounded(64);
+        let run = |late: bool| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            go.wait().unwrap();
+            if sim::thread::current().id() != me {
+                sim::compute(1_000 * MS);
+            } else if !late {
+                while !done.load(Ordering::Relaxed) && pinged.recv().is_ok() {
+                    sim::compute(5 * US);
+                }
+            }
+        };
+        sim::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let _ = pings.try_send(());
+                    sim::thread::sleep(gap);
+                }
+            });
+            scope(|s| {
+                let run = &run;
+                let spawn = |late| _ = s.spawn(move || run(late));
+                (0..5).for_each(|_| spawn(false));
+                while begun.load(Ordering::Relaxed) < 5 {
+                    cygnet::sleep(100 * US).unwrap();
+                }
+                go.set();
+                cygnet::sleep(5 * MS).unwrap();
+                let start = sim::now();
+                spawn(true);
+                while begun.load(Ordering::Relaxed) < 6 {
+                    cygnet::sleep(50 * US).unwrap();
+                }
+                let took = sim::now() - start;
+                done.store(true, Ordering::Relaxed);
+                pings.close();
+                took
+            })
+        })
+    })
+}
+
+/// A worker whose own task is woken each few microseconds takes its part of what the other one has to do.
+#[test]
+fn a_worker_steals_between_wake_ups_of_its_own() {
+    for gap in [4 * US, 16 * US] {
+        let mut took = Duration::ZERO;
+        let measured = Machine::new(3).run(|| took = beside_wake_ups(gap));
+        measured.unwrap();
+        // It takes 20 ms if one worker computes alone.
+        assert!(took < 15 * MS, "{took:?} with a wake-up each {gap:?}");
+    }
+}
+
+/// 200 tasks of 100 us on one worker, while a task on the other one is woken each `gap`; how long they take.
+fn beside_wake_ups(gap: Duration) -> Duration {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    let (stop, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (pings, pinged) = bounded(64);
+    let thread = {
+        let stop = Arc::clone(&stop);
+        sim::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = pings.send(());
+                sim::compute(gap);
+            }
+        })
+    };
+    let compute = {
+        let begun = Arc::clone(&begun);
+        rt.spawn(move || {
+            while !begun.load(Ordering::Relaxed) {
+                sim::compute(US);
+            }
+            sim::compute(200 * US);
+            let start = sim::now();
+            scope(|s| (0..200).for_each(|_| _ = s.spawn(|| sim::compute(100 * US))));
+            sim::now() - start
+        })
+    };
+    let echo = rt.spawn(move || {
+        while pinged.recv().is_ok() {
+            begun.store(true, Ordering::Relaxed);
+            sim::compute(US);
+        }
+    });
+    let took = rt.block_on(|| compute.join().unwrap());
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    rt.block_on(|| echo.join().unwrap());
+    took
+}
+
+/// What a worker counts it forgets, also if a task changes workers, or has a stack of its own. The end of a runtime
+/// checks that.
+#[test]
+fn tasks_that_have_ended_are_counted_no_longer() {
+    check(&Options::new().seeds(0..200), || {
+        let rt = Runtime::builder().workers(3).build().unwrap();
+        rt.block_on(|| {
+            let wanders = || {
+                scope(|s| _ = s.spawn(|| cygnet::sleep(20 * US).unwrap()));
+                (0..4).for_each(|_| cygnet::sleep(5 * US).unwrap());
+            };
+            for _ in 0..4 {
+                let all_are_here = Arc::new(Barrier::new(6));
+                let waits = |_| {
+                    let all_are_here = Arc::clone(&all_are_here);
+                    spawn(|| sim::compute(US)).detach();
+                    let task = task().stack_size(256 << 10).unwrap();
+                    task.spawn(move || _ = all_are_here.wait().unwrap())
+                };
+                let large: Vec<_> = (0..6).map(waits).collect();
+                // SAFETY: nothing in it is tied to a thread.
+                let migratable: Vec<_> =
+                    (0..3).map(|_| unsafe { cygnet::spawn_migratable(wanders) }).collect();
+                large.into_iter().chain(migratable).for_each(|task| task.join().unwrap());
+            }
+        });
+    });
 }
 
 /// Each of them is cancelled or let go at some moment while others are begun, offered and taken.
