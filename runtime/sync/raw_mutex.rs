@@ -347,7 +347,6 @@ impl Waitable for RawMutex {
 
     fn try_enter(&self, _: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
         let (holder, behind) = (node.token.get() & !MARKS, node.token.get() & BEHIND != 0);
-        // PROOF(mutex.behind): with |word| word & !BITS == FREE && !behind
         let may_take = |word| word & !BITS == FREE && !(behind && word & CALLED != 0);
         let before =
             self.change(|word| Some(if may_take(word) { word | holder } else { word | QUEUED }));
