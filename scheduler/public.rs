@@ -2,7 +2,7 @@
 //!
 //! They are those of crossbeam-deque. A simulated machine does not see the accesses inside that
 //! crate, so each call here declares the accesses that it makes to shared cache lines (as of
-//! crossbeam-deque 0.8.6). Outside a simulation the declarations compile to nothing. The two indices
+//! crossbeam-deque 0.8). Outside a simulation the declarations compile to nothing. The two indices
 //! of a deque lie in one line, and those of an injector in one line each.
 
 use crate::scheduler::item::Item;
