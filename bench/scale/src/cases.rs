@@ -3,7 +3,8 @@
 use crate::steps;
 use crate::world::{Clock, compute, thread};
 use clap::ValueEnum;
-use cygnet::sync::{Mutex, RwLock, Semaphore, bounded};
+use cygnet::sync::{Barrier, Mutex, RwLock, Semaphore, bounded};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
@@ -38,6 +39,8 @@ pub enum Case {
     Request,
     /// Tasks that wait for a moment and compute for long.
     Late,
+    /// Four tasks a core that wait; of those, only the ones of one worker compute afterwards.
+    Pinned,
     /// A parallel loop.
     For,
 }
@@ -78,6 +81,7 @@ impl Case {
         match self {
             Case::Pipeline | Case::Steps | Case::ParallelSteps => 2_000,
             Case::Phases | Case::EightPhases | Case::Late => 20_000,
+            Case::Pinned => 1_000_000,
             _ => 1_000,
         }
     }
@@ -230,6 +234,27 @@ impl Case {
                             }
                             cygnet::yield_now().expect("nobody cancels");
                             start.set();
+                        });
+                    });
+                });
+            }
+            Case::Pinned => {
+                let tasks = 4 * cores;
+                let all_are_here = Barrier::new(tasks as usize);
+                let first = OnceLock::new();
+                rt.block_on(|| {
+                    // That worker has an even share.
+                    clock.measure(size.ideal(tasks / cores), || {
+                        cygnet::scope(|s| {
+                            for _ in 0..tasks {
+                                s.spawn(|| {
+                                    all_are_here.wait().expect("nobody cancels");
+                                    let me = thread::current().id();
+                                    if *first.get_or_init(|| me) == me {
+                                        compute(work);
+                                    }
+                                });
+                            }
                         });
                     });
                 });
