@@ -18,11 +18,12 @@
 //!
 //! Searchers leave the deque of a worker that offers alone if they have their share themselves:
 //! they would pass its tasks to each other, and the worker that is invited would find none. Nobody
-//! sleeps through such a task, as who lies down looks at all deques whatever their owners offer. So
-//! a searcher with its share does not sleep either; it stands back as if the tasks were its own,
-//! and then tolerates one more than its share and takes it. A task that is offered therefore waits
-//! for a bounded time for one with less, also if its owner computes for ever or may not begin
-//! anything, unless all other workers compute, too.
+//! sleeps through such a task: to offer it wakes a sleeper as any push into a public deque does,
+//! and a worker that lies down looks at all deques, whatever their owners offer. So a searcher with
+//! its share does not sleep either; it stands back as if the tasks were its own, and then tolerates
+//! one more than its share and takes it. A task that is offered therefore waits for a bounded time
+//! for one with less, also if its owner computes for ever or may not begin anything, unless all
+//! other workers compute, too.
 //!
 //! The note in the census goes when the worker comes to its main coroutine without having to stand
 //! back, or hands over other tasks. It is a hint like the counts.
@@ -305,6 +306,9 @@ impl Worker {
             self.requeue(record);
         }
         self.invite_others(class);
+        // Those who are invited may compute, and who sleeps and has its share takes it after a
+        // while.
+        self.shared().idle.notify(self.shared(), false);
     }
 
     /// Tells the others what this worker offers from now on.
