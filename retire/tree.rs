@@ -236,11 +236,11 @@ impl TreeWord {
         }
     }
 
-    fn release_child(&self) -> Release {
+    fn release_children(&self, count: u32) -> Release {
         // PROOF(tree.release_child): acquire, release, split
-        let before = self.0.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before & COUNT != 0, "a child was released twice");
-        if before & WAITING != 0 && before & COUNT == 1 {
+        let before = self.0.fetch_sub(count, Ordering::AcqRel);
+        debug_assert!(before & COUNT >= count, "a child was released twice");
+        if before & WAITING != 0 && before & COUNT == count {
             Release::Last
         } else {
             Release::StillOpen
@@ -508,8 +508,17 @@ impl Node {
         if worker != NOBODY && self.release_at_home(worker) {
             Release::StillOpen
         } else {
-            self.word.release_child()
+            self.release_elsewhere(1)
         }
+    }
+
+    /// Uncounts so many children that ended on one worker that is not the node's home, or on one foreign
+    /// thread.
+    ///
+    /// As `release_child`.
+    #[inline]
+    pub(crate) fn release_elsewhere(&self, count: u32) -> Release {
+        self.word.release_children(count)
     }
 
     /// Closes the node for its owner, on the home worker; true if no child is left. If false,

@@ -34,6 +34,20 @@ fn the_last_release_after_the_close_ends_the_node() {
 }
 
 #[test]
+fn children_that_have_ended_elsewhere_are_uncounted_together() {
+    let n = node();
+    (0..3).for_each(|_| n.add_child(7));
+    assert_eq!(n.release_elsewhere(2), Release::StillOpen);
+    assert_eq!(n.release_child(7), Release::StillOpen);
+    assert!(n.close(), "a child is left");
+    let n = node();
+    (0..3).for_each(|_| n.add_child(7));
+    assert!(!n.close());
+    assert_eq!(n.release_elsewhere(1), Release::StillOpen);
+    assert_eq!(n.release_elsewhere(2), Release::Last);
+}
+
+#[test]
 fn shares_of_either_sign_add_up() {
     let n = node();
     n.add_child(3); // counted atomically

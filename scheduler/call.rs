@@ -6,7 +6,7 @@ use crate::retire::record::{JoinedAtHome, Origin, Record};
 use crate::retire::tree::{NOBODY, Node, Restriction, WorkerNumber};
 use crate::retire::wait::WaitKind;
 use crate::scheduler::cancel::{inherit_unstarted, is_cancelled_at_start};
-use crate::scheduler::complete::{complete, dispose};
+use crate::scheduler::complete::{StillCounted, complete, dispose};
 use crate::scheduler::reason::cause_of;
 use crate::scheduler::worker::Worker;
 use std::hint::cold_path;
@@ -14,17 +14,17 @@ use std::ptr::NonNull;
 
 /// Runs a claimed task on the present stack, to its end, and completes it.
 #[inline(always)]
-pub(crate) fn start(worker: &Worker, record: NonNull<Record>) {
+pub(crate) fn start(worker: &Worker, record: NonNull<Record>) -> StillCounted {
     worker.counters().tasks.add(1);
-    call(worker, record);
+    call(worker, record)
 }
 
 /// As `start`, without counting it.
 #[inline(always)]
-pub(crate) fn call(worker: &Worker, record: NonNull<Record>) {
+pub(crate) fn call(worker: &Worker, record: NonNull<Record>) -> StillCounted {
     run_in_place(worker, record);
     // SAFETY: the task has just ended here; its run reference is in our hand.
-    unsafe { complete(Worker::current().expect("tasks run on workers"), record) };
+    unsafe { complete(Worker::current().expect("tasks run on workers"), record) }
 }
 
 /// Calls a child that the running task has claimed and has the handle of, without completing it. Neither

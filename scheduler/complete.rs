@@ -26,11 +26,102 @@ use crate::shim::{Bug, has};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
+/// A task that has ended, and that its parent still counts. None, if it has not ended, since it has children.
+#[must_use]
+pub(crate) struct StillCounted(Option<NonNull<Node>>);
+
+impl StillCounted {
+    fn by(parent: *const Node) -> StillCounted {
+        StillCounted(NonNull::new(parent.cast_mut()))
+    }
+
+    /// Uncounts the task, on the worker where it ended.
+    #[inline]
+    pub(crate) fn uncount(self, worker: &Worker) {
+        if let StillCounted(Some(parent)) = self
+            && let Some(next) = release_parent(worker.number(), parent.as_ptr())
+        {
+            // SAFETY: given back by the call.
+            unsafe { ended(worker, next).uncount_rest(worker) };
+        }
+    }
+
+    /// The same for a chain of ends.
+    #[cold]
+    fn uncount_rest(self, worker: &Worker) {
+        let mut rest = self;
+        while let StillCounted(Some(parent)) = rest
+            && let Some(next) = release_parent(worker.number(), parent.as_ptr())
+        {
+            // SAFETY: given back by the call.
+            rest = unsafe { ended(worker, next) };
+        }
+    }
+}
+
+/// So many ends are uncounted together at most: as long as they are counted, a parent that goes on spawning
+/// comes nearer to the limit of what it can count.
+const TOGETHER: u32 = 64;
+
+/// Children of one node that have ended one after the other on a worker that is not the node's home, and that it
+/// still counts. Uncounted one by one, each would take the node's cache line from all others.
+///
+/// Nobody waits for that longer than he must: the worker keeps them only while the next task that it calls
+/// is a child of that node, too, which cannot end before.
+pub(crate) struct Uncounting {
+    parent: *const Node,
+    count: u32,
+}
+
+impl Uncounting {
+    pub(crate) fn new() -> Uncounting {
+        Uncounting { parent: ptr::null(), count: 0 }
+    }
+
+    /// Before a task is called.
+    #[inline]
+    pub(crate) fn before(&mut self, worker: &Worker, task: NonNull<Record>) {
+        // SAFETY: its run reference is in the caller's hand.
+        let parent = unsafe { task.as_ref() }.node.parent;
+        if self.count > 0 && (!ptr::eq(parent, self.parent) || self.count >= TOGETHER) {
+            self.finish(worker);
+        }
+    }
+
+    /// After the call of that task.
+    #[inline]
+    pub(crate) fn after(&mut self, worker: &Worker, StillCounted(parent): StillCounted) {
+        let Some(parent) = parent else { return };
+        if self.count > 0 && ptr::eq(parent.as_ptr(), self.parent) {
+            self.count += 1;
+            return;
+        }
+        debug_assert_eq!(self.count, 0, "the task is not that of which `before` was told");
+        // SAFETY: a node with an unfinished child is alive, and this one is counted.
+        if !unsafe { parent.as_ref() }.release_at_home(worker.number()) {
+            self.parent = parent.as_ptr();
+            self.count = 1;
+        }
+    }
+
+    /// Uncounts what has ended.
+    #[inline]
+    pub(crate) fn finish(&mut self, worker: &Worker) {
+        let count = std::mem::take(&mut self.count);
+        if count > 0
+            && let Some(next) = release_parent_elsewhere(self.parent, count)
+        {
+            // SAFETY: given back by the call.
+            unsafe { ended(worker, next).uncount_rest(worker) };
+        }
+    }
+}
+
 /// Completes a task whose closure has ended; if it has children left the last of them does.
 ///
 /// # Safety
 /// The run reference is the caller's, and is given up.
-pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) {
+pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) -> StillCounted {
     // SAFETY: alive by the run reference.
     let task = unsafe { record.as_ref() };
     if !task.node.close() {
@@ -39,7 +130,7 @@ pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) {
         {
             wake(waiter);
         }
-        return;
+        return StillCounted(None);
     }
     if task.at_home.get() != JoinedAtHome::Waiting {
         // SAFETY: passed on; no child is left.
@@ -54,38 +145,30 @@ pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) {
     if unsafe { (*joiner).wait.grant() } {
         worker.make_ready(NonNull::new(joiner.cast_mut()).expect("a joiner is not null"));
     }
-    if let Some(next) = release_parent(worker.number(), parent) {
-        // SAFETY: given back by the call.
-        unsafe { ended(worker, next) };
-    }
+    StillCounted::by(parent)
 }
 
-/// The end of a task without children, and of all that wait for nothing else.
-unsafe fn ended(worker: &Worker, mut record: NonNull<Record>) {
-    loop {
-        // SAFETY: alive by the run reference.
-        let task = unsafe { record.as_ref() };
-        finish(task);
-        let parent = task.node.parent;
-        task.place.store(worker.retired().as_ptr().expose_provenance(), Ordering::Relaxed);
-        match task.join.finish() {
-            Finished::Unclaimed => {}
-            Finished::Detached => {
-                // The parent may be running on another worker.
-                in_nobodys_name_on(worker, || {
-                    // SAFETY: the handle is gone, so the outcome is ours.
-                    no_suspend(|| unsafe { dispose(record) });
-                });
-            }
-            Finished::Waiter(waiter) => wake(waiter),
+/// The end of a task without children.
+unsafe fn ended(worker: &Worker, record: NonNull<Record>) -> StillCounted {
+    // SAFETY: alive by the run reference.
+    let task = unsafe { record.as_ref() };
+    finish(task);
+    let parent = task.node.parent;
+    task.place.store(worker.retired().as_ptr().expose_provenance(), Ordering::Relaxed);
+    match task.join.finish() {
+        Finished::Unclaimed => {}
+        Finished::Detached => {
+            // The parent may be running on another worker.
+            in_nobodys_name_on(worker, || {
+                // SAFETY: the handle is gone, so the outcome is ours.
+                no_suspend(|| unsafe { dispose(record) });
+            });
         }
-        // SAFETY: our run reference, given up; the record is not used below.
-        unsafe { release_run(worker, record, 1) };
-        match release_parent(worker.number(), parent) {
-            Some(next) => record = next,
-            None => return,
-        }
+        Finished::Waiter(waiter) => wake(waiter),
     }
+    // SAFETY: our run reference, given up; the record is not used below.
+    unsafe { release_run(worker, record, 1) };
+    StillCounted::by(parent)
 }
 
 /// Ends a task, after its children, as far as the tree is concerned.
@@ -121,11 +204,11 @@ pub(crate) fn release_parent(number: u32, parent: *const Node) -> Option<NonNull
     if unsafe { &*parent }.release_at_home(number) {
         return None;
     }
-    release_parent_elsewhere(number, parent)
+    release_parent_elsewhere(parent, 1)
 }
 
-/// Uncounts a child of `parent`; a task that thereby ends is given back.
-fn release_parent_elsewhere(number: u32, parent: *const Node) -> Option<NonNull<Record>> {
+/// Uncounts so many children of `parent`; a task that thereby ends is given back.
+fn release_parent_elsewhere(parent: *const Node, count: u32) -> Option<NonNull<Record>> {
     // SAFETY: a node with an unfinished child is alive, and the caller's child is.
     let node = unsafe { &*parent };
     let kind = node.kind;
@@ -136,7 +219,7 @@ fn release_parent_elsewhere(number: u32, parent: *const Node) -> Option<NonNull<
         NodeKind::Scope => Some(unsafe { (*parent.cast::<ScopeFrame>()).owner() }),
         _ => None,
     };
-    if node.release_child(number) == Release::StillOpen {
+    if node.release_elsewhere(count) == Release::StillOpen {
         return None;
     }
     match kind {

@@ -41,7 +41,7 @@ use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
 use std::hint::cold_path;
 use std::ptr::{self, NonNull};
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 
 /// `place` of a record that has left the front for a public queue or a thief.
 pub(crate) const PUBLIC: usize = usize::MAX;
@@ -63,6 +63,9 @@ type Slot = AtomicPtr<Record>;
 struct Owned {
     tail: AtomicUsize,
     limit: AtomicUsize,
+    /// Where the ring is full, as the owner last found it under the lock. What a thief has not read yet lies
+    /// below, although `head` is above it already.
+    full: AtomicUsize,
     /// The ring; replaced by the owner under the lock, read by thieves under the lock.
     ring: AtomicPtr<Slot>,
     mask: AtomicUsize,
@@ -101,6 +104,7 @@ impl Front {
             owned: CachePadded::new(Owned {
                 tail: AtomicUsize::new(FIRST),
                 limit: AtomicUsize::new(FIRST + INITIAL),
+                full: AtomicUsize::new(FIRST + INITIAL),
                 ring: AtomicPtr::new(new_ring(INITIAL)),
                 mask: AtomicUsize::new(INITIAL - 1),
                 one_sided: is_one_sided(),
@@ -259,9 +263,16 @@ impl Front {
 
     /// Makes room if the ring is full, and clears a request: true if there was one.
     ///
+    /// If a thief is here, and there is room, the request stands: a thief's barrier may take longer than many
+    /// tasks. Whoever lies down meanwhile relies on that thief, who searches.
+    ///
     /// For the owner.
     pub(crate) fn attend(&self) -> bool {
-        let _lock = self.lock();
+        let _lock = match self.lock.try_lock() {
+            Ok(lock) => lock,
+            Err(TryLockError::WouldBlock) if self.has_room() => return false,
+            _ => self.lock(),
+        };
         let tail = self.owned.tail.load(Ordering::Relaxed);
         let head = self.head.load(Ordering::Relaxed);
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
@@ -273,8 +284,15 @@ impl Front {
         // A swap: a request that comes just now must not be overwritten unseen.
         // Without order: whoever has asked and lies down has fenced before it asked, or found a request and does so, and our
         // caller fences before it looks for sleepers.
+        self.owned.full.store(head + capacity, Ordering::Relaxed);
         // PROOF(front.attend.limit): split
         self.owned.limit.swap(head + capacity, Ordering::Relaxed) == 0
+    }
+
+    /// Whether one more item can be pushed, whatever a thief is about to read. For the owner.
+    fn has_room(&self) -> bool {
+        // PROOF(front.attend.room): true
+        self.owned.tail.load(Ordering::Relaxed) < self.owned.full.load(Ordering::Relaxed)
     }
 
     /// Moves the items together, into a larger ring if they fill more than half. Under the lock.
@@ -313,9 +331,10 @@ impl Front {
         self.owned.mask.store(INITIAL - 1, Ordering::Relaxed);
         let head = self.head.load(Ordering::Relaxed);
         // A request (0) stays; one that comes just now makes the exchange fail.
+        let full = head + INITIAL;
+        self.owned.full.store(full, Ordering::Relaxed);
         let limit = self.owned.limit.load(Ordering::Relaxed);
         if limit != 0 {
-            let full = head + INITIAL;
             // PROOF(front.trim.limit): split
             let _ = self.owned.limit.compare_exchange(
                 limit,
@@ -365,6 +384,30 @@ impl Front {
         let end = if len < least { head } else { head + len.div_ceil(2).min(most) };
         self.head.store(end, Ordering::Relaxed);
         self.deliver(head, end, &mut to)
+    }
+
+    /// As `hand_over`, the newest first.
+    pub(crate) fn hand_over_newest(
+        &self,
+        least: usize,
+        most: usize,
+        mut to: impl FnMut(NonNull<Record>),
+    ) -> usize {
+        let len = {
+            let _lock = self.lock();
+            let tail = self.owned.tail.load(Ordering::Relaxed);
+            let head = self.first_full(self.head.load(Ordering::Relaxed), tail);
+            self.head.store(head, Ordering::Relaxed);
+            tail.saturating_sub(head)
+        };
+        let wanted = if len < least { 0 } else { len.div_ceil(2).min(most) };
+        for given in 0..wanted {
+            let Some(record) = self.pop() else { return given };
+            // SAFETY: just taken out, with its run reference.
+            unsafe { record.as_ref() }.place.store(PUBLIC, Ordering::Relaxed);
+            to(record);
+        }
+        wanted
     }
 
     /// Steals up to half of the items, the oldest first, and at most `most`.

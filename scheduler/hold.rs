@@ -309,7 +309,7 @@ fn run(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, place: P
 #[cold]
 #[inline(never)]
 fn start_here(worker: &Worker, record: NonNull<Record>) {
-    start(worker, record);
+    start(worker, record).uncount(worker);
 }
 
 /// Runs a claimed task on a coroutine of its own, and comes back at its end.

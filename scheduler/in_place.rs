@@ -40,8 +40,9 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
         if self.remote.front.take(record) {
+            self.joins_oldest.set(true);
             // Calls nothing but at the very end, and so has no registers to save.
-            return !self.remote.front.wants_attention() || self.answer_in_join();
+            return !self.is_to_share() || self.answer_in_join();
         }
         self.claim_queued(record)
     }
@@ -67,7 +68,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn answer_in_join(&self) -> bool {
-        self.attend();
+        self.hand_on();
         true
     }
 

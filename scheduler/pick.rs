@@ -328,12 +328,29 @@ impl Worker {
         self.leave_for(strand);
     }
 
-    /// Hands tasks over if somebody has asked, and there is more than what this worker takes next: else the
-    /// request stands until the next push. Taken back, it would have to wake somebody for nothing.
+    /// Hands tasks over if somebody has asked, or is about to, and there is more than what this worker takes next:
+    /// else the request stands until the next push. Taken back, it would have to wake somebody for nothing.
     #[inline]
     pub(crate) fn answer_between_tasks(&self) {
-        if self.remote.front.wants_attention() && self.remote.front.len() > 1 {
+        if self.is_to_share() && self.remote.front.len() > 1 {
+            self.hand_on();
+        }
+    }
+
+    /// Whether somebody has asked for work, or has taken all that was handed over last and comes back soon. Then it would have to
+    /// wait for the end of the next task.
+    #[inline]
+    pub(crate) fn is_to_share(&self) -> bool {
+        self.remote.front.wants_attention() || self.shares.get() && self.deque.is_empty()
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hand_on(&self) {
+        if self.remote.front.wants_attention() {
             self.attend();
+        } else {
+            self.answer();
         }
     }
 
@@ -341,7 +358,12 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&self) {
-        let asked = self.remote.front.attend();
+        let (shared, remote) = (self.shared(), &self.remote);
+        // A lone task is not handed over. The request stands, so that the next push answers it: see idle.rs.
+        if remote.front.len() == 1 && remote.forks.is_clear() && shared.idle.anyone_searching() {
+            return;
+        }
+        let asked = remote.front.attend();
         // In a bare coroutine each fork is attended to.
         let asked = innermost().is_null() && self.remote.forks.attend() || asked;
         if asked {
@@ -359,7 +381,13 @@ impl Worker {
         // A full public deque needs no more; and its growth would cost kilobytes of the stack that we
         // happen to stand on.
         let room = BATCH.saturating_sub(self.deque.len());
-        let given = self.remote.front.hand_over(2, room, |record| self.publish(record));
+        let front = &self.remote.front;
+        let given = if self.joins_oldest.replace(false) {
+            front.hand_over_newest(2, room, |record| self.publish(record))
+        } else {
+            front.hand_over(2, room, |record| self.publish(record))
+        };
+        self.shares.set(given > 0);
         if given == 0 && room > 0 {
             self.offer_fork();
         }
@@ -435,6 +463,8 @@ impl Worker {
     pub(crate) fn next_public(&self) -> Option<NonNull<Record>> {
         point();
         while let Some(item) = self.deque.pop() {
+            // Nobody is in a hurry to take it.
+            self.shares.set(false);
             if let Some(record) = self.open(item) {
                 return Some(record);
             }

@@ -12,6 +12,7 @@ use crate::retire::coroutine::{Coroutine, Observation};
 use crate::retire::record::Record;
 use crate::retire::stack::StackClass;
 use crate::scheduler::call::{call, start};
+use crate::scheduler::complete::Uncounting;
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Worker};
 use crate::shim::atomic::Ordering;
@@ -229,29 +230,36 @@ impl Worker {
     }
 
     /// The loop: runs fresh tasks until a coroutine is ready or there is nothing.
-    fn run_loop(&self) {
-        loop {
-            self.collect();
-            if self.restrictions.any() {
-                return;
-            }
-            if !self.ready.is_empty() && !self.tick() {
-                return;
-            }
-            self.answer_between_tasks();
-            let Some(record) = self.next_fresh() else { return };
-            if self.shared().habits.any_spreads() && !self.keeps_on_loop(record) {
-                return;
-            }
-            // SAFETY: we hold the run reference.
-            let traits = unsafe { record.as_ref() }.traits;
-            if traits.needs_own_stack() {
-                self.dedicated.set(record.as_ptr());
-                return;
-            }
-            start(self, record);
+    ///
+    /// `ended`: what has been called on this coroutine before.
+    fn run_loop(&self, mut ended: Uncounting) {
+        while let Some(record) = self.next_for_loop() {
+            ended.before(self, record);
+            ended.after(self, start(self, record));
             end_observation(self, self.strand());
         }
+        ended.finish(self);
+    }
+
+    /// The next fresh task that the loop calls, if nothing else comes first.
+    #[inline(always)]
+    fn next_for_loop(&self) -> Option<NonNull<Record>> {
+        self.collect();
+        if self.restrictions.any() || (!self.ready.is_empty() && !self.tick()) {
+            return None;
+        }
+        self.answer_between_tasks();
+        let record = self.next_fresh()?;
+        if self.shared().habits.any_spreads() && !self.keeps_on_loop(record) {
+            return None;
+        }
+        // SAFETY: we hold the run reference.
+        let traits = unsafe { record.as_ref() }.traits;
+        if traits.needs_own_stack() {
+            self.dedicated.set(record.as_ptr());
+            return None;
+        }
+        Some(record)
     }
 
     /// Keeps the running coroutine, whose loop has nothing to do, for the next task that needs one, and
@@ -359,12 +367,13 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
         worker.node.set(ptr::null());
         loop {
             let first = NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut());
+            let mut ended = Uncounting::new();
             if let Some(first) = first
-                && !start_first(worker, strand_ref, first)
+                && !start_first(worker, strand_ref, first, &mut ended)
             {
                 return false;
             }
-            worker.run_loop();
+            worker.run_loop(ended);
             match worker.stand_by() {
                 StoodBy::Needed => {}
                 StoodBy::Superfluous => return false,
@@ -378,9 +387,14 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
 }
 
 /// Runs the task that a coroutine was made for; false if no loop may run on it afterwards.
-fn start_first(worker: &Worker, strand: &Strand, first: NonNull<Record>) -> bool {
+fn start_first(
+    worker: &Worker,
+    strand: &Strand,
+    first: NonNull<Record>,
+    ended: &mut Uncounting,
+) -> bool {
     if strand.is_guest() {
-        call(worker, first);
+        call(worker, first).uncount(worker);
         end_observation(worker, strand);
         return false;
     }
@@ -391,11 +405,16 @@ fn start_first(worker: &Worker, strand: &Strand, first: NonNull<Record>) -> bool
     if task.traits.migratable {
         // Nor is a task that it calls: whoever counts one is on the worker that forgets it.
         strand.observation.set(Observation::Ignored);
-        start(worker, first);
+        let ended = start(worker, first);
+        // It may have changed workers.
+        ended.uncount(Worker::current().expect("tasks run on workers"));
     } else {
-        start(worker, first);
+        ended.after(worker, start(worker, first));
         end_observation(worker, strand);
         strand.observation.set(Observation::None);
+        if !usual {
+            ended.finish(worker);
+        }
     }
     usual
 }

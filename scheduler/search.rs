@@ -19,8 +19,10 @@ use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{Fault, fault, point, searches, spin_loop};
 use crossbeam_deque::Steal;
 
-/// How long a searcher waits for an answer before it takes by force.
+/// How long a searcher waits for an answer before it takes by force: as long as that takes, which is 3 us on a
+/// machine of its own and more than 20 in some virtual ones. Both it and the owner lose that time. In between these bounds.
 const PATIENCE: Duration = Duration::from_micros(3);
+const LONGEST_PATIENCE: Duration = Duration::from_micros(50);
 /// How long it searches before it lets others have the processor at each turn, and at all.
 const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
@@ -69,6 +71,8 @@ pub(crate) struct Searcher {
     nap: Duration,
     /// Tasks spawned by all workers when the last nap began.
     spawned: u64,
+    /// How long it takes to take something by force, on average.
+    force: Duration,
     /// The next nap, if there are no stacks.
     famine: Duration,
     /// Already counted as searching, by the one that woke us.
@@ -102,6 +106,7 @@ impl Searcher {
             loot: None,
             nap: Duration::ZERO,
             spawned: u64::MAX,
+            force: PATIENCE,
             famine: Duration::ZERO,
             counted: false,
             awaited: 0,
@@ -216,7 +221,7 @@ impl Searcher {
             }
             let time = now();
             match asked {
-                Some(Asked { victim, since, spawned }) if time - since >= PATIENCE => {
+                Some(Asked { victim, since, spawned }) if time - since >= self.patience() => {
                     asked = None;
                     if self.take_by_force(worker, victim, spawned) {
                         found = true;
@@ -342,6 +347,10 @@ impl Searcher {
         Some(Asked { victim: victim.index, since, spawned: victim.counters.spawned.get() })
     }
 
+    fn patience(&self) -> Duration {
+        self.force.clamp(PATIENCE, LONGEST_PATIENCE)
+    }
+
     /// Steals from the front of one that has not answered. `spawned`: how many tasks it had spawned when
     /// it was asked.
     fn take_by_force(&mut self, worker: &Worker, victim: usize, spawned: u64) -> bool {
@@ -351,6 +360,7 @@ impl Searcher {
         }
         let silent = remote.counters.spawned.get() == spawned && remote.front.wants_attention();
         let (keeps, mut kept) = (worker.may_start(), None);
+        let start = now();
         let mut taken = remote.front.steal(BATCH / 2, |record| match kept {
             None if keeps => kept = Some(record),
             _ => worker.publish(record),
@@ -359,6 +369,7 @@ impl Searcher {
             taken = 1;
             kept = if keeps { worker.next_public() } else { None };
         }
+        self.force = (self.force * 7 + (now() - start)) / 8;
         worker.counters().rescues.add(1);
         if taken > 0 {
             self.looted(worker, usize::from(kept.is_some()));

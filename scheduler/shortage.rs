@@ -506,7 +506,7 @@ fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
     });
     worker.node.set(outer);
     // SAFETY: the run reference is in our hand.
-    unsafe { complete(worker, record) };
+    unsafe { complete(worker, record) }.uncount(worker);
 }
 
 #[cfg(all(test, not(loom)))]

@@ -426,8 +426,9 @@ impl Worker {
                 break;
             }
             worker.counters().in_place.add(1);
-            call::call(worker, child);
+            let ended = call::call(worker, child);
             worker = Worker::current().expect("tasks run on workers");
+            ended.uncount(worker);
         }
         if frame.node.close() {
             return;

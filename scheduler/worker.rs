@@ -171,6 +171,10 @@ pub(crate) struct Worker {
     /// As a searcher that left it has told nobody of one task in the injector or its own deque, which it
     /// takes next.
     pub(crate) takes_next: Cell<bool>,
+    /// It has handed tasks over, and has not had to run them itself.
+    pub(crate) shares: Cell<bool>,
+    /// It joins its children in the order in which it has spawned them, so it hands over the newest.
+    pub(crate) joins_oldest: Cell<bool>,
     /// The first of the ready tasks comes before all others: it was stolen just now.
     pub(crate) has_next: Cell<bool>,
     pub(crate) restrictions: Restrictions,
@@ -238,6 +242,8 @@ impl Worker {
             idle_time: Cell::new(Duration::ZERO),
             offers_on: Cell::new(false),
             takes_next: Cell::new(false),
+            shares: Cell::new(false),
+            joins_oldest: Cell::new(false),
             has_next: Cell::new(false),
             restrictions: Restrictions::default(),
             looked: Cell::new(0),

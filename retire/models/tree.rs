@@ -83,6 +83,33 @@ fn loom_negative_a_tree_word_without_order() {
     explore(ALL, home_and_away);
 }
 
+/// Two children end on one worker away, which uncounts them together, and a third one at home.
+#[test]
+fn loom_children_that_are_uncounted_together_end_the_node_once() {
+    explore(ALL, || {
+        let family = Family::new(HOME);
+        (0..3).for_each(|_| family.node.add_child(HOME));
+        let away = spawn(move || {
+            family.work[0].write();
+            family.work[1].write();
+            let last = family.node.release_elsewhere(2) == Release::Last;
+            if last {
+                // SAFETY: these were the last children.
+                unsafe { Family::end(family, [1, 1, 1]) };
+            }
+            last
+        });
+        assert!(!family.end_child(2, HOME), "the owner has not closed the node");
+        let last = family.node.close();
+        if last {
+            // SAFETY: no child is left.
+            unsafe { Family::end(family, [1, 1, 1]) };
+        }
+        assert!(last != away.join().unwrap(), "one party ends the node");
+        assert_eq!(family.ends.read(), 1);
+    });
+}
+
 /// Several threads away, where the shares are of different signs: a child that was spawned at home
 /// ends away after it has spawned another two, of which one comes home to end. The home's share is
 /// then back at zero, so that `close` believes what it sees of the word.

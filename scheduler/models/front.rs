@@ -319,6 +319,39 @@ fn loom_a_request_to_a_front_is_answered_or_stays() {
     });
 }
 
+/// An owner that is asked goes on pushing while a thief reads what it takes.
+#[test]
+fn loom_an_owner_that_does_not_wait_for_a_thief_leaves_it_what_it_takes() {
+    explore(3, || {
+        let yard = Yard::<7>::new();
+        yard.push(3);
+        yard.front.ask();
+        let thief = spawn(move || yard.steal(2));
+        for task in 3..7 {
+            if yard.front.push(yard.tasks.spawn(task)) {
+                yard.front.attend();
+                yard.front.ask();
+            }
+        }
+        thief.join().unwrap();
+        Yard::end(yard);
+    });
+}
+
+#[test]
+fn loom_what_is_handed_over_from_the_newest_on_is_not_stolen() {
+    explore(3, || {
+        let yard = Yard::<3>::new();
+        yard.push(3);
+        let thief = spawn(move || yard.steal(1));
+        yard.front.hand_over_newest(2, 64, |record| {
+            yard.tasks.take(record);
+        });
+        thief.join().unwrap();
+        Yard::end(yard);
+    });
+}
+
 /// One that comes while the owner gives back the memory of a ring that was once large.
 #[test]
 fn loom_a_request_to_a_front_that_is_trimmed_stays() {

@@ -57,6 +57,8 @@ enum But {
     OwnRequest,
     /// The barrier between its requests and its last look.
     Barrier,
+    /// Its looks.
+    Looks,
 }
 
 impl<const TASKS: usize> Yard<TASKS> {
@@ -101,6 +103,10 @@ impl<const TASKS: usize> Yard<TASKS> {
 
     /// As `Worker::attend` and `Worker::answer`.
     fn attend(&self, but: But) {
+        let searched = self.dormitory.idle.anyone_searching();
+        if self.front.len() == 1 && self.forks.is_clear() && searched {
+            return;
+        }
         let asked = self.front.attend();
         let asked = self.forks.attend() || asked;
         if !asked {
@@ -193,6 +199,10 @@ impl<const TASKS: usize> Yard<TASKS> {
                 }
                 left()
             }
+            But::Looks => {
+                ask();
+                false
+            }
             _ => idle.look_after_search(others, ask, left),
         };
         if found {
@@ -224,6 +234,8 @@ enum Does {
     ForkAgain,
     /// Spawns a task and takes it back, then forks.
     SpawnAndFork,
+    /// Spawns a task, and computes.
+    Spawn,
     /// Forks, and calls the second half itself; then spawns a task, and computes.
     ForkAndSpawn,
 }
@@ -270,6 +282,7 @@ fn own<const TASKS: usize>(yard: Stage<Yard<TASKS>>, does: Does, but: But, compu
             }
             fork(&mut open);
         }
+        Does::Spawn => yard.spawn(0, but),
         Does::ForkAndSpawn => {
             fork(&mut open);
             end_join(&mut open);
@@ -357,13 +370,16 @@ fn loom_negative_a_searcher_that_leaves_without_a_fence() {
     explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
 }
 
-/// A worker lies down and relies on a searcher, which leaves while a third one forks.
-fn leave_and_fork(but: But) {
-    let yard = Yard::<0>::new();
+/// A worker lies down and relies on a searcher, which leaves while a third one forks or spawns.
+fn leave_meanwhile<const TASKS: usize>(does: Does, asked: bool, but: But) {
+    let yard = Yard::<TASKS>::new();
+    if asked {
+        yard.ask();
+    }
     assert!(yard.dormitory.idle.start_searching(2), "somebody searches already");
     let searcher = spawn(move || yard.stop_searching(false, but));
     let sleeper = spawn(move || yard.sleep_until_found());
-    own(yard, Does::Fork, but, || {
+    own(yard, does, but, || {
         sleeper.join().unwrap();
         searcher.join().unwrap();
     });
@@ -371,13 +387,25 @@ fn leave_and_fork(but: But) {
 
 #[test]
 fn loom_a_searcher_that_leaves_does_not_miss_a_fork() {
-    explore(2, || leave_and_fork(But::Nothing));
+    explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Nothing));
+}
+
+/// The owner finds itself asked, and leaves a lone task to the searcher.
+#[test]
+fn loom_a_searcher_that_leaves_does_not_miss_a_lone_task() {
+    explore(2, || leave_meanwhile::<1>(Does::Spawn, true, But::Nothing));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_searcher_that_misses_a_lone_task() {
+    explore(2, || leave_meanwhile::<1>(Does::Spawn, true, But::Looks));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_searcher_that_leaves_a_row_without_a_barrier() {
-    explore(2, || leave_and_fork(But::Barrier));
+    explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Barrier));
 }
 
 /// The owner rests too, gets up and forks, while another worker lies down, or a searcher on whom that one

@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LockResult, PoisonError, TryLockError};
+use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
 /// A number for the calling OS thread, which is not 0.
@@ -78,6 +78,18 @@ impl<T: ?Sized> Mutex<T> {
                 }
                 Err(TryLockError::WouldBlock) => return self.lock_for_real(),
             }
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        access(Access::Update, self.word());
+        match self.real.try_lock() {
+            Ok(guard) => Ok(self.guard(guard)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Err(PoisonError::new(self.guard(poisoned.into_inner())).into())
+            }
+            Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
         }
     }
 
