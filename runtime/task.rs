@@ -113,6 +113,12 @@ impl<T> Claim<T> {
         if kind != WaitKind::Structured && worker.task().is_some() && worker.is_cut() {
             return self.refuse(in_scope);
         }
+        if self.record().join.is_done() {
+            // Whoever joins many such calls no task, and spawns none.
+            worker.answer_between_tasks();
+            // SAFETY: it has ended, and the claim is ours.
+            return unsafe { self.take() };
+        }
         match worker.start_and_await(self.record, kind) {
             None => self.await_and_take(kind, in_scope),
             Some(Err(_)) => self.cut_short(),

@@ -204,11 +204,12 @@ impl Front {
     #[inline(always)]
     pub(crate) fn take_newest(&self, record: NonNull<Record>) -> bool {
         let last = self.owned.tail.load(Ordering::Relaxed) - 1;
-        // The place may be anything, as in `take`; the slot below the tail is one of the ring, even if
-        // the ring is empty; if it still holds the record then, the record is found gone below.
-        // SAFETY: the caller holds a reference.
-        if unsafe { record.as_ref() }.place.load(Ordering::Relaxed) != last
-            || self.slot(last).load(Ordering::Relaxed) != record.as_ptr()
+        // The slot first: it is ours, and the record of a task that was called elsewhere is not. The place may be
+        // anything, as in `take`; the slot below the tail is one of the ring, even if the ring is empty;
+        // if it still holds the record then, the record is found gone below.
+        if self.slot(last).load(Ordering::Relaxed) != record.as_ptr()
+            // SAFETY: the caller holds a reference.
+            || unsafe { record.as_ref() }.place.load(Ordering::Relaxed) != last
         {
             return false;
         }

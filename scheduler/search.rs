@@ -28,10 +28,11 @@ const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
 /// The same if all others rest, so that work can only come from outside.
 const SEARCH_ALONE: Duration = Duration::from_micros(5);
-/// How long a worker that may not search, as enough others do, waits for its own tasks to be woken, ...
+/// How long a worker that may not search, as enough others do, waits for its own tasks to be woken or to be let in among
+/// the searchers, ...
 const LINGER: Duration = Duration::from_micros(20);
-/// ... and without any, to be let in among the searchers.
-const LINGER_IDLE: Duration = Duration::from_micros(5);
+/// ... and without any tasks, where the workers have to share the processors.
+const LINGER_SHARING: Duration = Duration::from_micros(5);
 /// So often in a row it waits for those without a search.
 const AWAITED: u8 = 16;
 /// Loot that lasts less was not worth stealing, ...
@@ -498,7 +499,8 @@ impl Searcher {
 fn linger(worker: &Worker) -> Option<bool> {
     let shared = worker.shared();
     let found = || worker.has_ready() || worker.has_fresh();
-    let limit = if worker.live() > 0 { LINGER } else { LINGER_IDLE };
+    let short = worker.live() == 0 && !shared.has_processors;
+    let limit = if short { LINGER_SHARING } else { LINGER };
     let mut let_in = false;
     spin_until(limit, || {
         if !found() && !shared.is_stopping() {

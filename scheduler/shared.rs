@@ -20,6 +20,7 @@ use crate::scheduler::unresponsive::Unresponsive;
 use crate::scheduler::worker::{Remote, Worker};
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::shim::processors;
 use crate::shim::{Arc, Mutex, point};
 use crossbeam_deque::Steal;
 use std::ptr::{self, NonNull};
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) stacks: StackMemory,
     pub(crate) blocking: BlockingPool,
     pub(crate) config: Config,
+    /// Whether each worker has a processor, so that one that waits takes nothing from the others.
+    pub(crate) has_processors: bool,
     /// Nothing is left to run: workers leave.
     stopping: AtomicBool,
     /// Some worker cannot get a stack.
@@ -100,6 +103,7 @@ impl Shared {
             attached: Attachment::none(),
             held: Mutex::new(()),
             seats: Vec::new(),
+            has_processors: config.workers <= processors(),
             config,
         };
         let class = shared.config.stack_class;
