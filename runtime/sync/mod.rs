@@ -41,6 +41,7 @@ mod models;
 mod mutex;
 mod once;
 mod oneshot;
+mod passing;
 mod raw_mutex;
 mod raw_rwlock;
 mod raw_semaphore;

@@ -1,13 +1,12 @@
 use super::after;
 use super::errors::WaitError;
 use super::holder::Holder;
+use super::passing::gives_way;
 use super::raw_mutex::{Locking, RawMutex};
 use crate::runtime::errors::Cancelled;
-use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::Manner;
-use crate::scheduler::worker::Worker;
-use crate::shim::{const_fn, panicking};
+use crate::shim::const_fn;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -178,10 +177,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Whether the calling task is to queue up although the mutex is free: others wait for its worker, perhaps a
     /// waiter that has been called.
     fn hogs(&self) -> bool {
-        self.raw.is_hogged()
-            && Worker::current().is_some_and(|worker| worker.has_ready())
-            && !is_forbidden()
-            && !panicking()
+        self.raw.is_hogged() && gives_way()
     }
 
     /// Locks it as a future, for any executor. The guard may be sent to another thread.

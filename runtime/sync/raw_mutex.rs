@@ -35,10 +35,10 @@
 //!   millisecond has passed since the waiter first came, it is [`OVERDUE`]: the next unlock hands
 //!   the mutex over to it.
 //! * While a called waiter is on its way, no other waiter is called. The called waiter may not
-//!   come for long, because its worker computes. So every [`PASSES`]th unlock hands the mutex over
+//!   come for long, because its worker computes. So every 4,096th unlock hands the mutex over
 //!   to the first waiter in the queue.
 //! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
-//!   The called waiter is in no queue then, so no hand-over reaches it. After [`HOGS`] unlocks,
+//!   The called waiter is in no queue then, so no hand-over reaches it. After 1,024 unlocks,
 //!   therefore, a task that locks the mutex queues up although the mutex is free, if others are
 //!   ready on its worker, and a future returns `Pending` once, until the called waiter has come. As
 //!   a waiter that task is in turn not passed for long; had it only let the others run, they could
@@ -71,6 +71,7 @@
 //! queue's lock.
 
 use super::holder::Holder;
+use super::passing::{Passes, is_overdue};
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
@@ -78,7 +79,7 @@ use crate::scheduler::waiters::{
 };
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::shim::time::{Duration, Instant, now};
+use crate::shim::time::{Instant, now};
 use crate::shim::{Bug, Mutex, MutexGuard, const_fn, has, may_spin, spin_loop};
 use std::panic::Location;
 use std::pin::{Pin, pin};
@@ -101,13 +102,6 @@ const HANDED: u32 = 0;
 /// The answer of a grant that calls the waiter.
 pub(super) const CALL: u32 = 1;
 
-/// A waiter that has waited for so long is not passed any more.
-const PATIENCE: Duration = Duration::from_micros(500);
-/// Unlocks that may pass the queue while a called waiter is on its way. A power of two, because the
-/// counter wraps.
-const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
-/// The same, after which those who lock it let others on their worker run.
-const HOGS: u32 = if cfg!(loom) { 2 } else { 1_024 };
 /// Looks at a held mutex before a caller queues up. Each look follows a pause of twice as many
 /// turns as the one before, and all eight take about as long as waking a sleeping thread.
 const MOST_LOOKS: u8 = if cfg!(loom) { 0 } else { 8 };
@@ -120,7 +114,7 @@ const LEAST_LOOKS: u8 = if cfg!(loom) { 0 } else { 3 };
 pub(super) struct RawMutex {
     queue: Mutex<WaitList>,
     /// Contended unlocks since the last call. Only the holder writes it.
-    passes: AtomicU32,
+    passes: Passes,
     /// Looks that the next spin takes: fewer after a spin in vain.
     looks: AtomicU8,
     fair: bool,
@@ -133,7 +127,7 @@ impl RawMutex {
             RawMutex {
                 word: AtomicU64::new(FREE),
                 fair,
-                passes: AtomicU32::new(0),
+                passes: Passes::from(AtomicU32::new(0)),
                 looks: AtomicU8::new(MOST_LOOKS),
                 queue: Mutex::new(WaitList::new()),
             }
@@ -192,10 +186,7 @@ impl RawMutex {
     #[cold]
     #[inline(never)]
     fn unlock_queued(&self) {
-        let passes = self.passes.load(Ordering::Relaxed).wrapping_add(1);
-        self.passes.store(passes, Ordering::Relaxed);
-        // PROOF(mutex.passes): false
-        let hands_over = passes.is_multiple_of(PASSES);
+        let hands_over = self.passes.count();
         let nobody_to_tell = |word| word & QUEUED == 0 || word & CALLED != 0 && !hands_over;
         if self.change(|word| nobody_to_tell(word).then_some(word & BITS)).is_ok() {
             return;
@@ -223,7 +214,7 @@ impl RawMutex {
         }
         // No called waiter is on its way: only a holder calls, and this holder has just seen a word
         // without CALLED.
-        self.passes.store(0, Ordering::Relaxed);
+        self.passes.reset();
         let wake = queue.grant_first(CALL);
         let queued = if queue.is_empty() { 0 } else { QUEUED };
         self.set(|_| Some(queued | CALLED));
@@ -266,8 +257,7 @@ impl RawMutex {
     /// Notes that a called waiter has found the mutex taken.
     fn is_passed(&self, node: &WaitNode, since: Instant) {
         node.token.set(node.token.get() & !BEHIND);
-        // PROOF(mutex.overdue): false
-        if now() - since >= PATIENCE {
+        if is_overdue(since) {
             node.token.set(node.token.get() | OVERDUE);
         }
     }
@@ -280,8 +270,7 @@ impl RawMutex {
 
     #[inline(always)]
     fn is_hogged_at(&self, word: u64) -> bool {
-        // PROOF(mutex.hogged): false
-        word & CALLED != 0 && self.passes.load(Ordering::Relaxed) >= HOGS
+        word & CALLED != 0 && self.passes.are_many()
     }
 
     /// Watches a held mutex for a few microseconds, and takes it if it becomes free. Returns `true`

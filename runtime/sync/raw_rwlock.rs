@@ -1,48 +1,134 @@
 //! The lock of an [`RwLock`](super::RwLock): how many read, whether one writes, and those who wait.
 //!
-//! The word is the number of readers and two flags. As long as QUEUED is not set everybody enters by a compare-and-swap. It is
-//! set under the lock of the queue, by who is about to enter that, and then nobody enters but by being granted, from
-//! the front of the queue: a writer alone, readers as many as stand there together. So neither is starved, and the order
-//! is that of coming.
+//! # The word
 //!
-//! Who leaves takes itself off the word first, by one update. If that leaves it free, and QUEUED was set, it takes the
-//! lock of the queue and serves it. Two may come to that one after the other; the later one finds what there is to do, or
-//! nothing. Nobody is forgotten: who enters the queue has set QUEUED in the very word in which it saw somebody
-//! inside, and the last of those sees it when it leaves.
+//! The word is the number of readers inside, WRITER if one writes, the number of waiters that have been *called*, and two flags:
+//!
+//! * QUEUED: the queue is not empty, or was not a moment ago.
+//! * STRICT: the first waiter of the queue is not to be passed.
+//!
+//! Those who run enter ahead of those who wait, as with [`raw_mutex`](super::raw_mutex), and for the same reason. A reader enters by one
+//! addition, and takes it back if a writer is inside or the queue is strict. Until then it counts as inside, so its
+//! leaving is that of any reader.
+//!
+//! Whoever leaves the lock empty, with somebody in the queue and nobody called, calls from the front of the queue: one writer, or the
+//! readers that stand there together. Called waiters enter when they run, if they can; if not, they return to the
+//! front of the queue.
+//!
+//! # Who is passed, and for how long
+//!
+//! * A called waiter that comes in vain when half a millisecond has passed since it first came is *overdue*: the queue is strict from
+//!   then on, and the lock is handed over to it.
+//! * Readers may overlap, so that the lock is never empty and the writer in the queue is never called. So each
+//!   4,096th of those who leave while somebody waits makes the first waiter overdue.
+//! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So after 1,024 such exits a
+//!   task queues up although it could enter, if others are ready on its worker, and a future returns `Pending` once.
+//!
+//! # Nobody is forgotten
+//!
+//! The invariant: *while the queue is not empty, somebody is inside, or a called waiter is on its way.* A waiter enters the queue under
+//! its lock, in the step that finds somebody inside whom it cannot join, or a strict queue, or is to let called waiters come first.
+//! The last of those inside finds QUEUED when it leaves, and serves the queue under its lock, unless waiters have been called. A called
+//! waiter that has come, or is cancelled on its way, serves the queue if it was the last one called; so does a waiter that leaves the
+//! queue, and a writer that becomes a reader. A strict queue is served by everyone who leaves the lock empty.
+//!
+//! # Orderings
+//!
+//! Every entry is an acquire, every exit a release. What is handed over is carried by the grant.
 
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
-use crate::shim::atomic::{AtomicUsize, Ordering};
+use super::passing::{Passes, gives_way, is_overdue};
+use crate::scheduler::no_suspend::is_forbidden;
+use crate::scheduler::wait::Short;
+use crate::scheduler::waiters::{
+    Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
+};
+use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::shim::time::{Instant, now};
 use crate::shim::{Mutex, MutexGuard, const_fn};
+use std::panic::Location;
+use std::pin::{Pin, pin};
 use std::sync::PoisonError;
+use std::task::{Context, Poll};
 
-/// Somebody is in the queue.
 const QUEUED: usize = 1;
-const WRITER: usize = 2;
-const READER: usize = 4;
-/// So many readers the word has room for; the rest is for those who would overflow it at the same moment.
-const MOST: usize = usize::MAX / 2;
+const STRICT: usize = 2;
+const WRITER: usize = 4;
+const CALLED: usize = 8;
+/// So many readers are called at a time.
+const MOST_CALLED: usize = 15;
+const READER: usize = CALLED * (MOST_CALLED + 1);
+/// Somebody waits, or has been called and has not come yet.
+const WAITS: usize = QUEUED | (CALLED * MOST_CALLED);
 
 /// What a node asks for.
 pub(super) const READ: u64 = 0;
 pub(super) const WRITE: u64 = 1;
+/// Set in its token, too: the waiter is not passed any more.
+const OVERDUE: u64 = 2;
 
+/// The answer of a grant that hands the lock over, ...
+const HANDED: u32 = 0;
+/// ... and of one that calls the waiter.
+pub(super) const CALL: u32 = 1;
+
+/// The word comes last: the value follows it, mostly in the same cache line.
+#[repr(C)]
 pub(super) struct RawRwLock {
-    word: AtomicUsize,
     queue: Mutex<WaitList>,
+    passes: Passes,
+    word: AtomicUsize,
+}
+
+fn called(word: usize) -> usize {
+    word / CALLED % (MOST_CALLED + 1)
+}
+
+fn is_empty(word: usize) -> bool {
+    word < READER && word & WRITER == 0
+}
+
+/// The word when one has entered, if that is possible beside those who are inside.
+#[inline(always)]
+fn entered(word: usize, what: u64) -> Option<usize> {
+    match what {
+        WRITE => is_empty(word).then_some(word | WRITER),
+        _ => (word & WRITER == 0).then(|| word + READER),
+    }
+}
+
+/// As how many a called waiter counts: a writer is called alone.
+fn weight(what: u64) -> usize {
+    if what == WRITE { MOST_CALLED } else { 1 }
+}
+
+fn asked(node: &WaitNode) -> u64 {
+    node.token.get() & !OVERDUE
 }
 
 impl RawRwLock {
     const_fn! {
         pub(super) const fn new() -> RawRwLock {
-            RawRwLock { word: AtomicUsize::new(0), queue: Mutex::new(WaitList::new()) }
+            RawRwLock {
+                queue: Mutex::new(WaitList::new()),
+                passes: Passes::from(AtomicU32::new(0)),
+                word: AtomicUsize::new(0),
+            }
         }
     }
 
-    /// Enters, if nobody is inside that excludes it, and nobody waits.
+    /// Whether called waiters have been passed so often that the caller may have their worker, or their executor.
+    #[inline(always)]
+    fn is_hogged_at(&self, word: usize) -> bool {
+        called(word) > 0 && self.passes.are_many()
+    }
+
+    /// Enters if nobody is inside that excludes it, ahead of those who wait, unless they are not to be passed.
     #[inline(always)]
     pub(super) fn try_lock(&self, what: u64) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while let Some(new) = entered(word, what) {
+        while let Some(new) = entered(word, what)
+            && word & STRICT == 0
+        {
             // PROOF(rwlock.lock): relaxed, split
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -50,6 +136,33 @@ impl RawRwLock {
             }
         }
         false
+    }
+
+    /// As [`try_lock`](RawRwLock::try_lock) of a reader, for a caller who waits otherwise: by one update, where those who compare
+    /// and swap try again and again if many come at once.
+    #[inline(always)]
+    pub(super) fn read(&self) -> bool {
+        // PROOF(rwlock.read): relaxed, split
+        let word = self.word.fetch_add(READER, Ordering::Acquire);
+        let inside = word & (WRITER | STRICT) == 0 && !self.is_hogged_at(word);
+        if !inside {
+            self.leave_again();
+        }
+        inside
+    }
+
+    /// The same of a writer.
+    #[inline(always)]
+    pub(super) fn write(&self) -> bool {
+        // Usually nobody is inside, and nobody waits.
+        self.word.load(Ordering::Relaxed) == 0 && self.try_lock(WRITE)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_again(&self) {
+        // SAFETY: it has entered.
+        unsafe { self.unlock(READ) };
     }
 
     /// Leaves.
@@ -60,9 +173,18 @@ impl RawRwLock {
     pub(super) unsafe fn unlock(&self, what: u64) {
         let mine = if what == WRITE { WRITER } else { READER };
         // PROOF(rwlock.unlock): relaxed, split
-        let before = self.word.fetch_sub(mine, Ordering::Release);
-        if before - mine == QUEUED {
-            self.serve_queue();
+        let word = self.word.fetch_sub(mine, Ordering::Release) - mine;
+        if word & WAITS != 0 {
+            self.left_with_waiters(word);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn left_with_waiters(&self, word: usize) {
+        let hands_over = self.passes.count();
+        if hands_over || is_empty(word) && (word & STRICT != 0 || called(word) == 0) {
+            self.serve_queue(hands_over);
         }
     }
 
@@ -74,39 +196,113 @@ impl RawRwLock {
         // PROOF(rwlock.downgrade): relaxed, split
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & QUEUED != 0 {
-            self.serve_queue();
+            self.serve_queue(false);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn serve_queue(&self) {
+    fn serve_queue(&self, hands_over: bool) {
         let mut wakes = Wakes::default();
         let mut queue = self.state();
+        if hands_over && let Some(first) = queue.first() {
+            first.token.set(first.token.get() | OVERDUE);
+        }
         self.serve(&mut queue, &mut wakes);
         drop(queue);
         wakes.deliver();
     }
 
-    /// Grants from the front of the queue what can be. Under its lock.
+    /// Calls waiters from the front of the queue, or hands over to those that are overdue. Under the lock of the queue.
     fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes) {
-        while let Some(what) = queue.first().map(|first| first.token.get()) {
-            // Others leave meanwhile; nobody else enters.
-            let word = self.word.load(Ordering::Relaxed);
-            let (free, mine) = match what {
-                WRITE => (word & !QUEUED == 0, WRITER),
-                _ => (word & WRITER == 0 && word < MOST, READER),
+        loop {
+            while let Some(answer) = self.answer_first(queue) {
+                queue.grant_first(answer).into_iter().for_each(|wake| wakes.add(wake));
+            }
+            let flags = match queue.first().map(|first| first.token.get() & OVERDUE) {
+                None => 0,
+                Some(0) => QUEUED,
+                Some(_) => QUEUED | STRICT,
             };
-            if !free {
+            let (_, word) = self
+                .change(|word| Some(word & !(QUEUED | STRICT) | flags))
+                .expect("there is a new word for each");
+            // The last of those inside may have left meanwhile, and seen the old flags.
+            let again = queue.first().is_some_and(|first| {
+                let may_enter = entered(word, asked(first)).is_some();
+                may_enter && (word & STRICT != 0 || called(word) == 0)
+            });
+            if !again {
                 return;
             }
-            // Acquire: what those who have left did. The grant carries it on.
-            // PROOF(rwlock.serve): relaxed, split
-            self.word.fetch_add(mine, Ordering::Acquire);
-            queue.grant_first(0).into_iter().for_each(|wake| wakes.add(wake));
         }
-        // PROOF(rwlock.served): split
-        self.word.fetch_and(!QUEUED, Ordering::Relaxed);
+    }
+
+    /// What to say to the first waiter at present; counts the call, or lets it in.
+    fn answer_first(&self, queue: &WaitList) -> Option<u32> {
+        let first = queue.first()?;
+        let what = asked(first);
+        if first.token.get() & OVERDUE != 0 {
+            return self.change(|word| entered(word, what)).map(|_| HANDED);
+        }
+        let call = |word| {
+            let may_be_called = called(word) + weight(what) <= MOST_CALLED;
+            (may_be_called && entered(word, what).is_some()).then(|| word + CALLED * weight(what))
+        };
+        self.change(call)?;
+        self.passes.reset();
+        Some(CALL)
+    }
+
+    /// Replaces the word by `to(word)`, and returns both. If `to` returns `None`, the word stays as it is.
+    fn change(&self, to: impl Fn(usize) -> Option<usize>) -> Option<(usize, usize)> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let new = to(word)?;
+            // PROOF(rwlock.change): relaxed, split
+            match self.word.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some((word, new)),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// A called waiter has come: enters if it can. Returns whether it has.
+    pub(super) fn answer_call(&self, what: u64) -> bool {
+        self.come_back(what, |word| entered(word, what).unwrap_or(word))
+    }
+
+    /// A called waiter has come, or will not; returns whether the word has changed otherwise.
+    fn come_back(&self, what: u64, to: impl Fn(usize) -> usize) -> bool {
+        let call = CALLED * weight(what);
+        let (before, word) =
+            self.change(|word| Some(to(word) - call)).expect("there is a new word for each");
+        self.passes.reset();
+        let is_last = word & STRICT != 0 || called(word) == 0;
+        // PROOF(rwlock.come_back): false
+        if word & QUEUED != 0 && is_last {
+            self.serve_queue(false);
+        }
+        word + call != before
+    }
+
+    /// Waits until the caller may enter.
+    ///
+    /// # Errors
+    /// Those of [`enter_node`].
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    pub(super) fn lock(&self, what: u64, until: Option<Instant>) -> Result<(), Short> {
+        let node = pin!(WaitNode::new(what, Location::caller()));
+        let since = now();
+        loop {
+            let answer = enter_node(self, node.as_ref(), Manner::Until(until), None)?;
+            if answer == HANDED || self.answer_call(what) {
+                return Ok(());
+            }
+            is_passed(&node, since);
+        }
     }
 
     /// How many read; nothing if one writes.
@@ -116,12 +312,10 @@ impl RawRwLock {
     }
 }
 
-/// The word when one has entered, if that is possible.
-#[inline(always)]
-fn entered(word: usize, what: u64) -> Option<usize> {
-    match what {
-        WRITE => (word == 0).then_some(WRITER),
-        _ => (word & (WRITER | QUEUED) == 0 && word < MOST).then(|| word + READER),
+/// Notes that a called waiter has come in vain.
+fn is_passed(node: &WaitNode, since: Instant) {
+    if is_overdue(since) {
+        node.token.set(node.token.get() | OVERDUE);
     }
 }
 
@@ -141,16 +335,24 @@ impl Waitable for RawRwLock {
     }
 
     fn try_enter(&self, _: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        let (what, returns) = (asked(node), self.comes_back(node));
+        let strict = if node.token.get() & OVERDUE != 0 { STRICT } else { 0 };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let inside = entered(word, node.token.get());
-            let new = inside.unwrap_or(word | QUEUED);
+            let hogs = self.is_hogged_at(word) && gives_way();
+            let may_pass = returns || word & STRICT == 0 && !hogs;
+            let inside = if may_pass { entered(word, what) } else { None };
+            let new = inside.unwrap_or(word | QUEUED | strict);
             // PROOF(rwlock.enter): relaxed, split
             match self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return inside.map(|_| 0),
+                Ok(_) => return inside.map(|_| HANDED),
                 Err(now) => word = now,
             }
         }
+    }
+
+    fn comes_back(&self, node: &WaitNode) -> bool {
+        node.answer() == CALL
     }
 
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
@@ -160,7 +362,55 @@ impl Waitable for RawRwLock {
     }
 
     fn give_back(&self, node: &WaitNode) {
-        // SAFETY: it was granted to the node.
-        unsafe { self.unlock(node.token.get()) };
+        if node.answer() == CALL {
+            self.come_back(asked(node), |word| word);
+        } else {
+            // SAFETY: it was handed over to the node.
+            unsafe { self.unlock(asked(node)) };
+        }
+    }
+}
+
+/// A future that enters.
+pub(super) struct Locking<'a> {
+    lock: &'a RawRwLock,
+    what: u64,
+    entering: Entering<&'a RawRwLock>,
+    /// The time of the first poll.
+    since: Option<Instant>,
+}
+
+impl<'a> Locking<'a> {
+    pub(super) fn new(lock: &'a RawRwLock, what: u64, at: &'static Location<'static>) -> Self {
+        Locking { lock, what, entering: Entering::new(lock, what, at), since: None }
+    }
+}
+
+impl Future for Locking<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: `entering` is the only pinned field, and is not moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: `entering` is pinned together with `self`.
+        let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
+        if this.since.is_none() {
+            this.since = Some(now());
+            let word = this.lock.word.load(Ordering::Relaxed);
+            if this.lock.is_hogged_at(word) && !is_forbidden() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        let since = this.since.expect("set above");
+        loop {
+            match entering.as_mut().poll(cx) {
+                Poll::Ready(CALL) if !this.lock.answer_call(this.what) => {
+                    is_passed(entering.node(), since);
+                    entering.as_mut().renew();
+                }
+                polled => return polled.map(|_| ()),
+            }
+        }
     }
 }

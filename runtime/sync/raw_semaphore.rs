@@ -1,64 +1,156 @@
 //! The count of a [`Semaphore`](super::Semaphore), and those who wait for a part of it.
 //!
-//! The word is the number of free permits and two flags. As long as QUEUED is not set everybody changes it by a
-//! compare-and-swap. QUEUED is set under the lock of the queue, by who is about to enter it, and from then on the word is
-//! changed under that lock alone; who gives permits back serves the queue from its front, as far as they go, and takes
-//! QUEUED away with the last of it. So nobody comes past those who wait, and one that asks for many is not starved by those who
-//! ask for few. A permit that is given back before QUEUED was set is seen by who sets it; afterwards it comes by way of the lock.
+//! # The word
+//!
+//! The word is the number of free permits, the number of waiters that have been *called*, and three flags:
+//!
+//! * QUEUED: the queue is not empty, or was not a moment ago.
+//! * STRICT: the first waiter of the queue is not to be passed.
+//! * SHUT: nobody gets any permits.
+//!
+//! A release calls a waiter: it takes the waiter out of the queue and adds one to the called ones, but the permit stays
+//! free. The called waiter is about to run, and then tries to take it. Meanwhile any caller may take it,
+//! ahead of the waiters. This is the *barging* of [`raw_mutex`](super::raw_mutex), for the same reason: a permit that is handed over to a
+//! task whose worker sleeps serves nobody until that worker has woken up.
+//!
+//! # Who is passed, and for how long
+//!
+//! * A called waiter that finds no permit returns to the *front* of the queue. Once half a millisecond has
+//!   passed since it first came, it is *overdue*, which makes the queue STRICT: permits are then kept for it, and handed
+//!   over to it.
+//! * A waiter that asks for several permits is never called. While it is the first one the queue is STRICT, or those who
+//!   ask for one would take each permit that comes free.
+//! * Called waiters may not come for long, because their workers compute. So each 4,096th release that calls nobody
+//!   hands over to the first waiter of the queue.
+//! * The worker of a called waiter may compute in a loop that takes permits and gives them back. So after 1,024 such releases a
+//!   task queues up although a permit is free, if others are ready on its worker, and a future returns `Pending` once.
+//!
+//! # No permit lies idle
+//!
+//! The invariant: *while the queue is not empty, there are as many called waiters as free permits* (or [`MOST_CALLED`]), *or the queue
+//! is strict, and there are fewer permits than its first waiter asks for*. [`is_to_be_served`] says of a word whether this may be
+//! broken. Three steps may break it, and each looks at the word that it has made, and serves the queue under its lock if so:
+//! permits are given back; a called waiter comes, or is cancelled on its way; a waiter leaves the queue.
+//! A waiter enters the queue under the lock, in the step that finds too few permits, or a strict queue, or is to let
+//! called waiters come first.
+//!
+//! All changes of the word are compare-and-swaps, because permits are taken and given back without the lock. QUEUED, STRICT
+//! and the calls are changed under the lock alone; the number of called waiters falls without it.
+//!
+//! # Orderings
+//!
+//! A release of permits is a release, taking some is an acquire. What is handed over is carried by the grant.
 
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
-use crate::shim::atomic::{AtomicUsize, Ordering};
+use super::passing::{Passes, gives_way, is_overdue};
+use crate::scheduler::no_suspend::is_forbidden;
+use crate::scheduler::wait::Short;
+use crate::scheduler::waiters::{
+    Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
+};
+use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::shim::time::{Instant, now};
 use crate::shim::{Mutex, MutexGuard, const_fn};
+use std::panic::Location;
+use std::pin::{Pin, pin};
 use std::sync::PoisonError;
+use std::task::{Context, Poll};
 
-/// Somebody is in the queue.
 const QUEUED: usize = 1;
-/// Nobody gets any more.
 const SHUT: usize = 2;
-const ONE: usize = 4;
+const STRICT: usize = 4;
+const CALLED: usize = 8;
+/// So many waiters are called at a time.
+const MOST_CALLED: usize = 15;
+const ONE: usize = CALLED * (MOST_CALLED + 1);
+/// Somebody waits, or has been called and has not come yet.
+const WAITS: usize = QUEUED | (CALLED * MOST_CALLED);
 
-/// The answer to who has got what it asked for, and to who has not.
-pub(super) const GRANTED: u32 = 0;
+/// Set in a node's token, beside the number of permits: the waiter is not passed any more.
+const OVERDUE: u64 = 1 << 63;
+
+/// The answer of a grant that hands the permits over, ...
+const GRANTED: u32 = 0;
+/// ... of one to which a semaphore that is closed gives none, ...
 pub(super) const CLOSED: u32 = 1;
+/// ... and of one that calls the waiter.
+pub(super) const CALL: u32 = 2;
 
 pub(super) struct RawSemaphore {
     word: AtomicUsize,
+    passes: Passes,
     queue: Mutex<WaitList>,
+}
+
+/// The number of free permits, which is below zero for a moment if many come for the last ones.
+fn free(word: usize) -> usize {
+    (word.cast_signed() / ONE.cast_signed()).max(0).cast_unsigned()
+}
+
+fn called(word: usize) -> usize {
+    word / CALLED % (MOST_CALLED + 1)
+}
+
+/// Whether there may be something to be done for those in the queue.
+fn is_to_be_served(word: usize) -> bool {
+    let strict = word & STRICT != 0 && free(word) > 0;
+    word & QUEUED != 0 && (strict || called(word) < free(word).min(MOST_CALLED))
+}
+
+/// The word with so many more permits, if there is room for them.
+#[inline(always)]
+fn add(word: usize, permits: usize) -> Option<usize> {
+    let room = RawSemaphore::MOST.checked_sub(free(word))?;
+    (permits <= room).then(|| word.wrapping_add(permits * ONE))
+}
+
+fn permits_of(node: &WaitNode) -> usize {
+    (node.token.get() & !OVERDUE) as usize
+}
+
+/// Whether a node is not passed while it is the first one.
+fn is_strict(node: &WaitNode) -> bool {
+    // One that asks for several, or is overdue.
+    node.token.get() > 1
 }
 
 impl RawSemaphore {
     /// So many permits there may be.
-    pub(super) const MOST: usize = usize::MAX / ONE;
+    pub(super) const MOST: usize = isize::MAX.cast_unsigned() / ONE / 2;
 
     const_fn! {
         /// For at most `MOST`.
         pub(super) const fn new(permits: usize) -> RawSemaphore {
             RawSemaphore {
                 word: AtomicUsize::new(permits * ONE),
+                passes: Passes::from(AtomicU32::new(0)),
                 queue: Mutex::new(WaitList::new()),
             }
         }
     }
 
     pub(super) fn free(&self) -> usize {
-        self.word.load(Ordering::Relaxed) / ONE
+        free(self.word.load(Ordering::Relaxed))
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.word.load(Ordering::Acquire) & SHUT != 0
     }
 
-    /// Takes so many, if they are there and nobody waits.
+    /// Whether called waiters have been passed so often that the caller may have their worker, or their executor.
+    fn is_hogged_at(&self, word: usize) -> bool {
+        called(word) > 0 && self.passes.are_many()
+    }
+
+    /// Takes so many permits if they are there, ahead of those who wait, unless they are not to be passed.
     #[inline]
     pub(super) fn try_acquire(&self, permits: usize) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            // Who asks for none passes by nobody.
-            let passes = word & QUEUED != 0 && permits > 0;
-            if word & SHUT != 0 || passes || word / ONE < permits {
+            // One that asks for none passes nobody.
+            if word & SHUT != 0 || permits > 0 && word & STRICT != 0 || free(word) < permits {
                 return false;
             }
-            let new = word - permits * ONE;
+            let new = word.wrapping_sub(permits * ONE);
             // PROOF(semaphore.acquire): relaxed, split
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -67,84 +159,188 @@ impl RawSemaphore {
         }
     }
 
-    /// Adds so many, and serves those who wait; false if there would be more than `MOST`.
+    /// As [`try_acquire`](RawSemaphore::try_acquire) of one permit, for a caller who waits otherwise: by one update, where
+    /// those who compare and swap try again and again if many come at once. Meanwhile it looks to others as if the permit were taken,
+    /// also if it is not.
     #[inline]
-    pub(super) fn release(&self, permits: usize) -> bool {
+    pub(super) fn acquire_one(&self) -> bool {
+        // PROOF(semaphore.acquire_one): relaxed, split
+        let word = self.word.fetch_sub(ONE, Ordering::Acquire);
+        let got = word & (SHUT | STRICT) == 0 && free(word) > 0 && !self.is_hogged_at(word);
+        if !got {
+            self.take_back();
+        }
+        got
+    }
+
+    /// Others may have found too few permits meanwhile, and so left those who wait to the caller.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&self) {
+        // PROOF(semaphore.take_back): split
+        let word = self.word.fetch_add(ONE, Ordering::Relaxed).wrapping_add(ONE);
+        // PROOF(semaphore.take_back.look): false
+        if is_to_be_served(word) {
+            self.serve_queue(false);
+        }
+    }
+
+    /// Replaces the word by `to(word)`, and returns both. If `to` returns `None`, the word stays as it is.
+    fn change(&self, to: impl Fn(usize) -> Option<usize>) -> Option<(usize, usize)> {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & QUEUED == 0 {
-            let Some(new) = add(word, permits) else { return false };
-            // PROOF(semaphore.release): relaxed, split
-            match self.word.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return true,
+        loop {
+            let new = to(word)?;
+            // PROOF(semaphore.change): relaxed, split
+            match self.word.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some((word, new)),
                 Err(now) => word = now,
             }
         }
-        self.release_to_queue(permits)
+    }
+
+    /// Adds so many permits, and serves those who wait; `false` if there would be more than `MOST`.
+    #[inline]
+    pub(super) fn release(&self, permits: usize) -> bool {
+        if permits != 1 {
+            return self.release_many(permits);
+        }
+        // PROOF(semaphore.release): relaxed, split
+        let word = self.word.fetch_add(ONE, Ordering::Release).wrapping_add(ONE);
+        if word & WAITS != 0 || free(word) > RawSemaphore::MOST {
+            return self.released(word);
+        }
+        true
+    }
+
+    fn release_many(&self, permits: usize) -> bool {
+        let added = self.change(|word| add(word, permits));
+        added.is_some_and(|(_, word)| word & WAITS == 0 || self.released(word))
     }
 
     #[cold]
     #[inline(never)]
-    fn release_to_queue(&self, permits: usize) -> bool {
-        let mut wakes = Wakes::default();
-        let mut queue = self.state();
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let Some(new) = add(word, permits) else { return false };
-            // Others change it if the queue has become empty meanwhile.
-            // PROOF(semaphore.queue): acquire, split
-            match self.word.compare_exchange(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(now) => word = now,
-            }
+    fn released(&self, word: usize) -> bool {
+        if free(word) > RawSemaphore::MOST {
+            self.word.fetch_sub(ONE, Ordering::Relaxed);
+            return false;
         }
-        if word & QUEUED != 0 {
-            self.serve(&mut queue, &mut wakes);
+        if is_to_be_served(word) {
+            self.serve_queue(false);
+            return true;
         }
-        drop(queue);
-        wakes.deliver();
+        if self.passes.count() {
+            self.serve_queue(true);
+        }
         true
     }
 
-    /// Grants from the front of the queue what is there. Under its lock, with QUEUED set.
-    fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes) {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while let Some(first) = queue.first() {
-            let asked = first.token.get() as usize * ONE;
-            let answer = match word {
-                _ if word & SHUT != 0 => CLOSED,
-                _ if word >= asked => GRANTED,
-                _ => break,
-            };
-            if answer == GRANTED {
-                word -= asked;
-            }
-            queue.grant_first(answer).into_iter().for_each(|wake| wakes.add(wake));
-        }
-        if queue.is_empty() {
-            word &= !QUEUED;
-        }
-        // Release: what came with the permits that are left.
-        // PROOF(semaphore.serve): relaxed
-        self.word.store(word, Ordering::Release);
+    #[cold]
+    #[inline(never)]
+    fn serve_queue(&self, hands_over: bool) {
+        let mut wakes = Wakes::default();
+        let mut queue = self.state();
+        self.serve(&mut queue, &mut wakes, hands_over);
+        drop(queue);
+        wakes.deliver();
     }
 
-    /// Grants nobody anything any more.
+    /// Calls waiters from the front of the queue, or hands over to them. `hands_over`: to the first of
+    /// them in any case. Under the lock of the queue.
+    fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes, hands_over: bool) {
+        let mut hands_over = hands_over;
+        loop {
+            while let Some(answer) = self.answer_first(queue, &mut hands_over) {
+                queue.grant_first(answer).into_iter().for_each(|wake| wakes.add(wake));
+            }
+            let flags = match queue.first() {
+                None => 0,
+                Some(first) if is_strict(first) => QUEUED | STRICT,
+                Some(_) => QUEUED,
+            };
+            let (_, new) = self
+                .change(|word| Some(word & !(QUEUED | STRICT) | flags))
+                .expect("there is a new word for each");
+            // Permits may have come meanwhile, and whoever gave them back have seen the old flags.
+            let asked = queue.first().map_or(0, permits_of);
+            if !is_to_be_served(new) || new & STRICT != 0 && free(new) < asked {
+                return;
+            }
+        }
+    }
+
+    /// What to say to the first waiter at present; takes the permits, or counts the call.
+    fn answer_first(&self, queue: &WaitList, hands_over: &mut bool) -> Option<u32> {
+        let first = queue.first()?;
+        if self.is_closed() {
+            return Some(CLOSED);
+        }
+        if is_strict(first) || std::mem::take(hands_over) {
+            let asked = permits_of(first);
+            let take = |word| (free(word) >= asked).then(|| word.wrapping_sub(asked * ONE));
+            return self.change(take).map(|_| GRANTED);
+        }
+        let call =
+            |word| (called(word) < free(word).min(MOST_CALLED)).then(|| word.wrapping_add(CALLED));
+        self.change(call)?;
+        self.passes.reset();
+        Some(CALL)
+    }
+
+    /// A called waiter has come: takes the one permit that it asks for, if there is one. Returns whether it has.
+    pub(super) fn answer_call(&self) -> bool {
+        let takes = |word: usize| word & SHUT == 0 && free(word) > 0;
+        self.come_back(|word| if takes(word) { word.wrapping_sub(ONE) } else { word })
+    }
+
+    /// A called waiter has come, or will not; returns whether the word has changed otherwise.
+    fn come_back(&self, to: impl Fn(usize) -> usize) -> bool {
+        let (before, new) = self
+            .change(|word| Some(to(word).wrapping_sub(CALLED)))
+            .expect("there is a new word for each");
+        self.passes.reset();
+        // PROOF(semaphore.come_back): false
+        if is_to_be_served(new) {
+            self.serve_queue(false);
+        }
+        new.wrapping_add(CALLED) != before
+    }
+
+    /// Waits for so many permits; returns whether they are there, and the semaphore is not closed.
+    ///
+    /// # Errors
+    /// Those of [`enter_node`].
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    pub(super) fn acquire(&self, permits: usize, until: Option<Instant>) -> Result<bool, Short> {
+        let node = pin!(WaitNode::new(permits as u64, Location::caller()));
+        let since = now();
+        loop {
+            let answer = enter_node(self, node.as_ref(), Manner::Until(until), None)?;
+            if answer != CALL || self.answer_call() {
+                return Ok(answer != CLOSED);
+            }
+            is_passed(&node, since);
+        }
+    }
+
+    /// Gives nobody any permits from now on.
     pub(super) fn close(&self) {
         let mut wakes = Wakes::default();
         let mut queue = self.state();
-        // With it, so that nobody else changes the word.
         // PROOF(semaphore.close): split
-        self.word.fetch_or(SHUT | QUEUED, Ordering::AcqRel);
-        self.serve(&mut queue, &mut wakes);
+        self.word.fetch_or(SHUT, Ordering::AcqRel);
+        self.serve(&mut queue, &mut wakes, false);
         drop(queue);
         wakes.deliver();
     }
 }
 
-/// The word with so many more permits.
-#[inline(always)]
-fn add(word: usize, permits: usize) -> Option<usize> {
-    permits.checked_mul(ONE).and_then(|permits| word.checked_add(permits))
+/// Notes that a called waiter has found no permit.
+fn is_passed(node: &WaitNode, since: Instant) {
+    if is_overdue(since) {
+        node.token.set(node.token.get() | OVERDUE);
+    }
 }
 
 impl Waitable for RawSemaphore {
@@ -162,16 +358,21 @@ impl Waitable for RawSemaphore {
         state
     }
 
-    fn try_enter(&self, _: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        let asked = node.token.get() as usize * ONE;
+    fn try_enter(&self, queue: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        let (asked, returns) = (permits_of(node), self.comes_back(node));
+        let becomes_first = returns || queue.is_empty();
+        let flags = if becomes_first && is_strict(node) { QUEUED | STRICT } else { QUEUED };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
+            let hogs = self.is_hogged_at(word) && gives_way();
+            let may_pass = returns || word & STRICT == 0 && !hogs;
             let (new, answer) = match word {
                 _ if word & SHUT != 0 => return Some(CLOSED),
                 _ if asked == 0 => return Some(GRANTED),
-                _ if word & QUEUED != 0 => return None,
-                _ if word >= asked => (word - asked, Some(GRANTED)),
-                _ => (word | QUEUED, None),
+                _ if may_pass && free(word) >= asked => {
+                    (word.wrapping_sub(asked * ONE), Some(GRANTED))
+                }
+                _ => (word | flags, None),
             };
             // PROOF(semaphore.enter): relaxed, split
             match self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed) {
@@ -181,16 +382,71 @@ impl Waitable for RawSemaphore {
         }
     }
 
+    fn comes_back(&self, node: &WaitNode) -> bool {
+        node.answer() == CALL
+    }
+
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         // What was left over for the one that has gone may do for the next.
         // PROOF(semaphore.left): skip
-        self.serve(queue, wakes);
+        self.serve(queue, wakes, false);
     }
 
     fn give_back(&self, node: &WaitNode) {
-        if node.answer() == GRANTED {
+        match node.answer() {
             // Where so many were added meanwhile that there is no room, they stay away, as those of a permit do.
-            let _ = self.release(node.token.get() as usize);
+            GRANTED => drop(self.release(permits_of(node))),
+            CALL => drop(self.come_back(|word| word)),
+            _ => {}
+        }
+    }
+}
+
+/// A future that takes permits.
+pub(super) struct Acquiring<'a> {
+    semaphore: &'a RawSemaphore,
+    entering: Entering<&'a RawSemaphore>,
+    /// The time of the first poll.
+    since: Option<Instant>,
+}
+
+impl<'a> Acquiring<'a> {
+    pub(super) fn new(
+        semaphore: &'a RawSemaphore,
+        permits: usize,
+        place: &'static Location<'static>,
+    ) -> Acquiring<'a> {
+        let entering = Entering::new(semaphore, permits as u64, place);
+        Acquiring { semaphore, entering, since: None }
+    }
+}
+
+impl Future for Acquiring<'_> {
+    /// Whether the permits are there, and the semaphore is not closed.
+    type Output = bool;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        // SAFETY: `entering` is the only pinned field, and is not moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: `entering` is pinned together with `self`.
+        let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
+        if this.since.is_none() {
+            this.since = Some(now());
+            let word = this.semaphore.word.load(Ordering::Relaxed);
+            if this.semaphore.is_hogged_at(word) && !is_forbidden() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        let since = this.since.expect("set above");
+        loop {
+            match entering.as_mut().poll(cx) {
+                Poll::Ready(CALL) if !this.semaphore.answer_call() => {
+                    is_passed(entering.node(), since);
+                    entering.as_mut().renew();
+                }
+                polled => return polled.map(|answer| answer != CLOSED),
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 use super::after;
 use super::errors::WaitError;
 use super::holder::Holder;
-use super::raw_rwlock::{READ, RawRwLock, WRITE};
+use super::raw_rwlock::{Locking, READ, RawRwLock, WRITE};
 use crate::runtime::errors::Cancelled;
 use crate::scheduler::wait::Short;
-use crate::scheduler::waiters::{Entering, Waitable, enter};
+use crate::scheduler::waiters::Waitable;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_fn;
 use std::cell::UnsafeCell;
@@ -17,12 +17,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A value that many may read, or one may write, at a time; in the order of coming.
+/// A value that many may read, or one may write, at a time.
 ///
-/// Readers that stand next to each other in the queue are let in together. One who comes to read while another waits to write
-/// waits behind it, so neither is starved; and so a task that reads already must not wait to read once
-/// more: a writer in between would wait for it, and it for the writer. All else is as with a
-/// [`Mutex`](super::Mutex): the guards, cancellation, and that there is no poisoning.
+/// A task that runs may enter ahead of those that wait, as with a [`Mutex`](super::Mutex): readers ahead of a writer, too. Nobody is
+/// passed for long. After half a millisecond, or some thousand passes, the lock is handed over to the first one in the queue, in
+/// the order of coming, and until then nobody else enters. Readers that stand next to each other in the queue are called together.
+///
+/// A task that reads already must not wait to read once more: a writer between the two may have become the next one, and then it waits for the
+/// task, and the task for it. All else is as with a mutex: the guards, cancellation, and that there is no poisoning.
 ///
 /// Reading costs two locked instructions on one word, which readers on other processors use too.
 ///
@@ -70,7 +72,7 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Enters to read, and waits for that if need be.
     ///
-    /// Suspends, if somebody writes or waits.
+    /// Suspends if somebody writes, or waits and is not to be passed any more.
     ///
     /// # Errors
     /// [`Cancelled`] if the calling task is cancelled, also if nobody is inside; and if it would have to wait while its
@@ -90,7 +92,7 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Enters to write, and waits for that if need be.
     ///
-    /// Suspends, if somebody is inside or waits.
+    /// Suspends if somebody is inside, or waits and is not to be passed any more.
     ///
     /// # Errors
     /// As [`read`](RwLock::read).
@@ -142,13 +144,13 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.write_guard(holder))
     }
 
-    /// Enters to read if that is possible now. Does not suspend, and does not ask whether the task is cancelled.
+    /// Enters to read if that is possible now, ahead of those who wait. Does not suspend, and does not ask whether the task is cancelled.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         self.raw.try_lock(READ).then(|| RwLockReadGuard::new(self))
     }
 
-    /// Enters to write if that is possible now. Does not suspend, and does not ask whether the task is cancelled.
+    /// Enters to write if that is possible now, ahead of those who wait. Does not suspend, and does not ask whether the task is cancelled.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.raw.try_lock(WRITE).then(|| self.write_guard(Holder::current().0))
@@ -158,7 +160,11 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     fn enter(&self, what: u64, until: Option<Instant>) -> Result<Holder, Short> {
         let (holder, cancelled) = Holder::current();
-        if cancelled || !self.raw.try_lock(what) {
+        let at_once = || match what {
+            READ => self.raw.read(),
+            _ => self.raw.write(),
+        };
+        if cancelled || !at_once() {
             self.wait(holder, what, until)?;
         }
         Ok(holder)
@@ -173,7 +179,7 @@ impl<T: ?Sized> RwLock<T> {
             !(writes && Holder::caller_may_be_told()),
             "cygnet: {holder:?} writes in an RwLock already, and would wait for itself"
         );
-        enter(&self.raw, what, until).map(|_| ())
+        self.raw.lock(what, until)
     }
 
     fn write_guard(&self, holder: Holder) -> RwLockWriteGuard<'_, T> {
@@ -184,13 +190,13 @@ impl<T: ?Sized> RwLock<T> {
     /// Enters to read as a future, for any executor; the guard may be sent to another thread.
     #[track_caller]
     pub fn read_async(&self) -> RwLockRead<'_, T> {
-        RwLockRead { lock: self, entering: Entering::new(&self.raw, READ, Location::caller()) }
+        RwLockRead { lock: self, locking: Locking::new(&self.raw, READ, Location::caller()) }
     }
 
     /// Enters to write as a future, for any executor; the guard may be sent to another thread.
     #[track_caller]
     pub fn write_async(&self) -> RwLockWrite<'_, T> {
-        RwLockWrite { lock: self, entering: Entering::new(&self.raw, WRITE, Location::caller()) }
+        RwLockWrite { lock: self, locking: Locking::new(&self.raw, WRITE, Location::caller()) }
     }
 
     /// The value, which nobody else can use meanwhile.
@@ -342,7 +348,7 @@ macro_rules! future {
         #[must_use = "futures do nothing unless they are polled"]
         pub struct $future<'a, T: ?Sized> {
             lock: &'a RwLock<T>,
-            entering: Entering<&'a RawRwLock>,
+            locking: Locking<'a>,
         }
 
         impl<'a, T: ?Sized> Future for $future<'a, T> {
@@ -353,8 +359,8 @@ macro_rules! future {
             fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<$guard<'a, T>> {
                 let lock = self.lock;
                 // SAFETY: pinned with the whole.
-                let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
-                entering.poll(cx).map(|_| {
+                let locking = unsafe { self.map_unchecked_mut(|this| &mut this.locking) };
+                locking.poll(cx).map(|_| {
                     $entered(lock);
                     $guard::new(lock)
                 })

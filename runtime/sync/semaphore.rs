@@ -1,8 +1,8 @@
 use super::after;
 use super::errors::WaitError;
-use super::raw_semaphore::{CLOSED, RawSemaphore};
+use super::raw_semaphore::{Acquiring, RawSemaphore};
 use crate::runtime::suspend::is_cancelled;
-use crate::scheduler::waiters::{Entering, Waitable, enter};
+use crate::scheduler::waiters::Waitable;
 use crate::shim::const_fn;
 use std::fmt;
 use std::mem;
@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 /// A number of permits: so many may do something at a time.
 ///
-/// Permits are given out in the order of coming, also to one that asks for several at once: as long as it waits for the
-/// last of them, nobody who came later gets any. A [`Permit`] gives them back when it is dropped, wherever that is.
+/// A task that runs may take a free permit ahead of those that wait. Nobody is passed for long: after half a millisecond, or some thousand
+/// passes, permits are kept for the first one in the queue, in the order of coming. One that asks for several at once is
+/// not passed at all while it is the first: as long as it waits for the last of them, nobody else gets any. A [`Permit`]
+/// gives them back when it is dropped, wherever that is.
 ///
 /// [`close`](Semaphore::close) turns away who waits, and who comes.
 ///
@@ -59,7 +61,7 @@ impl Semaphore {
 
     /// Waits for one permit.
     ///
-    /// Suspends, unless there is one and nobody waits. Costs a locked instruction then.
+    /// Suspends, unless there is one and nobody waits who is not to be passed. Costs a locked instruction then.
     ///
     /// # Errors
     /// [`WaitError::Closed`] if the semaphore is closed; [`WaitError::Cancelled`] if the calling task is cancelled, also if
@@ -108,16 +110,20 @@ impl Semaphore {
     #[track_caller]
     fn take(&self, permits: usize, until: Option<Instant>) -> Result<Permit<'_>, WaitError> {
         check(permits);
-        if is_cancelled() || !self.raw.try_acquire(permits) {
-            let answer = enter(&self.raw, permits as u64, until).map_err(WaitError::of)?;
-            if answer == CLOSED {
+        let at_once = || match permits {
+            1 => self.raw.acquire_one(),
+            _ => self.raw.try_acquire(permits),
+        };
+        if is_cancelled() || !at_once() {
+            let got = self.raw.acquire(permits, until).map_err(WaitError::of)?;
+            if !got {
                 return Err(WaitError::Closed);
             }
         }
         Ok(Permit { semaphore: self, permits })
     }
 
-    /// Takes one permit if there is one and nobody waits.
+    /// Takes one permit if there is one, ahead of those who wait, unless they are not to be passed.
     ///
     /// Does not suspend, and does not ask whether the task is cancelled.
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
@@ -141,8 +147,8 @@ impl Semaphore {
     #[track_caller]
     pub fn acquire_async(&self, permits: usize) -> SemaphoreAcquire<'_> {
         check(permits);
-        let entering = Entering::new(&self.raw, permits as u64, Location::caller());
-        SemaphoreAcquire { semaphore: self, permits, entering }
+        let acquiring = Acquiring::new(&self.raw, permits, Location::caller());
+        SemaphoreAcquire { semaphore: self, permits, acquiring }
     }
 
     /// Adds permits, and serves those who wait.
@@ -223,7 +229,7 @@ impl fmt::Debug for Permit<'_> {
 pub struct SemaphoreAcquire<'a> {
     semaphore: &'a Semaphore,
     permits: usize,
-    entering: Entering<&'a RawSemaphore>,
+    acquiring: Acquiring<'a>,
 }
 
 impl<'a> Future for SemaphoreAcquire<'a> {
@@ -235,10 +241,10 @@ impl<'a> Future for SemaphoreAcquire<'a> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Permit<'a>, WaitError>> {
         let (semaphore, permits) = (self.semaphore, self.permits);
         // SAFETY: pinned with the whole.
-        let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
-        entering.poll(cx).map(|answer| match answer {
-            CLOSED => Err(WaitError::Closed),
-            _ => Ok(Permit { semaphore, permits }),
+        let acquiring = unsafe { self.map_unchecked_mut(|this| &mut this.acquiring) };
+        acquiring.poll(cx).map(|got| match got {
+            true => Ok(Permit { semaphore, permits }),
+            false => Err(WaitError::Closed),
         })
     }
 }

@@ -10,6 +10,7 @@ mod foreign;
 mod meeting;
 mod mutex;
 mod oneshot;
+mod passing;
 mod races;
 mod rwlock;
 mod semaphore;

@@ -88,13 +88,14 @@ fn they_enter_in_the_order_of_coming_and_readers_that_stand_together_do_so_toget
 }
 
 #[test]
-fn who_comes_to_read_waits_behind_a_writer_and_not_behind_one_that_has_left() {
+fn readers_pass_a_writer_that_waits_for_a_while_and_never_wait_behind_one_that_has_left() {
     with_each(|rt| {
         let lock = Arc::new(RwLock::new(0));
         let seen = Seen::default();
         let reads = lock.read().unwrap();
         let writer = comes(rt, &lock, 0, true, &seen);
-        assert!(lock.try_read().is_none(), "it would come in before the writer");
+        let passes = (0..10_000).take_while(|_| lock.try_read().is_some()).count();
+        assert!((1..10_000).contains(&passes), "the writer is passed for ever");
         let reader = comes(rt, &lock, 1, false, &seen);
         writer.cancel("enough");
         assert!(!writer.join().unwrap());

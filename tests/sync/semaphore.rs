@@ -109,17 +109,22 @@ fn a_cancelled_task_is_turned_away_and_gives_back_what_it_was_granted() {
                 mine.acquire().map(|_| ())
             });
             assert!(matches!(refused.join().unwrap(), Err(WaitError::Cancelled(_))));
-            let held = semaphore.acquire().unwrap();
-            let mine = Arc::clone(&semaphore);
-            let granted = spawn(move || mine.acquire().map(|_| ()));
-            while waiting(&*semaphore) == 0 {
-                yield_now().unwrap();
+            semaphore.add_permits(1);
+            // One permit stays free until the task that was called takes it; two are handed over.
+            for (permits, free) in [(1, 1), (2, 0)] {
+                let held = semaphore.acquire_many(2).unwrap();
+                let mine = Arc::clone(&semaphore);
+                let granted = spawn(move || mine.acquire_many(permits).map(|_| ()));
+                while waiting(&*semaphore) == 0 {
+                    yield_now().unwrap();
+                }
+                drop(held);
+                assert_eq!(waiting(&*semaphore), 0, "it is called or served, and has not gone on");
+                assert_eq!(semaphore.available_permits(), 2 * free);
+                granted.cancel("enough");
+                assert!(matches!(granted.join().unwrap(), Err(WaitError::Cancelled(_))));
+                assert_eq!(semaphore.available_permits(), 2);
             }
-            drop(held);
-            assert_eq!(semaphore.available_permits(), 0, "it is granted, and has not gone on");
-            granted.cancel("enough");
-            assert!(matches!(granted.join().unwrap(), Err(WaitError::Cancelled(_))));
-            assert_eq!(semaphore.available_permits(), 1);
         });
     });
 }
@@ -188,9 +193,9 @@ fn who_is_refused_by_a_panic_leaves_nothing_behind() {
 
 #[test]
 fn what_a_future_gives_back_may_find_no_room() {
-    let semaphore = Semaphore::new(1);
-    let out = semaphore.try_acquire().unwrap();
-    let mut future = Box::pin(semaphore.acquire_async(1));
+    let semaphore = Semaphore::new(2);
+    let out = semaphore.try_acquire_many(2).unwrap();
+    let mut future = Box::pin(semaphore.acquire_async(2));
     assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(out);
     semaphore.add_permits(Semaphore::MAX_PERMITS);

@@ -123,6 +123,23 @@ pub(super) fn enter_node<W: Waitable>(
     Some(node.answer())
 }
 
+/// Waits for `source` as a task does that may be called: then it `comes`, and goes back if it has come in vain.
+pub(super) fn enter_or_come<W: Waitable>(
+    task: Stage<Task>,
+    source: &W,
+    token: u64,
+    call: u32,
+    comes: impl Fn() -> bool,
+) -> Option<u32> {
+    let node = pin!(WaitNode::new(token, Location::caller()));
+    loop {
+        let answer = enter_node(task, source, node.as_ref(), true, None)?;
+        if answer != call || comes() {
+            return Some(answer);
+        }
+    }
+}
+
 struct Locked {
     mutex: RawMutex,
     value: Baton,
@@ -139,13 +156,8 @@ impl Locked {
         if mark == 0 && self.mutex.try_lock(holder) {
             return true;
         }
-        let node = pin!(WaitNode::new(holder.number() | mark, Location::caller()));
-        loop {
-            match enter_node(task, &self.mutex, node.as_ref(), true, None) {
-                Some(CALL) if !self.mutex.answer_call(holder) => {}
-                answer => return answer.is_some(),
-            }
-        }
+        let comes = || self.mutex.answer_call(holder);
+        enter_or_come(task, &self.mutex, holder.number() | mark, CALL, comes).is_some()
     }
 
     /// Locks, uses the value, unlocks; whether it had the chance.

@@ -1,10 +1,10 @@
 //! Models of a reader-writer lock.
 
-use super::{Task, enter};
+use super::{Task, enter_or_come};
 use crate::scheduler::waiters::{Entering, Waitable};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
-use crate::sync::raw_rwlock::{READ, RawRwLock, WRITE};
+use crate::sync::raw_rwlock::{CALL, READ, RawRwLock, WRITE};
 use std::panic::Location;
 use std::task::{Context, Waker};
 
@@ -21,7 +21,9 @@ impl Guarded {
 
     fn visit(&self, task: Stage<Task>, what: u64) -> bool {
         task.introduce();
-        let inside = self.lock.try_lock(what) || enter(task, &self.lock, what).is_some();
+        let at_once = if what == READ { self.lock.read() } else { self.lock.write() };
+        let comes = || self.lock.answer_call(what);
+        let inside = at_once || enter_or_come(task, &self.lock, what, CALL, comes).is_some();
         if inside {
             match what {
                 WRITE => self.value.write(),

@@ -1,12 +1,24 @@
 //! Models of a semaphore.
 
-use super::{Task, enter};
+use super::{Task, enter_or_come};
 use crate::scheduler::waiters::{Entering, Waitable};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
-use crate::sync::raw_semaphore::{GRANTED, RawSemaphore};
+use crate::sync::raw_semaphore::{CALL, CLOSED, RawSemaphore};
 use std::panic::Location;
 use std::task::{Context, Waker};
+
+/// As `Semaphore::acquire_many`; whether it has got them.
+fn acquire(task: Stage<Task>, semaphore: &RawSemaphore, permits: usize) -> bool {
+    let at_once = match permits {
+        1 => semaphore.acquire_one(),
+        _ => semaphore.try_acquire(permits),
+    };
+    let comes = || semaphore.answer_call();
+    at_once
+        || enter_or_come(task, semaphore, permits as u64, CALL, comes)
+            .is_some_and(|answer| answer != CLOSED)
+}
 
 /// Two ask, for one and for two of two permits, and one of them is cut: nothing is lost, and who was not cut is served.
 #[test]
@@ -14,11 +26,10 @@ fn loom_permits_are_neither_lost_nor_made() {
     explore(3, || {
         let semaphore = Stage::new(RawSemaphore::new(2));
         let (cut, other) = (Task::new(), Task::new());
-        let visit = move |task: Stage<Task>, permits: u64| {
+        let visit = move |task: Stage<Task>, permits: usize| {
             task.introduce();
-            let got = semaphore.try_acquire(permits as usize)
-                || enter(task, &*semaphore, permits) == Some(GRANTED);
-            assert!(!got || semaphore.release(permits as usize));
+            let got = acquire(task, &semaphore, permits);
+            assert!(!got || semaphore.release(permits));
             got
         };
         let first = spawn(move || visit(cut, 2));
@@ -46,12 +57,36 @@ fn loom_who_leaves_the_queue_of_a_semaphore_makes_way() {
         assert!(first.as_mut().poll(&mut cx).is_pending());
         let second = spawn(move || {
             task.introduce();
-            semaphore.try_acquire(1) || enter(task, &*semaphore, 1) == Some(GRANTED)
+            acquire(task, &semaphore, 1)
         });
         drop(first);
         assert!(second.join().unwrap());
         assert_eq!(semaphore.free(), 0);
         Task::end(task);
+        // SAFETY: the threads have ended.
+        unsafe { semaphore.end() };
+    });
+}
+
+/// Three take the only permit, one after the other: while one of them looks whether it is there, it looks taken to the others, and one that
+/// was called may come in vain.
+#[test]
+fn loom_a_permit_that_is_taken_past_those_who_wait_loses_nobody() {
+    explore(3, || {
+        let semaphore = Stage::new(RawSemaphore::new(1));
+        let tasks = [Task::new(), Task::new(), Task::new()];
+        let visit = move |task: Stage<Task>| {
+            task.introduce();
+            assert!(acquire(task, &semaphore, 1), "nobody was cut");
+            assert!(semaphore.release(1));
+        };
+        let [one, two, three] = tasks;
+        let others = [spawn(move || visit(one)), spawn(move || visit(two))];
+        visit(three);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(semaphore.free(), 1);
+        assert!(semaphore.state().is_empty(), "somebody is left in the queue");
+        tasks.into_iter().for_each(Task::end);
         // SAFETY: the threads have ended.
         unsafe { semaphore.end() };
     });
@@ -80,8 +115,7 @@ fn one_gives_and_two_take() {
     let (permitted, one, other) = (Permitted::new(0), Task::new(), Task::new());
     let take = move |task: Stage<Task>| {
         task.introduce();
-        let semaphore = &permitted.semaphore;
-        assert!(semaphore.try_acquire(1) || enter(task, semaphore, 1) == Some(GRANTED));
+        assert!(acquire(task, &permitted.semaphore, 1));
         assert_eq!(permitted.value.read(), 1);
     };
     let taker = spawn(move || take(one));

@@ -1,0 +1,57 @@
+//! How long those who wait for a [mutex](super::raw_mutex), a [reader-writer lock](super::raw_rwlock) or a
+//! [semaphore](super::raw_semaphore) can be passed by those who run. The essay of the mutex says why they are passed at all.
+
+use crate::scheduler::no_suspend::is_forbidden;
+use crate::scheduler::worker::Worker;
+use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::shim::panicking;
+use crate::shim::time::{Duration, Instant, now};
+
+/// A waiter that has waited for so long is not passed any more.
+const PATIENCE: Duration = Duration::from_micros(500);
+/// Exits that may pass the queue while called waiters are on their way. A power of two, because the
+/// counter wraps.
+const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
+/// The same number, after which a newcomer queues up instead of passing: the called waiter's worker may be its own.
+const HOGS: u32 = if cfg!(loom) { 2 } else { 1_024 };
+
+/// Whether a called waiter that first came at that time is not to be passed again.
+pub(super) fn is_overdue(since: Instant) -> bool {
+    // PROOF(passing.overdue): false
+    now() - since >= PATIENCE
+}
+
+/// Whether the caller, which could pass, queues up instead if waiters have been called and passed many times: others are ready on its
+/// worker, perhaps one of those.
+pub(super) fn gives_way() -> bool {
+    Worker::current().is_some_and(|worker| worker.has_ready()) && !is_forbidden() && !panicking()
+}
+
+/// Exits since the last call that have called nobody, although somebody waits. Only advice: some may not be counted
+/// if several leave at once.
+pub(super) struct Passes(AtomicU32);
+
+impl Passes {
+    pub(super) const fn from(count: AtomicU32) -> Passes {
+        Passes(count)
+    }
+
+    /// Counts one. Returns `true` if it hands over to the first waiter of the queue.
+    pub(super) fn count(&self) -> bool {
+        let passes = self.0.load(Ordering::Relaxed).wrapping_add(1);
+        self.0.store(passes, Ordering::Relaxed);
+        // PROOF(passing.hands_over): false
+        passes.is_multiple_of(PASSES)
+    }
+
+    pub(super) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether newcomers queue up as long as called waiters are on their way.
+    #[inline(always)]
+    pub(super) fn are_many(&self) -> bool {
+        // PROOF(passing.many): false
+        self.0.load(Ordering::Relaxed) >= HOGS
+    }
+}

@@ -1,0 +1,248 @@
+//! Those who run take a free `Mutex`, `RwLock` or `Semaphore` past those who wait, and for how long.
+
+use crate::common::{give_way_until, runtime, with, within};
+use crate::{until_waiting, waiting};
+use cygnet::sync::{Mutex, RwLock, Semaphore};
+use cygnet::{spawn, yield_now};
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
+
+/// What one has who is inside.
+trait Held {}
+
+impl<T> Held for T {}
+
+type Guard<'a> = Box<dyn Held + 'a>;
+
+/// What one has alone.
+trait Lock: Debug + Send + Sync + 'static {
+    fn new() -> Self;
+
+    fn lock(&self) -> Guard<'_>;
+
+    fn try_lock(&self) -> Option<Guard<'_>>;
+
+    fn lock_async(&self) -> Pin<Box<dyn Future<Output = Guard<'_>> + '_>>;
+}
+
+impl Lock for Mutex<()> {
+    fn new() -> Self {
+        Mutex::new(())
+    }
+
+    fn lock(&self) -> Guard<'_> {
+        Box::new(Mutex::lock(self).unwrap())
+    }
+
+    fn try_lock(&self) -> Option<Guard<'_>> {
+        Mutex::try_lock(self).map(|guard| Box::new(guard) as Guard<'_>)
+    }
+
+    fn lock_async(&self) -> Pin<Box<dyn Future<Output = Guard<'_>> + '_>> {
+        Box::pin(async { Box::new(Mutex::lock_async(self).await) as Guard<'_> })
+    }
+}
+
+impl Lock for RwLock<()> {
+    fn new() -> Self {
+        RwLock::new(())
+    }
+
+    fn lock(&self) -> Guard<'_> {
+        Box::new(self.write().unwrap())
+    }
+
+    fn try_lock(&self) -> Option<Guard<'_>> {
+        self.try_write().map(|guard| Box::new(guard) as Guard<'_>)
+    }
+
+    fn lock_async(&self) -> Pin<Box<dyn Future<Output = Guard<'_>> + '_>> {
+        Box::pin(async { Box::new(self.write_async().await) as Guard<'_> })
+    }
+}
+
+impl Lock for Semaphore {
+    fn new() -> Self {
+        Semaphore::new(1)
+    }
+
+    fn lock(&self) -> Guard<'_> {
+        Box::new(self.acquire().unwrap())
+    }
+
+    fn try_lock(&self) -> Option<Guard<'_>> {
+        self.try_acquire().map(|permit| Box::new(permit) as Guard<'_>)
+    }
+
+    fn lock_async(&self) -> Pin<Box<dyn Future<Output = Guard<'_>> + '_>> {
+        Box::pin(async { Box::new(self.acquire_async(1).await.unwrap()) as Guard<'_> })
+    }
+}
+
+/// Gives each test a name for each lock.
+macro_rules! with_each_lock {
+    ($($test:ident)*) => {
+        mod mutex {
+            $(#[test] fn $test() { super::$test::<cygnet::sync::Mutex<()>>() })*
+        }
+        mod rwlock {
+            $(#[test] fn $test() { super::$test::<cygnet::sync::RwLock<()>>() })*
+        }
+        mod semaphore {
+            $(#[test] fn $test() { super::$test::<cygnet::sync::Semaphore>() })*
+        }
+    };
+}
+
+with_each_lock! {
+    who_is_passed_gets_it_in_the_end
+    one_that_does_not_answer_its_call_keeps_the_others_waiting_for_a_while_only
+    one_that_was_called_gets_it_from_one_that_holds_its_worker
+    where_nothing_may_wait_one_that_was_called_is_passed
+    one_that_was_called_and_is_cancelled_passes_the_call_on
+}
+
+/// One task has it whenever another one runs, and unlocks it for a moment only. The others get it all the same.
+fn who_is_passed_gets_it_in_the_end<L: Lock>() {
+    with(&[1, 2, 3], |rt| {
+        let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
+        let greedy = {
+            let (lock, been) = (Arc::clone(&lock), Arc::clone(&been));
+            rt.spawn(move || {
+                let mut held = lock.lock();
+                while been.load(Ordering::Relaxed) < 2 {
+                    drop(held);
+                    held = lock.lock();
+                    yield_now().unwrap();
+                }
+            })
+        };
+        let modest = [(); 2].map(|()| {
+            let (lock, been) = (Arc::clone(&lock), Arc::clone(&been));
+            rt.spawn(move || {
+                let _held = lock.lock();
+                been.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        modest.into_iter().for_each(|task| task.join().unwrap());
+        greedy.join().unwrap();
+    });
+}
+
+/// The one that was called computes on, or is a future that nobody polls: those behind it are let in nevertheless.
+fn one_that_does_not_answer_its_call_keeps_the_others_waiting_for_a_while_only<L: Lock>() {
+    with(&[2], |rt| {
+        let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
+        let mut cx = Context::from_waker(Waker::noop());
+        let held = lock.try_lock().unwrap();
+        let mut sleepy = lock.lock_async();
+        assert!(sleepy.as_mut().poll(&mut cx).is_pending());
+        let waits = {
+            let (lock, been) = (Arc::clone(&lock), Arc::clone(&been));
+            rt.spawn(move || {
+                let _held = lock.lock();
+                been.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        until_waiting(&*lock, 2);
+        drop(held);
+        // It goes past the one that was called, and past the queue, so many times and no more.
+        let mut passes = 0;
+        while let Some(_held) = lock.try_lock()
+            && been.load(Ordering::Relaxed) == 0
+        {
+            passes += 1;
+            assert!(passes < 10_000, "the one in the queue is passed for ever");
+        }
+        waits.join().unwrap();
+        assert!(sleepy.as_mut().poll(&mut cx).is_ready());
+        drop(sleepy);
+        assert_eq!(waiting(&*lock), 0);
+        assert!(lock.try_lock().is_some());
+    });
+}
+
+/// A task that does nothing but lock it has the only worker, on which the one that was called would run.
+fn one_that_was_called_gets_it_from_one_that_holds_its_worker<L: Lock>() {
+    let by_task = |lock: &L| drop(lock.lock());
+    let by_future = |lock: &L| drop(cygnet::wait(lock.lock_async()).unwrap());
+    within(|| {
+        let rt = runtime(1);
+        rt.block_on(|| {
+            for has in [by_task as fn(&L), by_future] {
+                let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
+                let held = lock.lock();
+                let called = {
+                    let (lock, been) = (Arc::clone(&lock), Arc::clone(&been));
+                    spawn(move || {
+                        let _held = lock.lock();
+                        been.fetch_add(1, Ordering::Relaxed);
+                    })
+                };
+                give_way_until(|| waiting(&*lock) == 1);
+                drop(held);
+                let is_passed = |_: &i32| {
+                    has(&lock);
+                    been.load(Ordering::Relaxed) == 0
+                };
+                let passes = (0..10_000).take_while(is_passed).count();
+                assert!((1..10_000).contains(&passes), "it is passed for ever");
+                called.join().unwrap();
+            }
+        });
+    });
+}
+
+/// It is free, and who may not give way takes it, however often others have been passed.
+fn where_nothing_may_wait_one_that_was_called_is_passed<L: Lock>() {
+    within(|| {
+        let rt = runtime(1);
+        rt.block_on(|| {
+            let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
+            let held = lock.lock();
+            let called = {
+                let (lock, been) = (Arc::clone(&lock), Arc::clone(&been));
+                spawn(move || {
+                    let _held = lock.lock();
+                    been.fetch_add(1, Ordering::Relaxed);
+                })
+            };
+            give_way_until(|| waiting(&*lock) == 1);
+            drop(held);
+            cygnet::no_suspend(|| {
+                for _ in 0..2_000 {
+                    drop(lock.lock());
+                    drop(cygnet::wait(lock.lock_async()).unwrap());
+                }
+            });
+            assert_eq!(been.load(Ordering::Relaxed), 0);
+            called.join().unwrap();
+        });
+    });
+}
+
+fn one_that_was_called_and_is_cancelled_passes_the_call_on<L: Lock>() {
+    within(|| {
+        let rt = runtime(1);
+        rt.block_on(|| {
+            let lock = Arc::new(L::new());
+            let held = lock.lock();
+            let mut called = lock.lock_async();
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(called.as_mut().poll(&mut cx).is_pending());
+            let next = {
+                let lock = Arc::clone(&lock);
+                spawn(move || drop(lock.lock()))
+            };
+            give_way_until(|| waiting(&*lock) == 2);
+            drop(held);
+            assert_eq!(waiting(&*lock), 1, "the first one is called, and no other");
+            drop(called);
+            next.join().unwrap();
+            assert!(lock.try_lock().is_some());
+        });
+    });
+}
