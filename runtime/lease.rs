@@ -4,7 +4,8 @@ use crate::retire::cause::{Cause, Reason};
 use crate::retire::record::{Record, Traits};
 use crate::retire::tree::Node;
 use crate::runtime::here;
-use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
+use crate::runtime::local::Chain;
+use crate::runtime::spawn::{TaskBuilder, outside_terms, step_terms, terms};
 use crate::runtime::task::{Claim, Task};
 use crate::scheduler::cancel::{cancel_node, is_cancelled};
 use crate::scheduler::external::{OnCancel, Outside};
@@ -163,6 +164,18 @@ impl ScopeLease {
         Task::new(unsafe { Claim::new(record) })
     }
 
+    /// Spawns a task whose result nobody takes, with these bindings of task-locals, whoever calls.
+    pub(crate) fn spawn_step(
+        &self,
+        at: &'static Location<'static>,
+        locals: Chain,
+        f: impl FnOnce() + Send + 'static,
+    ) {
+        let terms = Terms { detached: true, ..step_terms(at, locals) };
+        // SAFETY: 'static; the node is held open.
+        unsafe { spawn_on_terms(self.hold.child.shared(), self.hold.node, f, terms) };
+    }
+
     /// Cancels the scope, with all that is in it. See [`Scope::cancel`](crate::Scope::cancel), also for what it costs. Does
     /// not suspend.
     ///
@@ -214,17 +227,37 @@ where
     T: Send,
 {
     let (traits, name) = task.into_parts();
-    let here = Worker::current().filter(|worker| ptr::eq(worker.shared.get(), shared));
-    match here.and_then(|worker| Some((worker, worker.task()?))) {
-        Some((worker, caller)) => {
-            let terms = Terms { detached, ..terms(caller, at, traits, name) };
-            // SAFETY: passed on.
-            unsafe { worker.spawn(parent, f, terms) }
-        }
-        None => {
-            let terms = Terms { detached, ..outside_terms(at, traits, name) };
-            // SAFETY: passed on.
-            unsafe { shared.spawn_below(parent, f, terms) }
-        }
+    let terms = match worker_of(shared).and_then(Worker::task) {
+        Some(caller) => terms(caller, at, traits, name),
+        None => outside_terms(at, traits, name),
+    };
+    // SAFETY: passed on.
+    unsafe { spawn_on_terms(shared, parent, f, Terms { detached, ..terms }) }
+}
+
+/// The worker of a runtime that the caller is on.
+fn worker_of(shared: &Shared) -> Option<&'static Worker> {
+    Worker::current().filter(|worker| ptr::eq(worker.shared.get(), shared))
+}
+
+/// Spawns a child of a node of a runtime, whoever calls.
+///
+/// # Safety
+/// As for `spawn_from_anywhere`.
+unsafe fn spawn_on_terms<F, T>(
+    shared: &Shared,
+    parent: *const Node,
+    f: F,
+    terms: Terms,
+) -> NonNull<Record>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    match worker_of(shared).filter(|worker| worker.task().is_some()) {
+        // SAFETY: passed on.
+        Some(worker) => unsafe { worker.spawn(parent, f, terms) },
+        // SAFETY: passed on.
+        None => unsafe { shared.spawn_below(parent, f, terms) },
     }
 }

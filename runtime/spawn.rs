@@ -41,6 +41,12 @@ pub(crate) fn outside_terms(
     Terms { spawned_at: at, traits, extras, detached: false }
 }
 
+/// Those of a step of an actor.
+pub(crate) fn step_terms(at: &'static Location<'static>, locals: local::Chain) -> Terms {
+    let extras = if locals.is_some() { boxed(None, locals) } else { None };
+    Terms { spawned_at: at, traits: Traits::default(), extras, detached: false }
+}
+
 #[cold]
 #[inline(never)]
 fn boxed(name: Option<Box<str>>, locals: local::Chain) -> Option<Box<Extras>> {

@@ -6,7 +6,8 @@ use crate::common::{
     with_each_and_many, within,
 };
 use cygnet::{
-    CallError, JoinError, TaskActor, cancel_handle, park, scope, sleep, spawn, timeout, yield_now,
+    CallError, JoinError, TaskActor, TaskLocal, cancel_handle, park, scope, sleep, spawn, timeout,
+    yield_now,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -299,7 +300,8 @@ fn it_stops_when_the_last_address_is_gone_also_by_its_own_hand() {
 fn a_permit_for_a_message_is_not_taken_by_the_mailbox_for_good() {
     with(&[1, 2, 3], |rt| {
         rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(0);
+            let (actor, body) = TaskActor::new(0);
+            let owner = spawn(move || body.run());
             for _ in 0..scaled_in_debug(200) {
                 let (give, given) = channel();
                 actor
@@ -328,7 +330,8 @@ fn a_permit_for_a_message_is_not_taken_by_the_mailbox_for_good() {
 fn a_permit_that_comes_between_two_messages_is_for_the_next_one() {
     with_each(|rt| {
         rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(());
+            let (actor, body) = TaskActor::new(());
+            let owner = spawn(move || body.run());
             for _ in 0..scaled_in_debug(100) {
                 let unparker = actor.call(|()| cygnet::unparker()).unwrap();
                 // It waits in the mailbox by now, or is about to.
@@ -427,6 +430,54 @@ fn calls_cancels_stops_and_panics_race() {
                 assert!(answered.load(Ordering::Relaxed) <= 6);
                 assert_eq!(drops.left(), 0);
             }
+        });
+    });
+}
+
+/// The worker on which the messages have run so far computes.
+#[test]
+fn the_next_message_runs_where_somebody_has_time() {
+    with(&[2, 3, 8], |rt| {
+        rt.block_on(|| {
+            let (actor, owner) = TaskActor::spawn(0);
+            for _ in 0..scaled_in_debug(100) {
+                assert!(actor.call(|n| *n += 1).is_ok());
+                let called = Arc::new(AtomicBool::new(false));
+                let caller = {
+                    let (actor, called) = (actor.clone(), Arc::clone(&called));
+                    spawn(move || {
+                        assert!(actor.call(|n| *n += 1).is_ok());
+                        called.store(true, Ordering::Release);
+                    })
+                };
+                while !called.load(Ordering::Acquire) {
+                    common::spin_loop();
+                }
+                caller.join().unwrap();
+            }
+            actor.stop();
+            assert_eq!(owner.join().unwrap(), 2 * scaled_in_debug(100));
+        });
+    });
+}
+
+#[test]
+fn its_messages_see_the_bindings_of_the_task_that_has_spawned_it() {
+    static NAME: TaskLocal<&str> = TaskLocal::new();
+    with_each(|rt| {
+        rt.block_on(|| {
+            let see = |_: &mut ()| NAME.with(|name| name.copied());
+            let (actor, owner) = NAME.scope("outer", || TaskActor::spawn(()));
+            assert_eq!(actor.call(see).unwrap(), Some("outer"));
+            let inner = NAME.scope("inner", || {
+                spawn({
+                    let actor = actor.clone();
+                    move || actor.call(see).unwrap()
+                })
+            });
+            assert_eq!(inner.join().unwrap(), Some("outer"));
+            actor.stop();
+            owner.join().unwrap();
         });
     });
 }

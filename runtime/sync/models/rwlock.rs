@@ -96,6 +96,13 @@ fn loom_who_leaves_the_queue_of_a_reader_writer_lock_makes_way() {
         let mut cx = Context::from_waker(Waker::noop());
         let mut writes = Box::pin(Entering::new(&guarded.lock, WRITE, Location::caller()));
         assert!(writes.as_mut().poll(&mut cx).is_pending());
+        // It has been passed so often that it is not passed again.
+        for _ in 0..2 {
+            assert!(guarded.lock.try_lock(READ));
+            // SAFETY: entered above.
+            unsafe { guarded.lock.unlock(READ) };
+        }
+        assert!(!guarded.lock.try_lock(READ));
         let reads = spawn(move || guarded.visit(reader, READ));
         drop(writes);
         assert!(reads.join().unwrap());
@@ -103,6 +110,25 @@ fn loom_who_leaves_the_queue_of_a_reader_writer_lock_makes_way() {
         unsafe { guarded.lock.unlock(READ) };
         Task::end(reader);
         Guarded::end(guarded, 0);
+    });
+}
+
+/// A writer that has been called is not there any more: the next one is called.
+#[test]
+fn loom_a_writer_that_gives_up_on_its_way_passes_the_call_on() {
+    explore(3, || {
+        let (guarded, writer) = (Guarded::new(), Task::new());
+        assert!(guarded.lock.try_lock(WRITE));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut gives_up = Box::pin(Entering::new(&guarded.lock, WRITE, Location::caller()));
+        assert!(gives_up.as_mut().poll(&mut cx).is_pending());
+        let writes = spawn(move || guarded.visit(writer, WRITE));
+        // SAFETY: entered above.
+        unsafe { guarded.lock.unlock(WRITE) };
+        drop(gives_up);
+        assert!(writes.join().unwrap());
+        Task::end(writer);
+        Guarded::end(guarded, 1);
     });
 }
 

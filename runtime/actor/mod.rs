@@ -1,5 +1,7 @@
 //! Actors: state that belongs to one task, and a mailbox in front of it.
 
+mod moving;
+
 use crate::retire::join::{Finished, JoinWord};
 use crate::retire::outcome::{drop_payload, quietly};
 use crate::retire::wait::WaitKind;
@@ -11,15 +13,21 @@ use crate::scheduler::complete::wake;
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::wait::await_end_anywhere;
 use crate::scheduler::worker::Worker;
+use moving::Rests;
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The address of an actor: a task that owns a state, and runs what is sent to it, one after the other.
 ///
 /// A message is a closure, which gets the state. It may wait, as any code of a task may; the others wait behind it. The
 /// mailbox has no bound.
+///
+/// An actor of [`TaskActor::spawn`] moves: its messages run in tasks below its own, each on whichever worker has nothing else to do, and
+/// often on that of the sender. The current task of a message, with its [`cancel_handle`](crate::cancel_handle()) and its
+/// [`unparker`](crate::unparker()), is then good for that message alone. An actor of [`TaskActor::new`] stays in
+/// the task that runs it.
 ///
 /// The actor **stops** when it is told so ([`TaskActor::stop`]), or when the last address is dropped: it takes no more
 /// messages, runs those that it has, and its task ends with the state for its result. If its task is **cancelled** it ends
@@ -58,8 +66,10 @@ struct Post<S> {
     addresses: usize,
     /// Takes messages.
     open: bool,
-    /// The actor's task, once it has begun.
+    /// The task that runs a message, or waits for one.
     owner: Option<TaskId>,
+    /// The actor moves, and has nothing to do.
+    resting: Option<Box<dyn Rests<S>>>,
     /// It waits for a message, for the end of this, and whoever takes it ends it. Not by a permit: those are for what the
     /// messages wait for.
     waits: Option<Arc<JoinWord>>,
@@ -98,14 +108,33 @@ impl<S> Mailbox<S> {
     fn post(&self) -> MutexGuard<'_, Post<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Takes no messages any more, and drops those that are there.
+    fn close(&self) {
+        let mut post = self.post();
+        post.open = false;
+        let left = std::mem::take(&mut post.messages);
+        post.owner = None;
+        drop(post);
+        // Foreign code, and whoever waits for an answer is told. One that panics does not keep the others from it.
+        for message in left {
+            if let Some(payload) = quietly(|| drop(message)) {
+                drop_payload(payload);
+            }
+        }
+    }
 }
 
-/// Wakes the actor if it waits, without the lock.
-fn notify<S>(mut post: MutexGuard<'_, Post<S>>) {
-    let waits = post.waits.take();
+/// Has an actor that waits or rests go on, without the lock.
+fn notify<S>(mailbox: &Arc<Mailbox<S>>, mut post: MutexGuard<'_, Post<S>>) {
+    let (waits, resting) = (post.waits.take(), post.resting.take());
+    let stopped = post.messages.is_empty();
     drop(post);
     if let Some(waits) = waits {
         end(&waits);
+    }
+    if let Some(resting) = resting {
+        resting.go_on(mailbox, stopped);
     }
 }
 
@@ -127,7 +156,8 @@ impl<S: Send + 'static> TaskActor<S> {
     #[track_caller]
     pub fn spawn(state: S) -> (TaskActor<S>, Task<S>) {
         let (actor, body) = TaskActor::new(state);
-        (actor, spawn(move || body.run()))
+        let at = Location::caller();
+        (actor, spawn(move || body.run_anywhere(at)))
     }
 }
 
@@ -146,8 +176,14 @@ impl<S> TaskActor<S> {
     /// assert_eq!(owner.join().unwrap(), [0, 1, 2]);
     /// ```
     pub fn new(state: S) -> (TaskActor<S>, ActorBody<S>) {
-        let post =
-            Post { messages: VecDeque::new(), addresses: 1, open: true, owner: None, waits: None };
+        let post = Post {
+            messages: VecDeque::new(),
+            addresses: 1,
+            open: true,
+            owner: None,
+            resting: None,
+            waits: None,
+        };
         let mailbox = Arc::new(Mailbox { state: Mutex::new(post) });
         let inlet = Inlet(Arc::clone(&mailbox));
         (TaskActor { mailbox }, ActorBody { inlet, state })
@@ -155,8 +191,8 @@ impl<S> TaskActor<S> {
 
     /// Sends a message, and does not wait for it to be run.
     ///
-    /// From anywhere; does not suspend. Costs an allocation and a lock, and a wake if the actor waits. See [`TaskActor`]
-    /// for an example.
+    /// From anywhere; does not suspend. Costs an allocation and a lock, and a wake or a spawn if the actor has nothing to do. See
+    /// [`TaskActor`] for an example.
     ///
     /// # Errors
     /// [`ActorEnded`] with the message, if the actor takes none any more.
@@ -170,7 +206,7 @@ impl<S> TaskActor<S> {
             return Err(ActorEnded(message));
         }
         post.messages.push_back(Box::new(message));
-        notify(post);
+        notify(&self.mailbox, post);
         Ok(())
     }
 
@@ -242,7 +278,7 @@ impl<S> TaskActor<S> {
     pub fn stop(&self) {
         let mut post = self.mailbox.post();
         post.open = false;
-        notify(post);
+        notify(&self.mailbox, post);
     }
 
     /// Whether it takes no more messages. Does not suspend. A lock.
@@ -297,17 +333,7 @@ impl<S> Inlet<S> {
 
 impl<S> Drop for Inlet<S> {
     fn drop(&mut self) {
-        let mut post = self.0.post();
-        post.open = false;
-        let left = std::mem::take(&mut post.messages);
-        post.owner = None;
-        drop(post);
-        // Foreign code, and whoever waits for an answer is told. One that panics does not keep the others from it.
-        for message in left {
-            if let Some(payload) = quietly(|| drop(message)) {
-                drop_payload(payload);
-            }
-        }
+        self.0.close();
     }
 }
 
@@ -345,7 +371,7 @@ impl<S> Drop for TaskActor<S> {
         post.addresses -= 1;
         if post.addresses == 0 {
             post.open = false;
-            notify(post);
+            notify(&self.mailbox, post);
         }
     }
 }
