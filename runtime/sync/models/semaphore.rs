@@ -92,6 +92,53 @@ fn loom_a_permit_that_is_taken_past_those_who_wait_loses_nobody() {
     });
 }
 
+/// One looks for the permit, to which it then looks taken, and does not wait for it: who waits has it all the same.
+#[test]
+fn loom_one_that_looks_for_a_permit_in_vain_leaves_it_to_those_who_wait() {
+    explore(3, || {
+        let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
+        assert!(semaphore.acquire_one());
+        let waits = spawn(move || {
+            task.introduce();
+            assert!(acquire(task, &semaphore, 1), "it was not cut");
+            assert!(semaphore.release(1));
+        });
+        let looks = spawn(move || {
+            assert!(!semaphore.acquire_one() || semaphore.release(1));
+        });
+        assert!(semaphore.release(1));
+        waits.join().unwrap();
+        looks.join().unwrap();
+        assert_eq!(semaphore.free(), 1);
+        Task::end(task);
+        // SAFETY: the threads have ended.
+        unsafe { semaphore.end() };
+    });
+}
+
+/// A waiter that has been called is not there any more: the next one is called.
+#[test]
+fn loom_one_that_gives_up_on_its_way_to_a_permit_passes_the_call_on() {
+    explore(3, || {
+        let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
+        assert!(semaphore.acquire_one());
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut gives_up = Box::pin(Entering::new(&*semaphore, 1, Location::caller()));
+        assert!(gives_up.as_mut().poll(&mut cx).is_pending());
+        let waits = spawn(move || {
+            task.introduce();
+            assert!(acquire(task, &semaphore, 1), "it was not cut");
+        });
+        assert!(semaphore.release(1));
+        drop(gives_up);
+        waits.join().unwrap();
+        assert_eq!(semaphore.free(), 0);
+        Task::end(task);
+        // SAFETY: the threads have ended.
+        unsafe { semaphore.end() };
+    });
+}
+
 /// A semaphore, and what is done before permits are given back.
 struct Permitted {
     semaphore: RawSemaphore,
