@@ -115,7 +115,7 @@ impl<T> Claim<T> {
         }
         if self.record().join.is_done() {
             // Whoever joins many such calls no task, and spawns none.
-            worker.answer_between_tasks();
+            worker.let_others_between_joins();
             // SAFETY: it has ended, and the claim is ours.
             return unsafe { self.take() };
         }

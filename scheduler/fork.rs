@@ -357,7 +357,7 @@ impl Worker {
             if let Some(proxy) = make_public(self, fork)
                 && self.remote.front.push(proxy)
             {
-                asked |= self.remote.front.attend();
+                asked |= self.remote.front.attend(|| self.shared().idle.anyone_searching());
             }
         });
         if asked {

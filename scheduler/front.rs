@@ -264,14 +264,15 @@ impl Front {
 
     /// Makes room if the ring is full, and clears a request: true if there was one.
     ///
-    /// If a thief is here, and there is room, the request stands: a thief's barrier may take longer than many
-    /// tasks. Whoever lies down meanwhile relies on that thief, who searches.
+    /// If a thief is here, there is room, and somebody is counted as searching (`searched` is a look at that), the request stands: a
+    /// thief's barrier may take longer than many tasks. Whoever lies down meanwhile relies on the searcher.
+    /// The thief itself need not be one (restrict.rs).
     ///
     /// For the owner.
-    pub(crate) fn attend(&self) -> bool {
+    pub(crate) fn attend(&self, searched: impl FnOnce() -> bool) -> bool {
         let _lock = match self.lock.try_lock() {
             Ok(lock) => lock,
-            Err(TryLockError::WouldBlock) if self.has_room() => return false,
+            Err(TryLockError::WouldBlock) if self.has_room() && searched() => return false,
             _ => self.lock(),
         };
         let tail = self.owned.tail.load(Ordering::Relaxed);
@@ -291,7 +292,7 @@ impl Front {
     }
 
     /// Whether one more item can be pushed, whatever a thief is about to read. For the owner.
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         // PROOF(front.attend.room): true
         self.owned.tail.load(Ordering::Relaxed) < self.owned.full.load(Ordering::Relaxed)
     }

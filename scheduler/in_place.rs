@@ -170,6 +170,15 @@ impl Worker {
         }
     }
 
+    /// What is due where a join need not wait: an answer to those who ask for work, and a turn for others.
+    #[inline]
+    pub(crate) fn let_others_between_joins(&self) {
+        self.answer_between_tasks();
+        if self.tick() {
+            self.let_others();
+        }
+    }
+
     /// What is due before a child is called in place: a turn for others, a look at the clock.
     #[cold]
     #[inline(never)]

@@ -358,12 +358,15 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&self) {
-        let (shared, remote) = (self.shared(), &self.remote);
-        // A lone task is not handed over. The request stands, so that the next push answers it: see idle.rs.
-        if remote.front.len() == 1 && remote.forks.is_clear() && shared.idle.anyone_searching() {
+        let remote = &self.remote;
+        let searched = || self.shared().idle.anyone_searching();
+        // A lone task is not handed over. The request stands, so that the next push answers it: see idle.rs. But a front that has been
+        // emptied by a thief may still be full: the thief has not read the slots.
+        let lone = remote.front.len() == 1 && remote.forks.is_clear();
+        if lone && remote.front.has_room() && searched() {
             return;
         }
-        let asked = remote.front.attend();
+        let asked = remote.front.attend(searched);
         // In a bare coroutine each fork is attended to.
         let asked = innermost().is_null() && self.remote.forks.attend() || asked;
         if asked {

@@ -2,13 +2,14 @@
 //! [semaphore](super::raw_semaphore) can be passed by those who run. The essay of the mutex says why they are passed at all.
 
 use crate::scheduler::no_suspend::is_forbidden;
+use crate::scheduler::timers::Tick;
 use crate::scheduler::worker::Worker;
-use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::panicking;
 use crate::shim::time::{Duration, Instant, now};
 
-/// A waiter that has waited for so long is not passed any more.
-const PATIENCE: Duration = Duration::from_micros(500);
+/// A waiter that has waited for so long is not passed any more. In a model, where time does not count, never.
+const PATIENCE: Duration = Duration::from_micros(if cfg!(loom) { u64::MAX } else { 500 });
 /// Exits that may pass the queue while called waiters are on their way. A power of two, because the
 /// counter wraps.
 const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
@@ -24,7 +25,28 @@ pub(super) fn is_overdue(since: Instant) -> bool {
 /// Whether the caller, which could pass, queues up instead if waiters have been called and passed many times: others are ready on its
 /// worker, perhaps one of those.
 pub(super) fn gives_way() -> bool {
-    Worker::current().is_some_and(|worker| worker.has_ready()) && !is_forbidden() && !panicking()
+    let others = |worker: &Worker| worker.task().is_some() && worker.has_ready();
+    Worker::current().is_some_and(others) && !is_forbidden() && !panicking()
+}
+
+/// Since when the first waiter of a queue has been that.
+pub(super) struct FirstSince(AtomicU64);
+
+impl FirstSince {
+    pub(super) const fn from(tick: AtomicU64) -> FirstSince {
+        FirstSince(tick)
+    }
+
+    /// Another waiter is the first one now. Under the lock of the queue.
+    pub(super) fn begin(&self) {
+        self.0.store(Tick::now().number(), Ordering::Relaxed);
+    }
+
+    /// Whether it is not to be passed again.
+    pub(super) fn is_overdue(&self) -> bool {
+        // PROOF(passing.first_overdue): false
+        Tick::now().since(Tick::numbered(self.0.load(Ordering::Relaxed))) >= PATIENCE
+    }
 }
 
 /// Exits since the last call that have called nobody, although somebody waits. Only advice: some may not be counted

@@ -19,8 +19,9 @@
 //!
 //! * A called waiter that comes in vain when half a millisecond has passed since it first came is *overdue*: the queue is strict from
 //!   then on, and the lock is handed over to it.
-//! * Readers may overlap, so that the lock is never empty and the writer in the queue is never called. So each
-//!   4,096th of those who leave while somebody waits makes the first waiter overdue.
+//! * Readers may overlap, so that the lock is never empty and the writer in the queue is never called. So whoever leaves
+//!   makes the first waiter overdue when it has been the first one for half a millisecond; so does each
+//!   4,096th of those who leave while somebody waits.
 //! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So after 1,024 such exits a
 //!   task queues up although it could enter, if others are ready on its worker, and a future returns `Pending` once.
 //!
@@ -28,21 +29,24 @@
 //!
 //! The invariant: *while the queue is not empty, somebody is inside, or a called waiter is on its way.* A waiter enters the queue under
 //! its lock, in the step that finds somebody inside whom it cannot join, or a strict queue, or is to let called waiters come first.
-//! The last of those inside finds QUEUED when it leaves, and serves the queue under its lock, unless waiters have been called. A called
-//! waiter that has come, or is cancelled on its way, serves the queue if it was the last one called; so does a waiter that leaves the
+//! The last of those inside finds QUEUED when it leaves, and serves the queue under its lock, unless a writer has been called. A called
+//! waiter that has come, or is cancelled on its way, serves the queue; so does a waiter that leaves the
 //! queue, and a writer that becomes a reader. A strict queue is served by everyone who leaves the lock empty.
+//!
+//! Called readers may not come for long. So while some are on their way, readers behind them are called as well, and let in
+//! at once if [`MOST_CALLED`] are.
 //!
 //! # Orderings
 //!
 //! Every entry is an acquire, every exit a release. What is handed over is carried by the grant.
 
-use super::passing::{Passes, gives_way, is_overdue};
+use super::passing::{FirstSince, Passes, gives_way, is_overdue};
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
 };
-use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::time::{Instant, now};
 use crate::shim::{Mutex, MutexGuard, const_fn};
 use std::panic::Location;
@@ -54,11 +58,13 @@ const QUEUED: usize = 1;
 const STRICT: usize = 2;
 const WRITER: usize = 4;
 const CALLED: usize = 8;
-/// So many readers are called at a time.
+/// So many readers are called at a time, ...
 const MOST_CALLED: usize = 15;
-const READER: usize = CALLED * (MOST_CALLED + 1);
+/// ... and a writer alone: it counts for more than that.
+const CALLED_WRITER: usize = MOST_CALLED + 1;
+const READER: usize = CALLED * 2 * CALLED_WRITER;
 /// Somebody waits, or has been called and has not come yet.
-const WAITS: usize = QUEUED | (CALLED * MOST_CALLED);
+const WAITS: usize = QUEUED | (READER - CALLED);
 
 /// What a node asks for.
 pub(super) const READ: u64 = 0;
@@ -76,15 +82,21 @@ pub(super) const CALL: u32 = 1;
 pub(super) struct RawRwLock {
     queue: Mutex<WaitList>,
     passes: Passes,
+    first_since: FirstSince,
     word: AtomicUsize,
 }
 
 fn called(word: usize) -> usize {
-    word / CALLED % (MOST_CALLED + 1)
+    word / CALLED % (2 * CALLED_WRITER)
 }
 
 fn is_empty(word: usize) -> bool {
     word < READER && word & WRITER == 0
+}
+
+/// Whether there may be something to be done for those in the queue, for one that leaves.
+fn is_to_be_served(word: usize) -> bool {
+    word & QUEUED != 0 && is_empty(word) && (word & STRICT != 0 || called(word) < CALLED_WRITER)
 }
 
 /// The word when one has entered, if that is possible beside those who are inside.
@@ -96,9 +108,22 @@ fn entered(word: usize, what: u64) -> Option<usize> {
     }
 }
 
-/// As how many a called waiter counts: a writer is called alone.
+/// As how many a called waiter counts.
 fn weight(what: u64) -> usize {
-    if what == WRITE { MOST_CALLED } else { 1 }
+    if what == WRITE { CALLED_WRITER } else { 1 }
+}
+
+/// What to say to the first waiter of the queue, and the word then. A reader that cannot be called, as too many are on their way, is let in.
+fn answer_at(word: usize, first: &WaitNode) -> Option<(u32, usize)> {
+    let (what, called) = (asked(first), called(word));
+    let inside = entered(word, what)?;
+    match what {
+        _ if first.token.get() & OVERDUE != 0 => Some((HANDED, inside)),
+        WRITE if called > 0 => None,
+        READ if called >= CALLED_WRITER => None,
+        READ if called == MOST_CALLED => Some((HANDED, inside)),
+        _ => Some((CALL, word + CALLED * weight(what))),
+    }
 }
 
 fn asked(node: &WaitNode) -> u64 {
@@ -111,6 +136,7 @@ impl RawRwLock {
             RawRwLock {
                 queue: Mutex::new(WaitList::new()),
                 passes: Passes::from(AtomicU32::new(0)),
+                first_since: FirstSince::from(AtomicU64::new(0)),
                 word: AtomicUsize::new(0),
             }
         }
@@ -158,11 +184,16 @@ impl RawRwLock {
         self.word.load(Ordering::Relaxed) == 0 && self.try_lock(WRITE)
     }
 
+    /// A reader has come in vain. Others may have found it inside meanwhile, and so left those who wait to it.
     #[cold]
     #[inline(never)]
     fn leave_again(&self) {
-        // SAFETY: it has entered.
-        unsafe { self.unlock(READ) };
+        // PROOF(rwlock.leave_again): split
+        let word = self.word.fetch_sub(READER, Ordering::Relaxed) - READER;
+        // PROOF(rwlock.leave_again.look): false
+        if is_to_be_served(word) {
+            self.serve_queue(false);
+        }
     }
 
     /// Leaves.
@@ -182,9 +213,9 @@ impl RawRwLock {
     #[cold]
     #[inline(never)]
     fn left_with_waiters(&self, word: usize) {
-        let hands_over = self.passes.count();
-        if hands_over || is_empty(word) && (word & STRICT != 0 || called(word) == 0) {
-            self.serve_queue(hands_over);
+        let passed = self.passes.count() || word & QUEUED != 0 && self.first_since.is_overdue();
+        if passed || is_to_be_served(word) {
+            self.serve_queue(passed);
         }
     }
 
@@ -218,6 +249,7 @@ impl RawRwLock {
         loop {
             while let Some(answer) = self.answer_first(queue) {
                 queue.grant_first(answer).into_iter().for_each(|wake| wakes.add(wake));
+                self.first_since.begin();
             }
             let flags = match queue.first().map(|first| first.token.get() & OVERDUE) {
                 None => 0,
@@ -228,11 +260,7 @@ impl RawRwLock {
                 .change(|word| Some(word & !(QUEUED | STRICT) | flags))
                 .expect("there is a new word for each");
             // The last of those inside may have left meanwhile, and seen the old flags.
-            let again = queue.first().is_some_and(|first| {
-                let may_enter = entered(word, asked(first)).is_some();
-                may_enter && (word & STRICT != 0 || called(word) == 0)
-            });
-            if !again {
+            if queue.first().is_none_or(|first| answer_at(word, first).is_none()) {
                 return;
             }
         }
@@ -241,17 +269,12 @@ impl RawRwLock {
     /// What to say to the first waiter at present; counts the call, or lets it in.
     fn answer_first(&self, queue: &WaitList) -> Option<u32> {
         let first = queue.first()?;
-        let what = asked(first);
-        if first.token.get() & OVERDUE != 0 {
-            return self.change(|word| entered(word, what)).map(|_| HANDED);
+        let (before, _) = self.change(|word| answer_at(word, first).map(|(_, word)| word))?;
+        let (answer, _) = answer_at(before, first).expect("the word was changed to it");
+        if answer == CALL {
+            self.passes.reset();
         }
-        let call = |word| {
-            let may_be_called = called(word) + weight(what) <= MOST_CALLED;
-            (may_be_called && entered(word, what).is_some()).then(|| word + CALLED * weight(what))
-        };
-        self.change(call)?;
-        self.passes.reset();
-        Some(CALL)
+        Some(answer)
     }
 
     /// Replaces the word by `to(word)`, and returns both. If `to` returns `None`, the word stays as it is.
@@ -278,9 +301,8 @@ impl RawRwLock {
         let (before, word) =
             self.change(|word| Some(to(word) - call)).expect("there is a new word for each");
         self.passes.reset();
-        let is_last = word & STRICT != 0 || called(word) == 0;
         // PROOF(rwlock.come_back): false
-        if word & QUEUED != 0 && is_last {
+        if word & QUEUED != 0 {
             self.serve_queue(false);
         }
         word + call != before
@@ -334,8 +356,12 @@ impl Waitable for RawRwLock {
         state
     }
 
-    fn try_enter(&self, _: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
+    fn try_enter(&self, queue: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
         let (what, returns) = (asked(node), self.comes_back(node));
+        if returns || queue.is_empty() {
+            // It becomes the first one, if it has to wait.
+            self.first_since.begin();
+        }
         let strict = if node.token.get() & OVERDUE != 0 { STRICT } else { 0 };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -357,6 +383,7 @@ impl Waitable for RawRwLock {
 
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         // A writer that has gone may have kept readers waiting.
+        self.first_since.begin();
         // PROOF(rwlock.left): skip
         self.serve(queue, wakes);
     }

@@ -21,13 +21,15 @@
 //! * A waiter that asks for several permits is never called. While it is the first one the queue is STRICT, or those who
 //!   ask for one would take each permit that comes free.
 //! * Called waiters may not come for long, because their workers compute. So each 4,096th release that calls nobody
-//!   hands over to the first waiter of the queue.
+//!   makes the first waiter of the queue overdue.
 //! * The worker of a called waiter may compute in a loop that takes permits and gives them back. So after 1,024 such releases a
 //!   task queues up although a permit is free, if others are ready on its worker, and a future returns `Pending` once.
 //!
 //! # No permit lies idle
 //!
-//! The invariant: *while the queue is not empty, there are as many called waiters as free permits* (or [`MOST_CALLED`]), *or the queue
+//! So many waiters can be called at a time ([`MOST_CALLED`]). If there are more permits, the others are handed over.
+//!
+//! The invariant: *while the queue is not empty, there are as many called waiters as free permits, or the queue
 //! is strict, and there are fewer permits than its first waiter asks for*. [`is_to_be_served`] says of a word whether this may be
 //! broken. Three steps may break it, and each looks at the word that it has made, and serves the queue under its lock if so:
 //! permits are given back; a called waiter comes, or is cancelled on its way; a waiter leaves the queue.
@@ -93,7 +95,7 @@ fn called(word: usize) -> usize {
 /// Whether there may be something to be done for those in the queue.
 fn is_to_be_served(word: usize) -> bool {
     let strict = word & STRICT != 0 && free(word) > 0;
-    word & QUEUED != 0 && (strict || called(word) < free(word).min(MOST_CALLED))
+    word & QUEUED != 0 && (strict || called(word) < free(word))
 }
 
 /// The word with so many more permits, if there is room for them.
@@ -136,9 +138,10 @@ impl RawSemaphore {
         self.word.load(Ordering::Acquire) & SHUT != 0
     }
 
-    /// Whether called waiters have been passed so often that the caller may have their worker, or their executor.
+    /// Whether called waiters have been passed so often that the caller may have their worker, or their executor, and there is no
+    /// permit for it besides theirs.
     fn is_hogged_at(&self, word: usize) -> bool {
-        called(word) > 0 && self.passes.are_many()
+        called(word) > 0 && free(word) <= called(word) && self.passes.are_many()
     }
 
     /// Takes so many permits if they are there, ahead of those who wait, unless they are not to be passed.
@@ -239,17 +242,18 @@ impl RawSemaphore {
     fn serve_queue(&self, hands_over: bool) {
         let mut wakes = Wakes::default();
         let mut queue = self.state();
-        self.serve(&mut queue, &mut wakes, hands_over);
+        if hands_over && let Some(first) = queue.first() {
+            first.token.set(first.token.get() | OVERDUE);
+        }
+        self.serve(&mut queue, &mut wakes);
         drop(queue);
         wakes.deliver();
     }
 
-    /// Calls waiters from the front of the queue, or hands over to them. `hands_over`: to the first of
-    /// them in any case. Under the lock of the queue.
-    fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes, hands_over: bool) {
-        let mut hands_over = hands_over;
+    /// Calls waiters from the front of the queue, or hands over to them. Under the lock of the queue.
+    fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         loop {
-            while let Some(answer) = self.answer_first(queue, &mut hands_over) {
+            while let Some(answer) = self.answer_first(queue) {
                 queue.grant_first(answer).into_iter().for_each(|wake| wakes.add(wake));
             }
             let flags = match queue.first() {
@@ -269,18 +273,26 @@ impl RawSemaphore {
     }
 
     /// What to say to the first waiter at present; takes the permits, or counts the call.
-    fn answer_first(&self, queue: &WaitList, hands_over: &mut bool) -> Option<u32> {
+    fn answer_first(&self, queue: &WaitList) -> Option<u32> {
         let first = queue.first()?;
         if self.is_closed() {
             return Some(CLOSED);
         }
-        if is_strict(first) || std::mem::take(hands_over) {
-            let asked = permits_of(first);
-            let take = |word| (free(word) >= asked).then(|| word.wrapping_sub(asked * ONE));
-            return self.change(take).map(|_| GRANTED);
+        let asked = permits_of(first);
+        let kept = |word| if is_strict(first) { 0 } else { called(word) };
+        // To one that is not passed; and where no more can be called, what is left by the called ones.
+        let take = |word| {
+            let hands_over = is_strict(first) || called(word) == MOST_CALLED;
+            let enough = free(word) >= asked + kept(word);
+            (hands_over && enough).then(|| word.wrapping_sub(asked * ONE))
+        };
+        if self.change(take).is_some() {
+            return Some(GRANTED);
         }
-        let call =
-            |word| (called(word) < free(word).min(MOST_CALLED)).then(|| word.wrapping_add(CALLED));
+        let call = |word| {
+            let may_be_called = !is_strict(first) && called(word) < free(word).min(MOST_CALLED);
+            may_be_called.then(|| word.wrapping_add(CALLED))
+        };
         self.change(call)?;
         self.passes.reset();
         Some(CALL)
@@ -330,7 +342,7 @@ impl RawSemaphore {
         let mut queue = self.state();
         // PROOF(semaphore.close): split
         self.word.fetch_or(SHUT, Ordering::AcqRel);
-        self.serve(&mut queue, &mut wakes, false);
+        self.serve(&mut queue, &mut wakes);
         drop(queue);
         wakes.deliver();
     }
@@ -389,7 +401,7 @@ impl Waitable for RawSemaphore {
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         // What was left over for the one that has gone may do for the next.
         // PROOF(semaphore.left): skip
-        self.serve(queue, wakes, false);
+        self.serve(queue, wakes);
     }
 
     fn give_back(&self, node: &WaitNode) {

@@ -32,7 +32,7 @@ impl<const N: usize> Yard<N> {
     fn push(&self, count: usize) {
         for task in 0..count {
             if self.front.push(self.tasks.spawn(task)) {
-                self.front.attend();
+                self.front.attend(|| true);
             }
         }
     }
@@ -94,7 +94,7 @@ fn loom_what_an_empty_front_still_holds_is_not_taken() {
                 yard.tasks.take(below);
             }
             if full {
-                yard.front.attend();
+                yard.front.attend(|| true);
             }
         }
         while yard.pop() {}
@@ -257,7 +257,7 @@ fn loom_a_thief_finds_what_a_growing_front_moves() {
         let thief = spawn(move || yard.steal(2));
         for task in 3..5 {
             if yard.front.push(yard.tasks.spawn(task)) {
-                yard.front.attend();
+                yard.front.attend(|| true);
             }
         }
         let oldest = yard.tasks.records[0];
@@ -283,7 +283,7 @@ fn loom_a_full_front_squeezes_out_the_gaps() {
         }
         for task in 3..5 {
             if yard.front.push(yard.tasks.spawn(task)) {
-                yard.front.attend();
+                yard.front.attend(|| true);
             }
         }
         thief.join().unwrap();
@@ -312,9 +312,9 @@ fn loom_a_request_to_a_front_is_answered_or_stays() {
         let yard = Yard::<1>::new();
         yard.push(1);
         let asker = spawn(move || yard.front.ask());
-        let answered = yard.front.attend();
+        let answered = yard.front.attend(|| true);
         asker.join().unwrap();
-        assert!(yard.front.attend() || answered, "a request is lost");
+        assert!(yard.front.attend(|| true) || answered, "a request is lost");
         Yard::end(yard);
     });
 }
@@ -329,8 +329,33 @@ fn loom_an_owner_that_does_not_wait_for_a_thief_leaves_it_what_it_takes() {
         let thief = spawn(move || yard.steal(2));
         for task in 3..7 {
             if yard.front.push(yard.tasks.spawn(task)) {
-                yard.front.attend();
+                yard.front.attend(|| true);
                 yard.front.ask();
+            }
+        }
+        thief.join().unwrap();
+        Yard::end(yard);
+    });
+}
+
+/// As `Worker::attend`: an owner does not attend to a lone task, unless the ring is full of what a thief is about to read.
+#[test]
+fn loom_an_owner_with_a_lone_task_leaves_a_thief_what_it_takes() {
+    explore(3, || {
+        let yard = Yard::<5>::new();
+        yard.push(3);
+        for task in 0..2 {
+            let record = yard.tasks.records[task];
+            assert!(yard.front.take(record));
+            yard.tasks.take(record);
+        }
+        yard.front.ask();
+        let thief = spawn(move || yard.steal(2));
+        for task in 3..5 {
+            if yard.front.push(yard.tasks.spawn(task))
+                && !(yard.front.len() == 1 && yard.front.has_room())
+            {
+                yard.front.attend(|| true);
             }
         }
         thief.join().unwrap();
@@ -363,7 +388,7 @@ fn loom_a_request_to_a_front_that_is_trimmed_stays() {
         let asker = spawn(move || yard.front.ask());
         yard.front.trim();
         asker.join().unwrap();
-        assert!(yard.front.attend(), "a request is lost");
+        assert!(yard.front.attend(|| true), "a request is lost");
         Yard::end(yard);
     });
 }
@@ -408,7 +433,7 @@ fn sleep_until_found<const N: usize>(yard: Stage<Yard<N>>) {
 
 /// As `Worker::attend`.
 fn attend<const N: usize>(yard: Stage<Yard<N>>, fences: bool) {
-    if !yard.front.attend() {
+    if !yard.front.attend(|| true) {
         return;
     }
     yard.front.hand_over(2, 64, |record| {

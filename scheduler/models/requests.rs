@@ -103,11 +103,12 @@ impl<const TASKS: usize> Yard<TASKS> {
 
     /// As `Worker::attend` and `Worker::answer`.
     fn attend(&self, but: But) {
-        let searched = self.dormitory.idle.anyone_searching();
-        if self.front.len() == 1 && self.forks.is_clear() && searched {
+        let searched = || self.dormitory.idle.anyone_searching();
+        let lone = self.front.len() == 1 && self.forks.is_clear();
+        if lone && self.front.has_room() && searched() {
             return;
         }
-        let asked = self.front.attend();
+        let asked = self.front.attend(searched);
         let asked = self.forks.attend() || asked;
         if !asked {
             return;

@@ -110,6 +110,15 @@ impl Tick {
         Tick((Tick::nanoseconds(now()) >> TICK) as u64)
     }
 
+    /// Its number, for one who keeps it in an atomic.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn numbered(number: u64) -> Tick {
+        Tick(number)
+    }
+
     /// How long it is from an earlier one to this one.
     pub(crate) fn since(self, earlier: Tick) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0).saturating_mul(1 << TICK))

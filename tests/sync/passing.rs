@@ -3,12 +3,13 @@
 use crate::common::{give_way_until, runtime, with, within};
 use crate::{until_waiting, waiting};
 use cygnet::sync::{Mutex, RwLock, Semaphore};
-use cygnet::{spawn, yield_now};
+use cygnet::{scope, sleep, spawn, yield_now};
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 /// What one has who is inside.
 trait Held {}
@@ -243,6 +244,97 @@ fn one_that_was_called_and_is_cancelled_passes_the_call_on<L: Lock>() {
             drop(called);
             next.join().unwrap();
             assert!(lock.try_lock().is_some());
+        });
+    });
+}
+
+/// There are more of them than can be called at a time, and those that have been called are not polled.
+#[test]
+fn where_no_more_can_be_called_permits_are_handed_over() {
+    let semaphore = Semaphore::new(0);
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut waits: Vec<_> = (0..40).map(|_| Box::pin(semaphore.acquire_async(1))).collect();
+    assert!(waits.iter_mut().all(|wait| wait.as_mut().poll(&mut cx).is_pending()));
+    semaphore.add_permits(20);
+    assert_eq!(waiting(&semaphore), 20, "there are permits for as many");
+    semaphore.add_permits(30);
+    assert_eq!(waiting(&semaphore), 0, "there are permits for all");
+    assert!(waits.into_iter().rev().all(|mut wait| wait.as_mut().poll(&mut cx).is_ready()));
+    assert_eq!(semaphore.available_permits(), 50);
+}
+
+#[test]
+fn where_no_more_can_be_called_readers_are_let_in() {
+    let lock = RwLock::new(());
+    let mut cx = Context::from_waker(Waker::noop());
+    let writes = lock.try_write().unwrap();
+    let mut waits: Vec<_> = (0..40).map(|_| Box::pin(lock.read_async())).collect();
+    assert!(waits.iter_mut().all(|wait| wait.as_mut().poll(&mut cx).is_pending()));
+    drop(writes);
+    assert_eq!(waiting(&lock), 0, "nobody is inside who excludes them");
+    assert!(waits.into_iter().rev().all(|mut wait| wait.as_mut().poll(&mut cx).is_ready()));
+    assert!(lock.try_write().is_some());
+}
+
+/// One permit is for a waiter that was called, does not come, and has been passed often; the other one is free.
+#[test]
+fn nobody_gives_way_where_there_are_permits_for_both() {
+    within(|| {
+        let rt = runtime(1);
+        rt.block_on(|| {
+            let semaphore = Semaphore::new(2);
+            let mut cx = Context::from_waker(Waker::noop());
+            let (one, two) = (semaphore.acquire().unwrap(), semaphore.acquire().unwrap());
+            let mut called = Box::pin(semaphore.acquire_async(1));
+            assert!(called.as_mut().poll(&mut cx).is_pending());
+            drop(one);
+            (0..2_000).for_each(|_| drop(semaphore.try_acquire()));
+            drop(two);
+            let ends = AtomicBool::new(false);
+            scope(|s| {
+                // Somebody is ready on this worker all the time.
+                s.spawn(|| {
+                    while !ends.load(Ordering::Relaxed) {
+                        yield_now().unwrap();
+                    }
+                });
+                (0..10).for_each(|_| yield_now().unwrap());
+                drop(semaphore.acquire().unwrap());
+                ends.store(true, Ordering::Relaxed);
+            });
+            assert!(called.as_mut().poll(&mut cx).is_ready());
+        });
+    });
+}
+
+/// There is always one inside, so the writer is never called.
+#[test]
+fn a_writer_is_not_passed_for_long_by_readers_that_overlap() {
+    const READ: Duration = Duration::from_millis(5);
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let (lock, ends, reads) =
+                (RwLock::new(()), AtomicBool::new(false), AtomicUsize::new(0));
+            scope(|s| {
+                for i in 0..3 {
+                    let (lock, ends, reads) = (&lock, &ends, &reads);
+                    s.spawn(move || {
+                        sleep(READ / 3 * i).unwrap();
+                        while !ends.load(Ordering::Relaxed) {
+                            let _inside = lock.read().unwrap();
+                            reads.fetch_add(1, Ordering::Relaxed);
+                            sleep(READ).unwrap();
+                        }
+                    });
+                }
+                sleep(READ * 2).unwrap();
+                let before = reads.load(Ordering::Relaxed);
+                let written = lock.write().unwrap();
+                let passed = reads.load(Ordering::Relaxed) - before;
+                ends.store(true, Ordering::Relaxed);
+                drop(written);
+                assert!(passed < 100, "the writer was passed by {passed} readers");
+            });
         });
     });
 }
