@@ -26,7 +26,8 @@ use crate::shim::{Bug, has};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// A task that has ended, and that its parent still counts. None, if it has not ended, since it has children.
+/// A task that has ended, and that its parent still counts. None, if it has not ended, since it has
+/// children.
 #[must_use]
 pub(crate) struct StillCounted(Option<NonNull<Node>>);
 
@@ -59,15 +60,16 @@ impl StillCounted {
     }
 }
 
-/// So many ends are uncounted together at most: as long as they are counted, a parent that goes on spawning
-/// comes nearer to the limit of what it can count.
+/// So many ends are uncounted together at most: as long as they are counted, a parent that goes on
+/// spawning comes nearer to the limit of what it can count.
 const TOGETHER: u32 = 64;
 
-/// Children of one node that have ended one after the other on a worker that is not the node's home, and that it
-/// still counts. Uncounted one by one, each would take the node's cache line from all others.
+/// Children of one node that have ended one after the other on a worker that is not the node's
+/// home, and that it still counts. Uncounted one by one, each would take the node's cache line from
+/// all others.
 ///
-/// Nobody waits for that longer than he must: the worker keeps them only while the next task that it calls
-/// is a child of that node, too, which cannot end before.
+/// Nobody waits for that longer than he must: the worker keeps them only while the next task that
+/// it calls is a child of that node, too, which cannot end before.
 pub(crate) struct Uncounting {
     parent: *const Node,
     count: u32,

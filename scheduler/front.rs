@@ -63,8 +63,8 @@ type Slot = AtomicPtr<Record>;
 struct Owned {
     tail: AtomicUsize,
     limit: AtomicUsize,
-    /// Where the ring is full, as the owner last found it under the lock. What a thief has not read yet lies
-    /// below, although `head` is above it already.
+    /// Where the ring is full, as the owner last found it under the lock. What a thief has not read
+    /// yet lies below, although `head` is above it already.
     full: AtomicUsize,
     /// The ring; replaced by the owner under the lock, read by thieves under the lock.
     ring: AtomicPtr<Slot>,
@@ -204,9 +204,9 @@ impl Front {
     #[inline(always)]
     pub(crate) fn take_newest(&self, record: NonNull<Record>) -> bool {
         let last = self.owned.tail.load(Ordering::Relaxed) - 1;
-        // The slot first: it is ours, and the record of a task that was called elsewhere is not. The place may be
-        // anything, as in `take`; the slot below the tail is one of the ring, even if the ring is empty;
-        // if it still holds the record then, the record is found gone below.
+        // The slot first: it is ours, and the record of a task that was called elsewhere is not.
+        // The place may be anything, as in `take`; the slot below the tail is one of the ring, even
+        // if the ring is empty; if it still holds the record then, the record is found gone below.
         if self.slot(last).load(Ordering::Relaxed) != record.as_ptr()
             // SAFETY: the caller holds a reference.
             || unsafe { record.as_ref() }.place.load(Ordering::Relaxed) != last
@@ -264,9 +264,10 @@ impl Front {
 
     /// Makes room if the ring is full, and clears a request: true if there was one.
     ///
-    /// If a thief is here, there is room, and somebody is counted as searching (`searched` is a look at that), the request stands: a
-    /// thief's barrier may take longer than many tasks. Whoever lies down meanwhile relies on the searcher.
-    /// The thief itself need not be one (restrict.rs).
+    /// If a thief is here, there is room, and somebody is counted as searching (`searched` is a
+    /// look at that), the request stands: a thief's barrier may take longer than many tasks.
+    /// Whoever lies down meanwhile relies on the searcher. The thief itself need not be one
+    /// (restrict.rs).
     ///
     /// For the owner.
     pub(crate) fn attend(&self, searched: impl FnOnce() -> bool) -> bool {

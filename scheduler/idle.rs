@@ -29,9 +29,10 @@
 //! membarrier and a look. It asks every front and every row of forks, *its own too*: what it has found may
 //! be a task of its own that has been woken, and that spawns from then on.
 //!
-//! An owner that finds itself asked relies on a searcher, too, if its front holds a lone task, which is not handed over: the
-//! request stands, and nobody is woken. It sees the count after its push, so the searcher leaves the count after that; and if somebody
-//! sleeps by then, that searcher looks for the task behind a membarrier.
+//! An owner that finds itself asked relies on a searcher, too, if its front holds a lone task,
+//! which is not handed over: the request stands, and nobody is woken. It sees the count after its
+//! push, so the searcher leaves the count after that; and if somebody sleeps by then, that searcher
+//! looks for the task behind a membarrier.
 //!
 //! # Naps
 //!

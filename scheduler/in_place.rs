@@ -170,7 +170,8 @@ impl Worker {
         }
     }
 
-    /// What is due where a join need not wait: an answer to those who ask for work, and a turn for others.
+    /// What is due where a join need not wait: an answer to those who ask for work, and a turn for
+    /// others.
     #[inline]
     pub(crate) fn let_others_between_joins(&self) {
         self.answer_between_tasks();

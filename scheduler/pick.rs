@@ -328,8 +328,9 @@ impl Worker {
         self.leave_for(strand);
     }
 
-    /// Hands tasks over if somebody has asked, or is about to, and there is more than what this worker takes next:
-    /// else the request stands until the next push. Taken back, it would have to wake somebody for nothing.
+    /// Hands tasks over if somebody has asked, or is about to, and there is more than what this
+    /// worker takes next: else the request stands until the next push. Taken back, it would have to
+    /// wake somebody for nothing.
     #[inline]
     pub(crate) fn answer_between_tasks(&self) {
         if self.is_to_share() && self.remote.front.len() > 1 {
@@ -337,8 +338,8 @@ impl Worker {
         }
     }
 
-    /// Whether somebody has asked for work, or has taken all that was handed over last and comes back soon. Then it would have to
-    /// wait for the end of the next task.
+    /// Whether somebody has asked for work, or has taken all that was handed over last and comes
+    /// back soon. Then it would have to wait for the end of the next task.
     #[inline]
     pub(crate) fn is_to_share(&self) -> bool {
         self.remote.front.wants_attention() || self.shares.get() && self.deque.is_empty()
@@ -360,8 +361,9 @@ impl Worker {
     pub(crate) fn attend(&self) {
         let remote = &self.remote;
         let searched = || self.shared().idle.anyone_searching();
-        // A lone task is not handed over. The request stands, so that the next push answers it: see idle.rs. But a front that has been
-        // emptied by a thief may still be full: the thief has not read the slots.
+        // A lone task is not handed over. The request stands, so that the next push answers it: see
+        // idle.rs. But a front that has been emptied by a thief may still be full: the thief has
+        // not read the slots.
         let lone = remote.front.len() == 1 && remote.forks.is_clear();
         if lone && remote.front.has_room() && searched() {
             return;

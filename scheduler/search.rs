@@ -19,8 +19,9 @@ use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{Fault, fault, point, searches, spin_loop};
 use crossbeam_deque::Steal;
 
-/// How long a searcher waits for an answer before it takes by force: as long as that takes, which is 3 us on a
-/// machine of its own and more than 20 in some virtual ones. Both it and the owner lose that time. In between these bounds.
+/// How long a searcher waits for an answer before it takes by force: as long as that takes, which
+/// is 3 us on a machine of its own and more than 20 in some virtual ones. Both it and the owner
+/// lose that time. In between these bounds.
 const PATIENCE: Duration = Duration::from_micros(3);
 const LONGEST_PATIENCE: Duration = Duration::from_micros(50);
 /// How long it searches before it lets others have the processor at each turn, and at all.
@@ -28,8 +29,8 @@ const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
 /// The same if all others rest, so that work can only come from outside.
 const SEARCH_ALONE: Duration = Duration::from_micros(5);
-/// How long a worker that may not search, as enough others do, waits for its own tasks to be woken or to be let in among
-/// the searchers, ...
+/// How long a worker that may not search, as enough others do, waits for its own tasks to be woken
+/// or to be let in among the searchers, ...
 const LINGER: Duration = Duration::from_micros(20);
 /// ... and without any tasks, where the workers have to share the processors.
 const LINGER_SHARING: Duration = Duration::from_micros(5);

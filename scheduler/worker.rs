@@ -173,7 +173,8 @@ pub(crate) struct Worker {
     pub(crate) takes_next: Cell<bool>,
     /// It has handed tasks over, and has not had to run them itself.
     pub(crate) shares: Cell<bool>,
-    /// It joins its children in the order in which it has spawned them, so it hands over the newest.
+    /// It joins its children in the order in which it has spawned them, so it hands over the
+    /// newest.
     pub(crate) joins_oldest: Cell<bool>,
     /// The first of the ready tasks comes before all others: it was stolen just now.
     pub(crate) has_next: Cell<bool>,

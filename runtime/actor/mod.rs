@@ -19,20 +19,23 @@ use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The address of an actor: a task that owns a state, and runs what is sent to it, one after the other.
+/// The address of an actor: a task that owns a state, and runs what is sent to it, one after the
+/// other.
 ///
-/// A message is a closure, which gets the state. It may wait, as any code of a task may; the others wait behind it. The
-/// mailbox has no bound.
+/// A message is a closure, which gets the state. It may wait, as any code of a task may; the others
+/// wait behind it. The mailbox has no bound.
 ///
-/// An actor of [`TaskActor::spawn`] moves: its messages run in tasks below its own, each on whichever worker has nothing else to do, and
-/// often on that of the sender. The current task of a message, with its [`cancel_handle`](crate::cancel_handle()) and its
-/// [`unparker`](crate::unparker()), is then good for that message alone. An actor of [`TaskActor::new`] stays in
-/// the task that runs it.
+/// An actor of [`TaskActor::spawn`] moves: its messages run in tasks below its own, each on
+/// whichever worker has nothing else to do, and often on that of the sender. The current task of a
+/// message, with its [`cancel_handle`](crate::cancel_handle()) and its
+/// [`unparker`](crate::unparker()), is then good for that message alone. An actor of
+/// [`TaskActor::new`] stays in the task that runs it.
 ///
-/// The actor **stops** when it is told so ([`TaskActor::stop`]), or when the last address is dropped: it takes no more
-/// messages, runs those that it has, and its task ends with the state for its result. If its task is **cancelled** it ends
-/// after the message that it is at, and drops the others. In each case, and when a message panics, whoever waits for an
-/// answer that will not come gets an error.
+/// The actor **stops** when it is told so ([`TaskActor::stop`]), or when the last address is
+/// dropped: it takes no more messages, runs those that it has, and its task ends with the state for
+/// its result. If its task is **cancelled** it ends after the message that it is at, and drops the
+/// others. In each case, and when a message panics, whoever waits for an answer that will not come
+/// gets an error.
 ///
 /// ```
 /// use cygnet::TaskActor;
@@ -70,8 +73,8 @@ struct Post<S> {
     owner: Option<TaskId>,
     /// The actor moves, and has nothing to do.
     resting: Option<Box<dyn Rests<S>>>,
-    /// It waits for a message, for the end of this, and whoever takes it ends it. Not by a permit: those are for what the
-    /// messages wait for.
+    /// It waits for a message, for the end of this, and whoever takes it ends it. Not by a permit:
+    /// those are for what the messages wait for.
     waits: Option<Arc<JoinWord>>,
 }
 
@@ -116,7 +119,8 @@ impl<S> Mailbox<S> {
         let left = std::mem::take(&mut post.messages);
         post.owner = None;
         drop(post);
-        // Foreign code, and whoever waits for an answer is told. One that panics does not keep the others from it.
+        // Foreign code, and whoever waits for an answer is told. One that panics does not keep the
+        // others from it.
         for message in left {
             if let Some(payload) = quietly(|| drop(message)) {
                 drop_payload(payload);
@@ -146,10 +150,11 @@ fn end(word: &JoinWord) {
 }
 
 impl<S: Send + 'static> TaskActor<S> {
-    /// An actor with this state, run by a child of the calling task: its address, and that task, whose result is the state.
+    /// An actor with this state, run by a child of the calling task: its address, and that task,
+    /// whose result is the state.
     ///
-    /// Dropping the [`Task`] cancels the actor. Does not suspend. Costs as [`spawn`](crate::spawn()) and two allocations.
-    /// See [`TaskActor`] for an example.
+    /// Dropping the [`Task`] cancels the actor. Does not suspend. Costs as
+    /// [`spawn`](crate::spawn()) and two allocations. See [`TaskActor`] for an example.
     ///
     /// # Panics
     /// Outside a task: there use [`TaskActor::new`].
@@ -162,8 +167,8 @@ impl<S: Send + 'static> TaskActor<S> {
 }
 
 impl<S> TaskActor<S> {
-    /// An actor with this state that is to be run by whatever task calls [`ActorBody::run`]. From anywhere; does not
-    /// suspend. Costs an allocation.
+    /// An actor with this state that is to be run by whatever task calls [`ActorBody::run`]. From
+    /// anywhere; does not suspend. Costs an allocation.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -191,8 +196,8 @@ impl<S> TaskActor<S> {
 
     /// Sends a message, and does not wait for it to be run.
     ///
-    /// From anywhere; does not suspend. Costs an allocation and a lock, and a wake or a spawn if the actor has nothing to do. See
-    /// [`TaskActor`] for an example.
+    /// From anywhere; does not suspend. Costs an allocation and a lock, and a wake or a spawn if
+    /// the actor has nothing to do. See [`TaskActor`] for an example.
     ///
     /// # Errors
     /// [`ActorEnded`] with the message, if the actor takes none any more.
@@ -212,13 +217,14 @@ impl<S> TaskActor<S> {
 
     /// Sends a message, and waits for what it returns.
     ///
-    /// Suspends the calling task, or blocks a plain thread. Costs as [`TaskActor::send`], and an allocation. See
-    /// [`TaskActor`] for an example.
+    /// Suspends the calling task, or blocks a plain thread. Costs as [`TaskActor::send`], and an
+    /// allocation. See [`TaskActor`] for an example.
     ///
     /// # Errors
-    /// [`CallError`]: the actor has ended, or ends before it has come to the message, or with it; or the calling task is
-    /// cancelled. Before the call: the message is not sent. During the call: an answer that is there when `call` returns is
-    /// returned, and a message that the actor has not come to is not run.
+    /// [`CallError`]: the actor has ended, or ends before it has come to the message, or with it;
+    /// or the calling task is cancelled. Before the call: the message is not sent. During the call:
+    /// an answer that is there when `call` returns is returned, and a message that the actor has
+    /// not come to is not run.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), and where a worker's thread may not wait: see
@@ -262,8 +268,8 @@ impl<S> TaskActor<S> {
         value.ok_or(CallError::Ended)
     }
 
-    /// Tells the actor to take no more messages, and to end when it has run those that it has. From anywhere; does not
-    /// suspend. A lock.
+    /// Tells the actor to take no more messages, and to end when it has run those that it has. From
+    /// anywhere; does not suspend. A lock.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -288,7 +294,8 @@ impl<S> TaskActor<S> {
 }
 
 impl<S> ActorBody<S> {
-    /// Runs the actor's messages until it stops or the calling task is cancelled, and returns the state.
+    /// Runs the actor's messages until it stops or the calling task is cancelled, and returns the
+    /// state.
     ///
     /// Suspends while there are none. See [`TaskActor::new`] for an example.
     ///

@@ -2,11 +2,13 @@
 //!
 //! # Steps
 //!
-//! Between two messages the state lies in the mailbox: the actor *rests*, and has no stack but that of its owner, which only
-//! waits for the end. Whoever sends a message takes the state out and spawns a *step* with it, a task below the owner, which runs on
-//! whichever worker comes to it first. The step runs the messages that are there, puts the state back, and ends. If others are ready on its
-//! worker, and after a number of messages, it hands what is left to a new step, which may run elsewhere. It does not give way with the
-//! state in its hand: it would have to come back to its worker.
+//! Between two messages the state lies in the mailbox: the actor *rests*, and has no stack but that
+//! of its owner, which only waits for the end. Whoever sends a message takes the state out and
+//! spawns a *step* with it, a task below the owner, which runs on whichever worker comes to it
+//! first. The step runs the messages that are there, puts the state back, and ends. If others are
+//! ready on its worker, and after a number of messages, it hands what is left to a new step, which
+//! may run elsewhere. It does not give way with the state in its hand: it would have to come back
+//! to its worker.
 //!
 //! # Who has the state
 //!
@@ -16,12 +18,13 @@
 //! * a step that has been spawned and has not ended;
 //! * the owner, at the end.
 //!
-//! Whoever has it last sends it back to the owner ([`Rests::end`]): a step that finds the actor stopped and no messages, whoever stops an actor
-//! that rests, a step that is cancelled, or dropped before it has begun, and the owner itself if it is cancelled while the actor
-//! rests. A step in which a message panics sends the panic instead. So the owner's wait ends in each case, once.
+//! Whoever has it last sends it back to the owner ([`Rests::end`]): a step that finds the actor
+//! stopped and no messages, whoever stops an actor that rests, a step that is cancelled, or dropped
+//! before it has begun, and the owner itself if it is cancelled while the actor rests. A step in
+//! which a message panics sends the panic instead. So the owner's wait ends in each case, once.
 //!
-//! A message is put into the mailbox under the lock under which a step looks for the next one and puts the state back. So no message is left
-//! in the mailbox of an actor that rests.
+//! A message is put into the mailbox under the lock under which a step looks for the next one and
+//! puts the state back. So no message is left in the mailbox of an actor that rests.
 
 use super::{ActorBody, Mailbox, Message, Post, end};
 use crate::retire::join::JoinWord;
@@ -133,7 +136,8 @@ impl<S: Send + 'static> ActorBody<S> {
 /// See the module's documentation.
 struct Step<S: Send + 'static> {
     mailbox: Arc<Mailbox<S>>,
-    /// Messages that it has taken out of the mailbox, all that were there: with a lock for each, it would contend with those who send.
+    /// Messages that it has taken out of the mailbox, all that were there: with a lock for each, it
+    /// would contend with those who send.
     taken: VecDeque<Message<S>>,
     /// Until it is over.
     resting: Option<Box<Resting<S>>>,

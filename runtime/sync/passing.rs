@@ -1,5 +1,6 @@
-//! How long those who wait for a [mutex](super::raw_mutex), a [reader-writer lock](super::raw_rwlock) or a
-//! [semaphore](super::raw_semaphore) can be passed by those who run. The essay of the mutex says why they are passed at all.
+//! How long those who wait for a [mutex](super::raw_mutex), a [reader-writer
+//! lock](super::raw_rwlock) or a [semaphore](super::raw_semaphore) can be passed by those who run.
+//! The essay of the mutex says why they are passed at all.
 
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::timers::Tick;
@@ -8,12 +9,14 @@ use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::panicking;
 use crate::shim::time::{Duration, Instant, now};
 
-/// A waiter that has waited for so long is not passed any more. In a model, where time does not count, never.
+/// A waiter that has waited for so long is not passed any more. In a model, where time does not
+/// count, never.
 const PATIENCE: Duration = Duration::from_micros(if cfg!(loom) { u64::MAX } else { 500 });
 /// Exits that may pass the queue while called waiters are on their way. A power of two, because the
 /// counter wraps.
 const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
-/// The same number, after which a newcomer queues up instead of passing: the called waiter's worker may be its own.
+/// The same number, after which a newcomer queues up instead of passing: the called waiter's worker
+/// may be its own.
 const HOGS: u32 = if cfg!(loom) { 2 } else { 1_024 };
 
 /// Whether a called waiter that first came at that time is not to be passed again.
@@ -22,8 +25,8 @@ pub(super) fn is_overdue(since: Instant) -> bool {
     now() - since >= PATIENCE
 }
 
-/// Whether the caller, which could pass, queues up instead if waiters have been called and passed many times: others are ready on its
-/// worker, perhaps one of those.
+/// Whether the caller, which could pass, queues up instead if waiters have been called and passed
+/// many times: others are ready on its worker, perhaps one of those.
 pub(super) fn gives_way() -> bool {
     let others = |worker: &Worker| worker.task().is_some() && worker.has_ready();
     Worker::current().is_some_and(others) && !is_forbidden() && !panicking()
@@ -49,8 +52,8 @@ impl FirstSince {
     }
 }
 
-/// Exits since the last call that have called nobody, although somebody waits. Only advice: some may not be counted
-/// if several leave at once.
+/// Exits since the last call that have called nobody, although somebody waits. Only advice: some
+/// may not be counted if several leave at once.
 pub(super) struct Passes(AtomicU32);
 
 impl Passes {

@@ -2,39 +2,44 @@
 //!
 //! # The word
 //!
-//! The word is the number of readers inside, WRITER if one writes, the number of waiters that have been *called*, and two flags:
+//! The word is the number of readers inside, WRITER if one writes, the number of waiters that have
+//! been *called*, and two flags:
 //!
 //! * QUEUED: the queue is not empty, or was not a moment ago.
 //! * STRICT: the first waiter of the queue is not to be passed.
 //!
-//! Those who run enter ahead of those who wait, as with [`raw_mutex`](super::raw_mutex), and for the same reason. A reader enters by one
-//! addition, and takes it back if a writer is inside or the queue is strict. Until then it counts as inside, so its
-//! leaving is that of any reader.
+//! Those who run enter ahead of those who wait, as with [`raw_mutex`](super::raw_mutex), and for
+//! the same reason. A reader enters by one addition, and takes it back if a writer is inside or the
+//! queue is strict. Until then it counts as inside for all others, so it serves the queue when it
+//! leaves, as any reader does.
 //!
-//! Whoever leaves the lock empty, with somebody in the queue and nobody called, calls from the front of the queue: one writer, or the
-//! readers that stand there together. Called waiters enter when they run, if they can; if not, they return to the
-//! front of the queue.
+//! Whoever leaves the lock empty, with somebody in the queue and nobody called, calls from the
+//! front of the queue: one writer, or the readers that stand there together. Called waiters enter
+//! when they run, if they can; if not, they return to the front of the queue.
 //!
 //! # Who is passed, and for how long
 //!
-//! * A called waiter that comes in vain when half a millisecond has passed since it first came is *overdue*: the queue is strict from
-//!   then on, and the lock is handed over to it.
-//! * Readers may overlap, so that the lock is never empty and the writer in the queue is never called. So whoever leaves
-//!   makes the first waiter overdue when it has been the first one for half a millisecond; so does each
-//!   4,096th of those who leave while somebody waits.
-//! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So after 1,024 such exits a
-//!   task queues up although it could enter, if others are ready on its worker, and a future returns `Pending` once.
+//! * A called waiter that comes in vain when half a millisecond has passed since it first came is
+//!   *overdue*: the queue is strict from then on, and the lock is handed over to it.
+//! * Readers may overlap, so that the lock is never empty and the writer in the queue is never
+//!   called. So whoever leaves makes the first waiter overdue when it has been the first one for
+//!   half a millisecond; so does each 4,096th of those who leave while somebody waits.
+//! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So
+//!   after 1,024 such exits a task queues up although it could enter, if others are ready on its
+//!   worker, and a future returns `Pending` once.
 //!
 //! # Nobody is forgotten
 //!
-//! The invariant: *while the queue is not empty, somebody is inside, or a called waiter is on its way.* A waiter enters the queue under
-//! its lock, in the step that finds somebody inside whom it cannot join, or a strict queue, or is to let called waiters come first.
-//! The last of those inside finds QUEUED when it leaves, and serves the queue under its lock, unless a writer has been called. A called
-//! waiter that has come, or is cancelled on its way, serves the queue; so does a waiter that leaves the
-//! queue, and a writer that becomes a reader. A strict queue is served by everyone who leaves the lock empty.
+//! The invariant: *while the queue is not empty, somebody is inside, or a called waiter is on its
+//! way.* A waiter enters the queue under its lock, in the step that finds somebody inside whom it
+//! cannot join, or a strict queue, or is to let called waiters come first. The last of those inside
+//! finds QUEUED when it leaves, and serves the queue under its lock, unless a writer has been
+//! called. A called waiter that has come, or is cancelled on its way, serves the queue; so does a
+//! waiter that leaves the queue, and a writer that becomes a reader. A strict queue is served by
+//! everyone who leaves the lock empty.
 //!
-//! Called readers may not come for long. So while some are on their way, readers behind them are called as well, and let in
-//! at once if [`MOST_CALLED`] are.
+//! Called readers may not come for long. So while some are on their way, readers behind them are
+//! called as well, and let in at once if [`MOST_CALLED`] are.
 //!
 //! # Orderings
 //!
@@ -113,7 +118,8 @@ fn weight(what: u64) -> usize {
     if what == WRITE { CALLED_WRITER } else { 1 }
 }
 
-/// What to say to the first waiter of the queue, and the word then. A reader that cannot be called, as too many are on their way, is let in.
+/// What to say to the first waiter of the queue, and the word then. A reader that cannot be called,
+/// as too many are on their way, is let in.
 fn answer_at(word: usize, first: &WaitNode) -> Option<(u32, usize)> {
     let (what, called) = (asked(first), called(word));
     let inside = entered(word, what)?;
@@ -142,13 +148,15 @@ impl RawRwLock {
         }
     }
 
-    /// Whether called waiters have been passed so often that the caller may have their worker, or their executor.
+    /// Whether called waiters have been passed so often that the caller may have their worker, or
+    /// their executor.
     #[inline(always)]
     fn is_hogged_at(&self, word: usize) -> bool {
         called(word) > 0 && self.passes.are_many()
     }
 
-    /// Enters if nobody is inside that excludes it, ahead of those who wait, unless they are not to be passed.
+    /// Enters if nobody is inside that excludes it, ahead of those who wait, unless they are not to
+    /// be passed.
     #[inline(always)]
     pub(super) fn try_lock(&self, what: u64) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -164,8 +172,8 @@ impl RawRwLock {
         false
     }
 
-    /// As [`try_lock`](RawRwLock::try_lock) of a reader, for a caller who waits otherwise: by one update, where those who compare
-    /// and swap try again and again if many come at once.
+    /// As [`try_lock`](RawRwLock::try_lock) of a reader, for a caller who waits otherwise: by one
+    /// update, where those who compare and swap try again and again if many come at once.
     #[inline(always)]
     pub(super) fn read(&self) -> bool {
         // PROOF(rwlock.read): relaxed, split
@@ -184,7 +192,8 @@ impl RawRwLock {
         self.word.load(Ordering::Relaxed) == 0 && self.try_lock(WRITE)
     }
 
-    /// A reader has come in vain. Others may have found it inside meanwhile, and so left those who wait to it.
+    /// A reader has come in vain. Others may have found it inside meanwhile, and so left those who
+    /// wait to it.
     #[cold]
     #[inline(never)]
     fn leave_again(&self) {
@@ -244,7 +253,8 @@ impl RawRwLock {
         wakes.deliver();
     }
 
-    /// Calls waiters from the front of the queue, or hands over to those that are overdue. Under the lock of the queue.
+    /// Calls waiters from the front of the queue, or hands over to those that are overdue. Under
+    /// the lock of the queue.
     fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         loop {
             while let Some(answer) = self.answer_first(queue) {
@@ -277,7 +287,8 @@ impl RawRwLock {
         Some(answer)
     }
 
-    /// Replaces the word by `to(word)`, and returns both. If `to` returns `None`, the word stays as it is.
+    /// Replaces the word by `to(word)`, and returns both. If `to` returns `None`, the word stays as
+    /// it is.
     fn change(&self, to: impl Fn(usize) -> Option<usize>) -> Option<(usize, usize)> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {

@@ -2,46 +2,56 @@
 //!
 //! # The word
 //!
-//! The word is the number of free permits, the number of waiters that have been *called*, and three flags:
+//! The word is the number of free permits, the number of waiters that have been *called*, and three
+//! flags:
 //!
 //! * QUEUED: the queue is not empty, or was not a moment ago.
 //! * STRICT: the first waiter of the queue is not to be passed.
 //! * SHUT: nobody gets any permits.
 //!
-//! A release calls a waiter: it takes the waiter out of the queue and adds one to the called ones, but the permit stays
-//! free. The called waiter is about to run, and then tries to take it. Meanwhile any caller may take it,
-//! ahead of the waiters. This is the *barging* of [`raw_mutex`](super::raw_mutex), for the same reason: a permit that is handed over to a
-//! task whose worker sleeps serves nobody until that worker has woken up.
+//! A release calls a waiter: it takes the waiter out of the queue and adds one to the called ones,
+//! but the permit stays free. The called waiter is about to run, and then tries to take it.
+//! Meanwhile any caller may take it, ahead of the waiters. This is the *barging* of
+//! [`raw_mutex`](super::raw_mutex), for the same reason: a permit that is handed over to a task
+//! whose worker sleeps serves nobody until that worker has woken up.
 //!
 //! # Who is passed, and for how long
 //!
-//! * A called waiter that finds no permit returns to the *front* of the queue. Once half a millisecond has
-//!   passed since it first came, it is *overdue*, which makes the queue STRICT: permits are then kept for it, and handed
-//!   over to it.
-//! * A waiter that asks for several permits is never called. While it is the first one the queue is STRICT, or those who
-//!   ask for one would take each permit that comes free.
-//! * Called waiters may not come for long, because their workers compute. So each 4,096th release that calls nobody
-//!   makes the first waiter of the queue overdue.
-//! * The worker of a called waiter may compute in a loop that takes permits and gives them back. So after 1,024 such releases a
-//!   task queues up although a permit is free, if others are ready on its worker, and a future returns `Pending` once.
+//! * A called waiter that finds no permit returns to the *front* of the queue. Once half a
+//!   millisecond has passed since it first came, it is *overdue*, which makes the queue STRICT:
+//!   permits are then kept for it, and handed over to it.
+//! * A waiter that asks for several permits is never called. While it is the first one the queue is
+//!   STRICT, or those who ask for one would take each permit that comes free.
+//! * Called waiters may not come for long, because their workers compute. So each 4,096th release
+//!   that calls nobody makes the first waiter of the queue overdue.
+//! * The worker of a called waiter may compute in a loop that takes permits and gives them back. So
+//!   after 1,024 such releases a task queues up although a permit is free, if the called waiters
+//!   need all that are and others are ready on its worker. A future returns `Pending` once.
 //!
 //! # No permit lies idle
 //!
-//! So many waiters can be called at a time ([`MOST_CALLED`]). If there are more permits, the others are handed over.
+//! The invariant: *while the queue is not empty, there are as many called waiters as free permits,
+//! or the queue is strict, and there are fewer permits than its first waiter asks for*.
+//! [`is_to_be_served`] says of a word whether this may be broken. Three steps may break it, and
+//! each looks at the word that it has made, and serves the queue under its lock if so: permits are
+//! given back; a called waiter comes, or is cancelled on its way; a waiter leaves the queue. A
+//! waiter enters the queue under the lock, in the step that finds too few permits, or a strict
+//! queue, or is to let called waiters come first. No more than [`MOST_CALLED`] waiters are called
+//! at a time; permits beyond those are handed over.
 //!
-//! The invariant: *while the queue is not empty, there are as many called waiters as free permits, or the queue
-//! is strict, and there are fewer permits than its first waiter asks for*. [`is_to_be_served`] says of a word whether this may be
-//! broken. Three steps may break it, and each looks at the word that it has made, and serves the queue under its lock if so:
-//! permits are given back; a called waiter comes, or is cancelled on its way; a waiter leaves the queue.
-//! A waiter enters the queue under the lock, in the step that finds too few permits, or a strict queue, or is to let
-//! called waiters come first.
+//! Permits are taken and given back without the lock, so all else is changed by compare-and-swaps.
+//! QUEUED, STRICT and the calls are changed under the lock alone; the number of called waiters
+//! falls without it.
 //!
-//! All changes of the word are compare-and-swaps, because permits are taken and given back without the lock. QUEUED, STRICT
-//! and the calls are changed under the lock alone; the number of called waiters falls without it.
+//! A caller that takes one permit subtracts it first and looks then; if it may not have it, it adds
+//! it again ([`RawSemaphore::acquire_one`]). In between the word has one permit less than there is,
+//! and may be below zero. Whoever gives a permit back meanwhile may therefore serve nobody, so that
+//! caller serves the queue in its stead, as if it had given back the permit itself.
 //!
 //! # Orderings
 //!
-//! A release of permits is a release, taking some is an acquire. What is handed over is carried by the grant.
+//! A release of permits is a release, taking some is an acquire. What is handed over is carried by
+//! the grant.
 
 use super::passing::{Passes, gives_way, is_overdue};
 use crate::scheduler::no_suspend::is_forbidden;
@@ -138,13 +148,14 @@ impl RawSemaphore {
         self.word.load(Ordering::Acquire) & SHUT != 0
     }
 
-    /// Whether called waiters have been passed so often that the caller may have their worker, or their executor, and there is no
-    /// permit for it besides theirs.
+    /// Whether called waiters have been passed so often that the caller may have their worker, or
+    /// their executor, and there is no permit for it besides theirs.
     fn is_hogged_at(&self, word: usize) -> bool {
         called(word) > 0 && free(word) <= called(word) && self.passes.are_many()
     }
 
-    /// Takes so many permits if they are there, ahead of those who wait, unless they are not to be passed.
+    /// Takes so many permits if they are there, ahead of those who wait, unless they are not to be
+    /// passed.
     #[inline]
     pub(super) fn try_acquire(&self, permits: usize) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -162,9 +173,9 @@ impl RawSemaphore {
         }
     }
 
-    /// As [`try_acquire`](RawSemaphore::try_acquire) of one permit, for a caller who waits otherwise: by one update, where
-    /// those who compare and swap try again and again if many come at once. Meanwhile it looks to others as if the permit were taken,
-    /// also if it is not.
+    /// As [`try_acquire`](RawSemaphore::try_acquire) of one permit, for a caller who waits
+    /// otherwise: by one update, where those who compare and swap try again and again if many come
+    /// at once. Meanwhile it looks to others as if the permit were taken, also if it is not.
     #[inline]
     pub(super) fn acquire_one(&self) -> bool {
         // PROOF(semaphore.acquire_one): relaxed, split
@@ -188,7 +199,8 @@ impl RawSemaphore {
         }
     }
 
-    /// Replaces the word by `to(word)`, and returns both. If `to` returns `None`, the word stays as it is.
+    /// Replaces the word by `to(word)`, and returns both. If `to` returns `None`, the word stays as
+    /// it is.
     fn change(&self, to: impl Fn(usize) -> Option<usize>) -> Option<(usize, usize)> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -250,7 +262,8 @@ impl RawSemaphore {
         wakes.deliver();
     }
 
-    /// Calls waiters from the front of the queue, or hands over to them. Under the lock of the queue.
+    /// Calls waiters from the front of the queue, or hands over to them. Under the lock of the
+    /// queue.
     fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         loop {
             while let Some(answer) = self.answer_first(queue) {
@@ -280,7 +293,8 @@ impl RawSemaphore {
         }
         let asked = permits_of(first);
         let kept = |word| if is_strict(first) { 0 } else { called(word) };
-        // To one that is not passed; and where no more can be called, what is left by the called ones.
+        // To one that is not passed; and where no more can be called, what is left by the called
+        // ones.
         let take = |word| {
             let hands_over = is_strict(first) || called(word) == MOST_CALLED;
             let enough = free(word) >= asked + kept(word);
@@ -298,7 +312,8 @@ impl RawSemaphore {
         Some(CALL)
     }
 
-    /// A called waiter has come: takes the one permit that it asks for, if there is one. Returns whether it has.
+    /// A called waiter has come: takes the one permit that it asks for, if there is one. Returns
+    /// whether it has.
     pub(super) fn answer_call(&self) -> bool {
         let takes = |word: usize| word & SHUT == 0 && free(word) > 0;
         self.come_back(|word| if takes(word) { word.wrapping_sub(ONE) } else { word })

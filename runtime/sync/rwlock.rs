@@ -19,12 +19,14 @@ use std::time::{Duration, Instant};
 
 /// A value that many may read, or one may write, at a time.
 ///
-/// A task that runs may enter ahead of those that wait, as with a [`Mutex`](super::Mutex): readers ahead of a writer, too. Nobody is
-/// passed for long. After half a millisecond, or some thousand passes, the lock is handed over to the first one in the queue, in
-/// the order of coming, and until then nobody else enters. Readers that stand next to each other in the queue are called together.
+/// A task that runs may enter ahead of those that wait, as with a [`Mutex`](super::Mutex): readers
+/// ahead of a writer, too. Nobody is passed for long. After half a millisecond, or some thousand
+/// passes, the lock is handed over to the first one in the queue, in the order of coming, and until
+/// then nobody else enters. Readers that stand next to each other in the queue are called together.
 ///
-/// A task that reads already must not wait to read once more: a writer between the two may have become the next one, and then it waits for the
-/// task, and the task for it. All else is as with a mutex: the guards, cancellation, and that there is no poisoning.
+/// A task that reads already must not wait to read once more: a writer between the two may have
+/// become the next one, and then it waits for the task, and the task for it. All else is as with a
+/// mutex: the guards, cancellation, and that there is no poisoning.
 ///
 /// Reading costs two locked instructions on one word, which readers on other processors use too.
 ///
@@ -39,6 +41,7 @@ use std::time::{Duration, Instant};
 /// });
 /// assert_eq!(prices.into_inner(), [1, 2, 3, 4]);
 /// ```
+#[repr(C)] // see `RawRwLock`
 pub struct RwLock<T: ?Sized> {
     raw: RawRwLock,
     /// Who writes; 0 if nobody does, or it has not said so yet.
@@ -144,13 +147,15 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.write_guard(holder))
     }
 
-    /// Enters to read if that is possible now, ahead of those who wait. Does not suspend, and does not ask whether the task is cancelled.
+    /// Enters to read if that is possible now, ahead of those who wait. Does not suspend, and does
+    /// not ask whether the task is cancelled.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         self.raw.try_lock(READ).then(|| RwLockReadGuard::new(self))
     }
 
-    /// Enters to write if that is possible now, ahead of those who wait. Does not suspend, and does not ask whether the task is cancelled.
+    /// Enters to write if that is possible now, ahead of those who wait. Does not suspend, and does
+    /// not ask whether the task is cancelled.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.raw.try_lock(WRITE).then(|| self.write_guard(Holder::current().0))

@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 /// A number of permits: so many may do something at a time.
 ///
-/// A task that runs may take a free permit ahead of those that wait. Nobody is passed for long: after half a millisecond, or some thousand
-/// passes, permits are kept for the first one in the queue, in the order of coming. One that asks for several at once is
-/// not passed at all while it is the first: as long as it waits for the last of them, nobody else gets any. A [`Permit`]
-/// gives them back when it is dropped, wherever that is.
+/// A task that runs may take a free permit ahead of those that wait. Nobody is passed for long:
+/// after half a millisecond, or some thousand passes, permits are kept for the first one in the
+/// queue, in the order of coming. One that asks for several at once is not passed at all while it
+/// is the first: as long as it waits for the last of them, nobody else gets any. A [`Permit`] gives
+/// them back when it is dropped, wherever that is.
 ///
 /// [`close`](Semaphore::close) turns away who waits, and who comes.
 ///
@@ -61,7 +62,8 @@ impl Semaphore {
 
     /// Waits for one permit.
     ///
-    /// Suspends, unless there is one and nobody waits who is not to be passed. Costs a locked instruction then.
+    /// Suspends, unless there is one and nobody waits who is not to be passed. Costs a locked
+    /// instruction then.
     ///
     /// # Errors
     /// [`WaitError::Closed`] if the semaphore is closed; [`WaitError::Cancelled`] if the calling task is cancelled, also if

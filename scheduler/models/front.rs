@@ -338,7 +338,8 @@ fn loom_an_owner_that_does_not_wait_for_a_thief_leaves_it_what_it_takes() {
     });
 }
 
-/// As `Worker::attend`: an owner does not attend to a lone task, unless the ring is full of what a thief is about to read.
+/// As `Worker::attend`: an owner does not attend to a lone task, unless the ring is full of what a
+/// thief is about to read.
 #[test]
 fn loom_an_owner_with_a_lone_task_leaves_a_thief_what_it_takes() {
     explore(3, || {

@@ -253,7 +253,8 @@ impl Tree {
             && let Some((child, task)) = children.pop()
         {
             match task.join() {
-                // A cancel that reaches both may end the child first, and then the join has its result.
+                // A cancel that reaches both may end the child first, and then the join has its
+                // result.
                 Ok(value) => {
                     assert_eq!(value, child);
                     if cygnet::is_cancelled() {

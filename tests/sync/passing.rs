@@ -1,4 +1,5 @@
-//! Those who run take a free `Mutex`, `RwLock` or `Semaphore` past those who wait, and for how long.
+//! Those who run take a free `Mutex`, `RwLock` or `Semaphore` past those who wait, and for how
+//! long.
 
 use crate::common::{give_way_until, runtime, with, within};
 use crate::{until_waiting, waiting};
@@ -106,7 +107,8 @@ with_each_lock! {
     one_that_was_called_and_is_cancelled_passes_the_call_on
 }
 
-/// One task has it whenever another one runs, and unlocks it for a moment only. The others get it all the same.
+/// One task has it whenever another one runs, and unlocks it for a moment only. The others get it
+/// all the same.
 fn who_is_passed_gets_it_in_the_end<L: Lock>() {
     with(&[1, 2, 3], |rt| {
         let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
@@ -133,7 +135,8 @@ fn who_is_passed_gets_it_in_the_end<L: Lock>() {
     });
 }
 
-/// The one that was called computes on, or is a future that nobody polls: those behind it are let in nevertheless.
+/// The one that was called computes on, or is a future that nobody polls: those behind it are let
+/// in nevertheless.
 fn one_that_does_not_answer_its_call_keeps_the_others_waiting_for_a_while_only<L: Lock>() {
     with(&[2], |rt| {
         let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
@@ -166,7 +169,8 @@ fn one_that_does_not_answer_its_call_keeps_the_others_waiting_for_a_while_only<L
     });
 }
 
-/// A task that does nothing but lock it has the only worker, on which the one that was called would run.
+/// A task that does nothing but lock it has the only worker, on which the one that was called would
+/// run.
 fn one_that_was_called_gets_it_from_one_that_holds_its_worker<L: Lock>() {
     let by_task = |lock: &L| drop(lock.lock());
     let by_future = |lock: &L| drop(cygnet::wait(lock.lock_async()).unwrap());
@@ -248,7 +252,8 @@ fn one_that_was_called_and_is_cancelled_passes_the_call_on<L: Lock>() {
     });
 }
 
-/// There are more of them than can be called at a time, and those that have been called are not polled.
+/// There are more of them than can be called at a time, and those that have been called are not
+/// polled.
 #[test]
 fn where_no_more_can_be_called_permits_are_handed_over() {
     let semaphore = Semaphore::new(0);
@@ -276,7 +281,8 @@ fn where_no_more_can_be_called_readers_are_let_in() {
     assert!(lock.try_write().is_some());
 }
 
-/// One permit is for a waiter that was called, does not come, and has been passed often; the other one is free.
+/// One permit is for a waiter that was called, does not come, and has been passed often; the other
+/// one is free.
 #[test]
 fn nobody_gives_way_where_there_are_permits_for_both() {
     within(|| {

@@ -123,7 +123,8 @@ pub(super) fn enter_node<W: Waitable>(
     Some(node.answer())
 }
 
-/// Waits for `source` as a task does that may be called: then it `comes`, and goes back if it has come in vain.
+/// Waits for `source` as a task does that may be called: then it `comes`, and goes back if it has
+/// come in vain.
 pub(super) fn enter_or_come<W: Waitable>(
     task: Stage<Task>,
     source: &W,

@@ -68,8 +68,8 @@ fn loom_who_leaves_the_queue_of_a_semaphore_makes_way() {
     });
 }
 
-/// Three take the only permit, one after the other: while one of them looks whether it is there, it looks taken to the others, and one that
-/// was called may come in vain.
+/// Three take the only permit, one after the other: while one of them looks whether it is there, it
+/// looks taken to the others, and one that was called may come in vain.
 #[test]
 fn loom_a_permit_that_is_taken_past_those_who_wait_loses_nobody() {
     explore(3, || {
@@ -92,7 +92,8 @@ fn loom_a_permit_that_is_taken_past_those_who_wait_loses_nobody() {
     });
 }
 
-/// One looks for the permit, to which it then looks taken, and does not wait for it: who waits has it all the same.
+/// One looks for the permit, to which it then looks taken, and does not wait for it: who waits has
+/// it all the same.
 #[test]
 fn loom_one_that_looks_for_a_permit_in_vain_leaves_it_to_those_who_wait() {
     explore(3, || {
