@@ -22,8 +22,9 @@
 //! * A called waiter that comes in vain when half a millisecond has passed since it first came is
 //!   *overdue*: the queue is strict from then on, and the lock is handed over to it.
 //! * Readers may overlap, so that the lock is never empty and the writer in the queue is never
-//!   called. So whoever leaves makes the first waiter overdue when it has been the first one for
-//!   half a millisecond; so does each 4,096th of those who leave while somebody waits.
+//!   called. So whoever leaves others inside makes the first waiter overdue when it has been the
+//!   first one for half a millisecond; so does each 4,096th of those who leave while somebody
+//!   waits.
 //! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So
 //!   after 1,024 such exits a task queues up although it could enter, if others are ready on its
 //!   worker, and a future returns `Pending` once.
@@ -222,7 +223,9 @@ impl RawRwLock {
     #[cold]
     #[inline(never)]
     fn left_with_waiters(&self, word: usize) {
-        let passed = self.passes.count() || word & QUEUED != 0 && self.first_since.is_overdue();
+        // Where nobody is left the first one is called, however long it has waited for that.
+        let overlap = word & QUEUED != 0 && !is_empty(word);
+        let passed = self.passes.count() || overlap && self.first_since.is_overdue();
         if passed || is_to_be_served(word) {
             self.serve_queue(passed);
         }
