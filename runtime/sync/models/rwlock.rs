@@ -132,6 +132,30 @@ fn loom_a_writer_that_gives_up_on_its_way_passes_the_call_on() {
     });
 }
 
+/// A reader looks in vain whether it can enter, and seems to be inside meanwhile: the writer that
+/// waits comes in all the same.
+#[test]
+fn loom_a_reader_that_comes_in_vain_keeps_nobody_waiting() {
+    explore(3, || {
+        let (guarded, writer) = (Guarded::new(), Task::new());
+        assert!(guarded.lock.try_lock(WRITE));
+        let writes = spawn(move || guarded.visit(writer, WRITE));
+        let looks = spawn(move || {
+            if guarded.lock.read() {
+                guarded.value.read();
+                // SAFETY: entered above.
+                unsafe { guarded.lock.unlock(READ) };
+            }
+        });
+        // SAFETY: entered above.
+        unsafe { guarded.lock.unlock(WRITE) };
+        assert!(writes.join().unwrap(), "it was not cut");
+        looks.join().unwrap();
+        Task::end(writer);
+        Guarded::end(guarded, 1);
+    });
+}
+
 /// A writer that becomes a reader, and stays one: those who want to read come in, and see what it has written.
 #[test]
 fn loom_a_writer_that_becomes_a_reader_lets_readers_in() {
