@@ -94,8 +94,9 @@ fn readers_pass_a_writer_that_waits_for_a_while_and_never_wait_behind_one_that_h
         let seen = Seen::default();
         let reads = lock.read().unwrap();
         let writer = comes(rt, &lock, 0, true, &seen);
+        // None, if it has waited for long already: each look at those who wait is a pass, too.
         let passes = (0..10_000).take_while(|_| lock.try_read().is_some()).count();
-        assert!((1..10_000).contains(&passes), "the writer is passed for ever");
+        assert!(passes < 10_000, "the writer is passed for ever");
         let reader = comes(rt, &lock, 1, false, &seen);
         writer.cancel("enough");
         assert!(!writer.join().unwrap());

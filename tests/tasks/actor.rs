@@ -9,6 +9,7 @@ use cygnet::{
     CallError, JoinError, TaskActor, TaskLocal, cancel_handle, park, scope, sleep, spawn, timeout,
     yield_now,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -400,33 +401,40 @@ fn calls_cancels_stops_and_panics_race() {
         rt.block_on(|| {
             for round in 0..scaled_in_debug(200) {
                 let answered = Arc::new(AtomicUsize::new(0));
-                scope(|s| {
-                    let (actor, owner) = TaskActor::spawn(drops.guard());
-                    for i in 0..6 {
-                        let (actor, value, answered) =
-                            (actor.clone(), drops.guard(), answered.clone());
-                        s.spawn(move || {
-                            let answer = actor.call(move |_| {
-                                if (round + i) % 11 == 0 {
-                                    std::panic::resume_unwind(Box::new("on purpose"));
-                                }
-                                if i % 2 == 0 {
-                                    let _ = yield_now();
-                                }
-                                value
+                let ended = catch_unwind(AssertUnwindSafe(|| {
+                    scope(|s| {
+                        let (actor, owner) = TaskActor::spawn(drops.guard());
+                        for i in 0..6 {
+                            let (actor, value, answered) =
+                                (actor.clone(), drops.guard(), answered.clone());
+                            s.spawn(move || {
+                                let answer = actor.call(move |_| {
+                                    if (round + i) % 11 == 0 {
+                                        std::panic::resume_unwind(Box::new("on purpose"));
+                                    }
+                                    if i % 2 == 0 {
+                                        let _ = yield_now();
+                                    }
+                                    value
+                                });
+                                answered.fetch_add(usize::from(answer.is_ok()), Ordering::Relaxed);
                             });
-                            answered.fetch_add(usize::from(answer.is_ok()), Ordering::Relaxed);
-                        });
-                    }
-                    match round % 4 {
-                        0 => owner.cancel("enough"),
-                        1 => actor.stop(),
-                        2 => s.cancel("all of you"),
-                        _ => {}
-                    }
-                    drop(actor);
-                    drop(owner.join());
-                });
+                        }
+                        match round % 4 {
+                            0 => owner.cancel("enough"),
+                            1 => actor.stop(),
+                            2 => s.cancel("all of you"),
+                            _ => {}
+                        }
+                        drop(actor);
+                        drop(owner.join());
+                    })
+                }));
+                if let Err(payload) = ended {
+                    // The join was refused, so nobody else had the panic of the message.
+                    assert_eq!(round % 4, 2);
+                    assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
+                }
                 assert!(answered.load(Ordering::Relaxed) <= 6);
                 assert_eq!(drops.left(), 0);
             }
