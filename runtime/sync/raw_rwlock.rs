@@ -52,9 +52,10 @@ use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
 };
+use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::time::{Instant, now};
-use crate::shim::{Mutex, MutexGuard, const_fn};
+use crate::shim::{Mutex, MutexGuard, const_fn, may_spin, spin_loop};
 use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::sync::PoisonError;
@@ -71,6 +72,9 @@ const CALLED_WRITER: usize = MOST_CALLED + 1;
 const READER: usize = CALLED * 2 * CALLED_WRITER;
 /// Somebody waits, or has been called and has not come yet.
 const WAITS: usize = QUEUED | (READER - CALLED);
+
+/// Looks before a caller queues up, each after a pause of twice as many turns as the one before.
+const LOOKS: u32 = if cfg!(loom) { 0 } else { 7 };
 
 /// What a node asks for.
 pub(super) const READ: u64 = 0;
@@ -320,6 +324,18 @@ impl RawRwLock {
             self.serve_queue(false);
         }
         word + call != before
+    }
+
+    /// Looks for a few microseconds whether the caller may enter, with growing pauses. Waking a
+    /// sleeping thread takes as long.
+    pub(super) fn spin(&self, what: u64) -> bool {
+        let alone = Worker::current().is_some_and(|worker| worker.shared().workers() == 1);
+        !alone
+            && may_spin()
+            && (0..LOOKS).any(|look| {
+                (0..1 << look).for_each(|_| spin_loop());
+                self.try_lock(what)
+            })
     }
 
     /// Waits until the caller may enter.

@@ -169,7 +169,7 @@ impl<T: ?Sized> RwLock<T> {
             READ => self.raw.read(),
             _ => self.raw.write(),
         };
-        if cancelled || !at_once() {
+        if cancelled || !at_once() && !self.raw.spin(what) {
             self.wait(holder, what, until)?;
         }
         Ok(holder)
