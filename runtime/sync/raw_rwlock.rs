@@ -334,7 +334,7 @@ impl RawRwLock {
             && may_spin()
             && (0..LOOKS).any(|look| {
                 (0..1 << look).for_each(|_| spin_loop());
-                self.try_lock(what)
+                !self.is_hogged_at(self.word.load(Ordering::Relaxed)) && self.try_lock(what)
             })
     }
 

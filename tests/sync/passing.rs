@@ -4,7 +4,7 @@
 use crate::common::{give_way_until, runtime, with, within};
 use crate::{until_waiting, waiting};
 use cygnet::sync::{Mutex, RwLock, Semaphore};
-use cygnet::{scope, sleep, spawn, yield_now};
+use cygnet::{LocalTask, scope, sleep, spawn, spawn_local, yield_now};
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -169,25 +169,27 @@ fn one_that_does_not_answer_its_call_keeps_the_others_waiting_for_a_while_only<L
     });
 }
 
-/// A task that does nothing but lock it has the only worker, on which the one that was called would
-/// run.
+/// A task of the running task's worker that waits for it, and counts when it has it.
+fn waits_here<L: Lock>(lock: &Arc<L>, been: &Arc<AtomicUsize>) -> LocalTask<()> {
+    let (mine, been) = (Arc::clone(lock), Arc::clone(been));
+    let task = spawn_local(move || {
+        let _held = mine.lock();
+        been.fetch_add(1, Ordering::Relaxed);
+    });
+    give_way_until(|| waiting(&**lock) == 1);
+    task
+}
+
+/// A task that does nothing but lock it has the worker on which the one that was called would run.
 fn one_that_was_called_gets_it_from_one_that_holds_its_worker<L: Lock>() {
     let by_task = |lock: &L| drop(lock.lock());
     let by_future = |lock: &L| drop(cygnet::wait(lock.lock_async()).unwrap());
-    within(|| {
-        let rt = runtime(1);
+    with(&[1, 2, 3], |rt| {
         rt.block_on(|| {
             for has in [by_task as fn(&L), by_future] {
                 let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
                 let held = lock.lock();
-                let called = {
-                    let (lock, been) = (Arc::clone(&lock), Arc::clone(&been));
-                    spawn(move || {
-                        let _held = lock.lock();
-                        been.fetch_add(1, Ordering::Relaxed);
-                    })
-                };
-                give_way_until(|| waiting(&*lock) == 1);
+                let called = waits_here(&lock, &been);
                 drop(held);
                 let is_passed = |_: &i32| {
                     has(&lock);
@@ -208,14 +210,7 @@ fn where_nothing_may_wait_one_that_was_called_is_passed<L: Lock>() {
         rt.block_on(|| {
             let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
             let held = lock.lock();
-            let called = {
-                let (lock, been) = (Arc::clone(&lock), Arc::clone(&been));
-                spawn(move || {
-                    let _held = lock.lock();
-                    been.fetch_add(1, Ordering::Relaxed);
-                })
-            };
-            give_way_until(|| waiting(&*lock) == 1);
+            let called = waits_here(&lock, &been);
             drop(held);
             cygnet::no_suspend(|| {
                 for _ in 0..2_000 {
