@@ -512,8 +512,8 @@ impl Node {
         }
     }
 
-    /// Uncounts so many children that ended on one worker that is not the node's home, or on one
-    /// foreign thread.
+    /// Uncounts `count` children. All of them ended on one worker, which is not the node's home, or on
+    /// one foreign thread.
     ///
     /// As `release_child`.
     #[inline]

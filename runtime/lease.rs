@@ -171,9 +171,9 @@ impl ScopeLease {
         locals: Chain,
         f: impl FnOnce() + Send + 'static,
     ) {
-        let terms = Terms { detached: true, ..step_terms(at, locals) };
+        let (shared, terms) = (self.hold.child.shared(), step_terms(at, locals));
         // SAFETY: 'static; the node is held open.
-        unsafe { spawn_on_terms(self.hold.child.shared(), self.hold.node, f, terms) };
+        unsafe { spawn_on_terms(shared, self.hold.node, f, terms) };
     }
 
     /// Cancels the scope, with all that is in it. See [`Scope::cancel`](crate::Scope::cancel), also for what it costs. Does

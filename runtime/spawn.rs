@@ -41,10 +41,10 @@ pub(crate) fn outside_terms(
     Terms { spawned_at: at, traits, extras, detached: false }
 }
 
-/// Those of a step of an actor.
+/// Those of a step of an actor, which has the bindings of the actor's task.
 pub(crate) fn step_terms(at: &'static Location<'static>, locals: local::Chain) -> Terms {
     let extras = if locals.is_some() { boxed(None, locals) } else { None };
-    Terms { spawned_at: at, traits: Traits::default(), extras, detached: false }
+    Terms { extras, detached: true, ..outside_terms(at, Traits::default(), None) }
 }
 
 #[cold]

@@ -26,8 +26,8 @@ use crate::shim::{Bug, has};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// A task that has ended, and that its parent still counts. None, if it has not ended, since it has
-/// children.
+/// A task that has ended, and that its parent still counts; or nothing, if the task has children and
+/// so has not ended.
 #[must_use]
 pub(crate) struct StillCounted(Option<NonNull<Node>>);
 
@@ -36,20 +36,8 @@ impl StillCounted {
         StillCounted(NonNull::new(parent.cast_mut()))
     }
 
-    /// Uncounts the task, on the worker where it ended.
-    #[inline]
+    /// Uncounts the task, on the worker where it ended, and all that wait for nothing but its end.
     pub(crate) fn uncount(self, worker: &Worker) {
-        if let StillCounted(Some(parent)) = self
-            && let Some(next) = release_parent(worker.number(), parent.as_ptr())
-        {
-            // SAFETY: given back by the call.
-            unsafe { ended(worker, next).uncount_rest(worker) };
-        }
-    }
-
-    /// The same for a chain of ends.
-    #[cold]
-    fn uncount_rest(self, worker: &Worker) {
         let mut rest = self;
         while let StillCounted(Some(parent)) = rest
             && let Some(next) = release_parent(worker.number(), parent.as_ptr())
@@ -114,7 +102,7 @@ impl Uncounting {
             && let Some(next) = release_parent_elsewhere(self.parent, count)
         {
             // SAFETY: given back by the call.
-            unsafe { ended(worker, next).uncount_rest(worker) };
+            unsafe { ended(worker, next).uncount(worker) };
         }
     }
 }

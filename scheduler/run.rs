@@ -405,9 +405,9 @@ fn start_first(
     if task.traits.migratable {
         // Nor is a task that it calls: whoever counts one is on the worker that forgets it.
         strand.observation.set(Observation::Ignored);
-        let ended = start(worker, first);
+        let task = start(worker, first);
         // It may have changed workers.
-        ended.uncount(Worker::current().expect("tasks run on workers"));
+        task.uncount(Worker::current().expect("tasks run on workers"));
     } else {
         ended.after(worker, start(worker, first));
         end_observation(worker, strand);
