@@ -464,7 +464,11 @@ impl Woken {
     /// The last of it, when all that is to be marked is: a hook may do anything, and take its time.
     pub(crate) fn finish(self) {
         self.queue();
-        self.hooks.into_inner().into_iter().for_each(Fired::run);
+        let hooks = self.hooks.into_inner();
+        // Mostly there are none, and an iterator is dearer than that look.
+        if !hooks.is_empty() {
+            hooks.into_iter().for_each(Fired::run);
+        }
     }
 
     /// Keeps what a walk has come to. `origin` has not ended, as what was reached has not.

@@ -1,5 +1,6 @@
 //! How long those who wait for a [mutex](super::raw_mutex), a [reader-writer
-//! lock](super::raw_rwlock) or a [semaphore](super::raw_semaphore) can be passed by those who run.
+//! lock](super::raw_rwlock), a [semaphore](super::raw_semaphore) or a [channel](super::channel) can
+//! be passed by those who run.
 //! The essay of the mutex says why they are passed at all.
 
 use crate::scheduler::no_suspend::is_forbidden;
@@ -14,10 +15,10 @@ use crate::shim::time::{Duration, Instant, now};
 const PATIENCE: Duration = Duration::from_micros(if cfg!(loom) { u64::MAX } else { 500 });
 /// Exits that may pass the queue while called waiters are on their way. A power of two, because the
 /// counter wraps.
-const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
+pub(super) const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
 /// The same number, after which a newcomer queues up instead of passing: the called waiter's worker
 /// may be its own.
-const HOGS: u32 = if cfg!(loom) { 2 } else { 1_024 };
+pub(super) const HOGS: u32 = if cfg!(loom) { 2 } else { 1_024 };
 
 /// Whether a called waiter that first came at that time is not to be passed again.
 pub(super) fn is_overdue(since: Instant) -> bool {

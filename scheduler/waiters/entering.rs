@@ -36,7 +36,6 @@ impl<W: Waitable> Entering<W> {
     }
 
     /// What is waited for.
-    #[cfg(feature = "futures")]
     pub(crate) fn source(&self) -> &W {
         &self.source
     }

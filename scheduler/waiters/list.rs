@@ -125,7 +125,10 @@ impl Wakes {
     /// Delivers the grants. Without a lock.
     pub(crate) fn deliver(self) {
         self.tasks.finish();
-        self.others.into_iter().for_each(Wake::deliver);
+        // Mostly there are none, and an iterator is dearer than that look.
+        if !self.others.is_empty() {
+            self.others.into_iter().for_each(Wake::deliver);
+        }
     }
 }
 

@@ -110,39 +110,55 @@ fn who_is_cancelled_or_late_has_neither_sent_nor_received() {
     });
 }
 
+/// Two receivers, or two senders, wait; the first of them has been granted what it waits for, and is cancelled before it
+/// runs. Where an end has a single handle that is spoken for; else whoever comes may have it.
 #[test]
-fn a_permit_of_one_that_is_cancelled_goes_to_the_next() {
+fn what_one_is_granted_that_is_cancelled_then_goes_to_the_next() {
     within(|| {
         let rt = runtime(1);
         rt.block_on(|| {
-            let (to, from) = bounded(1);
-            let wait_for = |count| {
-                while waiting(&from) < count {
-                    yield_now().unwrap();
+            for clones in [false, true] {
+                let (to, from) = bounded(1);
+                let _clones = clones.then(|| (to.clone(), from.clone()));
+                let (to, from) = (Arc::new(to), Arc::new(from));
+                let wait_for = |count| {
+                    while waiting(&*from) < count {
+                        yield_now().unwrap();
+                    }
+                };
+                let receive = || {
+                    let from = Arc::clone(&from);
+                    spawn(move || from.recv())
+                };
+                let receivers = [receive(), receive()];
+                wait_for(2);
+                to.send(1).unwrap();
+                assert_eq!(from.try_recv().is_ok(), clones, "whether it is spoken for");
+                receivers[0].cancel("after it was granted");
+                if clones {
+                    to.send(1).unwrap();
                 }
-            };
-            let receivers = [from.clone(), from.clone()].map(|from| spawn(move || from.recv()));
-            wait_for(2);
-            to.send(1).unwrap();
-            assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "it is spoken for");
-            receivers[0].cancel("after it was granted");
-            let [first, second] = receivers.map(|task| task.join().unwrap());
-            assert!(matches!(first, Err(WaitError::Cancelled(_))));
-            assert_eq!(second, Ok(1));
+                let [first, second] = receivers.map(|task| task.join().unwrap());
+                assert!(matches!(first, Err(WaitError::Cancelled(_))));
+                assert_eq!(second, Ok(1));
 
-            to.send(2).unwrap();
-            let senders = [3, 4].map(|value| {
-                let to = to.clone();
-                spawn(move || to.send(value))
-            });
-            wait_for(2);
-            assert_eq!(from.recv(), Ok(2));
-            assert_eq!(to.try_send(9), Err(TrySendError::Full(9)), "the place is spoken for");
-            senders[0].cancel("after it was granted");
-            let [first, second] = senders.map(|task| task.join().unwrap());
-            assert_eq!(first.unwrap_err().into_inner(), 3);
-            second.unwrap();
-            assert_eq!(from.recv(), Ok(4));
+                to.send(2).unwrap();
+                let senders = [3, 4].map(|value| {
+                    let to = Arc::clone(&to);
+                    spawn(move || to.send(value))
+                });
+                wait_for(2);
+                assert_eq!(from.recv(), Ok(2));
+                assert_eq!(to.try_send(9).is_ok(), clones, "whether the place is spoken for");
+                senders[0].cancel("after it was granted");
+                if clones {
+                    assert_eq!(from.recv(), Ok(9));
+                }
+                let [first, second] = senders.map(|task| task.join().unwrap());
+                assert_eq!(first.unwrap_err().into_inner(), 3);
+                second.unwrap();
+                assert_eq!(from.recv(), Ok(4));
+            }
         });
     });
 }

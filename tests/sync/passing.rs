@@ -1,11 +1,11 @@
-//! Those who run take a free `Mutex`, `RwLock` or `Semaphore` past those who wait, and for how
-//! long.
+//! Those who run take a free `Mutex`, `RwLock` or `Semaphore`, or a value or a place of a channel,
+//! past those who wait, and for how long.
 
 use crate::common::{give_way_until, runtime, with, within};
 use crate::{until_waiting, waiting};
-use cygnet::sync::{Mutex, RwLock, Semaphore};
+use cygnet::sync::{Mutex, Receiver, RwLock, Semaphore, Sender, bounded};
 use cygnet::{LocalTask, scope, sleep, spawn, spawn_local, yield_now};
-use std::fmt::Debug;
+use std::fmt::{self, Debug, Formatter};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -84,6 +84,95 @@ impl Lock for Semaphore {
     }
 }
 
+/// A channel with one value, which is what one has.
+struct Values {
+    back: Sender<()>,
+    from: Receiver<()>,
+    _other: Receiver<()>,
+}
+
+impl Debug for Values {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.from.fmt(f)
+    }
+}
+
+struct Taken<'a>(&'a Values);
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.back.try_send(()).unwrap();
+    }
+}
+
+impl Lock for Values {
+    fn new() -> Self {
+        let (back, from) = bounded(1);
+        back.try_send(()).unwrap();
+        Values { back, _other: from.clone(), from }
+    }
+
+    fn lock(&self) -> Guard<'_> {
+        self.from.recv().unwrap();
+        Box::new(Taken(self))
+    }
+
+    fn try_lock(&self) -> Option<Guard<'_>> {
+        self.from.try_recv().ok().map(|()| Box::new(Taken(self)) as Guard<'_>)
+    }
+
+    fn lock_async(&self) -> Pin<Box<dyn Future<Output = Guard<'_>> + '_>> {
+        Box::pin(async {
+            self.from.recv_async().await.unwrap();
+            Box::new(Taken(self)) as Guard<'_>
+        })
+    }
+}
+
+/// A channel with one place, which is what one has.
+struct Places {
+    to: Sender<()>,
+    _other: Sender<()>,
+    back: Receiver<()>,
+}
+
+impl Debug for Places {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.to.fmt(f)
+    }
+}
+
+struct Filled<'a>(&'a Places);
+
+impl Drop for Filled<'_> {
+    fn drop(&mut self) {
+        self.0.back.try_recv().unwrap();
+    }
+}
+
+impl Lock for Places {
+    fn new() -> Self {
+        let (to, back) = bounded(1);
+        Places { _other: to.clone(), to, back }
+    }
+
+    fn lock(&self) -> Guard<'_> {
+        self.to.send(()).unwrap();
+        Box::new(Filled(self))
+    }
+
+    fn try_lock(&self) -> Option<Guard<'_>> {
+        self.to.try_send(()).ok().map(|()| Box::new(Filled(self)) as Guard<'_>)
+    }
+
+    fn lock_async(&self) -> Pin<Box<dyn Future<Output = Guard<'_>> + '_>> {
+        Box::pin(async {
+            self.to.send_async(()).await.unwrap();
+            Box::new(Filled(self)) as Guard<'_>
+        })
+    }
+}
+
 /// Gives each test a name for each lock.
 macro_rules! with_each_lock {
     ($($test:ident)*) => {
@@ -95,6 +184,12 @@ macro_rules! with_each_lock {
         }
         mod semaphore {
             $(#[test] fn $test() { super::$test::<cygnet::sync::Semaphore>() })*
+        }
+        mod values {
+            $(#[test] fn $test() { super::$test::<super::Values>() })*
+        }
+        mod places {
+            $(#[test] fn $test() { super::$test::<super::Places>() })*
         }
     };
 }

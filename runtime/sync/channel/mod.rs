@@ -1,7 +1,9 @@
 //! Channels: values that go from many to many.
 
+mod end;
 mod errors;
 mod futures;
+mod line;
 #[cfg(all(test, loom))]
 mod models;
 mod queue;
@@ -9,6 +11,7 @@ mod ring;
 mod shared;
 #[cfg(feature = "futures")]
 pub(super) mod streams;
+mod word;
 
 pub use errors::{SendError, TryRecvError, TrySendError};
 pub use futures::{RecvFuture, SendFuture};
@@ -17,21 +20,30 @@ use super::after;
 use super::errors::WaitError;
 use crate::runtime::suspend::is_cancelled;
 use crate::scheduler::check_in::count_value;
-use crate::scheduler::waiters::enter;
+use crate::scheduler::waiters::{Manner, WaitNode, Waitable, enter_node};
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
+use crate::shim::{may_spin, spin_loop};
 use crossbeam_utils::Backoff;
-use shared::{CLOSED, Receiving, Sending, Shared, Tried};
+use line::Passed;
+use shared::{Receiving, Sending, Shared, Tried};
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The pauses of a task that looks again before it waits, in turns. They are long, because each look takes
+/// the positions from those who move values.
+const PAUSES: [u32; 3] = [128, 256, 512];
+
 /// A channel with room for so many values: who sends waits while it is full.
 ///
-/// Values come out in the order in which they were put in. Those who wait, at either end, have their turn in the order of
-/// coming; with its turn a task or thread is sure of a value, or of a place, and takes or puts one when it runs: others
-/// may have done so between.
+/// Values come out in the order in which they were put in. A task or thread that waits, at either end, is woken
+/// when there is a value or a place for it, and takes or puts its value when it runs. Others that run may have that value or
+/// place before it does so; then it waits again, in front of all others. Nobody is passed for long: the
+/// first in line is next after half a millisecond, or after a few thousand values. So a channel is not slowed down to the
+/// pace at which sleeping tasks are woken.
 ///
 /// Without room (0) who sends waits for one who receives, and their meeting stands: from then on both have done it. There
 /// [`try_recv`](Receiver::try_recv) finds only what such a meeting has left. A sender whose receiver gives up before they have
@@ -128,10 +140,11 @@ impl<T> Sender<T> {
     #[track_caller]
     fn send_until(&self, value: T, until: Option<Instant>) -> Result<(), SendError<T>> {
         let mut value = Some(value);
+        // Before the place is taken: if others have their turn now, they may have it.
+        if self.shared.capacity() != usize::MAX {
+            count_value();
+        }
         if !is_cancelled() && matches!(self.shared.try_put(&mut value), Tried::Done(())) {
-            if self.shared.capacity() != usize::MAX {
-                count_value();
-            }
             return Ok(());
         }
         self.wait_and_send(value, until)
@@ -145,21 +158,14 @@ impl<T> Sender<T> {
         mut value: Option<T>,
         until: Option<Instant>,
     ) -> Result<(), SendError<T>> {
-        if soon(|| matches!(self.shared.try_put(&mut value), Tried::Done(()))) {
+        if soon(self.shared.many_send(), || {
+            matches!(self.shared.try_put(&mut value), Tried::Done(()))
+        }) {
             return Ok(());
         }
-        let why = loop {
-            match enter(&Sending(&self.shared), 0, until) {
-                Ok(CLOSED) => break WaitError::Closed,
-                Ok(_) => match self.shared.put_by_permit(&mut value) {
-                    Tried::Done(()) => return Ok(()),
-                    Tried::Closed => break WaitError::Closed,
-                    Tried::Later | Tried::Behind => {}
-                },
-                Err(short) => break WaitError::of(short),
-            }
-        };
-        Err(SendError::new(value.expect("it was not put"), why))
+        let put = |answer| self.shared.put_after(answer, &mut value);
+        wait(&Sending(&self.shared), until, put)
+            .map_err(|why| SendError::new(value.expect("it was not put"), why))
     }
 
     /// Sends a value if there is room for it now.
@@ -174,7 +180,7 @@ impl<T> Sender<T> {
         let left = move || value.expect("it was not put");
         match tried {
             Tried::Done(()) => Ok(()),
-            Tried::Later | Tried::Behind => Err(TrySendError::Full(left())),
+            Tried::Later | Tried::Behind | Tried::Missed => Err(TrySendError::Full(left())),
             Tried::Closed => Err(TrySendError::Closed(left())),
         }
     }
@@ -220,10 +226,11 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     fn recv_until(&self, until: Option<Instant>) -> Result<T, WaitError> {
+        // Before the value is taken: if others have their turn now, they may have it.
+        count_value();
         if !is_cancelled()
             && let Tried::Done(value) = self.shared.try_take()
         {
-            count_value();
             return Ok(value);
         }
         self.wait_and_receive(until)
@@ -240,14 +247,10 @@ impl<T> Receiver<T> {
             }
             taken.is_some()
         };
-        if soon(take) {
+        if soon(self.shared.many_receive(), take) {
             return Ok(taken.expect("it was taken"));
         }
-        match enter(&Receiving(&self.shared), 0, until) {
-            Ok(CLOSED) => Err(WaitError::Closed),
-            Ok(_) => Ok(self.shared.take_by_permit()),
-            Err(short) => Err(WaitError::of(short)),
-        }
+        wait(&Receiving(&self.shared), until, |answer| self.shared.take_after(answer))
     }
 
     /// Receives a value if there is one now.
@@ -259,7 +262,7 @@ impl<T> Receiver<T> {
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         match self.shared.take_now() {
             Tried::Done(value) => Ok(value),
-            Tried::Later | Tried::Behind => Err(TryRecvError::Empty),
+            Tried::Later | Tried::Behind | Tried::Missed => Err(TryRecvError::Empty),
             Tried::Closed => Err(TryRecvError::Closed),
         }
     }
@@ -293,19 +296,46 @@ impl<T> Receiver<T> {
     }
 }
 
-/// Whether it is so soon, for a plain thread: to put it to sleep and to wake it costs more than to look a few times.
-fn soon(mut so: impl FnMut() -> bool) -> bool {
-    if Worker::current().is_some() {
-        return false;
-    }
-    let backoff = Backoff::new();
-    while !backoff.is_completed() {
-        backoff.snooze();
-        if so() {
-            return true;
+/// Waits in a line until `then` makes something of an answer.
+#[track_caller]
+fn wait<V>(
+    source: &impl Waitable,
+    until: Option<Instant>,
+    mut then: impl FnMut(u32) -> Tried<V>,
+) -> Result<V, WaitError> {
+    let node = pin!(WaitNode::new(0, Location::caller()));
+    let mut passed = Passed::default();
+    loop {
+        let answer = enter_node(source, node.as_ref(), Manner::Until(until), None);
+        match then(answer.map_err(WaitError::of)?) {
+            Tried::Done(value) => return Ok(value),
+            Tried::Closed => return Err(WaitError::Closed),
+            Tried::Later | Tried::Behind | Tried::Missed => passed.again(&node),
         }
     }
-    false
+}
+
+/// Looks a few times before the caller waits: to put it to sleep and to wake it costs more. A task does so only
+/// where `many` come at once, so that things change soon, and its worker has nothing else to do.
+fn soon(many: bool, mut so: impl FnMut() -> bool) -> bool {
+    let Some(worker) = Worker::current() else {
+        let backoff = Backoff::new();
+        while !backoff.is_completed() {
+            backoff.snooze();
+            if so() {
+                return true;
+            }
+        }
+        return false;
+    };
+    let idle = || !worker.has_ready() && !worker.has_fresh() && may_spin();
+    if !many || !idle() {
+        return false;
+    }
+    PAUSES.into_iter().any(|pause| {
+        (0..pause).for_each(|_| spin_loop());
+        so()
+    })
 }
 
 macro_rules! end {
@@ -346,6 +376,7 @@ macro_rules! end {
         impl<T> Clone for $end<T> {
             fn clone(&self) -> $end<T> {
                 self.shared.$count.fetch_add(1, Ordering::Relaxed);
+                self.shared.lock().ends.$count.is_cloned();
                 $end { shared: Arc::clone(&self.shared) }
             }
         }

@@ -7,7 +7,9 @@
 //! place is gone, and the sender waits again. Once a value lies there they have met: that stands, and a receiver that
 //! is cancelled then receives all the same.
 
-use super::shared::{CLOSED, Ends, PERMIT, Tried};
+use super::line::Supply;
+use super::shared::{Ends, Tried};
+use super::word::{ONE_POSITION, Told};
 use crate::scheduler::waiters::Wakes;
 use std::collections::VecDeque;
 
@@ -19,34 +21,115 @@ pub(super) struct Queue<T> {
     /// Places for which a sender has a permit.
     reserved: usize,
     closed: bool,
+    /// How many values have been put and taken, as positions.
+    put: u64,
+    taken: u64,
+}
+
+/// What senders wait for.
+pub(super) struct Places<'a, T> {
+    queue: &'a mut Queue<T>,
+    /// So many wait.
+    receivers: usize,
+}
+
+impl<T> Supply for Places<'_, T> {
+    fn free(&self) -> usize {
+        self.queue.room(self.receivers)
+    }
+
+    fn set_aside(&mut self) -> bool {
+        let may = !self.queue.closed && self.free() > 0;
+        self.queue.reserved += usize::from(may);
+        may
+    }
+
+    fn take_back(&mut self) {
+        self.queue.reserved -= 1;
+    }
+
+    fn is_over(&self) -> bool {
+        self.queue.closed
+    }
+
+    fn is_strict(&self) -> bool {
+        self.queue.capacity == 0
+    }
+
+    fn position(&self) -> u64 {
+        self.queue.taken
+    }
+
+    fn announce(&self, _: Told) {}
+}
+
+/// What receivers wait for.
+pub(super) struct Values<'a, T>(&'a mut Queue<T>);
+
+impl<T> Supply for Values<'_, T> {
+    fn free(&self) -> usize {
+        self.0.values.len() - self.0.promised
+    }
+
+    fn set_aside(&mut self) -> bool {
+        let may = self.free() > 0;
+        self.0.promised += usize::from(may);
+        may
+    }
+
+    fn take_back(&mut self) {
+        self.0.promised -= 1;
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.closed && self.0.values.is_empty()
+    }
+
+    fn is_strict(&self) -> bool {
+        self.0.capacity == 0 || self.0.closed
+    }
+
+    fn position(&self) -> u64 {
+        self.0.put
+    }
+
+    fn announce(&self, _: Told) {}
 }
 
 impl<T> Queue<T> {
     pub(super) fn new(capacity: usize) -> Queue<T> {
-        Queue { values: VecDeque::new(), capacity, promised: 0, reserved: 0, closed: false }
+        Queue {
+            values: VecDeque::new(),
+            capacity,
+            promised: 0,
+            reserved: 0,
+            closed: false,
+            put: 0,
+            taken: 0,
+        }
     }
 
-    /// Whether there is a place, if so many more receivers waited.
-    fn has_room(&self, ends: &Ends, more: usize) -> bool {
+    /// How many places have no permit, if so many receivers wait.
+    fn room(&self, receivers: usize) -> usize {
         let places = match self.capacity {
-            0 => ends.receivers.len() + more + self.promised,
+            0 => receivers + self.promised,
             capacity => capacity,
         };
-        self.values.len() + self.reserved < places
+        places.saturating_sub(self.values.len() + self.reserved)
     }
 
-    fn has_value(&self) -> bool {
-        self.values.len() > self.promised
+    pub(super) fn places(&mut self, receivers: usize) -> Places<'_, T> {
+        Places { queue: self, receivers }
     }
 
-    /// Whether nothing will ever be received any more.
-    fn is_over(&self) -> bool {
-        self.closed && self.values.is_empty()
+    pub(super) fn values(&mut self) -> Values<'_, T> {
+        Values(self)
     }
 
     fn put(&mut self, value: &mut Option<T>, ends: &mut Ends, wakes: &mut Wakes) -> Tried<()> {
         self.values.push_back(value.take().expect("it is put once"));
-        self.promise(ends, wakes);
+        self.put = self.put.wrapping_add(ONE_POSITION);
+        ends.receivers.serve(&mut self.values(), wakes);
         Tried::Done(())
     }
 
@@ -59,7 +142,8 @@ impl<T> Queue<T> {
         if self.closed {
             return Tried::Closed;
         }
-        if !ends.senders.is_empty() || !self.has_room(ends, 0) {
+        let places = self.places(ends.receivers.len());
+        if places.free() == 0 || ends.senders.is_strict(&places) {
             return Tried::Later;
         }
         self.put(value, ends, wakes)
@@ -76,17 +160,18 @@ impl<T> Queue<T> {
             return Tried::Closed;
         }
         // The receiver that it was for has left.
-        if !self.has_room(ends, 0) {
+        if self.room(ends.receivers.len()) == 0 {
             return Tried::Later;
         }
         self.put(value, ends, wakes)
     }
 
     pub(super) fn try_take(&mut self, ends: &mut Ends, wakes: &mut Wakes) -> Tried<T> {
-        if self.has_value() {
+        let values = self.values();
+        if values.free() > 0 && !ends.receivers.is_strict(&values) {
             return Tried::Done(self.take(ends, wakes));
         }
-        if self.is_over() { Tried::Closed } else { Tried::Later }
+        if values.is_over() { Tried::Closed } else { Tried::Later }
     }
 
     pub(super) fn take_by_permit(&mut self, ends: &mut Ends, wakes: &mut Wakes) -> T {
@@ -96,84 +181,22 @@ impl<T> Queue<T> {
 
     fn take(&mut self, ends: &mut Ends, wakes: &mut Wakes) -> T {
         let value = self.values.pop_front().expect("there is one for who takes");
+        self.taken = self.taken.wrapping_add(ONE_POSITION);
         // After a burst; so seldom that it costs nothing on the whole.
         if self.values.capacity() > 64 && self.values.len() < self.values.capacity() / 8 {
             self.values.shrink_to(self.values.capacity() / 2);
         }
-        self.reserve(0, ends, wakes);
-        self.tell_of_the_end(ends, wakes);
+        let receivers = ends.receivers.len();
+        ends.senders.serve(&mut self.places(receivers), wakes);
+        if self.closed {
+            ends.receivers.serve(&mut self.values(), wakes);
+        }
         value
     }
 
-    /// Gives a value that is there to the first who waits for one.
-    fn promise(&mut self, ends: &mut Ends, wakes: &mut Wakes) {
-        if self.has_value()
-            && let Some(wake) = ends.receivers.grant_first(PERMIT)
-        {
-            self.promised += 1;
-            wakes.add(wake);
-        }
-    }
-
-    /// Gives a place that is free to the first who waits for one.
-    fn reserve(&mut self, more: usize, ends: &mut Ends, wakes: &mut Wakes) {
-        if !self.closed
-            && self.has_room(ends, more)
-            && let Some(wake) = ends.senders.grant_first(PERMIT)
-        {
-            self.reserved += 1;
-            wakes.add(wake);
-        }
-    }
-
-    fn tell_of_the_end(&mut self, ends: &mut Ends, wakes: &mut Wakes) {
-        if self.is_over() {
-            ends.receivers.grant_all(CLOSED, wakes);
-        }
-    }
-
-    /// Takes what a sender asks for, if it may have it at once.
-    pub(super) fn enter_sender(&mut self, ends: &Ends) -> Option<u32> {
-        if self.closed {
-            return Some(CLOSED);
-        }
-        let free = ends.senders.is_empty() && self.has_room(ends, 0);
-        self.reserved += usize::from(free);
-        free.then_some(PERMIT)
-    }
-
-    /// The same of a receiver.
-    pub(super) fn enter_receiver(&mut self, ends: &mut Ends, wakes: &mut Wakes) -> Option<u32> {
-        if self.has_value() {
-            self.promised += 1;
-            return Some(PERMIT);
-        }
-        if self.is_over() {
-            return Some(CLOSED);
-        }
-        if self.capacity == 0 {
-            // The place that it makes by waiting.
-            self.reserve(1, ends, wakes);
-        }
-        None
-    }
-
-    /// Takes the permit of a sender back.
-    pub(super) fn unreserve(&mut self, ends: &mut Ends, wakes: &mut Wakes) {
-        self.reserved -= 1;
-        self.reserve(0, ends, wakes);
-    }
-
-    /// Takes the permit of a receiver back.
-    pub(super) fn unpromise(&mut self, ends: &mut Ends, wakes: &mut Wakes) {
-        self.promised -= 1;
-        self.promise(ends, wakes);
-    }
-
-    pub(super) fn close(&mut self, ends: &mut Ends, wakes: &mut Wakes) {
+    /// Nothing is put any more. The caller serves both lines then.
+    pub(super) fn close(&mut self) {
         self.closed = true;
-        ends.senders.grant_all(CLOSED, wakes);
-        self.tell_of_the_end(ends, wakes);
     }
 
     pub(super) fn is_closed(&self) -> bool {

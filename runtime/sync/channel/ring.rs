@@ -1,61 +1,65 @@
 //! The ring of a bounded channel: values pass through it without a lock, as long as nobody has to wait.
 //!
-//! After D. Vyukov's bounded queue for many producers and consumers (1024cores.net, 2010): a position that only grows for
-//! each end, and in each slot a stamp that says for which position it is free, or filled. Ours has two things more: who
-//! waits is served first, and in the order of coming; and who waits is granted a *permit* (see the module above).
+//! After D. Vyukov's bounded queue for many producers and consumers (1024cores.net, 2010): each end has a position that only
+//! grows, and each slot a stamp that says for which position it is free, or filled. Two things are added: those who wait can
+//! be granted *permits* (see [`line`](super::line)), and each end sees whether somebody waits at the other end.
+//! The [layout of the words](super::word) is described beside them.
 //!
-//! # The words
+//! The distance of the two positions is the number of values that lie there. At any time it is no greater than the capacity less the
+//! reserved places, and no smaller than the number of promised values: whoever moves a word has seen room or a value with
+//! that very word, and the other word only moves the other way. So a word of the other end that was seen earlier will do
+//! if there was room at that time.
 //!
-//! `tail` is the senders' word, `head` the receivers'. Each holds, in one word, so that one compare-and-swap decides on all:
+//! # Many at once
 //!
-//! * the **position** of the next value that is put, or taken, modulo 2^46;
-//! * how many **permits** are out at this end: places that are reserved, values that are promised;
-//! * **WAITED**: somebody is in the list of this end, or about to enter it. Who comes meanwhile does not pass;
-//! * **CLOSED**, in `tail` alone: nothing is put any more.
+//! Whoever finds an end free moves its position by a compare-and-swap. If many come at once most of them fail, and each
+//! failure takes the word from somebody who would succeed. So after a failure the end is *contended* for a while: there
+//! everybody claims a permit by one addition, and uses it up by another. A claim that finds nothing is taken back. Until then it
+//! looks to others as if there were a place, or a value, less; one that enters a line meanwhile may
+//! be left waiting. Therefore the claimer serves the line afterwards as if it had freed something.
 //!
-//! The distance of the positions is the number of values there. At any time it is no more than the capacity less the reserved
-//! places, and no less than the promised values: who moves a word has seen room or a value for itself with that very word,
-//! and the other word only moves the other way.
+//! A claimer may find that the channel has been closed when it moves the tail. Receivers may have been told of the end
+//! by then, so it leaves its slot *void*, and whoever reads that slot finds no value.
 //!
 //! # Who may touch what when
 //!
-//! * A slot: whoever has moved the position past it, until its stamp says that it is done. Who comes to the slot earlier waits
-//!   for the stamp, for as long as a value takes to be moved (or the thread that moves it has lost its processor).
-//! * The lists, and WAITED, and a grant of a permit: under the lock.
-//! * A position: by anybody while WAITED is clear; by who has a permit at any time, which uses the permit up in the same step.
+//! * A slot: whoever has moved the position past it, until its stamp says that this is done. Whoever comes to the slot earlier
+//!   waits for the stamp, for as long as it takes to move a value (or the thread that moves it has lost its processor).
+//! * The lines, STRICT, and the notices: under the lock. So is the grant of a permit.
+//! * A position: by anybody while STRICT is clear; by the owner of a permit at any time, which uses the permit up in the same
+//!   step.
 //!
 //! # No wake-up is lost
 //!
-//! Who enters a list says so (`senders_wait`, `receivers_wait`: words of their own, which nobody else writes, so they cost
-//! who passes no more than a load); sets WAITED, after which nobody passes; and then looks at the other end's position a
-//! last time. Who moves a position looks afterwards whether somebody waits at the other end, and if so grants under the
-//! lock. The two updates and the two loads are all in the one total order, so one of the two sees the other. The stamp comes
-//! after the position, so who is granted a value may find it still on its way, and waits for the stamp.
+//! A waiter is announced: in the notice of its end, and by STRICT if it is the first one and is not to be passed. Then it
+//! looks at the other end's position a last time. Whoever moves a position looks at the other end's notice afterwards, and serves the
+//! line under the lock if more is free than waiters have been called. The two updates and the two loads are all in
+//! the one total order, so one of the two sees the other. The stamp comes after the position, so the owner of a promised
+//! value may find it still on its way, and waits for the stamp.
 //!
-//! # Who does not wait
+//! # Those who only try
 //!
-//! WAITED is also set while one enters who will be served at once, or is about to be. There may be more than for that one, so
-//! who only tries, and sees a place or a value that nobody has a permit for, asks for a permit itself, under the lock.
+//! STRICT may be set while there is more than the first waiter will have. Whoever only tries, and sees a place or a value that nobody
+//! has a permit for, asks for a permit itself, under the lock.
 //!
 //! # The end
 //!
-//! Closing sets CLOSED, and then takes the lock: who has entered before is told of the end by that, who enters later sees it.
+//! Closing sets CLOSED, and then takes the lock and serves both lines: those who have entered before are told of the end, or
+//! find the receivers' line strict; those who enter later see CLOSED.
 
-use super::shared::{CLOSED as TOLD_CLOSED, Ends, PERMIT, Tried};
-use crate::scheduler::waiters::Wakes;
-use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use super::end::End;
+use super::line::Supply;
+use super::shared::Tried;
+use super::word::{
+    CLOSED, LARGEST, Notice, ONE_PERMIT, ONE_POSITION, STRICT, Told, distance, permits,
+};
+use crate::runtime::sync::passing::PASSES;
+use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::time::Duration;
 use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
 
-const WAITED: u64 = 1;
-const CLOSED: u64 = 2;
-const ONE_PERMIT: u64 = 1 << 2;
-const PERMITS: u32 = 16;
-const ONE_POSITION: u64 = ONE_PERMIT << PERMITS;
-/// The largest capacity: so many permits can be out at one end.
-const LARGEST: usize = (1 << PERMITS) - 1;
 /// Slots are made at once, so no more than this many bytes of them.
 const BYTES: usize = 1 << 20;
 /// Turns of waiting for a stamp before others may have the processor.
@@ -64,16 +68,8 @@ const POLITE: u32 = 64;
 const PATIENT: u32 = 1_000;
 const NAP: Duration = Duration::from_micros(50);
 
-fn permits(word: u64) -> i64 {
-    (word / ONE_PERMIT % (1 << PERMITS)).cast_signed()
-}
-
-/// How far the position of `to` is ahead of that of `from`. Words that were read one after the other may say that a head
-/// is ahead of its tail.
-fn distance(from: u64, to: u64) -> i64 {
-    let position = |word| word / ONE_POSITION * ONE_POSITION;
-    position(to).wrapping_sub(position(from)).cast_signed() >> ONE_POSITION.ilog2()
-}
+/// In a stamp that says filled: there is no value, and will be none.
+const VOID: u64 = 1 << 63;
 
 struct Slot<T> {
     /// The position for which it is free, or filled: see `free` and `filled`.
@@ -82,10 +78,22 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
+    /// Waits until the stamp is this one, apart from VOID.
+    #[inline]
+    fn await_stamp(&self, stamp: u64) -> u64 {
+        // PROOF(ring.stamp.read): relaxed
+        let now = self.stamp.load(Ordering::Acquire);
+        if now & !VOID == stamp { now } else { self.keep_looking(stamp) }
+    }
+
     #[cold]
-    fn await_stamp(&self, stamp: u64) {
+    fn keep_looking(&self, stamp: u64) -> u64 {
         let mut turns = 0;
-        while self.stamp.load(Ordering::Acquire) != stamp {
+        loop {
+            let now = self.stamp.load(Ordering::Acquire);
+            if now & !VOID == stamp {
+                return now;
+            }
             match turns {
                 0..POLITE => spin_loop(),
                 POLITE..PATIENT => thread::yield_now(),
@@ -107,18 +115,13 @@ fn filled(word: u64) -> u64 {
     free(word) + 1
 }
 
-/// What senders move.
-struct Tail {
-    word: AtomicU64,
-    /// A position of `head` that somebody has seen, so that not everybody has to look there.
-    head_seen: AtomicU64,
-}
-
 pub(super) struct Ring<T> {
-    tail: CachePadded<Tail>,
-    head: CachePadded<AtomicU64>,
-    senders_wait: CachePadded<AtomicBool>,
-    receivers_wait: AtomicBool,
+    tail: End,
+    head: End,
+    /// Of those who wait for places.
+    senders: CachePadded<Notice>,
+    /// Of those who wait for values.
+    receivers: CachePadded<Notice>,
     capacity: i64,
     /// A power of two, so that a position leads to its slot.
     slots: Box<[Slot<T>]>,
@@ -148,12 +151,11 @@ impl<T> Ring<T> {
             stamp: AtomicU64::new(free(start.wrapping_add(position * ONE_POSITION))),
             value: Cell::new(MaybeUninit::uninit()),
         };
-        let (word, head_seen) = (AtomicU64::new(start), AtomicU64::new(start));
         Ring {
-            tail: CachePadded::new(Tail { word, head_seen }),
-            head: CachePadded::new(AtomicU64::new(start)),
-            senders_wait: CachePadded::new(AtomicBool::new(false)),
-            receivers_wait: AtomicBool::new(false),
+            tail: End::starting_at(start),
+            head: End::starting_at(start),
+            senders: CachePadded::new(Notice::new()),
+            receivers: CachePadded::new(Notice::new()),
             capacity: capacity as i64,
             slots: (0..slots as u64).map(slot).collect(),
         }
@@ -164,324 +166,214 @@ impl<T> Ring<T> {
         &self.slots[position & (self.slots.len() - 1)]
     }
 
-    /// Waits until the slot of this position has this stamp.
-    #[inline]
-    fn await_stamp(&self, word: u64, stamp: u64) -> &Slot<T> {
-        let slot = self.slot(word);
-        // PROOF(ring.stamp.read): relaxed
-        if slot.stamp.load(Ordering::Acquire) != stamp {
-            slot.await_stamp(stamp);
-        }
-        slot
-    }
-
     /// Moves a value into the slot of a position, for who has moved the tail past it.
     fn write(&self, word: u64, value: T) {
-        let slot = self.await_stamp(word, free(word));
+        let slot = self.slot(word);
+        slot.await_stamp(free(word));
         slot.value.set(MaybeUninit::new(value));
         // PROOF(ring.stamp.filled): relaxed
         slot.stamp.store(filled(word), Ordering::Release);
     }
 
-    /// Moves the value out of the slot of a position, for who has moved the head past it.
-    fn read(&self, word: u64) -> T {
-        let slot = self.await_stamp(word, filled(word));
-        let value = slot.value.replace(MaybeUninit::uninit());
+    /// Moves the value out of the slot of a position, for who has moved the head past it. There is none if the slot is
+    /// void.
+    fn read(&self, word: u64) -> Option<T> {
+        let slot = self.slot(word);
+        let is_void = slot.await_stamp(filled(word)) & VOID != 0;
+        let value = (!is_void).then(|| slot.value.replace(MaybeUninit::uninit()));
         let lap = self.slots.len() as u64 * ONE_POSITION;
         // PROOF(ring.stamp.free): relaxed
         slot.stamp.store(free(word.wrapping_add(lap)), Ordering::Release);
         // SAFETY: it was filled, and is taken out once: whoever has moved the head past it is one.
-        unsafe { value.assume_init() }
+        value.map(|value| unsafe { value.assume_init() })
     }
 
-    /// Whether there is a place for one more that has no permit.
+    /// Whether there is a place that has no permit, beside a tail.
+    #[inline]
     fn has_room(&self, tail: u64) -> bool {
         let room = |head| distance(head, tail) + permits(tail) < self.capacity;
-        if room(self.tail.head_seen.load(Ordering::Relaxed)) {
-            return true;
-        }
-        let head = load_in_total_order(&*self.head);
-        self.tail.head_seen.store(head, Ordering::Relaxed);
-        room(head)
+        self.tail.sees(&self.head, room)
     }
 
-    /// Whether there is a value for one more that has no permit.
+    /// Whether there is a value that has no permit, beside a head.
+    #[inline]
     fn has_value(&self, head: u64) -> bool {
-        let first = &self.slot(head).stamp;
-        if permits(head) == 0 && first.load(Ordering::Acquire) == filled(head) {
+        let stamp = &self.slot(head).stamp;
+        if permits(head) == 0 && stamp.load(Ordering::Acquire) == filled(head) {
             return true;
         }
-        distance(head, load_in_total_order(&self.tail.word)) > permits(head)
+        distance(head, self.head.look(&self.tail)) > permits(head)
     }
 
-    /// Puts a value in, if there is a place and nobody waits for one. It is taken out of `value` if it was.
+    /// Puts a value in, if there is a place and nobody is to have it first. It is taken out of `value` if it was.
     #[inline]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
-        let mut tail = self.tail.word.load(Ordering::Relaxed);
-        loop {
-            if tail & CLOSED != 0 {
-                return Tried::Closed;
+        if self.tail.is_contended() {
+            return Tried::Missed;
+        }
+        let tail = self.tail.word.load(Ordering::Relaxed);
+        if tail & (CLOSED | STRICT) != 0 || !self.has_room(tail) {
+            return self.why_nothing_was_put();
+        }
+        let new = tail.wrapping_add(ONE_POSITION);
+        // PROOF(ring.put): relaxed, split
+        match self.tail.word.compare_exchange(tail, new, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => {
+                self.write(tail, value.take().expect("it is put once"));
+                Tried::Done(())
             }
-            let has_room = self.has_room(tail);
-            if tail & WAITED != 0 || !has_room {
-                let now = self.tail.word.load(Ordering::Relaxed);
-                if now == tail {
-                    return if has_room { Tried::Behind } else { Tried::Later };
-                }
-                tail = now;
-                continue;
-            }
-            // PROOF(ring.put): relaxed, split
-            match self.tail.word.compare_exchange_weak(
-                tail,
-                tail.wrapping_add(ONE_POSITION),
-                Ordering::SeqCst,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(now) => tail = now,
+            Err(_) => {
+                self.tail.contend();
+                Tried::Missed
             }
         }
-        self.write(tail, value.take().expect("it is put once"));
-        Tried::Done(())
     }
 
-    /// The same with a permit, which is used up.
-    pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> Tried<()> {
-        let mut tail = self.tail.word.load(Ordering::Relaxed);
-        loop {
-            let moved = if tail & CLOSED == 0 { ONE_POSITION } else { 0 };
-            // PROOF(ring.put_by_permit): split
-            match self.tail.word.compare_exchange_weak(
-                tail,
-                tail.wrapping_add(moved) - ONE_PERMIT,
-                Ordering::SeqCst,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) if moved == 0 => return Tried::Closed,
-                Ok(_) => break,
-                Err(now) => tail = now,
-            }
+    /// Reserves a place, by one update however many come at once; if there is none, the caller serves those who wait for one.
+    pub(super) fn claim_place(&self) -> bool {
+        self.tail.claim(|tail| tail & (CLOSED | STRICT) == 0 && self.has_room(tail))
+    }
+
+    #[cold]
+    pub(super) fn why_nothing_was_put(&self) -> Tried<()> {
+        let tail = load_in_total_order(&*self.tail.word);
+        match (tail & CLOSED != 0, self.has_room(tail), tail & STRICT != 0) {
+            (true, _, _) => Tried::Closed,
+            (false, false, _) => Tried::Later,
+            (false, true, true) => Tried::Behind,
+            (false, true, false) => Tried::Missed,
+        }
+    }
+
+    /// The same with a permit, which is used up. Not if the channel has been closed.
+    pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> bool {
+        let used = ONE_POSITION - ONE_PERMIT;
+        // PROOF(ring.put_by_permit): split
+        let tail = self.tail.word.fetch_add(used, Ordering::SeqCst);
+        if tail & CLOSED != 0 {
+            // Receivers may have been told of the end.
+            let slot = self.slot(tail);
+            slot.await_stamp(free(tail));
+            slot.stamp.store(filled(tail) | VOID, Ordering::Release);
+            return false;
         }
         self.write(tail, value.take().expect("it is put once"));
-        Tried::Done(())
+        true
     }
 
-    /// Takes a value out, if there is one that is not promised, and nobody waits for one.
+    /// Takes a value out, if there is one that is not promised, and nobody is to have it first.
     #[inline]
     pub(super) fn try_take(&self) -> Tried<T> {
-        let mut head = self.head.load(Ordering::Relaxed);
-        loop {
-            if head & WAITED != 0 || !self.has_value(head) {
-                let tail = load_in_total_order(&self.tail.word);
-                let now = self.head.load(Ordering::Relaxed);
-                if now == head {
-                    let over = tail & CLOSED != 0 && distance(head, tail) == 0;
-                    let behind = head & WAITED != 0 && distance(head, tail) > permits(head);
-                    return match (over, behind) {
-                        (true, _) => Tried::Closed,
-                        (false, true) => Tried::Behind,
-                        (false, false) => Tried::Later,
-                    };
-                }
-                head = now;
-                continue;
-            }
-            // PROOF(ring.take): relaxed, split
-            match self.head.compare_exchange_weak(
-                head,
-                head.wrapping_add(ONE_POSITION),
-                Ordering::SeqCst,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(now) => head = now,
+        if self.head.is_contended() {
+            return Tried::Missed;
+        }
+        let head = self.head.word.load(Ordering::Relaxed);
+        if head & STRICT != 0 || !self.has_value(head) {
+            return self.why_nothing_was_taken();
+        }
+        let new = head.wrapping_add(ONE_POSITION);
+        // PROOF(ring.take): relaxed, split
+        match self.head.word.compare_exchange(head, new, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => self.read(head).map_or(Tried::Missed, Tried::Done),
+            Err(_) => {
+                self.head.contend();
+                Tried::Missed
             }
         }
-        Tried::Done(self.read(head))
     }
 
-    /// The same with a permit, which is used up.
-    pub(super) fn take_by_permit(&self) -> T {
+    /// Has a value promised, as [`claim_place`](Ring::claim_place) reserves a place.
+    pub(super) fn claim_value(&self) -> bool {
+        self.head.claim(|head| head & STRICT == 0 && self.has_value(head))
+    }
+
+    #[cold]
+    pub(super) fn why_nothing_was_taken(&self) -> Tried<T> {
+        let head = load_in_total_order(&*self.head.word);
+        let tail = load_in_total_order(&*self.tail.word);
+        match (distance(head, tail), head & STRICT != 0) {
+            (0, _) if tail & CLOSED != 0 => Tried::Closed,
+            (values, _) if values <= permits(head) => Tried::Later,
+            (_, true) => Tried::Behind,
+            (_, false) => Tried::Missed,
+        }
+    }
+
+    /// The same with a permit, which is used up. There may be none, if the channel is closed.
+    pub(super) fn take_by_permit(&self) -> Tried<T> {
+        let used = ONE_POSITION - ONE_PERMIT;
         // PROOF(ring.take_by_permit): split
-        self.read(self.head.fetch_add(ONE_POSITION - ONE_PERMIT, Ordering::SeqCst))
+        let head = self.head.word.fetch_add(used, Ordering::SeqCst);
+        self.read(head).map_or(Tried::Missed, Tried::Done)
     }
 
-    /// Whether somebody waits to send, for who has just taken something.
+    /// Whether the caller, who has freed a place, is to serve those who wait for one.
     #[inline]
-    pub(super) fn senders_wait(&self) -> bool {
-        // PROOF(ring.senders.look): relaxed
-        load_in_total_order(&*self.senders_wait)
+    pub(super) fn calls_senders(&self) -> bool {
+        let told = self.senders.read();
+        // PROOF(ring.senders.look): false
+        told.waits() && {
+            let head = self.head.word.load(Ordering::Relaxed);
+            // The tail may have moved on since it was seen, so there is no more room than that.
+            let seen = self.head.other_seen.load(Ordering::Relaxed);
+            is_to_be_served(told, head, self.capacity - distance(head, seen), || {
+                let tail = self.head.look(&self.tail);
+                self.capacity - distance(head, tail) - permits(tail)
+            })
+        }
     }
 
-    /// Whether somebody waits to receive, for who has just put something.
+    /// Whether the caller, who has put in a value, is to serve those who wait for one.
     #[inline]
+    pub(super) fn calls_receivers(&self) -> bool {
+        let told = self.receivers.read();
+        // PROOF(ring.receivers.look): false
+        told.waits() && {
+            let tail = self.tail.word.load(Ordering::Relaxed);
+            let seen = self.tail.other_seen.load(Ordering::Relaxed);
+            is_to_be_served(told, tail, distance(seen, tail), || {
+                let head = self.tail.look(&self.head);
+                distance(head, tail) - permits(head)
+            })
+        }
+    }
+
+    /// Whether somebody waits to receive.
     pub(super) fn receivers_wait(&self) -> bool {
-        // PROOF(ring.receivers.look): relaxed
-        load_in_total_order(&self.receivers_wait)
+        self.receivers.read().waits()
     }
 
-    /// A place for one that does not wait, after those who do; or the end. Under the lock, as all below.
-    pub(super) fn reserve_now(&self, ends: &mut Ends, wakes: &mut Wakes) -> Option<u32> {
-        self.reserve(ends, wakes);
-        let answer = self.enter_sender(ends);
-        self.sender_left(ends);
-        answer
+    /// As if many came at once.
+    #[cfg(all(test, loom))]
+    pub(super) fn contend(&self) {
+        self.tail.contend();
+        self.head.contend();
     }
 
-    /// A value for one that does not wait, after those who do; or the end.
-    pub(super) fn promise_now(&self, ends: &mut Ends, wakes: &mut Wakes) -> Option<u32> {
-        self.promise(ends, wakes);
-        let answer = self.enter_receiver(ends);
-        self.receiver_left(ends);
-        answer
+    /// Whether many senders come at once.
+    pub(super) fn many_send(&self) -> bool {
+        self.tail.is_contended()
     }
 
-    /// Takes what a sender asks for, if it may have it at once. Afterwards it is in the list, or [`Ring::sender_left`] is
-    /// called.
-    pub(super) fn enter_sender(&self, ends: &mut Ends) -> Option<u32> {
-        let first = ends.senders.is_empty();
-        if first {
-            self.senders_wait.swap(true, Ordering::SeqCst);
-            // PROOF(ring.enter_sender.waited): split
-            self.tail.word.fetch_or(WAITED, Ordering::SeqCst);
-        }
-        let answer = if self.is_closed() {
-            Some(TOLD_CLOSED)
-        } else if first && self.reserve_one() {
-            Some(PERMIT)
-        } else {
-            None
-        };
-        if answer.is_some() {
-            self.sender_left(ends);
-        }
-        answer
+    /// Whether many receivers come at once.
+    pub(super) fn many_receive(&self) -> bool {
+        self.head.is_contended()
     }
 
-    /// The same of a receiver.
-    pub(super) fn enter_receiver(&self, ends: &mut Ends) -> Option<u32> {
-        let first = ends.receivers.is_empty();
-        if first {
-            self.receivers_wait.swap(true, Ordering::SeqCst);
-            // PROOF(ring.enter_receiver.waited): split
-            self.head.fetch_or(WAITED, Ordering::SeqCst);
-        }
-        let answer = if first && self.promise_one() {
-            Some(PERMIT)
-        } else if self.is_over() {
-            Some(TOLD_CLOSED)
-        } else {
-            None
-        };
-        if answer.is_some() {
-            self.receiver_left(ends);
-        }
-        answer
-    }
-
-    /// A sender is no longer in the list, or was not entered.
-    pub(super) fn sender_left(&self, ends: &mut Ends) {
-        if ends.senders.is_empty() {
-            self.senders_wait.store(false, Ordering::Relaxed);
-            self.tail.word.fetch_and(!WAITED, Ordering::Relaxed);
-        }
-    }
-
-    /// The same of a receiver.
-    pub(super) fn receiver_left(&self, ends: &mut Ends) {
-        if ends.receivers.is_empty() {
-            self.receivers_wait.store(false, Ordering::Relaxed);
-            self.head.fetch_and(!WAITED, Ordering::Relaxed);
-        }
-    }
-
-    // Who has a permit may move the word in the midst of these two, but uses the permit up as he does: the sum, on which it
-    // depends, stays.
-
-    /// A place for a permit, if there is one. While WAITED is set.
-    fn reserve_one(&self) -> bool {
-        let room = self.has_room(load_in_total_order(&self.tail.word));
-        if room {
-            // PROOF(ring.reserve): split
-            self.tail.word.fetch_add(ONE_PERMIT, Ordering::Relaxed);
-        }
-        room
-    }
-
-    /// A value for a permit, if there is one. While WAITED is set.
-    fn promise_one(&self) -> bool {
-        let value = self.has_value(load_in_total_order(&*self.head));
-        if value {
-            // PROOF(ring.promise): split
-            self.head.fetch_add(ONE_PERMIT, Ordering::Relaxed);
-        }
-        value
-    }
-
-    /// Gives the places that are free to the first who wait for one, or tells all of the end.
-    pub(super) fn reserve(&self, ends: &mut Ends, wakes: &mut Wakes) {
-        if ends.senders.is_empty() {
-            return;
-        }
-        if self.is_closed() {
-            ends.senders.grant_all(TOLD_CLOSED, wakes);
-        }
-        while !ends.senders.is_empty() && self.reserve_one() {
-            ends.senders.grant_first(PERMIT).into_iter().for_each(|wake| wakes.add(wake));
-        }
-        self.sender_left(ends);
-    }
-
-    /// Gives the values that are there to the first who wait for one, or tells all of the end.
-    pub(super) fn promise(&self, ends: &mut Ends, wakes: &mut Wakes) {
-        if ends.receivers.is_empty() {
-            return;
-        }
-        while !ends.receivers.is_empty() && self.promise_one() {
-            ends.receivers.grant_first(PERMIT).into_iter().for_each(|wake| wakes.add(wake));
-        }
-        if self.is_over() {
-            ends.receivers.grant_all(TOLD_CLOSED, wakes);
-        }
-        self.receiver_left(ends);
-    }
-
-    /// Takes the permit of a sender back.
-    pub(super) fn unreserve(&self, ends: &mut Ends, wakes: &mut Wakes) {
-        self.tail.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
-        // PROOF(ring.unreserve.next): skip
-        self.reserve(ends, wakes);
-    }
-
-    /// Takes the permit of a receiver back.
-    pub(super) fn unpromise(&self, ends: &mut Ends, wakes: &mut Wakes) {
-        self.head.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
-        // PROOF(ring.unpromise.next): skip
-        self.promise(ends, wakes);
-    }
-
-    pub(super) fn close(&self, ends: &mut Ends, wakes: &mut Wakes) {
+    /// Nothing is put any more. The caller serves both lines then.
+    pub(super) fn close(&self) {
         // PROOF(ring.close): split
         self.tail.word.fetch_or(CLOSED, Ordering::SeqCst);
-        self.reserve(ends, wakes);
-        self.promise(ends, wakes);
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        load_in_total_order(&self.tail.word) & CLOSED != 0
-    }
-
-    /// Whether nothing will ever be received any more.
-    fn is_over(&self) -> bool {
-        // In this order: a closed one gets no more.
-        self.is_closed() && self.len() == 0
+        load_in_total_order(&*self.tail.word) & CLOSED != 0
     }
 
     pub(super) fn len(&self) -> usize {
         // In this order, or it would be as if there were less than nothing.
-        let head = load_in_total_order(&*self.head);
-        let len = distance(head, load_in_total_order(&self.tail.word));
+        let head = load_in_total_order(&*self.head.word);
+        let len = distance(head, load_in_total_order(&*self.tail.word));
         // Meanwhile some may have been taken, and others put.
         len.clamp(0, self.capacity).unsigned_abs() as usize
     }
@@ -490,9 +382,91 @@ impl<T> Ring<T> {
     pub(super) fn drain(&self) -> Vec<T> {
         let mut values = Vec::new();
         while self.len() > 0 {
-            values.push(self.read(self.head.fetch_add(ONE_POSITION, Ordering::SeqCst)));
+            values.extend(self.read(self.head.word.fetch_add(ONE_POSITION, Ordering::SeqCst)));
         }
         values
+    }
+}
+
+/// Whether a line of which one was told so is to be served, by who has moved the word of the other end: if more is `free` than
+/// waiters have been called. That cannot be if the `most` that may be is no more. (It is below zero if the position
+/// that it was reckoned from was seen so long ago that the positions have come round.)
+fn is_to_be_served(told: Told, word: u64, most: i64, free: impl FnOnce() -> i64) -> bool {
+    told.is_strict()
+        || told.passed(word) >= PASSES.into()
+        || !(0..=told.called()).contains(&most) && free() > told.called()
+}
+
+/// What senders wait for.
+pub(super) struct Places<'a, T>(pub(super) &'a Ring<T>);
+
+impl<T> Supply for Places<'_, T> {
+    fn free(&self) -> usize {
+        let tail = load_in_total_order(&*self.0.tail.word);
+        let head = load_in_total_order(&*self.0.head.word);
+        (self.0.capacity - distance(head, tail) - permits(tail)).max(0).unsigned_abs() as usize
+    }
+
+    fn set_aside(&mut self) -> bool {
+        self.0.tail.claim(|tail| tail & CLOSED == 0 && self.0.has_room(tail))
+    }
+
+    fn take_back(&mut self) {
+        self.0.tail.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn is_strict(&self) -> bool {
+        false
+    }
+
+    fn position(&self) -> u64 {
+        self.0.head.word.load(Ordering::Relaxed)
+    }
+
+    fn announce(&self, told: Told) {
+        self.0.tail.set_strict(told.is_strict());
+        self.0.senders.write(told);
+    }
+}
+
+/// What receivers wait for.
+pub(super) struct Values<'a, T>(pub(super) &'a Ring<T>);
+
+impl<T> Supply for Values<'_, T> {
+    fn free(&self) -> usize {
+        let head = load_in_total_order(&*self.0.head.word);
+        let tail = load_in_total_order(&*self.0.tail.word);
+        (distance(head, tail) - permits(head)).max(0).unsigned_abs() as usize
+    }
+
+    fn set_aside(&mut self) -> bool {
+        self.0.head.claim(|head| self.0.has_value(head))
+    }
+
+    fn take_back(&mut self) {
+        self.0.head.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
+    }
+
+    fn is_over(&self) -> bool {
+        // In this order: a closed one gets no more.
+        self.0.is_closed() && self.0.len() == 0
+    }
+
+    fn is_strict(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn position(&self) -> u64 {
+        self.0.tail.word.load(Ordering::Relaxed)
+    }
+
+    fn announce(&self, told: Told) {
+        self.0.head.set_strict(told.is_strict());
+        self.0.receivers.write(told);
     }
 }
 
@@ -504,7 +478,8 @@ impl<T> Drop for Ring<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{LARGEST, ONE_POSITION, Ring, Tried};
+    use super::super::word::{LARGEST, ONE_POSITION};
+    use super::{Ring, Tried};
 
     #[test]
     fn positions_go_on_past_their_end() {

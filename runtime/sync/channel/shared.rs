@@ -2,11 +2,11 @@
 //!
 //! # Permits
 //!
-//! Who waits is granted a **permit**, not a value: a receiver one of the values that lie there, which is *promised* then, a
-//! sender one of the free places, which is *reserved*. It takes or puts its value when it runs. So one
-//! that is cancelled in between has nothing that could be lost: its permit goes to the next. Nobody takes what is spoken for,
-//! and nobody comes past those who wait, so permits are granted in the order of coming. What is done with them is done in the
-//! order in which their owners run: who has one is sure of a value, or a place, and not of which.
+//! A waiter is called, or granted a **permit** (see [`line`](super::line)). A permit is not a value: that of a receiver stands for one of the
+//! values that lie there, which is *promised* then, that of a sender for one of the free places, which is
+//! *reserved*. Its owner takes or puts a value when it runs. So one that is cancelled in between has nothing that could be
+//! lost: its permit goes to the next. Nobody takes what is promised or reserved. The owner of a permit is sure of a value, or a place, and
+//! not of which.
 //!
 //! # The end
 //!
@@ -18,26 +18,23 @@
 //! In a [`Ring`], which those who need not wait pass without a lock, if it can be made at once for the capacity; else in a
 //! [`Queue`], behind the lock.
 
+use super::line::{CALL, Line, PERMIT, Supply, returns};
 use super::queue::Queue;
-use super::ring::Ring;
+use super::ring::{self, Ring};
 use crate::retire::outcome::{drop_all, resume_in_destructor};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
 use std::sync::PoisonError;
 
-/// The answers.
-pub(super) const PERMIT: u32 = 0;
-pub(super) const CLOSED: u32 = 1;
-
 /// Who waits. Behind the lock.
 pub(crate) struct Ends {
-    pub(super) senders: WaitList,
-    pub(super) receivers: WaitList,
+    pub(super) senders: Line,
+    pub(super) receivers: Line,
 }
 
 pub(crate) struct State<T> {
-    ends: Ends,
+    pub(super) ends: Ends,
     /// Unless there is a ring.
     queue: Queue<T>,
 }
@@ -50,11 +47,13 @@ pub(super) enum Tried<V> {
     /// Others are about to have theirs, and there may be something left.
     Behind,
     Closed,
+    /// Another one was in the way: try again.
+    Missed,
 }
 
 pub(super) struct Shared<T> {
     capacity: usize,
-    ring: Option<Ring<T>>,
+    pub(super) ring: Option<Ring<T>>,
     state: Mutex<State<T>>,
     /// Handles of each end.
     pub(super) senders: AtomicUsize,
@@ -63,7 +62,7 @@ pub(super) struct Shared<T> {
 
 impl<T> Shared<T> {
     pub(super) fn new(capacity: usize) -> Shared<T> {
-        let ends = Ends { senders: WaitList::new(), receivers: WaitList::new() };
+        let ends = Ends { senders: Line::new(), receivers: Line::new() };
         Shared {
             capacity,
             ring: Ring::new(capacity),
@@ -78,128 +77,258 @@ impl<T> Shared<T> {
     }
 
     /// Calls `f` under the lock, and wakes whom it has granted something.
-    fn with<R>(&self, f: impl FnOnce(&mut Queue<T>, &mut Ends, &mut Wakes) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::default();
         let mut state = self.lock();
-        let State { ends, queue } = &mut *state;
-        let result = f(queue, ends, &mut wakes);
+        let result = f(&mut state, &mut wakes);
         drop(state);
         wakes.deliver();
         result
     }
 
-    /// Puts a value in, if there is a place and nobody waits for one. It is taken out of `value` if it was.
+    /// Calls `f` with the line of the senders, under the lock, and wakes whom it has served.
+    fn with_senders<R>(&self, f: impl FnOnce(&mut Line, &mut dyn Supply, &mut Wakes) -> R) -> R {
+        self.with(|state, wakes| self.of_senders(state, |line, places| f(line, places, wakes)))
+    }
+
+    /// The same with that of the receivers.
+    fn with_receivers<R>(&self, f: impl FnOnce(&mut Line, &mut dyn Supply, &mut Wakes) -> R) -> R {
+        self.with(|state, wakes| self.of_receivers(state, |line, values| f(line, values, wakes)))
+    }
+
+    fn of_senders<R>(
+        &self,
+        state: &mut State<T>,
+        f: impl FnOnce(&mut Line, &mut dyn Supply) -> R,
+    ) -> R {
+        let State { ends, queue } = state;
+        match &self.ring {
+            Some(ring) => f(&mut ends.senders, &mut ring::Places(ring)),
+            None => f(&mut ends.senders, &mut queue.places(ends.receivers.len())),
+        }
+    }
+
+    fn of_receivers<R>(
+        &self,
+        state: &mut State<T>,
+        f: impl FnOnce(&mut Line, &mut dyn Supply) -> R,
+    ) -> R {
+        let State { ends, queue } = state;
+        match &self.ring {
+            Some(ring) => f(&mut ends.receivers, &mut ring::Values(ring)),
+            None => f(&mut ends.receivers, &mut queue.values()),
+        }
+    }
+
+    /// Puts a value in, if there is a place, and nobody is to have it first. It is taken out of `value` if it was.
     #[inline]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
-            return self.with(|queue, ends, wakes| queue.try_put(value, ends, wakes));
+            return self.with(|State { queue, ends }, wakes| queue.try_put(value, ends, wakes));
         };
-        let tried = ring.try_put(value);
-        // PROOF(ring.put.look): false
-        if matches!(tried, Tried::Done(())) && ring.receivers_wait() {
-            self.promise(ring);
+        loop {
+            match ring.try_put(value) {
+                Tried::Done(()) => {
+                    // PROOF(ring.put.look): false
+                    if ring.calls_receivers() {
+                        self.serve_receivers();
+                    }
+                    return Tried::Done(());
+                }
+                Tried::Missed => match self.put_beside_others(ring, value) {
+                    Tried::Missed => {}
+                    tried => return tried,
+                },
+                tried => return tried,
+            }
         }
-        tried
+    }
+
+    /// The same where others do so at the same time.
+    #[cold]
+    #[inline(never)]
+    fn put_beside_others(&self, ring: &Ring<T>, value: &mut Option<T>) -> Tried<()> {
+        if ring.claim_place() {
+            return self.put_by_permit(value);
+        }
+        // It looked meanwhile as if there were a place less, so others may have left those who wait to the caller.
+        // PROOF(ring.put.in_vain): false
+        if ring.calls_senders() {
+            self.serve_senders();
+        }
+        ring.why_nothing_was_put()
+    }
+
+    /// The same where others do so at the same time.
+    #[cold]
+    #[inline(never)]
+    fn take_beside_others(&self, ring: &Ring<T>) -> Tried<T> {
+        if ring.claim_value() {
+            return self.take_by_permit();
+        }
+        // PROOF(ring.take.in_vain): false
+        if ring.calls_receivers() {
+            self.serve_receivers();
+        }
+        ring.why_nothing_was_taken()
     }
 
     /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
     pub(super) fn put_now(&self, value: &mut Option<T>) -> Tried<()> {
-        match (self.try_put(value), &self.ring) {
-            (Tried::Behind, Some(ring)) => {
-                match self.with(|_, ends, wakes| ring.reserve_now(ends, wakes)) {
-                    Some(PERMIT) => self.put_by_permit(value),
-                    Some(_) => Tried::Closed,
-                    None => Tried::Later,
-                }
-            }
-            (tried, _) => tried,
+        match self.try_put(value) {
+            Tried::Behind if self.with_senders(Line::ask) => self.put_by_permit(value),
+            tried => tried,
         }
     }
 
     /// The same with a permit, which is used up.
     pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
-            return self.with(|queue, ends, wakes| queue.put_by_permit(value, ends, wakes));
+            return self
+                .with(|State { queue, ends }, wakes| queue.put_by_permit(value, ends, wakes));
         };
-        let tried = ring.put_by_permit(value);
+        let put = ring.put_by_permit(value);
         // PROOF(ring.put_by_permit.look): false
-        if ring.receivers_wait() {
-            self.promise(ring);
+        if ring.calls_receivers() {
+            self.serve_receivers();
         }
-        tried
+        if put { Tried::Done(()) } else { Tried::Closed }
     }
 
-    /// Takes the permit of a sender back.
-    pub(super) fn give_back_place(&self) {
-        self.with(|queue, ends, wakes| match &self.ring {
-            Some(ring) => ring.unreserve(ends, wakes),
-            None => queue.unreserve(ends, wakes),
-        });
+    /// Reserves a place, for a sender that has waited and been given this answer.
+    #[cfg(feature = "futures")]
+    pub(super) fn reserve_after(&self, answer: u32) -> Tried<()> {
+        match answer {
+            PERMIT => Tried::Done(()),
+            CALL => self.with_senders(|line, places, wakes| {
+                let reserved = places.set_aside();
+                line.came(places, wakes);
+                if reserved { Tried::Done(()) } else { Tried::Later }
+            }),
+            _ => Tried::Closed,
+        }
     }
 
-    /// Takes a value out, if there is one that is not promised, and nobody waits for one.
+    /// Puts a value in, for a sender that has waited and been given this answer.
+    pub(super) fn put_after(&self, answer: u32, value: &mut Option<T>) -> Tried<()> {
+        match answer {
+            PERMIT => self.put_by_permit(value),
+            CALL => {
+                let tried = self.try_put(value);
+                self.with_senders(Line::came);
+                tried
+            }
+            _ => Tried::Closed,
+        }
+    }
+
+    /// Takes a value out, if there is one that is not promised, and nobody is to have it first.
     #[inline]
     pub(super) fn try_take(&self) -> Tried<T> {
         let Some(ring) = &self.ring else {
-            return self.with(Queue::try_take);
+            return self.with(|State { queue, ends }, wakes| queue.try_take(ends, wakes));
         };
-        let tried = ring.try_take();
-        // PROOF(ring.take.look): false
-        if matches!(tried, Tried::Done(_)) && ring.senders_wait() {
-            self.reserve(ring);
+        loop {
+            match ring.try_take() {
+                Tried::Done(value) => {
+                    // PROOF(ring.take.look): false
+                    if ring.calls_senders() {
+                        self.serve_senders();
+                    }
+                    return Tried::Done(value);
+                }
+                Tried::Missed => match self.take_beside_others(ring) {
+                    Tried::Missed => {}
+                    tried => return tried,
+                },
+                tried => return tried,
+            }
         }
-        tried
     }
 
     /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
     pub(super) fn take_now(&self) -> Tried<T> {
-        match (self.try_take(), &self.ring) {
-            (Tried::Behind, Some(ring)) => {
-                match self.with(|_, ends, wakes| ring.promise_now(ends, wakes)) {
-                    Some(PERMIT) => Tried::Done(self.take_by_permit()),
-                    Some(_) => Tried::Closed,
-                    None => Tried::Later,
-                }
-            }
-            (tried, _) => tried,
+        match self.try_take() {
+            Tried::Behind if self.with_receivers(Line::ask) => self.take_by_permit(),
+            tried => tried,
         }
     }
 
     /// The same with a permit, which is used up.
-    pub(super) fn take_by_permit(&self) -> T {
+    fn take_by_permit(&self) -> Tried<T> {
         let Some(ring) = &self.ring else {
-            return self.with(Queue::take_by_permit);
+            return self.with(|State { queue, ends }, wakes| {
+                Tried::Done(queue.take_by_permit(ends, wakes))
+            });
         };
-        let value = ring.take_by_permit();
+        let tried = ring.take_by_permit();
         // PROOF(ring.take_by_permit.look): false
-        if ring.senders_wait() {
-            self.reserve(ring);
+        if ring.calls_senders() {
+            self.serve_senders();
         }
         // It may have been what they waited for to learn that this is the end.
         // PROOF(ring.take_by_permit.end): false
-        if ring.is_closed() && ring.receivers_wait() {
-            self.promise(ring);
+        if ring.receivers_wait() && ring.is_closed() {
+            self.serve_receivers();
         }
-        value
+        tried
+    }
+
+    /// Takes a value out, for a receiver that has waited and been given this answer.
+    pub(super) fn take_after(&self, answer: u32) -> Tried<T> {
+        match answer {
+            PERMIT => self.take_by_permit(),
+            CALL => {
+                let tried = self.try_take();
+                self.with_receivers(Line::came);
+                tried
+            }
+            _ => Tried::Closed,
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn promise(&self, ring: &Ring<T>) {
-        self.with(|_, ends, wakes| ring.promise(ends, wakes));
+    fn serve_senders(&self) {
+        self.with_senders(Line::serve);
     }
 
     #[cold]
     #[inline(never)]
-    fn reserve(&self, ring: &Ring<T>) {
-        self.with(|_, ends, wakes| ring.reserve(ends, wakes));
+    fn serve_receivers(&self) {
+        self.with_receivers(Line::serve);
+    }
+
+    pub(super) fn many_send(&self) -> bool {
+        self.ring.as_ref().is_some_and(Ring::many_send)
+    }
+
+    pub(super) fn many_receive(&self) -> bool {
+        self.ring.as_ref().is_some_and(Ring::many_receive)
     }
 
     pub(super) fn close(&self) {
-        self.with(|queue, ends, wakes| match &self.ring {
-            Some(ring) => ring.close(ends, wakes),
-            None => queue.close(ends, wakes),
-        });
+        match &self.ring {
+            Some(ring) => ring.close(),
+            None => self.lock().queue.close(),
+        }
+        self.serve_senders();
+        self.serve_receivers();
+    }
+
+    /// Takes the permit of a sender back.
+    pub(super) fn give_back_place(&self) {
+        self.with_senders(Line::take_back);
+    }
+
+    /// Whether a future that sends is to let others of its executor go first.
+    pub(super) fn senders_are_hogged(&self) -> bool {
+        self.with_senders(|line, places, _| line.is_hogged(places))
+    }
+
+    /// The same of one that receives.
+    pub(super) fn receivers_are_hogged(&self) -> bool {
+        self.with_receivers(|line, values, _| line.is_hogged(values))
     }
 
     /// Closes it, and drops what lies there, as nobody will receive it.
@@ -207,7 +336,7 @@ impl<T> Shared<T> {
         self.close();
         let values = match &self.ring {
             Some(ring) => ring.drain(),
-            None => self.with(|queue, _, _| queue.drain()),
+            None => self.lock().queue.drain(),
         };
         if let Some(payload) = drop_all(values) {
             resume_in_destructor(payload);
@@ -257,25 +386,26 @@ impl<T> Waitable for Sending<'_, T> {
     }
 
     fn waiters(state: &mut State<T>) -> &mut WaitList {
-        &mut state.ends.senders
+        state.ends.senders.waiting()
     }
 
-    fn try_enter(&self, state: &mut State<T>, _: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        match &self.0.ring {
-            Some(ring) => ring.enter_sender(&mut state.ends),
-            None => state.queue.enter_sender(&state.ends),
-        }
+    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        self.0.of_senders(state, |line, places| line.enter(places, node))
     }
 
-    fn left(&self, state: &mut State<T>, _: &mut Wakes) {
-        if let Some(ring) = &self.0.ring {
-            ring.sender_left(&mut state.ends);
-        }
+    fn comes_back(&self, node: &WaitNode) -> bool {
+        returns(node)
+    }
+
+    fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
+        self.0.of_senders(state, |line, places| line.serve(places, wakes));
     }
 
     fn give_back(&self, node: &WaitNode) {
-        if node.answer() == PERMIT {
-            self.0.give_back_place();
+        match node.answer() {
+            PERMIT => self.0.give_back_place(),
+            CALL => self.0.with_senders(Line::came),
+            _ => {}
         }
     }
 }
@@ -296,28 +426,32 @@ impl<T> Waitable for Receiving<'_, T> {
     }
 
     fn waiters(state: &mut State<T>) -> &mut WaitList {
-        &mut state.ends.receivers
+        state.ends.receivers.waiting()
     }
 
-    fn try_enter(&self, state: &mut State<T>, _: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
-        match &self.0.ring {
-            Some(ring) => ring.enter_receiver(&mut state.ends),
-            None => state.queue.enter_receiver(&mut state.ends, wakes),
+    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
+        let answer = self.0.of_receivers(state, |line, values| line.enter(values, node));
+        if answer.is_none() && self.0.capacity == 0 {
+            // The place that it makes by waiting.
+            let State { ends, queue } = state;
+            ends.senders.serve(&mut queue.places(ends.receivers.len() + 1), wakes);
         }
+        answer
     }
 
-    fn left(&self, state: &mut State<T>, _: &mut Wakes) {
-        if let Some(ring) = &self.0.ring {
-            ring.receiver_left(&mut state.ends);
-        }
+    fn comes_back(&self, node: &WaitNode) -> bool {
+        returns(node)
+    }
+
+    fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
+        self.0.of_receivers(state, |line, values| line.serve(values, wakes));
     }
 
     fn give_back(&self, node: &WaitNode) {
-        if node.answer() == PERMIT {
-            self.0.with(|queue, ends, wakes| match &self.0.ring {
-                Some(ring) => ring.unpromise(ends, wakes),
-                None => queue.unpromise(ends, wakes),
-            });
+        match node.answer() {
+            PERMIT => self.0.with_receivers(Line::take_back),
+            CALL => self.0.with_receivers(Line::came),
+            _ => {}
         }
     }
 }

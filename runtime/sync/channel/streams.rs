@@ -1,13 +1,14 @@
 //! The ends of a channel as a `Stream` and a `Sink`.
 //!
-//! Each owns its end and asks for one permit after the other with the node that it is made with, so an item costs no
+//! Each owns its end and asks for one item after the other with the node that it is made with, so an item costs no
 //! allocation, and nothing borrows from a neighbour. What lies in the channel, or has a place there, is governed by permits as
 //! everywhere (`shared`): a stream holds no value between two polls, and a sink one at most, where a channel without
 //! room has lost the receiver that it was for.
 
-use super::shared::{CLOSED, Receiving, Sending, State, Tried};
+use super::futures::Asking;
+use super::shared::{Receiving, Sending, State, Tried};
 use super::{Receiver, Sender};
-use crate::scheduler::waiters::{Entering, WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 use futures_core::Stream;
 use futures_sink::Sink;
@@ -36,6 +37,10 @@ impl<T> Waitable for Receiver<T> {
         Receiving(&self.shared).try_enter(state, node, wakes)
     }
 
+    fn comes_back(&self, node: &WaitNode) -> bool {
+        Receiving(&self.shared).comes_back(node)
+    }
+
     fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
         Receiving(&self.shared).left(state, wakes);
     }
@@ -62,6 +67,10 @@ impl<T> Waitable for Sender<T> {
 
     fn try_enter(&self, state: &mut State<T>, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
         Sending(&self.shared).try_enter(state, node, wakes)
+    }
+
+    fn comes_back(&self, node: &WaitNode) -> bool {
+        Sending(&self.shared).comes_back(node)
     }
 
     fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
@@ -100,7 +109,7 @@ impl<T> Receiver<T> {
     /// ```
     #[track_caller]
     pub fn into_stream(self) -> RecvStream<T> {
-        RecvStream { entering: Entering::new(self, 0, Location::caller()) }
+        RecvStream { asking: Asking::new(self, Location::caller()) }
     }
 }
 
@@ -129,15 +138,15 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn into_sink(self) -> SendSink<T> {
-        let place = Location::caller();
-        SendSink { value: None, permit: false, entering: Some(Entering::new(self, 0, place)) }
+        let asking = Asking::new(self, Location::caller());
+        SendSink { value: None, permit: false, asking: Some(asking) }
     }
 }
 
 /// The stream of [`Receiver::into_stream`].
 #[must_use = "streams do nothing unless they are polled"]
 pub struct RecvStream<T> {
-    entering: Entering<Receiver<T>>,
+    asking: Asking<Receiver<T>>,
 }
 
 impl<T> Stream for RecvStream<T> {
@@ -146,16 +155,15 @@ impl<T> Stream for RecvStream<T> {
     /// May be polled after its end, and stays there.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         // SAFETY: pinned with the whole.
-        let mut entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
-        let answer = ready!(entering.as_mut().poll(cx));
-        entering.as_mut().renew();
-        Poll::Ready((answer != CLOSED).then(|| entering.source().shared.take_by_permit()))
+        let asking = unsafe { self.map_unchecked_mut(|this| &mut this.asking) };
+        let take = |from: &Receiver<T>, answer| from.shared.take_after(answer);
+        asking.poll(cx, |from| from.shared.receivers_are_hogged(), take)
     }
 }
 
 impl<T> fmt::Debug for RecvStream<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvStream").field("receiver", self.entering.source()).finish()
+        f.debug_struct("RecvStream").field("receiver", self.asking.source()).finish()
     }
 }
 
@@ -167,39 +175,39 @@ pub struct SendSink<T> {
     /// There is a place for a value.
     permit: bool,
     /// None once it is closed.
-    entering: Option<Entering<Sender<T>>>,
+    asking: Option<Asking<Sender<T>>>,
 }
 
-type Asking<'a, T> = Pin<&'a mut Option<Entering<Sender<T>>>>;
+type Pinned<'a, T> = Pin<&'a mut Option<Asking<Sender<T>>>>;
 
 impl<T> SendSink<T> {
     /// Its fields, of which the last is pinned.
-    fn parts(self: Pin<&mut Self>) -> (&mut Option<T>, &mut bool, Asking<'_, T>) {
+    fn parts(self: Pin<&mut Self>) -> (&mut Option<T>, &mut bool, Pinned<'_, T>) {
         // SAFETY: none is moved but those that are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: pinned with the whole.
-        let entering = unsafe { Pin::new_unchecked(&mut this.entering) };
-        (&mut this.value, &mut this.permit, entering)
+        let asking = unsafe { Pin::new_unchecked(&mut this.asking) };
+        (&mut this.value, &mut this.permit, asking)
     }
 
     /// Waits for a place; false if the channel is closed.
     fn poll_place(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
-        let (_, permit, mut entering) = self.parts();
-        let Some(mut entering) = entering.as_mut().as_pin_mut() else { return Poll::Ready(false) };
+        let (_, permit, mut asking) = self.parts();
+        let Some(asking) = asking.as_mut().as_pin_mut() else { return Poll::Ready(false) };
         if !*permit {
-            let answer = ready!(entering.as_mut().poll(cx));
-            entering.renew();
-            *permit = answer != CLOSED;
+            let reserve = |to: &Sender<T>, answer| to.shared.reserve_after(answer);
+            let got = ready!(asking.poll(cx, |to| to.shared.senders_are_hogged(), reserve));
+            *permit = got.is_some();
         }
         Poll::Ready(*permit)
     }
 
     /// Puts the value that it has into the place that it has; false if the channel is closed.
     fn put(self: Pin<&mut Self>) -> bool {
-        let (value, permit, entering) = self.parts();
-        let Some(entering) = entering.as_ref().get_ref() else { return false };
+        let (value, permit, asking) = self.parts();
+        let Some(asking) = asking.as_ref().get_ref() else { return false };
         *permit = false;
-        !matches!(entering.source().shared.put_by_permit(value), Tried::Closed)
+        !matches!(asking.source().shared.put_by_permit(value), Tried::Closed)
     }
 
     fn refused(self: Pin<&mut Self>) -> SinkError<T> {
@@ -264,11 +272,11 @@ impl<T> Sink<T> for SendSink<T> {
 impl<T> SendSink<T> {
     /// Gives a place back for which there is no value.
     fn give_back(self: Pin<&mut Self>) {
-        let (_, permit, entering) = self.parts();
+        let (_, permit, asking) = self.parts();
         if std::mem::take(permit)
-            && let Some(entering) = entering.as_ref().get_ref()
+            && let Some(asking) = asking.as_ref().get_ref()
         {
-            entering.source().shared.give_back_place();
+            asking.source().shared.give_back_place();
         }
     }
 }
@@ -282,7 +290,7 @@ impl<T> Drop for SendSink<T> {
 
 impl<T> fmt::Debug for SendSink<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sender = self.entering.as_ref().map(Entering::source);
+        let sender = self.asking.as_ref().map(Asking::source);
         f.debug_struct("SendSink")
             .field("sender", &sender)
             .field("holds_value", &self.value.is_some())
