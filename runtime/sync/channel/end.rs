@@ -69,11 +69,12 @@ impl End {
     /// Sets or clears STRICT. Under the lock.
     pub(super) fn set_strict(&self, is_strict: bool) {
         let was_strict = self.word.load(Ordering::Relaxed) & STRICT != 0;
-        // PROOF(ring.strict): split
-        match (was_strict, is_strict) {
-            (false, true) => drop(self.word.fetch_or(STRICT, Ordering::SeqCst)),
-            (true, false) => drop(self.word.fetch_and(!STRICT, Ordering::SeqCst)),
-            _ => {}
+        if is_strict && !was_strict {
+            // PROOF(ring.strict): split
+            self.word.fetch_or(STRICT, Ordering::SeqCst);
+        }
+        if was_strict && !is_strict {
+            self.word.fetch_and(!STRICT, Ordering::SeqCst);
         }
     }
 }
