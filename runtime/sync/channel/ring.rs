@@ -311,7 +311,6 @@ impl<T> Ring<T> {
     #[inline]
     pub(super) fn calls_senders(&self) -> bool {
         let told = self.senders.read();
-        // PROOF(ring.senders.look): false
         told.waits() && {
             let head = self.head.word.load(Ordering::Relaxed);
             // The tail may have moved on since it was seen, so there is no more room than that.
@@ -327,7 +326,6 @@ impl<T> Ring<T> {
     #[inline]
     pub(super) fn calls_receivers(&self) -> bool {
         let told = self.receivers.read();
-        // PROOF(ring.receivers.look): false
         told.waits() && {
             let tail = self.tail.word.load(Ordering::Relaxed);
             let seen = self.tail.other_seen.load(Ordering::Relaxed);
