@@ -33,9 +33,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The pauses of a task that looks again before it waits, in turns. They are long, because each look takes
-/// the positions from those who move values.
-const PAUSES: [u32; 3] = [128, 256, 512];
+/// How often a task looks again before it waits, and the turns of the pause before each look. It is long, because
+/// each look takes the positions from those who move values.
+const LOOKS: u32 = 4;
+const PAUSE: u32 = 512;
 
 /// A channel with room for so many values: who sends waits while it is full.
 ///
@@ -332,8 +333,8 @@ fn soon(many: bool, mut so: impl FnMut() -> bool) -> bool {
     if !many || !idle() {
         return false;
     }
-    PAUSES.into_iter().any(|pause| {
-        (0..pause).for_each(|_| spin_loop());
+    (0..LOOKS).any(|_| {
+        (0..PAUSE).for_each(|_| spin_loop());
         so()
     })
 }

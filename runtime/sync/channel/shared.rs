@@ -151,8 +151,8 @@ impl<T> Shared<T> {
         if ring.claim_place() {
             return self.put_by_permit(value);
         }
-        // It looked meanwhile as if there were a place less, so others may have left those who wait to the caller.
-        // PROOF(ring.put.in_vain): false
+        // It looked meanwhile as if there were a place less, so others may have left those who wait to the caller. Mostly it
+        // finds that place itself when it tries again, but not if the line is strict by now.
         if ring.calls_senders() {
             self.serve_senders();
         }
