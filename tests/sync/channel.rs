@@ -2,8 +2,8 @@
 
 use crate::common::Barrier;
 use crate::common::{
-    Drops, Random, panic_of, runtime, scaled, scaled_in_debug, with, with_each, with_each_and_many,
-    within,
+    Drops, Random, give_way_until, panic_of, runtime, scaled, scaled_in_debug, with, with_each,
+    with_each_and_many, within,
 };
 use crate::{LONG, block_on, until_waiting, waiting};
 use cygnet::sync::{
@@ -110,55 +110,68 @@ fn who_is_cancelled_or_late_has_neither_sent_nor_received() {
     });
 }
 
-/// Two receivers, or two senders, wait; the first of them has been granted what it waits for, and is cancelled before it
-/// runs. Where an end has a single handle that is spoken for; else whoever comes may have it.
+/// One receiver, or one sender, waits at an end that nobody else has used: what it waits for is spoken for, and is given
+/// back if it is cancelled before it runs.
 #[test]
-fn what_one_is_granted_that_is_cancelled_then_goes_to_the_next() {
+fn what_one_is_granted_that_is_cancelled_then_is_there_for_others() {
     within(|| {
         let rt = runtime(1);
         rt.block_on(|| {
-            for clones in [false, true] {
-                let (to, from) = bounded(1);
-                let _clones = clones.then(|| (to.clone(), from.clone()));
-                let (to, from) = (Arc::new(to), Arc::new(from));
-                let wait_for = |count| {
-                    while waiting(&*from) < count {
-                        yield_now().unwrap();
-                    }
-                };
-                let receive = || {
-                    let from = Arc::clone(&from);
-                    spawn(move || from.recv())
-                };
-                let receivers = [receive(), receive()];
-                wait_for(2);
-                to.send(1).unwrap();
-                assert_eq!(from.try_recv().is_ok(), clones, "whether it is spoken for");
-                receivers[0].cancel("after it was granted");
-                if clones {
-                    to.send(1).unwrap();
-                }
-                let [first, second] = receivers.map(|task| task.join().unwrap());
-                assert!(matches!(first, Err(WaitError::Cancelled(_))));
-                assert_eq!(second, Ok(1));
+            let (to, from) = bounded(1);
+            let (to, from) = (Arc::new(to), Arc::new(from));
+            let receiver = {
+                let from = Arc::clone(&from);
+                spawn(move || from.recv())
+            };
+            give_way_until(|| waiting(&*from) == 1);
+            to.send(1).unwrap();
+            assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "it is spoken for");
+            receiver.cancel("after it was granted");
+            assert!(matches!(receiver.join().unwrap(), Err(WaitError::Cancelled(_))));
+            let sender = {
+                let to = Arc::clone(&to);
+                spawn(move || to.send(2))
+            };
+            give_way_until(|| waiting(&*to) == 1);
+            assert_eq!(from.try_recv(), Ok(1));
+            assert_eq!(to.try_send(3), Err(TrySendError::Full(3)), "the place is spoken for");
+            sender.cancel("after it was granted");
+            assert_eq!(sender.join().unwrap().unwrap_err().into_inner(), 2);
+            assert_eq!(to.try_send(3), Ok(()));
+            assert_eq!(from.try_recv(), Ok(3));
+        });
+    });
+}
 
-                to.send(2).unwrap();
-                let senders = [3, 4].map(|value| {
-                    let to = Arc::clone(&to);
-                    spawn(move || to.send(value))
-                });
-                wait_for(2);
-                assert_eq!(from.recv(), Ok(2));
-                assert_eq!(to.try_send(9).is_ok(), clones, "whether the place is spoken for");
-                senders[0].cancel("after it was granted");
-                if clones {
-                    assert_eq!(from.recv(), Ok(9));
-                }
-                let [first, second] = senders.map(|task| task.join().unwrap());
-                assert_eq!(first.unwrap_err().into_inner(), 3);
-                second.unwrap();
-                assert_eq!(from.recv(), Ok(4));
-            }
+/// Two wait, and the first of them is cancelled after it was called: the next one is called.
+#[test]
+fn a_call_of_one_that_is_cancelled_goes_to_the_next() {
+    within(|| {
+        let rt = runtime(1);
+        rt.block_on(|| {
+            let (to, from) = bounded(1);
+            let receivers = [from.clone(), from.clone()].map(|from| spawn(move || from.recv()));
+            give_way_until(|| waiting(&from) == 2);
+            to.send(1).unwrap();
+            assert_eq!(waiting(&from), 1, "the first one is called, and no other");
+            receivers[0].cancel("after it was called");
+            let [first, second] = receivers.map(|task| task.join().unwrap());
+            assert!(matches!(first, Err(WaitError::Cancelled(_))));
+            assert_eq!(second, Ok(1));
+
+            to.send(2).unwrap();
+            let senders = [3, 4].map(|value| {
+                let to = to.clone();
+                spawn(move || to.send(value))
+            });
+            give_way_until(|| waiting(&to) == 2);
+            assert_eq!(from.recv(), Ok(2));
+            assert_eq!(waiting(&to), 1, "the first one is called, and no other");
+            senders[0].cancel("after it was called");
+            let [first, second] = senders.map(|task| task.join().unwrap());
+            assert_eq!(first.unwrap_err().into_inner(), 3);
+            second.unwrap();
+            assert_eq!(from.recv(), Ok(4));
         });
     });
 }

@@ -38,10 +38,11 @@
 //! looks for an announcement afterwards. Both are in the one total order, so one of the two sees
 //! the other. What is free may be overestimated meanwhile: then a waiter is called in vain.
 //!
-//! # An end that was never cloned
+//! # An end that one uses
 //!
-//! A waiter at an end with a single handle is granted a permit at once. Hardly anybody could pass it,
-//! and one that comes with a permit need not serve the line.
+//! As long as an end has a single handle, and never two have waited there, a waiter is granted a
+//! permit at once. Hardly anybody could pass it, and a waiter that comes with a permit need not
+//! serve the line.
 
 use super::word::{Told, distance};
 use crate::runtime::sync::passing::{self, HOGS, PASSES};
@@ -88,18 +89,18 @@ pub(crate) struct Line {
     called: usize,
     /// The position at which one of them was called last, or has come.
     since: u64,
-    /// There is, or was, more than one handle of this end.
-    has_clones: bool,
+    /// Several use this end, or have done so.
+    is_shared: bool,
 }
 
 impl Line {
     pub(super) fn new() -> Line {
-        Line { waiting: WaitList::new(), called: 0, since: 0, has_clones: false }
+        Line { waiting: WaitList::new(), called: 0, since: 0, is_shared: false }
     }
 
     /// Another handle of this end is there.
     pub(super) fn is_cloned(&mut self) {
-        self.has_clones = true;
+        self.is_shared = true;
     }
 
     pub(super) fn waiting(&mut self) -> &mut WaitList {
@@ -135,6 +136,7 @@ impl Line {
     /// Gives a node what it asks for, or tells it of the end. Otherwise the caller pushes the node,
     /// or calls [`serve`](Line::serve).
     pub(super) fn enter(&mut self, supply: &mut dyn Supply, node: &WaitNode) -> Option<u32> {
+        self.is_shared |= !self.waiting.is_empty();
         let was_strict = self.is_strict(supply);
         let is_first = returns(node) || self.waiting.is_empty();
         let may_take = returns(node) || !was_strict;
@@ -185,7 +187,7 @@ impl Line {
     fn answer_first(&self, supply: &mut dyn Supply) -> Option<u32> {
         self.waiting.first()?;
         let free = supply.free();
-        if !self.has_clones || self.is_strict(supply) {
+        if !self.is_shared || self.is_strict(supply) {
             return (free > 0 && supply.set_aside()).then_some(PERMIT);
         }
         (free > self.called).then_some(CALL)
