@@ -93,9 +93,9 @@ fn a_stream_that_is_dropped_has_taken_nothing() {
     let mut stream = Box::pin(receiver.into_stream());
     assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
     assert_eq!(waiting(&sender), 1);
-    // It has been promised to the stream by now.
+    // The stream is called, and goes.
     sender.send(1).unwrap();
-    assert!(kept.try_recv().is_err());
+    assert_eq!(waiting(&sender), 0);
     drop(stream);
     assert_eq!((kept.try_recv(), waiting(&sender)), (Ok(1), 0));
     // In the middle of several.
@@ -289,4 +289,65 @@ fn a_task_that_is_cancelled_leaves_the_list() {
         assert_eq!(waiting(&receiver), 0);
         assert!(sender.try_send(1).is_err());
     });
+}
+
+/// A stream that has been called once is a newcomer when it asks for the next value.
+#[test]
+fn a_stream_is_not_served_again_and_again_before_those_who_wait() {
+    within(|| {
+        for (to, from) in [bounded(4), unbounded()] {
+            let mut stream = pin!(from.clone().into_stream());
+            assert!(ready(|cx| stream.as_mut().poll_next(cx)).is_none());
+            to.send(0).unwrap();
+            assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), Some(Some(0)));
+            let mut waits = pin!(from.recv_async());
+            let mut served = || ready(|cx| waits.as_mut().poll(cx)).is_some();
+            assert!(!served());
+            let is_passed = |i: &i32| {
+                let at_once = ready(|cx| stream.as_mut().poll_next(cx)).is_some();
+                to.send(*i).unwrap();
+                let passed = !served();
+                assert!(!at_once);
+                passed && ready(|cx| stream.as_mut().poll_next(cx)) == Some(Some(*i))
+            };
+            assert!((1..100).take_while(is_passed).count() < 10, "it is passed again and again");
+        }
+    });
+}
+
+#[test]
+fn a_sink_is_not_served_again_and_again_before_those_who_wait() {
+    within(|| {
+        let (to, from) = bounded(1);
+        let mut sink = pin!(to.clone().into_sink());
+        to.send(0).unwrap();
+        assert!(ready(|cx| sink.as_mut().poll_ready(cx)).is_none());
+        from.recv().unwrap();
+        assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+        sink.as_mut().start_send(1).unwrap();
+        let mut waits = pin!(to.send_async(9));
+        let mut served = || ready(|cx| waits.as_mut().poll(cx)).is_some();
+        assert!(!served());
+        let is_passed = |_: &i32| {
+            assert!(ready(|cx| sink.as_mut().poll_ready(cx)).is_none());
+            from.recv().unwrap();
+            !served() && {
+                assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+                sink.as_mut().start_send(1).unwrap();
+                true
+            }
+        };
+        assert!((1..100).take_while(is_passed).count() < 10, "it is passed again and again");
+    });
+}
+
+/// It has a place when the last receiver goes, and puts nothing there.
+#[test]
+fn what_a_sink_could_not_send_does_not_count() {
+    let (to, from) = bounded(2);
+    let mut sink = pin!(to.clone().into_sink());
+    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    drop(from);
+    assert_eq!(sink.as_mut().start_send(1).unwrap_err().into_inner(), Some(1));
+    assert_eq!((to.len(), to.is_empty()), (0, true));
 }

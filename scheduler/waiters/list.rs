@@ -61,6 +61,12 @@ impl WaitNode {
         self.answer.get()
     }
 
+    /// What it has been granted is used, and it asks for the next thing as if it were new.
+    pub(crate) fn forget(&self) {
+        self.token.set(0);
+        self.answer.set(0);
+    }
+
     pub(super) fn stage(&self) -> Stage {
         self.stage.get()
     }

@@ -64,7 +64,7 @@ impl<W: Waitable> Asking<W> {
             };
             this.is_asking = false;
             this.passed = Passed::default();
-            entering.node().token.set(0);
+            entering.node().forget();
             return Poll::Ready(value);
         }
     }

@@ -12,7 +12,8 @@
 //!
 //! * A called waiter that comes in vain half a millisecond after it first did so is *overdue*.
 //! * Once 4,096 values have passed a line since somebody was called from it, or came, its first
-//!   waiter is overdue, because the called ones may be kept by workers that compute.
+//!   waiter is overdue. The called ones may be kept by workers that compute; or each value may have
+//!   been taken before its sender could look whether somebody waits.
 //! * A task that sends or receives in a loop checks in now and then
 //!   ([`check_in`](crate::scheduler::check_in)), so a called waiter of its own worker comes. A
 //!   future returns `Pending` once if 1,024 values have passed.
@@ -45,7 +46,7 @@
 //! serve the line.
 
 use super::word::{Told, distance};
-use crate::runtime::sync::passing::{self, HOGS, PASSES};
+use crate::runtime::sync::passing::{self, HOGS};
 use crate::scheduler::waiters::{WaitList, WaitNode, Wakes};
 use crate::shim::time::{Instant, now};
 
@@ -55,6 +56,10 @@ pub(super) const PERMIT: u32 = 0;
 pub(super) const CLOSED: u32 = 1;
 /// ... and of one that calls the waiter.
 pub(super) const CALL: u32 = 2;
+
+/// So many values may pass a line while nobody is served. In a model too many to hide a lost
+/// wake-up.
+pub(super) const PASSES: i64 = if cfg!(loom) { 8 } else { passing::PASSES as i64 };
 
 /// Set in a node's token: the waiter is not passed any more.
 const OVERDUE: u64 = 1;
@@ -87,7 +92,7 @@ pub(crate) struct Line {
     waiting: WaitList,
     /// Those who have been called and have not come yet.
     called: usize,
-    /// The position at which one of them was called last, or has come.
+    /// The position at which the line began, or one of them was served last, or has come.
     since: u64,
     /// Several use this end, or have done so.
     is_shared: bool,
@@ -137,6 +142,9 @@ impl Line {
     /// or calls [`serve`](Line::serve).
     pub(super) fn enter(&mut self, supply: &mut dyn Supply, node: &WaitNode) -> Option<u32> {
         self.is_shared |= !self.waiting.is_empty();
+        if self.waiting.is_empty() && self.called == 0 {
+            self.since = supply.position();
+        }
         let was_strict = self.is_strict(supply);
         let is_first = returns(node) || self.waiting.is_empty();
         let may_take = returns(node) || !was_strict;
@@ -145,7 +153,11 @@ impl Line {
             false => was_strict,
         };
         supply.announce(Told::new(is_strict, self.called, self.since));
-        let served = may_take && supply.free() > 0 && supply.set_aside();
+        // One that fails to set aside what was free a moment ago hides something from others meanwhile, so it looks again.
+        let mut served = false;
+        while may_take && !served && supply.free() > 0 && !supply.is_over() {
+            served = supply.set_aside();
+        }
         let answer = match served {
             true => PERMIT,
             false if supply.is_over() => CLOSED,
@@ -158,18 +170,15 @@ impl Line {
     /// Calls waiters, or grants them permits, or tells all of the end.
     pub(super) fn serve(&mut self, supply: &mut dyn Supply, wakes: &mut Wakes) {
         loop {
-            if self.called > 0
-                && distance(self.since, supply.position()) >= PASSES.into()
-                && let Some(first) = self.waiting.first()
+            if let Some(first) = self.waiting.first()
+                && distance(self.since, supply.position()) >= PASSES
             {
                 first.token.set(OVERDUE);
             }
             while let Some(answer) = self.answer_first(supply) {
                 self.waiting.grant_first(answer).into_iter().for_each(|wake| wakes.add(wake));
-                if answer == CALL {
-                    self.called += 1;
-                    self.since = supply.position();
-                }
+                self.called += usize::from(answer == CALL);
+                self.since = supply.position();
             }
             if !self.waiting.is_empty() && supply.is_over() {
                 self.waiting.grant_all(CLOSED, wakes);
@@ -196,7 +205,12 @@ impl Line {
     /// Sets one aside for the caller, who does not wait, if there is more than waiters are to have.
     pub(super) fn ask(&mut self, supply: &mut dyn Supply, wakes: &mut Wakes) -> bool {
         self.serve(supply, wakes);
-        !self.is_strict(supply) && supply.set_aside()
+        let got = !self.is_strict(supply) && supply.set_aside();
+        if !got {
+            // It may have hidden something from others meanwhile.
+            self.serve(supply, wakes);
+        }
+        got
     }
 
     /// A permit is not used.

@@ -42,8 +42,8 @@ const PAUSE: u32 = 512;
 ///
 /// Values come out in the order in which they were put in. A task or thread that waits, at either end, is woken
 /// when there is a value or a place for it, and takes or puts its value when it runs. Others that run may have that value or
-/// place before it does so; then it waits again, in front of all others. Nobody is passed for long: the
-/// first in line is next after half a millisecond, or after a few thousand values. So a channel is not slowed down to the
+/// place before it does so; then it waits again, in front of all others. Nobody is passed for long: one that was woken
+/// in vain is next after half a millisecond, and so is the first in line after a few thousand values. So a channel is not slowed down to the
 /// pace at which sleeping tasks are woken.
 ///
 /// Without room (0) who sends waits for one who receives, and their meeting stands: from then on both have done it. There
@@ -159,9 +159,11 @@ impl<T> Sender<T> {
         mut value: Option<T>,
         until: Option<Instant>,
     ) -> Result<(), SendError<T>> {
-        if soon(self.shared.many_send(), || {
-            matches!(self.shared.try_put(&mut value), Tried::Done(()))
-        }) {
+        if !is_cancelled()
+            && soon(self.shared.many_send(), || {
+                matches!(self.shared.try_put(&mut value), Tried::Done(()))
+            })
+        {
             return Ok(());
         }
         let put = |answer| self.shared.put_after(answer, &mut value);
@@ -248,7 +250,7 @@ impl<T> Receiver<T> {
             }
             taken.is_some()
         };
-        if soon(self.shared.many_receive(), take) {
+        if !is_cancelled() && soon(self.shared.many_receive(), take) {
             return Ok(taken.expect("it was taken"));
         }
         wait(&Receiving(&self.shared), until, |answer| self.shared.take_after(answer))
@@ -409,3 +411,62 @@ macro_rules! end {
 
 end!(Sender, senders, close);
 end!(Receiver, receivers, close_and_empty);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::bounded;
+    use super::line::PASSES;
+    use super::shared::Tried;
+    use crate::{Runtime, cancel_handle, spawn};
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Poll, Waker};
+
+    /// Each value is taken before its sender looks whether somebody waits.
+    #[test]
+    fn one_that_waits_is_not_passed_for_ever_by_those_who_are_quick() {
+        for clones in [false, true] {
+            let (to, from) = bounded(4);
+            let _clones = clones.then(|| from.clone());
+            let mut cx = Context::from_waker(Waker::noop());
+            let mut waits = pin!(from.recv_async());
+            assert!(waits.as_mut().poll(&mut cx).is_pending());
+            let ring = to.shared.ring.as_ref().expect("it has room");
+            let mut passed = 0;
+            let value = loop {
+                assert!(matches!(ring.try_put(&mut Some(passed)), Tried::Done(())));
+                if from.try_recv().is_ok() {
+                    passed += 1;
+                }
+                if ring.calls_receivers() {
+                    to.shared.serve_receivers();
+                }
+                if let Poll::Ready(value) = waits.as_mut().poll(&mut cx) {
+                    break value;
+                }
+                assert!(passed <= 2 * PASSES, "it is passed for ever");
+            };
+            assert!(value.is_ok() && passed >= PASSES);
+        }
+    }
+
+    #[test]
+    fn a_cancelled_task_is_turned_away_also_where_many_come_at_once() {
+        let rt = Runtime::builder().workers(1).build().unwrap();
+        let (to, from) = bounded(2);
+        to.send(1).unwrap();
+        to.shared.ring.as_ref().expect("it has room").contend();
+        let turned_away = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&turned_away);
+        rt.block_on(|| {
+            let task = spawn(move || {
+                cancel_handle().cancel("enough");
+                let (sent, received) = (to.send(2), from.recv());
+                told.store(sent.is_err() && received.is_err(), Ordering::Relaxed);
+            });
+            drop(task.join());
+        });
+        assert!(turned_away.load(Ordering::Relaxed));
+    }
+}

@@ -336,6 +336,55 @@ fn loom_one_that_looks_for_a_place_in_vain_leaves_it_to_those_who_wait() {
     });
 }
 
+/// One enters a line while another one takes what it has seen and gives it back. What the one that enters claims in vain
+/// is hidden from the other one meanwhile.
+fn one_enters_and_another_one_passes(channel: Stage<Shared<usize>>, sends: bool) {
+    if !sends {
+        assert!(matches!(channel.try_put(&mut Some(1)), Tried::Done(())));
+    }
+    let task = Task::new();
+    let enters = spawn(move || {
+        task.introduce();
+        let node = pin!(WaitNode::new(0, Location::caller()));
+        let mut value = Some(3);
+        loop {
+            let (sender, receiver) = (Sending(&*channel), Receiving(&*channel));
+            let answer = match sends {
+                true => enter_node(task, &sender, node.as_ref(), true, None),
+                false => enter_node(task, &receiver, node.as_ref(), true, None),
+            };
+            let answer = answer.expect("it was not cut");
+            let is_done = match sends {
+                true => matches!(channel.put_after(answer, &mut value), Tried::Done(())),
+                false => matches!(channel.take_after(answer), Tried::Done(_)),
+            };
+            if is_done {
+                return;
+            }
+        }
+    });
+    let mut passed = Some(2);
+    if !sends {
+        if let Tried::Done(_) = channel.try_take() {
+            channel.try_put(&mut passed);
+        }
+    } else if let Tried::Done(()) = channel.try_put(&mut passed) {
+        channel.try_take();
+    }
+    enters.join().unwrap();
+    Task::end(task);
+    end(channel);
+}
+
+#[test]
+fn loom_one_that_enters_is_served_by_one_that_passes() {
+    for make in [alone, shared, contended] {
+        for sends in [false, true] {
+            explore(3, move || one_enters_and_another_one_passes(make(1), sends));
+        }
+    }
+}
+
 /// Of two senders that go at the same time one is the last, and says that no more will come.
 #[test]
 fn loom_the_last_of_two_senders_closes_the_channel() {

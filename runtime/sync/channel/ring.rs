@@ -48,12 +48,11 @@
 //! find the receivers' line strict; those who enter later see CLOSED.
 
 use super::end::End;
-use super::line::Supply;
+use super::line::{PASSES, Supply};
 use super::shared::Tried;
 use super::word::{
     CLOSED, LARGEST, Notice, ONE_PERMIT, ONE_POSITION, STRICT, Told, distance, permits,
 };
-use crate::runtime::sync::passing::PASSES;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::time::Duration;
 use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
@@ -255,10 +254,28 @@ impl<T> Ring<T> {
             let slot = self.slot(tail);
             slot.await_stamp(free(tail));
             slot.stamp.store(filled(tail) | VOID, Ordering::Release);
+            self.skip_void();
             return false;
         }
         self.write(tail, value.take().expect("it is put once"));
         true
+    }
+
+    /// Frees void slots that come next and that nobody has a permit for: perhaps nobody receives any more.
+    fn skip_void(&self) {
+        loop {
+            let head = load_in_total_order(&*self.head.word);
+            let is_void = self.slot(head).stamp.load(Ordering::Acquire) == filled(head) | VOID;
+            let new = head.wrapping_add(ONE_POSITION);
+            let (done, seen) = (Ordering::SeqCst, Ordering::Relaxed);
+            if permits(head) > 0 || !is_void {
+                return;
+            }
+            if self.head.word.compare_exchange(head, new, done, seen).is_ok() {
+                let void = self.read(head);
+                debug_assert!(void.is_none(), "there is a value in a void slot");
+            }
+        }
     }
 
     /// Takes a value out, if there is one that is not promised, and nobody is to have it first.
@@ -312,7 +329,7 @@ impl<T> Ring<T> {
     pub(super) fn calls_senders(&self) -> bool {
         let told = self.senders.read();
         told.waits() && {
-            let head = self.head.word.load(Ordering::Relaxed);
+            let head = load_in_total_order(&*self.head.word);
             // The tail may have moved on since it was seen, so there is no more room than that.
             let seen = self.head.other_seen.load(Ordering::Relaxed);
             is_to_be_served(told, head, self.capacity - distance(head, seen), || {
@@ -327,7 +344,7 @@ impl<T> Ring<T> {
     pub(super) fn calls_receivers(&self) -> bool {
         let told = self.receivers.read();
         told.waits() && {
-            let tail = self.tail.word.load(Ordering::Relaxed);
+            let tail = load_in_total_order(&*self.tail.word);
             let seen = self.tail.other_seen.load(Ordering::Relaxed);
             is_to_be_served(told, tail, distance(seen, tail), || {
                 let head = self.tail.look(&self.head);
@@ -342,7 +359,7 @@ impl<T> Ring<T> {
     }
 
     /// As if many came at once.
-    #[cfg(all(test, loom))]
+    #[cfg(test)]
     pub(super) fn contend(&self) {
         self.tail.contend();
         self.head.contend();
@@ -391,7 +408,7 @@ impl<T> Ring<T> {
 /// that it was reckoned from was seen so long ago that the positions have come round.)
 fn is_to_be_served(told: Told, word: u64, most: i64, free: impl FnOnce() -> i64) -> bool {
     told.is_strict()
-        || told.passed(word) >= PASSES.into()
+        || told.passed(word) >= PASSES
         || !(0..=told.called()).contains(&most) && free() > told.called()
 }
 

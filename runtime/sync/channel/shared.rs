@@ -188,8 +188,9 @@ impl<T> Shared<T> {
                 .with(|State { queue, ends }, wakes| queue.put_by_permit(value, ends, wakes));
         };
         let put = ring.put_by_permit(value);
+        // If it was too late it may have been what receivers waited for to learn that this is the end.
         // PROOF(ring.put_by_permit.look): false
-        if ring.calls_receivers() {
+        if ring.calls_receivers() || !put && ring.receivers_wait() {
             self.serve_receivers();
         }
         if put { Tried::Done(()) } else { Tried::Closed }
@@ -295,7 +296,7 @@ impl<T> Shared<T> {
 
     #[cold]
     #[inline(never)]
-    fn serve_receivers(&self) {
+    pub(super) fn serve_receivers(&self) {
         self.with_receivers(Line::serve);
     }
 

@@ -87,7 +87,7 @@ impl<T> Receiver<T> {
     /// dropped at any time it has received nothing that it has not given out. Clone the receiver to keep one.
     ///
     /// One that was polled in vain waits in the line of the receivers until it is polled again or dropped, also if nobody
-    /// looks at it meanwhile: a value that is promised to it is there for no other one.
+    /// looks at it meanwhile: a receiver behind it may then be told of a value late.
     ///
     /// With the feature `futures`. Does not suspend, and does not allocate.
     ///
