@@ -170,15 +170,19 @@ impl Line {
     /// Calls waiters, or grants them permits, or tells all of the end.
     pub(super) fn serve(&mut self, supply: &mut dyn Supply, wakes: &mut Wakes) {
         loop {
-            if let Some(first) = self.waiting.first()
-                && distance(self.since, supply.position()) >= PASSES
-            {
-                first.token.set(OVERDUE);
-            }
             while let Some(answer) = self.answer_first(supply) {
                 self.waiting.grant_first(answer).into_iter().for_each(|wake| wakes.add(wake));
                 self.called += usize::from(answer == CALL);
-                self.since = supply.position();
+                if answer == CALL || !self.waiting.is_empty() {
+                    self.since = supply.position();
+                }
+            }
+            if let Some(first) = self.waiting.first()
+                && !is_overdue(first)
+                && distance(self.since, supply.position()) >= PASSES
+            {
+                first.token.set(OVERDUE);
+                continue;
             }
             if !self.waiting.is_empty() && supply.is_over() {
                 self.waiting.grant_all(CLOSED, wakes);
