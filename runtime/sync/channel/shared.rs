@@ -18,8 +18,8 @@
 //! In a [`Ring`], which those who need not wait pass without a lock, if it can be made at once for the capacity; else in a
 //! [`Queue`], behind the lock.
 
-use super::line::{CALL, Line, PERMIT, Supply, returns};
-use super::queue::Queue;
+use super::line::{CALL, Either, Line, PERMIT, returns};
+use super::queue::{self, Queue};
 use super::ring::{self, Ring};
 use crate::retire::outcome::{drop_all, resume_in_destructor};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
@@ -37,6 +37,33 @@ pub(crate) struct State<T> {
     pub(super) ends: Ends,
     /// Unless there is a ring.
     queue: Queue<T>,
+}
+
+type Places<'a, T> = Either<ring::Places<'a, T>, queue::Places<'a, T>>;
+type Values<'a, T> = Either<ring::Values<'a, T>, queue::Values<'a, T>>;
+
+impl<T> State<T> {
+    /// The line of the senders, and what they wait for.
+    #[inline]
+    fn senders<'a>(&'a mut self, ring: &'a Option<Ring<T>>) -> (&'a mut Line, Places<'a, T>) {
+        let State { ends, queue } = self;
+        let places = match ring {
+            Some(ring) => Either::Ring(ring::Places(ring)),
+            None => Either::Queue(queue.places(ends.receivers.len())),
+        };
+        (&mut ends.senders, places)
+    }
+
+    /// The line of the receivers, and what they wait for.
+    #[inline]
+    fn receivers<'a>(&'a mut self, ring: &'a Option<Ring<T>>) -> (&'a mut Line, Values<'a, T>) {
+        let State { ends, queue } = self;
+        let values = match ring {
+            Some(ring) => Either::Ring(ring::Values(ring)),
+            None => Either::Queue(queue.values()),
+        };
+        (&mut ends.receivers, values)
+    }
 }
 
 /// What a try came to.
@@ -87,37 +114,22 @@ impl<T> Shared<T> {
     }
 
     /// Calls `f` with the line of the senders, under the lock, and wakes whom it has served.
-    fn with_senders<R>(&self, f: impl FnOnce(&mut Line, &mut dyn Supply, &mut Wakes) -> R) -> R {
-        self.with(|state, wakes| self.of_senders(state, |line, places| f(line, places, wakes)))
+    fn with_senders<R>(&self, f: impl FnOnce(&mut Line, &mut Places<'_, T>, &mut Wakes) -> R) -> R {
+        self.with(|state, wakes| {
+            let (line, mut places) = state.senders(&self.ring);
+            f(line, &mut places, wakes)
+        })
     }
 
     /// The same with that of the receivers.
-    fn with_receivers<R>(&self, f: impl FnOnce(&mut Line, &mut dyn Supply, &mut Wakes) -> R) -> R {
-        self.with(|state, wakes| self.of_receivers(state, |line, values| f(line, values, wakes)))
-    }
-
-    fn of_senders<R>(
+    fn with_receivers<R>(
         &self,
-        state: &mut State<T>,
-        f: impl FnOnce(&mut Line, &mut dyn Supply) -> R,
+        f: impl FnOnce(&mut Line, &mut Values<'_, T>, &mut Wakes) -> R,
     ) -> R {
-        let State { ends, queue } = state;
-        match &self.ring {
-            Some(ring) => f(&mut ends.senders, &mut ring::Places(ring)),
-            None => f(&mut ends.senders, &mut queue.places(ends.receivers.len())),
-        }
-    }
-
-    fn of_receivers<R>(
-        &self,
-        state: &mut State<T>,
-        f: impl FnOnce(&mut Line, &mut dyn Supply) -> R,
-    ) -> R {
-        let State { ends, queue } = state;
-        match &self.ring {
-            Some(ring) => f(&mut ends.receivers, &mut ring::Values(ring)),
-            None => f(&mut ends.receivers, &mut queue.values()),
-        }
+        self.with(|state, wakes| {
+            let (line, mut values) = state.receivers(&self.ring);
+            f(line, &mut values, wakes)
+        })
     }
 
     /// Puts a value in, if there is a place, and nobody is to have it first. It is taken out of `value` if it was.
@@ -176,7 +188,9 @@ impl<T> Shared<T> {
     /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
     pub(super) fn put_now(&self, value: &mut Option<T>) -> Tried<()> {
         match self.try_put(value) {
-            Tried::Behind if self.with_senders(Line::ask) => self.put_by_permit(value),
+            Tried::Behind if self.with_senders(|line, supply, wakes| line.ask(supply, wakes)) => {
+                self.put_by_permit(value)
+            }
             tried => tried,
         }
     }
@@ -201,11 +215,12 @@ impl<T> Shared<T> {
     pub(super) fn reserve_after(&self, answer: u32) -> Tried<()> {
         match answer {
             PERMIT => Tried::Done(()),
-            CALL => self.with_senders(|line, places, wakes| {
-                let reserved = places.set_aside();
-                line.came(places, wakes);
-                if reserved { Tried::Done(()) } else { Tried::Later }
-            }),
+            CALL if self
+                .with_senders(|line, places, wakes| line.came_for_permit(places, wakes)) =>
+            {
+                Tried::Done(())
+            }
+            CALL => Tried::Later,
             _ => Tried::Closed,
         }
     }
@@ -216,7 +231,7 @@ impl<T> Shared<T> {
             PERMIT => self.put_by_permit(value),
             CALL => {
                 let tried = self.try_put(value);
-                self.with_senders(Line::came);
+                self.with_senders(|line, supply, wakes| line.came(supply, wakes));
                 tried
             }
             _ => Tried::Closed,
@@ -250,7 +265,9 @@ impl<T> Shared<T> {
     /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
     pub(super) fn take_now(&self) -> Tried<T> {
         match self.try_take() {
-            Tried::Behind if self.with_receivers(Line::ask) => self.take_by_permit(),
+            Tried::Behind if self.with_receivers(|line, supply, wakes| line.ask(supply, wakes)) => {
+                self.take_by_permit()
+            }
             tried => tried,
         }
     }
@@ -281,7 +298,7 @@ impl<T> Shared<T> {
             PERMIT => self.take_by_permit(),
             CALL => {
                 let tried = self.try_take();
-                self.with_receivers(Line::came);
+                self.with_receivers(|line, supply, wakes| line.came(supply, wakes));
                 tried
             }
             _ => Tried::Closed,
@@ -291,13 +308,13 @@ impl<T> Shared<T> {
     #[cold]
     #[inline(never)]
     fn serve_senders(&self) {
-        self.with_senders(Line::serve);
+        self.with_senders(|line, supply, wakes| line.serve(supply, wakes));
     }
 
     #[cold]
     #[inline(never)]
     pub(super) fn serve_receivers(&self) {
-        self.with_receivers(Line::serve);
+        self.with_receivers(|line, supply, wakes| line.serve(supply, wakes));
     }
 
     pub(super) fn many_send(&self) -> bool {
@@ -319,7 +336,7 @@ impl<T> Shared<T> {
 
     /// Takes the permit of a sender back.
     pub(super) fn give_back_place(&self) {
-        self.with_senders(Line::take_back);
+        self.with_senders(|line, supply, wakes| line.take_back(supply, wakes));
     }
 
     /// Whether a future that sends is to let others of its executor go first.
@@ -391,7 +408,8 @@ impl<T> Waitable for Sending<'_, T> {
     }
 
     fn try_enter(&self, state: &mut State<T>, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        self.0.of_senders(state, |line, places| line.enter(places, node))
+        let (line, mut places) = state.senders(&self.0.ring);
+        line.enter(&mut places, node)
     }
 
     fn comes_back(&self, node: &WaitNode) -> bool {
@@ -399,13 +417,14 @@ impl<T> Waitable for Sending<'_, T> {
     }
 
     fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
-        self.0.of_senders(state, |line, places| line.serve(places, wakes));
+        let (line, mut places) = state.senders(&self.0.ring);
+        line.serve(&mut places, wakes);
     }
 
     fn give_back(&self, node: &WaitNode) {
         match node.answer() {
             PERMIT => self.0.give_back_place(),
-            CALL => self.0.with_senders(Line::came),
+            CALL => self.0.with_senders(|line, supply, wakes| line.came(supply, wakes)),
             _ => {}
         }
     }
@@ -431,7 +450,8 @@ impl<T> Waitable for Receiving<'_, T> {
     }
 
     fn try_enter(&self, state: &mut State<T>, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
-        let answer = self.0.of_receivers(state, |line, values| line.enter(values, node));
+        let (line, mut values) = state.receivers(&self.0.ring);
+        let answer = line.enter(&mut values, node);
         if answer.is_none() && self.0.capacity == 0 {
             // The place that it makes by waiting.
             let State { ends, queue } = state;
@@ -445,13 +465,14 @@ impl<T> Waitable for Receiving<'_, T> {
     }
 
     fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
-        self.0.of_receivers(state, |line, values| line.serve(values, wakes));
+        let (line, mut values) = state.receivers(&self.0.ring);
+        line.serve(&mut values, wakes);
     }
 
     fn give_back(&self, node: &WaitNode) {
         match node.answer() {
-            PERMIT => self.0.with_receivers(Line::take_back),
-            CALL => self.0.with_receivers(Line::came),
+            PERMIT => self.0.with_receivers(|line, supply, wakes| line.take_back(supply, wakes)),
+            CALL => self.0.with_receivers(|line, supply, wakes| line.came(supply, wakes)),
             _ => {}
         }
     }
