@@ -271,6 +271,19 @@ fn loom_a_receiver_is_told_of_the_end_by_a_sender_that_comes_too_late() {
     });
 }
 
+/// The last receiver goes, and empties the channel, while a sender has a place and finds that it is too late.
+#[test]
+fn loom_the_last_receiver_and_a_sender_that_comes_too_late_leave_nothing() {
+    explore(ALL, || {
+        let channel = contended(2);
+        let sends = spawn(move || matches!(channel.try_put(&mut Some(7)), Tried::Done(())));
+        channel.close_and_empty();
+        sends.join().unwrap();
+        assert_eq!(channel.len(), 0);
+        end(channel);
+    });
+}
+
 /// Three send through one place, past each other, and each of them gets through.
 fn three_senders(channel: Stage<Shared<usize>>) {
     let tasks = [Task::new(), Task::new()];

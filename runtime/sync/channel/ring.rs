@@ -183,7 +183,7 @@ impl<T> Ring<T> {
         let lap = self.slots.len() as u64 * ONE_POSITION;
         // PROOF(ring.stamp.free): relaxed
         slot.stamp.store(free(word.wrapping_add(lap)), Ordering::Release);
-        // SAFETY: it was filled, and is taken out once: whoever has moved the head past it is one.
+        // SAFETY: the slot is filled and not void, and its value is taken out once: one has moved the head past it.
         value.map(|value| unsafe { value.assume_init() })
     }
 
@@ -266,16 +266,22 @@ impl<T> Ring<T> {
         loop {
             let head = load_in_total_order(&*self.head.word);
             let is_void = self.slot(head).stamp.load(Ordering::Acquire) == filled(head) | VOID;
-            let new = head.wrapping_add(ONE_POSITION);
-            let (done, seen) = (Ordering::SeqCst, Ordering::Relaxed);
             if permits(head) > 0 || !is_void {
                 return;
             }
-            if self.head.word.compare_exchange(head, new, done, seen).is_ok() {
+            if self.pass(head) {
                 let void = self.read(head);
                 debug_assert!(void.is_none(), "there is a value in a void slot");
             }
         }
+    }
+
+    /// Moves the head past the next slot, if it is still this one.
+    fn pass(&self, head: u64) -> bool {
+        let new = head.wrapping_add(ONE_POSITION);
+        let (done, seen) = (Ordering::SeqCst, Ordering::Relaxed);
+        // PROOF(ring.pass): split
+        self.head.word.compare_exchange(head, new, done, seen).is_ok()
     }
 
     /// Takes a value out, if there is one that is not promised, and nobody is to have it first.
@@ -393,13 +399,19 @@ impl<T> Ring<T> {
         len.clamp(0, self.capacity).unsigned_abs() as usize
     }
 
-    /// What lies there. After the last receiver has gone, whose permits may have been forgotten.
+    /// What lies there. After the last receiver has gone, whose permits may have been forgotten. A sender that comes too
+    /// late may free its void slot meanwhile.
     pub(super) fn drain(&self) -> Vec<T> {
         let mut values = Vec::new();
-        while self.len() > 0 {
-            values.extend(self.read(self.head.word.fetch_add(ONE_POSITION, Ordering::SeqCst)));
+        loop {
+            let head = load_in_total_order(&*self.head.word);
+            if distance(head, load_in_total_order(&*self.tail.word)) <= 0 {
+                return values;
+            }
+            if self.pass(head) {
+                values.extend(self.read(head));
+            }
         }
-        values
     }
 }
 
