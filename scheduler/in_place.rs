@@ -33,7 +33,9 @@ impl Worker {
                 return false;
             }
         }
-        self.remote.front.take_newest(record) || self.claim_elsewhere(record)
+        // Tasks that are spread are begun on coroutines of their own, which are counted. The newest
+        // one mostly has no siblings.
+        self.remote.front.take_newest(record) || self.may_call(task) && self.claim_elsewhere(record)
     }
 
     /// Takes a fresh task out of the middle of the front, or out of another queue.

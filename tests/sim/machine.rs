@@ -3,7 +3,7 @@
 use crate::common::rerun::{rerun, role};
 use cygnet::Runtime;
 use cygnet::sim::{Machine, Measured, Reason, compute, now, thread};
-use cygnet::sync::Mutex;
+use cygnet::sync::{Barrier, Mutex};
 use std::panic::catch_unwind;
 use std::time::Duration;
 
@@ -321,4 +321,31 @@ fn computing_moves_the_clock_of_a_simulation() {
         assert!(now() - start >= MS);
     })
     .unwrap();
+}
+
+#[test]
+fn tasks_that_meet_and_compute_are_shared_evenly_also_if_their_parent_joins_one_first() {
+    let mut took = Duration::ZERO;
+    let measured = Machine::new(2).run(|| {
+        let rt = Runtime::builder().workers(2).build().unwrap();
+        rt.block_on(|| {
+            // What such tasks are like is not known in the first rounds.
+            for _ in 0..3 {
+                let start = now();
+                let barrier = Barrier::new(8);
+                let meet_and_compute = || {
+                    barrier.wait().unwrap();
+                    compute(MS);
+                };
+                cygnet::scope(|s| {
+                    let tasks: Vec<_> = (0..8).map(|_| s.spawn(meet_and_compute)).collect();
+                    tasks.into_iter().for_each(|task| task.join().unwrap());
+                });
+                took = now() - start;
+            }
+        });
+    });
+    measured.unwrap();
+    // Five of them on one worker would take 5 ms.
+    assert!(took < 4 * MS + MS / 2, "{took:?}");
 }
