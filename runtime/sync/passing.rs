@@ -53,31 +53,63 @@ impl FirstSince {
     }
 }
 
-/// Exits since the last call that have called nobody, although somebody waits. Only advice: some
-/// may not be counted if several leave at once.
+/// Exits since the last call that have called nobody, although somebody waits, and when that call
+/// was. Only advice: some may not be counted if several leave at once.
+///
+/// The count takes the lowest bits of the word, the tick of the call the other ones. The tick comes
+/// round after half a minute.
 pub(super) struct Passes(AtomicU32);
+
+/// The bits of the count, which goes on at `PASSES` when it comes to twice as many.
+const COUNT: u32 = 2 * PASSES - 1;
+/// Exits for one that looks at the clock.
+const SELDOM: u32 = 8;
 
 impl Passes {
     pub(super) const fn from(count: AtomicU32) -> Passes {
         Passes(count)
     }
 
-    /// Counts one. Returns `true` if it hands over to the first waiter of the queue.
-    pub(super) fn count(&self) -> bool {
-        let passes = self.0.load(Ordering::Relaxed).wrapping_add(1);
-        self.0.store(passes, Ordering::Relaxed);
-        // PROOF(passing.hands_over): false
-        passes.is_multiple_of(PASSES)
+    /// The word of a call at this moment.
+    fn called_now() -> u32 {
+        (Tick::now().number() as u32).wrapping_mul(COUNT + 1)
     }
 
+    /// How long the call of a word was before that of another word.
+    fn between(earlier: u32, later: u32) -> Duration {
+        let ticks = later.wrapping_sub(earlier) / (COUNT + 1);
+        Tick::numbered(ticks.into()).since(Tick::numbered(0))
+    }
+
+    /// Counts one. Returns `true` if it hands over to the first waiter of the queue: it is the
+    /// 4,096th, or those who were called have not come for long.
+    pub(super) fn count(&self) -> bool {
+        let before = self.0.load(Ordering::Relaxed);
+        let (called, count) = (before & !COUNT, (before & COUNT) + 1);
+        if !cfg!(loom) && count.is_multiple_of(SELDOM) {
+            let now = Passes::called_now();
+            // PROOF(passing.late): false
+            if Passes::between(called, now) >= PATIENCE {
+                self.0.store(now | count.clamp(HOGS, COUNT), Ordering::Relaxed);
+                return true;
+            }
+        }
+        let count = if count > COUNT { PASSES } else { count };
+        self.0.store(called | count, Ordering::Relaxed);
+        // PROOF(passing.hands_over): false
+        count.is_multiple_of(PASSES)
+    }
+
+    /// Somebody is called, or has come.
     pub(super) fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        let word = if cfg!(loom) { 0 } else { Passes::called_now() };
+        self.0.store(word, Ordering::Relaxed);
     }
 
     /// Whether newcomers queue up as long as called waiters are on their way.
     #[inline(always)]
     pub(super) fn are_many(&self) -> bool {
         // PROOF(passing.many): false
-        self.0.load(Ordering::Relaxed) >= HOGS
+        self.0.load(Ordering::Relaxed) & COUNT >= HOGS
     }
 }

@@ -36,11 +36,12 @@
 //!   the mutex over to it.
 //! * While a called waiter is on its way, no other waiter is called. The called waiter may not
 //!   come for long, because its worker computes. So every 4,096th unlock hands the mutex over
-//!   to the first waiter in the queue.
+//!   to the first waiter in the queue, and so does one each half millisecond (each eighth looks at
+//!   the clock).
 //! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
-//!   The called waiter is in no queue then, so no hand-over reaches it. After 1,024 unlocks,
-//!   therefore, a task that locks the mutex queues up although the mutex is free, if others are
-//!   ready on its worker, and a future returns `Pending` once, until the called waiter has come. As
+//!   The called waiter is in no queue then, so no hand-over reaches it. After 1,024 unlocks or half
+//!   a millisecond, therefore, a task that locks the mutex queues up although the mutex is free, if
+//!   others are ready on its worker, and a future returns `Pending` once, until the called waiter has come. As
 //!   a waiter that task is in turn not passed for long; had it only let the others run, they could
 //!   have kept the worker for ever.
 //!

@@ -3,7 +3,7 @@
 use crate::common::rerun::{rerun, role};
 use cygnet::Runtime;
 use cygnet::sim::{Machine, Measured, Reason, compute, now, thread};
-use cygnet::sync::{Barrier, Mutex};
+use cygnet::sync::{Barrier, Mutex, RwLock, Semaphore};
 use std::panic::catch_unwind;
 use std::time::Duration;
 
@@ -348,4 +348,51 @@ fn tasks_that_meet_and_compute_are_shared_evenly_also_if_their_parent_joins_one_
     measured.unwrap();
     // Five of them on one worker would take 5 ms.
     assert!(took < 4 * MS + MS / 2, "{took:?}");
+}
+
+/// How long a task waits for what another one of its worker holds, and takes again and again, with a
+/// tenth of a millisecond of other work in between.
+fn waits_for_one_that_computes<L: Send + Sync + 'static>(lock: L, with: fn(&L, fn())) -> Duration {
+    let mut waited = Duration::ZERO;
+    let measured = free(1).run(|| {
+        let rt = Runtime::builder().workers(1).build().unwrap();
+        rt.block_on(|| {
+            let lock = &lock;
+            cygnet::scope(|s| {
+                let waiter = s.spawn(move || {
+                    let start = now();
+                    with(lock, || ());
+                    now() - start
+                });
+                // Often enough for the other one to come to its turn, and wait.
+                with(lock, || (0..200).for_each(|_| cygnet::yield_now().unwrap()));
+                for _ in 0..200 {
+                    compute(MS / 10);
+                    with(lock, || ());
+                }
+                waited = waiter.join().unwrap();
+            });
+        });
+    });
+    measured.unwrap();
+    waited
+}
+
+#[test]
+fn a_waiter_whose_worker_computes_is_not_passed_for_long() {
+    let mutex = waits_for_one_that_computes(Mutex::new(()), |lock, f| {
+        let _guard = lock.lock().unwrap();
+        f();
+    });
+    let rwlock = waits_for_one_that_computes(RwLock::new(()), |lock, f| {
+        let _guard = lock.write().unwrap();
+        f();
+    });
+    let semaphore = waits_for_one_that_computes(Semaphore::new(1), |lock, f| {
+        let _permit = lock.acquire().unwrap();
+        f();
+    });
+    for waited in [mutex, rwlock, semaphore] {
+        assert!((MS / 2..2 * MS).contains(&waited), "{mutex:?}, {rwlock:?}, {semaphore:?}");
+    }
 }
