@@ -82,11 +82,11 @@ impl Passes {
     }
 
     /// Counts one. Returns `true` if it hands over to the first waiter of the queue: it is the
-    /// 4,096th, or those who were called have not come for long.
-    pub(super) fn count(&self) -> bool {
+    /// 4,096th, or somebody `is_called` who has not come for long.
+    pub(super) fn count(&self, is_called: bool) -> bool {
         let before = self.0.load(Ordering::Relaxed);
         let (called, count) = (before & !COUNT, (before & COUNT) + 1);
-        if !cfg!(loom) && count.is_multiple_of(SELDOM) {
+        if !cfg!(loom) && is_called && count.is_multiple_of(SELDOM) {
             let now = Passes::called_now();
             // PROOF(passing.late): false
             if Passes::between(called, now) >= PATIENCE {

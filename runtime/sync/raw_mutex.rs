@@ -31,9 +31,9 @@
 //! uses that time. (WebKit's WTF::Lock and Go's sync.Mutex bound barging in similar
 //! ways.) Three rules bound how long a waiter can be passed:
 //!
-//! * A called waiter that finds the mutex taken returns to the *front* of the queue. Once half a
-//!   millisecond has passed since the waiter first came, it is [`OVERDUE`]: the next unlock hands
-//!   the mutex over to it.
+//! * A called waiter that finds the mutex taken for a few microseconds returns to the *front* of
+//!   the queue. Once half a millisecond has passed since the waiter first came, it is
+//!   [`OVERDUE`]: the next unlock hands the mutex over to it.
 //! * While a called waiter is on its way, no other waiter is called. The called waiter may not
 //!   come for long, because its worker computes. So every 4,096th unlock hands the mutex over
 //!   to the first waiter in the queue, and so does one each half millisecond (each eighth looks at
@@ -187,7 +187,7 @@ impl RawMutex {
     #[cold]
     #[inline(never)]
     fn unlock_queued(&self) {
-        let hands_over = self.passes.count();
+        let hands_over = self.passes.count(self.word.load(Ordering::Relaxed) & CALLED != 0);
         let nobody_to_tell = |word| word & QUEUED == 0 || word & CALLED != 0 && !hands_over;
         if self.change(|word| nobody_to_tell(word).then_some(word & BITS)).is_ok() {
             return;
@@ -247,8 +247,9 @@ impl RawMutex {
         let node = pin!(WaitNode::new(holder.number() | mark, Location::caller()));
         let since = now();
         loop {
-            if enter_node(self, node.as_ref(), manner, None)? == HANDED || self.answer_call(holder)
-            {
+            let handed = enter_node(self, node.as_ref(), manner, None)? == HANDED;
+            // A called waiter watches the mutex as a newcomer does: it will mostly be free soon.
+            if handed || self.answer_call(holder) || self.spin(holder) {
                 return Ok(());
             }
             self.is_passed(&node, since);

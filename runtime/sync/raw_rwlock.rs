@@ -229,7 +229,8 @@ impl RawRwLock {
     fn left_with_waiters(&self, word: usize) {
         // Where nobody is left the first one is called, however long it has waited for that.
         let overlap = word & QUEUED != 0 && !is_empty(word);
-        let passed = self.passes.count() || overlap && self.first_since.is_overdue();
+        let passed =
+            self.passes.count(called(word) > 0) || overlap && self.first_since.is_overdue();
         if passed || is_to_be_served(word) {
             self.serve_queue(passed);
         }

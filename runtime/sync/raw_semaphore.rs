@@ -245,7 +245,7 @@ impl RawSemaphore {
             self.serve_queue(false);
             return true;
         }
-        if self.passes.count() {
+        if self.passes.count(called(word) > 0) {
             self.serve_queue(true);
         }
         true
