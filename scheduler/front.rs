@@ -73,6 +73,24 @@ struct Owned {
     one_sided: bool,
 }
 
+/// How much of a front is handed over.
+#[derive(Clone, Copy)]
+pub(crate) struct Portion {
+    /// So many workers want to have some. The owner keeps as much as each of them gets.
+    pub(crate) takers: usize,
+    pub(crate) most: usize,
+}
+
+impl Portion {
+    pub(crate) const ONE: Portion = Portion { takers: 1, most: 1 };
+    /// Half of what there is.
+    pub(crate) const HALF: Portion = Portion { takers: 1, most: usize::MAX };
+
+    fn of(self, len: usize) -> usize {
+        (len - len / (self.takers + 1)).min(self.most)
+    }
+}
+
 /// See the module's documentation.
 pub(crate) struct Front {
     owned: CachePadded<Owned>,
@@ -370,21 +388,21 @@ impl Front {
         }
     }
 
-    /// Removes up to half of the items, the oldest first, and at most `most`. A front with fewer
-    /// than `least` items gives none.
+    /// Removes a portion of the items, the oldest first. A front with fewer than `least` items
+    /// gives none.
     ///
     /// For the owner, who needs no barrier: it cannot race itself, and thieves are locked out.
     pub(crate) fn hand_over(
         &self,
         least: usize,
-        most: usize,
+        portion: Portion,
         mut to: impl FnMut(NonNull<Record>),
     ) -> usize {
         let _lock = self.lock();
         let tail = self.owned.tail.load(Ordering::Relaxed);
         let head = self.first_full(self.head.load(Ordering::Relaxed), tail);
         let len = tail.saturating_sub(head);
-        let end = if len < least { head } else { head + len.div_ceil(2).min(most) };
+        let end = if len < least { head } else { head + portion.of(len) };
         self.head.store(end, Ordering::Relaxed);
         self.deliver(head, end, &mut to)
     }
@@ -393,7 +411,7 @@ impl Front {
     pub(crate) fn hand_over_newest(
         &self,
         least: usize,
-        most: usize,
+        portion: Portion,
         mut to: impl FnMut(NonNull<Record>),
     ) -> usize {
         let len = {
@@ -403,7 +421,7 @@ impl Front {
             self.head.store(head, Ordering::Relaxed);
             tail.saturating_sub(head)
         };
-        let wanted = if len < least { 0 } else { len.div_ceil(2).min(most) };
+        let wanted = if len < least { 0 } else { portion.of(len) };
         for given in 0..wanted {
             let Some(record) = self.pop() else { return given };
             // SAFETY: just taken out, with its run reference.
@@ -462,5 +480,19 @@ impl Drop for Front {
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
         // SAFETY: exclusively ours.
         unsafe { free_ring(self.owned.ring.load(Ordering::Relaxed), capacity) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Portion;
+
+    #[test]
+    fn an_owner_keeps_as_much_as_each_of_those_who_ask_gets() {
+        let given = |takers, len| Portion { takers, most: 64 }.of(len);
+        assert_eq!([2, 3, 8, 9].map(|len| given(1, len)), [1, 2, 4, 5]);
+        assert_eq!([2, 3, 8, 9].map(|len| given(3, len)), [2, 3, 6, 7]);
+        assert_eq!(given(7, 1_000), 64);
+        assert_eq!((Portion::ONE.of(5), Portion::HALF.of(1_000)), (1, 500));
     }
 }

@@ -313,9 +313,14 @@ impl Idle {
         chosen.is_some()
     }
 
+    /// How many search, or have been woken to.
+    pub(crate) fn searching(&self) -> usize {
+        self.searching.load(Ordering::Relaxed) as usize
+    }
+
     /// Whether anybody searches, or has been woken to.
     pub(crate) fn anyone_searching(&self) -> bool {
-        self.searching.load(Ordering::Relaxed) > 0
+        self.searching() > 0
     }
 
     /// A barrier in all workers that do not rest, between requests that the caller has made and a look

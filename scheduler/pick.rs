@@ -8,6 +8,7 @@ use crate::retire::chain::innermost;
 use crate::retire::record::{Phase, Record};
 use crate::retire::stack::StackClass;
 use crate::scheduler::complete::release;
+use crate::scheduler::front::Portion;
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Turn, Worker};
@@ -387,10 +388,11 @@ impl Worker {
         // happen to stand on.
         let room = BATCH.saturating_sub(self.deque.len());
         let front = &self.remote.front;
+        let portion = Portion { takers: shared.idle.searching().max(1), most: room };
         let given = if self.joins_oldest.replace(false) {
-            front.hand_over_newest(2, room, |record| self.publish(record))
+            front.hand_over_newest(2, portion, |record| self.publish(record))
         } else {
-            front.hand_over(2, room, |record| self.publish(record))
+            front.hand_over(2, portion, |record| self.publish(record))
         };
         self.shares.set(given > 0);
         if given == 0 && room > 0 {
@@ -442,9 +444,9 @@ impl Worker {
     }
 
     /// The oldest task of the front, which is otherwise served last in first out.
-    pub(super) fn next_oldest(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_oldest(&self) -> Option<NonNull<Record>> {
         let mut oldest = None;
-        self.remote.front.hand_over(1, 1, |record| oldest = Some(record));
+        self.remote.front.hand_over(1, Portion::ONE, |record| oldest = Some(record));
         oldest
     }
 

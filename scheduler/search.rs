@@ -27,6 +27,9 @@ const LONGEST_PATIENCE: Duration = Duration::from_micros(50);
 /// How long it searches before it lets others have the processor at each turn, and at all.
 const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
+/// The most for one whose last loot has lasted for half as long: most likely there is more of that
+/// kind soon.
+const LONGEST_SEARCH: Duration = Duration::from_micros(40);
 /// The same if all others rest, so that work can only come from outside.
 const SEARCH_ALONE: Duration = Duration::from_micros(5);
 /// How long a worker that may not search, as enough others do, waits for its own tasks to be woken
@@ -77,6 +80,8 @@ pub(crate) struct Searcher {
     force: Duration,
     /// The next nap, if there are no stacks.
     famine: Duration,
+    /// For how long the last loot has lasted, if this worker has not rested since.
+    lasted: Duration,
     /// Already counted as searching, by the one that woke us.
     counted: bool,
     /// So many searches in a row were over because a task of the worker's own had been woken.
@@ -110,6 +115,7 @@ impl Searcher {
             spawned: u64::MAX,
             force: PATIENCE,
             famine: Duration::ZERO,
+            lasted: Duration::ZERO,
             counted: false,
             awaited: 0,
             tidied: None,
@@ -173,6 +179,7 @@ impl Searcher {
             self.nap_longer(worker);
         } else {
             self.nap = Duration::ZERO;
+            self.lasted = time - loot.taken;
             // It was worth it: perhaps for those that nap, too. They tell each other, one by one.
             worker.shared().idle.wake_napper(worker.shared());
         }
@@ -201,7 +208,7 @@ impl Searcher {
         let shared = worker.shared();
         if !self.counted
             && !shared.idle.start_searching(shared.workers())
-            && let Some(found) = linger(worker)
+            && let Some(found) = linger(worker, self.patient(worker, LINGER))
         {
             return found;
         }
@@ -245,7 +252,7 @@ impl Searcher {
                         asked_all = true;
                     }
                     let alone = shared.idle.resting() + 1 >= shared.workers();
-                    let limit = if alone { SEARCH_ALONE } else { SEARCH };
+                    let limit = if alone { SEARCH_ALONE } else { self.patient(worker, SEARCH) };
                     if asked.is_none() && (time - start >= limit || shared.workers() == 1) {
                         break;
                     }
@@ -353,6 +360,16 @@ impl Searcher {
         self.force.clamp(PATIENCE, LONGEST_PATIENCE)
     }
 
+    /// How long to look out for work: `time`, or twice as long as the last loot has lasted, if that is
+    /// longer. Where the workers share the processors, others have something better to do.
+    fn patient(&self, worker: &Worker, time: Duration) -> Duration {
+        if worker.shared().has_processors {
+            (self.lasted * 2).clamp(time, LONGEST_SEARCH)
+        } else {
+            time
+        }
+    }
+
     /// Steals from the front of one that has not answered. `spawned`: how many tasks it had spawned when
     /// it was asked.
     fn take_by_force(&mut self, worker: &Worker, victim: usize, spawned: u64) -> bool {
@@ -440,6 +457,7 @@ impl Searcher {
             return self.starve(worker);
         }
         self.famine = Duration::ZERO;
+        self.lasted = Duration::ZERO;
         let spawned: u64 = others(worker).map(|r| r.counters.spawned.get()).sum();
         // A nap in which nobody has spawned anything is followed by sleep in earnest, unless there is
         // something that would keep us from it.
@@ -497,11 +515,11 @@ impl Searcher {
 /// sleep; and for a searcher that leaves, as one whose task this worker has just woken soon does.
 ///
 /// Whether there is something to run now; `None` if it has been let in among the searchers.
-fn linger(worker: &Worker) -> Option<bool> {
+fn linger(worker: &Worker, time: Duration) -> Option<bool> {
     let shared = worker.shared();
     let found = || worker.has_ready() || worker.has_fresh();
     let short = worker.live() == 0 && !shared.has_processors;
-    let limit = if short { LINGER_SHARING } else { LINGER };
+    let limit = if short { LINGER_SHARING } else { time };
     let mut let_in = false;
     spin_until(limit, || {
         if !found() && !shared.is_stopping() {

@@ -53,6 +53,7 @@ use crate::retire::tree::{Node, NodeKind};
 use crate::scheduler::call::drop_locals;
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::complete::complete;
+use crate::scheduler::front::Portion;
 use crate::scheduler::idle::{Rest, Roused};
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::no_suspend::no_suspend;
@@ -277,7 +278,7 @@ fn publish(worker: &Worker) -> usize {
         count += 1;
     }
     loop {
-        let given = worker.remote.front.hand_over(1, usize::MAX, |record| {
+        let given = worker.remote.front.hand_over(1, Portion::HALF, |record| {
             // SAFETY: the run reference is in our hand.
             unsafe { record.as_ref() }.set_phase(Phase::Ready);
             shared.injector.push(Item::fresh(record));

@@ -12,6 +12,7 @@
 //! Tasks that run to their end without waiting take no new coroutine, and know nothing of this. The
 //! numbers of others are read without order: they are advice.
 
+use crate::scheduler::front::Portion;
 use crate::scheduler::habits::Class;
 use crate::scheduler::pick::BATCH;
 use crate::scheduler::worker::Worker;
@@ -164,7 +165,9 @@ impl Worker {
         let mut standstill = self.standstill(excess, start);
         loop {
             if self.deque.is_empty() && !self.remote.front.is_empty() {
-                self.remote.front.hand_over(1, BATCH, |record| self.publish(record));
+                self.remote.front.hand_over(1, Portion { takers: 1, most: BATCH }, |record| {
+                    self.publish(record)
+                });
                 shared.idle.notify(shared, true);
             }
             if self.remote.timers.want_looks() {

@@ -409,7 +409,7 @@ where
 /// spawned it, and that one is about to carry an item on.
 fn offer(worker: &Worker) {
     let shared = worker.shared();
-    worker.remote.front.hand_over(1, 1, |record| worker.publish(record));
+    worker.next_oldest().into_iter().for_each(|record| worker.publish(record));
     shared.idle.notify(shared, true);
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Dormitory, Tasks};
 use crate::retire::record::Record;
-use crate::scheduler::front::{Front, PUBLIC};
+use crate::scheduler::front::{Front, PUBLIC, Portion};
 use crate::scheduler::idle::{Rest, Roused};
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicUsize, Ordering};
@@ -297,7 +297,7 @@ fn loom_what_is_handed_over_is_not_stolen() {
         let yard = Yard::<3>::new();
         yard.push(3);
         let thief = spawn(move || yard.steal(1));
-        yard.front.hand_over(2, 64, |record| {
+        yard.front.hand_over(2, Portion::HALF, |record| {
             yard.tasks.take(record);
         });
         thief.join().unwrap();
@@ -370,7 +370,7 @@ fn loom_what_is_handed_over_from_the_newest_on_is_not_stolen() {
         let yard = Yard::<3>::new();
         yard.push(3);
         let thief = spawn(move || yard.steal(1));
-        yard.front.hand_over_newest(2, 64, |record| {
+        yard.front.hand_over_newest(2, Portion::HALF, |record| {
             yard.tasks.take(record);
         });
         thief.join().unwrap();
@@ -437,7 +437,7 @@ fn attend<const N: usize>(yard: Stage<Yard<N>>, fences: bool) {
     if !yard.front.attend(|| true) {
         return;
     }
-    yard.front.hand_over(2, 64, |record| {
+    yard.front.hand_over(2, Portion::HALF, |record| {
         yard.tasks.take(record);
         yard.public.fetch_add(1, Ordering::Release);
     });

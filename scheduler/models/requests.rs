@@ -6,7 +6,7 @@
 use super::{Dormitory, Tasks};
 use crate::retire::tree::Node;
 use crate::scheduler::forks::{Forked, Forks, Link};
-use crate::scheduler::front::Front;
+use crate::scheduler::front::{Front, Portion};
 use crate::scheduler::idle::{Rest, Roused};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, Stage, explore, plant};
@@ -113,7 +113,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         if !asked {
             return;
         }
-        let given = self.front.hand_over(2, 64, |record| {
+        let given = self.front.hand_over(2, Portion::HALF, |record| {
             self.tasks.take(record);
             self.public.fetch_add(1, Ordering::Release);
         });
