@@ -364,8 +364,8 @@ impl<T> Task<T> {
     /// Waits for the task's end and returns its value.
     ///
     /// Suspends the calling task, or blocks a plain thread, unless the task has ended. A child that
-    /// nobody has started yet is called right here if more than half of the stack is left: with the
-    /// spawn that costs no locked instruction; two if it needs a stack of its own; five if it has been
+    /// nobody has started yet is called right here if more than half of the stack is left, and tasks
+    /// like it need not be shared out among the workers: with the spawn that costs no locked instruction; two if it needs a stack of its own; five if it has been
     /// started before (the architecture document lists them).
     ///
     /// # Errors

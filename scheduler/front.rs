@@ -76,7 +76,8 @@ struct Owned {
 /// How much of a front is handed over.
 #[derive(Clone, Copy)]
 pub(crate) struct Portion {
-    /// So many workers want to have some. The owner keeps as much as each of them gets.
+    /// So many workers want to have some. The owner keeps as much as each of them gets, but one of
+    /// two or more in any case.
     pub(crate) takers: usize,
     pub(crate) most: usize,
 }
@@ -87,7 +88,8 @@ impl Portion {
     pub(crate) const HALF: Portion = Portion { takers: 1, most: usize::MAX };
 
     fn of(self, len: usize) -> usize {
-        (len - len / (self.takers + 1)).min(self.most)
+        let kept = (len / (self.takers + 1)).max(usize::from(len > 1));
+        (len - kept).min(self.most)
     }
 }
 
@@ -491,7 +493,7 @@ mod tests {
     fn an_owner_keeps_as_much_as_each_of_those_who_ask_gets() {
         let given = |takers, len| Portion { takers, most: 64 }.of(len);
         assert_eq!([2, 3, 8, 9].map(|len| given(1, len)), [1, 2, 4, 5]);
-        assert_eq!([2, 3, 8, 9].map(|len| given(3, len)), [2, 3, 6, 7]);
+        assert_eq!([1, 2, 3, 8, 9].map(|len| given(3, len)), [1, 1, 2, 6, 7]);
         assert_eq!(given(7, 1_000), 64);
         assert_eq!((Portion::ONE.of(5), Portion::HALF.of(1_000)), (1, 500));
     }

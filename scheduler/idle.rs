@@ -4,7 +4,7 @@
 //!
 //! *active* (runs tasks) -> *searching* (looks at every queue; at most half of the workers) ->
 //! *sleeping*, or *napping* (sleeping with a timeout, see below) -> woken. One that finds half of them
-//! searching lingers for a few microseconds before it sleeps: often one of them is just being woken.
+//! searching lingers for 5 to 40 us before it sleeps: often one of them is just being woken.
 //!
 //! # No wake is lost
 //!

@@ -88,7 +88,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Locks it, and waits for that if need be.
     ///
     /// Suspends if the mutex is locked. Also lets other tasks of this worker run, if a waiter has been
-    /// passed thousands of times and may be one of them.
+    /// passed for half a millisecond, or a thousand times, and may be one of them.
     ///
     /// # Errors
     /// [`Cancelled`] if the calling task is cancelled, also if nobody has locked it; and if it would have to wait while its

@@ -14,9 +14,9 @@ use crate::shim::time::{Duration, Instant, now};
 /// count, never.
 const PATIENCE: Duration = Duration::from_micros(if cfg!(loom) { u64::MAX } else { 500 });
 /// Exits that may pass the queue while called waiters are on their way. A power of two, because the
-/// counter wraps.
+/// counter comes round.
 pub(super) const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
-/// The same number, after which a newcomer queues up instead of passing: the called waiter's worker
+/// So many of them, after which a newcomer queues up instead of passing: the called waiter's worker
 /// may be its own.
 pub(super) const HOGS: u32 = if cfg!(loom) { 2 } else { 1_024 };
 
@@ -82,19 +82,19 @@ impl Passes {
     }
 
     /// Counts one. Returns `true` if it hands over to the first waiter of the queue: it is the
-    /// 4,096th, or somebody `is_called` who has not come for long.
-    pub(super) fn count(&self, is_called: bool) -> bool {
+    /// 4,096th. If `is_timed`, they are many as well when the last call was long ago.
+    pub(super) fn count(&self, is_timed: bool) -> bool {
         let before = self.0.load(Ordering::Relaxed);
-        let (called, count) = (before & !COUNT, (before & COUNT) + 1);
-        if !cfg!(loom) && is_called && count.is_multiple_of(SELDOM) {
-            let now = Passes::called_now();
+        let (called, mut count) = (before & !COUNT, (before & COUNT) + 1);
+        if count > COUNT {
+            count = PASSES;
+        }
+        if !cfg!(loom) && is_timed && count < HOGS && count.is_multiple_of(SELDOM) {
             // PROOF(passing.late): false
-            if Passes::between(called, now) >= PATIENCE {
-                self.0.store(now | count.clamp(HOGS, COUNT), Ordering::Relaxed);
-                return true;
+            if Passes::between(called, Passes::called_now()) >= PATIENCE {
+                count = HOGS;
             }
         }
-        let count = if count > COUNT { PASSES } else { count };
         self.0.store(called | count, Ordering::Relaxed);
         // PROOF(passing.hands_over): false
         count.is_multiple_of(PASSES)

@@ -31,17 +31,16 @@
 //! uses that time. (WebKit's WTF::Lock and Go's sync.Mutex bound barging in similar
 //! ways.) Three rules bound how long a waiter can be passed:
 //!
-//! * A called waiter that finds the mutex taken for a few microseconds returns to the *front* of
-//!   the queue. Once half a millisecond has passed since the waiter first came, it is
+//! * A called waiter that finds the mutex taken for a few microseconds (a future: at its poll)
+//!   returns to the *front* of the queue. Once half a millisecond has passed since the waiter first came, it is
 //!   [`OVERDUE`]: the next unlock hands the mutex over to it.
 //! * While a called waiter is on its way, no other waiter is called. The called waiter may not
 //!   come for long, because its worker computes. So every 4,096th unlock hands the mutex over
-//!   to the first waiter in the queue, and so does one each half millisecond (each eighth looks at
-//!   the clock).
+//!   to the first waiter in the queue.
 //! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
 //!   The called waiter is in no queue then, so no hand-over reaches it. After 1,024 unlocks or half
-//!   a millisecond, therefore, a task that locks the mutex queues up although the mutex is free, if
-//!   others are ready on its worker, and a future returns `Pending` once, until the called waiter has come. As
+//!   a millisecond (each eighth unlock looks at the clock), therefore, a task of that worker that
+//!   locks the mutex queues up although the mutex is free, and a future returns `Pending` once, until the called waiter has come. As
 //!   a waiter that task is in turn not passed for long; had it only let the others run, they could
 //!   have kept the worker for ever.
 //!
@@ -73,6 +72,7 @@
 
 use super::holder::Holder;
 use super::passing::{Passes, is_overdue};
+use crate::retire::tree::NOBODY;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
@@ -119,6 +119,9 @@ pub(super) struct RawMutex {
     /// Looks that the next spin takes: fewer after a spin in vain.
     looks: AtomicU8,
     fair: bool,
+    /// The lowest bits of the number of the worker where the waiter waits that was called last; those
+    /// of [`NOBODY`] if it may be anywhere. Written under the queue's lock. Only advice.
+    called_at: AtomicU8,
     word: AtomicU64,
 }
 
@@ -128,6 +131,7 @@ impl RawMutex {
             RawMutex {
                 word: AtomicU64::new(FREE),
                 fair,
+                called_at: AtomicU8::new(NOBODY as u8),
                 passes: Passes::from(AtomicU32::new(0)),
                 looks: AtomicU8::new(MOST_LOOKS),
                 queue: Mutex::new(WaitList::new()),
@@ -216,6 +220,8 @@ impl RawMutex {
         // No called waiter is on its way: only a holder calls, and this holder has just seen a word
         // without CALLED.
         self.passes.reset();
+        let home = queue.first().map_or(NOBODY, WaitNode::home);
+        self.called_at.store(home as u8, Ordering::Relaxed);
         let wake = queue.grant_first(CALL);
         let queued = if queue.is_empty() { 0 } else { QUEUED };
         self.set(|_| Some(queued | CALLED));
@@ -248,8 +254,10 @@ impl RawMutex {
         let since = now();
         loop {
             let handed = enter_node(self, node.as_ref(), manner, None)? == HANDED;
-            // A called waiter watches the mutex as a newcomer does: it will mostly be free soon.
-            if handed || self.answer_call(holder) || self.spin(holder) {
+            // A called waiter watches the mutex as a newcomer does: it will mostly be free soon. Not one
+            // that is overdue, as others are called meanwhile: an unlock is to find it in the queue.
+            let watches = || !is_overdue(since) && self.spin(holder);
+            if handed || self.answer_call(holder) || watches() {
                 return Ok(());
             }
             self.is_passed(&node, since);
@@ -267,7 +275,10 @@ impl RawMutex {
     /// Returns `true` if the called waiter has been passed so often that it may be waiting for the
     /// caller's own worker or executor. The caller then lets others run before it takes the mutex.
     pub(super) fn is_hogged(&self) -> bool {
+        let called_at = self.called_at.load(Ordering::Relaxed);
+        let here = Worker::current().map_or(NOBODY, Worker::number) as u8;
         self.is_hogged_at(self.word.load(Ordering::Relaxed))
+            && (called_at == NOBODY as u8 || called_at == here)
     }
 
     #[inline(always)]

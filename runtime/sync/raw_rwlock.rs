@@ -23,11 +23,11 @@
 //!   *overdue*: the queue is strict from then on, and the lock is handed over to it.
 //! * Readers may overlap, so that the lock is never empty and the writer in the queue is never
 //!   called. So whoever leaves others inside makes the first waiter overdue when it has been the
-//!   first one for half a millisecond; so do, while somebody waits, each 4,096th of those who
-//!   leave, and one each half millisecond in which nobody was called.
+//!   first one for half a millisecond; so does each 4,096th of those who leave while somebody
+//!   waits.
 //! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So
-//!   after 1,024 such exits or half a millisecond a task queues up although it could enter, if
-//!   others are ready on its worker, and a future returns `Pending` once.
+//!   after 1,024 such exits a task queues up although it could enter, if others are ready on its
+//!   worker, and a future returns `Pending` once.
 //!
 //! # Nobody is forgotten
 //!
@@ -229,8 +229,7 @@ impl RawRwLock {
     fn left_with_waiters(&self, word: usize) {
         // Where nobody is left the first one is called, however long it has waited for that.
         let overlap = word & QUEUED != 0 && !is_empty(word);
-        let passed =
-            self.passes.count(called(word) > 0) || overlap && self.first_since.is_overdue();
+        let passed = self.passes.count(false) || overlap && self.first_since.is_overdue();
         if passed || is_to_be_served(word) {
             self.serve_queue(passed);
         }

@@ -23,12 +23,10 @@
 //! * A waiter that asks for several permits is never called. While it is the first one the queue is
 //!   STRICT, or those who ask for one would take each permit that comes free.
 //! * Called waiters may not come for long, because their workers compute. So each 4,096th release
-//!   that calls nobody makes the first waiter of the queue overdue, and so does one each half
-//!   millisecond.
+//!   that calls nobody makes the first waiter of the queue overdue.
 //! * The worker of a called waiter may compute in a loop that takes permits and gives them back. So
-//!   after 1,024 such releases or half a millisecond a task queues up although a permit is free, if
-//!   the called waiters need all that are and others are ready on its worker. A future returns
-//!   `Pending` once.
+//!   after 1,024 such releases a task queues up although a permit is free, if the called waiters
+//!   need all that are and others are ready on its worker. A future returns `Pending` once.
 //!
 //! # No permit lies idle
 //!
@@ -245,7 +243,7 @@ impl RawSemaphore {
             self.serve_queue(false);
             return true;
         }
-        if self.passes.count(called(word) > 0) {
+        if self.passes.count(false) {
             self.serve_queue(true);
         }
         true

@@ -3,6 +3,7 @@
 use crate::retire::join::Waiter;
 use crate::retire::record::Record;
 use crate::retire::thread_waiter::ThreadWaiter;
+use crate::retire::tree::{NOBODY, WorkerNumber};
 use crate::scheduler::cancel::Woken;
 use crate::scheduler::complete::{wake, wake_future};
 use crate::shim::Cell;
@@ -59,6 +60,19 @@ impl WaitNode {
     /// What has been granted. For whom it was granted to.
     pub(crate) fn answer(&self) -> u32 {
         self.answer.get()
+    }
+
+    /// The worker on which a task waits that stays there; [`NOBODY`] if it is not known. Under the
+    /// lock of the list that it is in.
+    pub(crate) fn home(&self) -> WorkerNumber {
+        let who = self.who.replace(Who::Nobody);
+        let home = match who {
+            // SAFETY: the task does not leave the wait before it is taken out of the list.
+            Who::Task(record) => unsafe { (*record).node.home() },
+            _ => NOBODY,
+        };
+        self.who.set(who);
+        home
     }
 
     /// What it has been granted is used, and it asks for the next thing as if it were new.
