@@ -232,6 +232,11 @@ impl RawMutex {
         self.change(to).is_ok()
     }
 
+    /// Answers a call on behalf of `holder`, if the mutex is free: takes it, and clears CALLED.
+    fn come(&self, holder: Holder) -> bool {
+        self.change(|word| (word & !BITS == FREE).then(|| word & QUEUED | holder.number())).is_ok()
+    }
+
     /// Answers a call on behalf of `holder`: takes the mutex if it is free, and clears CALLED in
     /// any case. Returns `true` if the mutex was free.
     pub(super) fn answer_call(&self, holder: Holder) -> bool {
@@ -254,10 +259,9 @@ impl RawMutex {
         let since = now();
         loop {
             let handed = enter_node(self, node.as_ref(), manner, None)? == HANDED;
-            // A called waiter watches the mutex as a newcomer does: it will mostly be free soon. Not one
-            // that is overdue, as others are called meanwhile: an unlock is to find it in the queue.
-            let watches = || !is_overdue(since) && self.spin(holder);
-            if handed || self.answer_call(holder) || watches() {
+            // A called waiter watches the mutex as a newcomer does, as it will mostly be free soon.
+            // Meanwhile it is still on its way, and nobody else is called.
+            if handed || self.watch(|| self.come(holder)) || self.answer_call(holder) {
                 return Ok(());
             }
             self.is_passed(&node, since);
@@ -289,12 +293,18 @@ impl RawMutex {
     /// Watches a held mutex for a few microseconds, and takes it if it becomes free. Returns `true`
     /// if it was taken.
     pub(super) fn spin(&self, holder: Holder) -> bool {
+        self.watch(|| self.try_pass(holder))
+    }
+
+    /// Calls `take` again and again, with growing pauses, until it returns `true` or a few microseconds
+    /// have passed.
+    fn watch(&self, take: impl Fn() -> bool) -> bool {
         // On a single worker the holder runs only when this task waits.
         let alone = Worker::current().is_some_and(|worker| worker.shared().workers() == 1);
         if self.fair || alone {
             return false;
         }
-        if self.try_pass(holder) {
+        if take() {
             return true;
         }
         if !may_spin() {
@@ -303,7 +313,7 @@ impl RawMutex {
         let looks = self.looks.load(Ordering::Relaxed);
         let found = (0..looks).any(|look| {
             (0..1 << look).for_each(|_| spin_loop());
-            self.try_pass(holder)
+            take()
         });
         // Only advice, so a lost update does no harm.
         let learned = if found { MOST_LOOKS } else { looks.saturating_sub(1).max(LEAST_LOOKS) };
