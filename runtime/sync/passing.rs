@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_micros(if cfg!(loom) { u64::MAX } else
 /// Exits that may pass the queue while called waiters are on their way. A power of two, because the
 /// counter comes round.
 pub(super) const PASSES: u32 = if cfg!(loom) { 2 } else { 4_096 };
-/// So many of them, after which a newcomer queues up instead of passing: the called waiter's worker
-/// may be its own.
+/// After so many of these exits a newcomer queues up instead of passing: the called waiter may wait
+/// for the newcomer's own worker.
 pub(super) const HOGS: u32 = if cfg!(loom) { 2 } else { 1_024 };
 
 /// Whether a called waiter that first came at that time is not to be passed again.
@@ -53,8 +53,8 @@ impl FirstSince {
     }
 }
 
-/// Exits since the last call that have called nobody, although somebody waits, and when that call
-/// was. Only advice: some may not be counted if several leave at once.
+/// How many exits since the last call have called no waiter although one waits, and the time of that
+/// call. Only advice: if several tasks leave at once, some exits are not counted.
 ///
 /// The count takes the lowest bits of the word, the tick of the call the other ones. The tick comes
 /// round after half a minute.

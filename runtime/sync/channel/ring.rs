@@ -399,8 +399,8 @@ impl<T> Ring<T> {
         len.clamp(0, self.capacity).unsigned_abs() as usize
     }
 
-    /// What lies there. After the last receiver has gone, whose permits may have been forgotten. A sender that comes too
-    /// late may free its void slot meanwhile.
+    /// Takes out all values that lie in the channel. Called after the last receiver has gone, which may have left permits
+    /// unused. A sender that comes too late may free its void slot meanwhile.
     pub(super) fn drain(&self) -> Vec<T> {
         let mut values = Vec::new();
         loop {
