@@ -14,7 +14,7 @@
 //! | where | producer | sleeper |
 //! | --- | --- | --- |
 //! | injector, public deques | push; fence; `sleepers > 0` and nobody searching: wake one | enter the list; fence; look |
-//! | a batch from the injector to a deque | push to the deque; as above | as above |
+//! | a batch from the injector, or a victim's deque without a search, to a deque | push to the deque; as above | as above |
 //! | inbox, cut request of one worker | push; fence; its state is ASLEEP: wake it | state = ASLEEP; fence; look |
 //! | a front, a row of forks | store tail; (light fence); load limit | ask every one; membarrier (a fence, if all others rest); look |
 //! | end of the runtime | flag; wake all | enter the list; fence; look |

@@ -7,7 +7,7 @@
 //! | a worker | `worker`: what a thread owns, and what others may touch of it; `thread`: from the thread's start to its end; `shared`: what the workers of one runtime share, the injector too |
 //! | its loop | `run`: the loop and its switches; `pick`: what comes next; `call`: how a task runs on the present stack; `check_in`: where a task that computes lets others in |
 //! | queues | `front`, `forks`, `run_queue`, `inbox`; `public`: those of which everybody takes, and `item`: what lies in them |
-//! | nothing to do | `search`, `idle` |
+//! | nothing to do | `search`, `idle`; `loot`: what a thief remembers |
 //! | who starts tasks | `spread`: a worker that has too many stands back; `crowd`: even shares of those that wait before they compute; `habits`: which ones do |
 //! | a task's life | `spawn`, `fork`, `wait`, `in_place`, `external`, `cancel`, `reason`, `hook`, `watching`, `complete`, `unresponsive`, `rundown`; `scope` and `root`: the nodes that are not tasks |
 //! | primitives | `waiters`: who waits for them, tasks, threads and futures; `waker`: tasks that poll futures |
@@ -38,6 +38,7 @@ mod idle;
 mod in_place;
 mod inbox;
 mod item;
+mod loot;
 #[cfg(all(test, loom))]
 mod models;
 pub(crate) mod no_suspend;

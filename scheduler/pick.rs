@@ -521,11 +521,7 @@ impl Worker {
             point();
             match injector.steal_batch_and_pop(&self.deque, 16) {
                 Steal::Success(item) => {
-                    // Between the two queues the others of the batch were in neither: whoever lay
-                    // down meanwhile has not seen them, and nobody searches on our behalf.
-                    if !self.deque.is_empty() {
-                        self.shared().idle.notify(self.shared(), false);
-                    }
+                    self.announce_arrivals();
                     if let Some(record) = self.open(item) {
                         return Some(record);
                     }

@@ -249,7 +249,7 @@ impl Worker {
             return None;
         }
         self.answer_between_tasks();
-        let record = self.next_fresh()?;
+        let record = self.next_fresh().or_else(|| self.next_of_victim())?;
         if self.shared().habits.any_spreads() && !self.keeps_on_loop(record) {
             return None;
         }

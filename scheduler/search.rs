@@ -9,6 +9,7 @@
 
 use crate::retire::tree::WorkerNumber;
 use crate::scheduler::idle::{Rest, Roused};
+use crate::scheduler::loot::Loot;
 use crate::scheduler::pick::BATCH;
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Remote, Worker};
@@ -39,10 +40,6 @@ const LINGER: Duration = Duration::from_micros(20);
 const LINGER_SHARING: Duration = Duration::from_micros(5);
 /// So often in a row it waits for those without a search.
 const AWAITED: u8 = 16;
-/// Loot that lasts less was not worth stealing, ...
-const SHORT: Duration = Duration::from_nanos(600);
-/// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
-const SHORT_ITEM: Duration = Duration::from_nanos(100);
 /// So often a search takes by force and finds nothing left, before it is given up: what comes and goes
 /// within `PATIENCE` is too short as well.
 const VAIN: u32 = 2;
@@ -61,17 +58,8 @@ struct Asked {
     spawned: u64,
 }
 
-/// What was stolen last.
-struct Loot {
-    taken: Instant,
-    items: usize,
-    /// Coroutines that the thief had.
-    live: u32,
-}
-
 /// What a worker remembers from one search to the next.
 pub(crate) struct Searcher {
-    loot: Option<Loot>,
     /// The next nap, if the last loot was short.
     nap: Duration,
     /// Tasks spawned by all workers when the last nap began.
@@ -110,7 +98,6 @@ impl Usage {
 impl Searcher {
     pub(crate) fn new() -> Searcher {
         Searcher {
-            loot: None,
             nap: Duration::ZERO,
             spawned: u64::MAX,
             force: PATIENCE,
@@ -172,14 +159,12 @@ impl Searcher {
     }
 
     fn judge_loot(&mut self, worker: &Worker, time: Instant) {
-        let Some(loot) = self.loot.take() else { return };
-        // Tasks that have been started and wait are not done with.
-        let done = worker.live() <= loot.live;
-        if done && (time - loot.taken) < SHORT.max(SHORT_ITEM * loot.items as u32) {
+        let Some(loot) = worker.loot.take() else { return };
+        if loot.is_done(worker.live()) && loot.was_short(time) {
             self.nap_longer(worker);
         } else {
             self.nap = Duration::ZERO;
-            self.lasted = time - loot.taken;
+            self.lasted = loot.lasted(time);
             // It was worth it: perhaps for those that nap, too. They tell each other, one by one.
             worker.shared().idle.wake_napper(worker.shared());
         }
@@ -224,7 +209,7 @@ impl Searcher {
                 found = true;
                 break;
             }
-            if self.steal_public(worker) {
+            if Searcher::steal_public(worker) {
                 found = true;
                 break;
             }
@@ -308,9 +293,9 @@ impl Searcher {
         }
     }
 
-    fn steal_public(&mut self, worker: &Worker) -> bool {
+    fn steal_public(worker: &Worker) -> bool {
         if let Some(record) = worker.take_offered() {
-            self.looted(worker, 1);
+            looted(worker, 1, None);
             worker.run_next(record);
             return true;
         }
@@ -331,11 +316,11 @@ impl Searcher {
             let (from, most) = (&remote.thief, BATCH / 2);
             if !worker.may_start() {
                 if from.steal_batch(&worker.deque, most) {
-                    self.looted(worker, 0);
+                    looted(worker, 0, Some(remote.index));
                     return true;
                 }
             } else if let Steal::Success(item) = from.steal_batch_and_pop(&worker.deque, most) {
-                self.looted(worker, 1);
+                looted(worker, 1, Some(remote.index));
                 let first = worker.open(item).or_else(|| worker.next_public());
                 first.into_iter().for_each(|first| worker.run_next_or_offer(first));
                 return true;
@@ -391,22 +376,15 @@ impl Searcher {
         self.force = (self.force * 7 + (now() - start)) / 8;
         worker.counters().rescues.add(1);
         if taken > 0 {
-            self.looted(worker, usize::from(kept.is_some()));
+            looted(worker, usize::from(kept.is_some()), Some(victim));
             kept.into_iter().for_each(|first| worker.run_next_or_offer(first));
             if silent {
                 // It computes, and would not have come to them soon: not to be judged by their length.
-                self.loot = None;
+                worker.loot.set(None);
                 self.nap = Duration::ZERO;
             }
         }
         taken > 0
-    }
-
-    /// Something was stolen, of which so many items are not in the deque.
-    fn looted(&mut self, worker: &Worker, besides: usize) {
-        worker.counters().steals.add(1);
-        let items = worker.deque.len() + besides;
-        self.loot = Some(Loot { taken: now(), items, live: worker.live() });
     }
 
     /// There are tasks, or another worker has some, but no stacks.
@@ -502,12 +480,18 @@ impl Searcher {
             self.nap = Duration::ZERO;
             let found = self.search(worker);
             self.settle_count(worker);
-            self.nap = if found && self.loot.is_none() { Duration::ZERO } else { time };
+            self.nap = if found && worker.loot.get().is_none() { Duration::ZERO } else { time };
             if !found {
                 self.nap_longer(worker);
             }
         }
     }
+}
+
+/// Something was stolen, of which so many items are not in the deque.
+fn looted(worker: &Worker, besides: usize, victim: Option<usize>) {
+    worker.counters().steals.add(1);
+    worker.loot.set(Some(Loot::of(worker, besides, victim)));
 }
 
 /// For a worker that may not search, as enough others do: looks out for a while for what comes to it by

@@ -19,6 +19,7 @@ use crate::scheduler::front::Front;
 use crate::scheduler::habits::Accounts;
 use crate::scheduler::idle::Sleeper;
 use crate::scheduler::inbox::Inbox;
+use crate::scheduler::loot::Loot;
 use crate::scheduler::public::{Deque, Thief};
 use crate::scheduler::restrict::Restrictions;
 use crate::scheduler::run_queue::RunQueue;
@@ -178,6 +179,8 @@ pub(crate) struct Worker {
     pub(crate) joins_oldest: Cell<bool>,
     /// The first of the ready tasks comes before all others: it was stolen just now.
     pub(crate) has_next: Cell<bool>,
+    /// What it has stolen last, if it has not rested since.
+    pub(crate) loot: Cell<Option<Loot>>,
     pub(crate) restrictions: Restrictions,
     /// When it looked at the clock last, and when it is up at the latest, in ticks.
     pub(crate) looked: Cell<u64>,
@@ -246,6 +249,7 @@ impl Worker {
             shares: Cell::new(false),
             joins_oldest: Cell::new(false),
             has_next: Cell::new(false),
+            loot: Cell::new(None),
             restrictions: Restrictions::default(),
             looked: Cell::new(0),
             up_at: Cell::new(0),

@@ -323,3 +323,16 @@ impl Drop for Ended {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+#[test]
+fn a_thief_goes_back_to_its_victim_without_a_search() {
+    let measured = Machine::new(2).run(|| {
+        let rt = Runtime::builder().workers(2).build().unwrap();
+        rt.block_on(|| scope(|s| (0..400).for_each(|_| _ = s.spawn(|| sim::compute(10 * US)))));
+    });
+    let measured = measured.unwrap();
+    let thief = measured.threads().find(|thread| thread.name() == "cygnet-1").unwrap();
+    assert!(thief.computing() > MS, "it has stolen nothing");
+    // The first search takes 10 us, and those between its loots would take 13.
+    assert!(thief.searching() < 16 * US, "{:?}", thief.searching());
+}
