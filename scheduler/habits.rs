@@ -30,8 +30,8 @@ const BRIEF: Duration = Duration::from_micros(500);
 /// to wake each other from another worker.
 const TURN: Duration = Duration::from_micros(2);
 /// So many in a row have to show that they need no worker each. Of those that wait for each other
-/// some are the last, which do not wait at their start; and in a pipeline on workers that are not
-/// equally busy some have little to do.
+/// some are the last, which do not wait; in a pipeline on workers that are not equally busy some
+/// have little to do; and a stage that starts when there are values computes before it waits.
 const UNLIKE: u8 = 4;
 /// Of a place whose tasks need no spreading so many are begun for one that is observed.
 const SELDOM: u8 = 16;
@@ -57,7 +57,7 @@ fn hash(place: &Location<'_>) -> usize {
 struct Habit {
     /// Some have waited as soon as they had started.
     hasty: bool,
-    /// How many in a row have not, or had not enough to do for a worker each; up to [`UNLIKE`].
+    /// How many in a row have not waited at all, or had not enough to do for a worker each; up to [`UNLIKE`].
     unlike: u8,
     /// The usual length of their lives: the logarithm of its nanoseconds; 0 if none has ended.
     life: u8,
@@ -180,12 +180,11 @@ impl Habits {
         self.slots[usize::from(class.0)].habit.load(Ordering::Relaxed) & SETTLED != 0
     }
 
-    /// A task has waited so long after its start. Returns `true` if that was as soon as it had
-    /// started.
-    pub(crate) fn learn_wait(&self, class: Class, after: Duration) -> bool {
-        let hasty = after <= HASTY;
-        self.change(class, |habit| habit.hasty |= hasty);
-        hasty
+    /// A task has waited so long after its start.
+    pub(crate) fn learn_wait(&self, class: Class, after: Duration) {
+        if after <= HASTY {
+            self.change(class, |habit| habit.hasty = true);
+        }
     }
 
     /// A task has ended that was observed. `idle`: for how much of its `life` its worker had
@@ -196,7 +195,7 @@ impl Habits {
             let computed = life.saturating_sub(idle);
             let turns = u32::try_from(parks).unwrap_or(u32::MAX);
             let busy = computed >= life / 8 && computed >= TURN.saturating_mul(turns);
-            let unlike = !task.hasty || !busy;
+            let unlike = parks == 0 || !busy;
             habit.unlike = if unlike { UNLIKE.min(habit.unlike + 1) } else { 0 };
         });
     }
@@ -284,10 +283,10 @@ mod tests {
 
     /// A task that has lived so long, while tasks have waited so often, and whose worker was never
     /// idle.
-    fn ends(habits: &Habits, class: Class, hasty: bool, life: Duration, parks: u64) {
+    fn ends(habits: &Habits, class: Class, waited: bool, life: Duration, parks: u64) {
         let (idle, task) = (Duration::ZERO, ptr::null());
         let began = None;
-        let task = Observed { class: class.0, task, waited: true, hasty, began, idle, parks: 0 };
+        let task = Observed { class: class.0, task, waited, began, idle, parks: 0 };
         habits.learn_end(&task, life, idle, parks);
     }
 
@@ -307,9 +306,9 @@ mod tests {
         let habits = Habits::new();
         let class = class_at(&habits, here());
         assert!(!habits.spreads(class) && !habits.is_settled(class) && !habits.any_spreads());
-        assert!(!habits.learn_wait(class, MS));
+        habits.learn_wait(class, MS);
         assert!(!habits.spreads(class));
-        assert!(habits.learn_wait(class, US));
+        habits.learn_wait(class, US);
         assert!(habits.spreads(class) && habits.any_spreads());
         ends(&habits, class, true, 100 * US, 1);
         assert!(!habits.spreads(class) && habits.is_settled(class));

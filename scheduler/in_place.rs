@@ -112,6 +112,9 @@ impl Worker {
         if !self.remote.front.take_newest(record) && !self.claim_elsewhere(record) {
             return None;
         }
+        if !self.may_call(child) {
+            self.begins_oldest.set(!self.remote.front.is_empty());
+        }
         child.join.register_at_home(joiner.as_ptr());
         child.at_home.set(JoinedAtHome::Waiting);
         me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);

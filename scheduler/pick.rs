@@ -77,6 +77,8 @@ impl Worker {
         if self.invited.replace(false)
             && let Some(strand) = self.take_offered().and_then(|record| self.begin(record))
         {
+            // There may be more of them, for which nobody invites a worker that has been invited.
+            self.remote.inbox.invite();
             return strand;
         }
         if let Some(strand) = self.next_ready() {
@@ -387,13 +389,8 @@ impl Worker {
         // A full public deque needs no more; and its growth would cost kilobytes of the stack that we
         // happen to stand on.
         let room = BATCH.saturating_sub(self.deque.len());
-        let front = &self.remote.front;
         let portion = Portion { takers: shared.idle.searching().max(1), most: room };
-        let given = if self.joins_oldest.replace(false) {
-            front.hand_over_newest(2, portion, |record| self.publish(record))
-        } else {
-            front.hand_over(2, portion, |record| self.publish(record))
-        };
+        let given = self.hand_over(2, portion);
         self.shares.set(given > 0);
         if given == 0 && room > 0 {
             self.offer_fork();
@@ -401,6 +398,18 @@ impl Worker {
         // With its fence also if nothing was handed over: the request that we have just taken back may
         // be one that a second worker found and relied on, which lies down at this moment.
         shared.idle.notify(shared, false);
+    }
+
+    /// Moves a portion of the front to the public deque, from the end that this worker comes to last. A front with
+    /// fewer than `least` tasks gives none.
+    pub(crate) fn hand_over(&self, least: usize, portion: Portion) -> usize {
+        let front = &self.remote.front;
+        if !(self.begins_oldest.get() | self.joins_oldest.replace(false)) {
+            return front.hand_over(least, portion, |record| self.publish(record));
+        }
+        let given = front.hand_over_newest(least, portion, |record| self.publish(record));
+        self.begins_oldest.set(self.begins_oldest.get() && !front.is_empty());
+        given
     }
 
     /// Puts a fresh task that has left a front into the public deque.
@@ -421,6 +430,15 @@ impl Worker {
             let last_first = self.next_neglected();
             if last_first.is_some() {
                 return last_first;
+            }
+        }
+        if self.begins_oldest.get() {
+            let oldest = self.next_oldest();
+            // SAFETY: the run reference is in our hand.
+            let is_spread = oldest.is_some_and(|task| !self.may_call(unsafe { task.as_ref() }));
+            self.begins_oldest.set(is_spread && !self.remote.front.is_empty());
+            if oldest.is_some() {
+                return oldest;
             }
         }
         self.remote

@@ -165,9 +165,7 @@ impl Worker {
         let mut standstill = self.standstill(excess, start);
         loop {
             if self.deque.is_empty() && !self.remote.front.is_empty() {
-                self.remote.front.hand_over(1, Portion { takers: 1, most: BATCH }, |record| {
-                    self.publish(record)
-                });
+                self.hand_over(1, Portion { takers: 1, most: BATCH });
                 shared.idle.notify(shared, true);
             }
             if self.remote.timers.want_looks() {

@@ -123,6 +123,49 @@ fn tasks_of_short_lives_wake_nobody() {
     assert!(wakes < ROUNDS / 2, "{wakes} wake-ups in {ROUNDS} rounds");
 }
 
+/// On two workers, again and again: 500 values pass through four stages, which compute for 10 us, between a source and
+/// a sink, which do not. In how many of eight rounds more than two stages are on one worker.
+fn uneven_pipelines(seed: u64) -> usize {
+    let mut uneven = 0;
+    let measured = Machine::new(2).seed(seed).run(|| {
+        let rt = Runtime::builder().workers(2).build().unwrap();
+        rt.block_on(|| {
+            for _ in 0..8 {
+                let start = sim::now();
+                let (to, mut from) = bounded(64);
+                let source = move || (0..500).for_each(|value| to.send(value).unwrap());
+                let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![Box::new(source)];
+                for _ in 0..4 {
+                    let (to, next) = bounded(64);
+                    let from = std::mem::replace(&mut from, next);
+                    tasks.push(Box::new(move || {
+                        while let Ok(value) = from.recv() {
+                            sim::compute(10 * US);
+                            to.send(value).unwrap();
+                        }
+                    }));
+                }
+                tasks.push(Box::new(move || while from.recv().is_ok() {}));
+                scope(|s| {
+                    let tasks: Vec<_> = tasks.into_iter().map(|task| s.spawn(task)).collect();
+                    tasks.into_iter().for_each(|task| task.join().unwrap());
+                });
+                // With three it takes 15 ms.
+                uneven += usize::from(sim::now() - start > 12 * MS);
+            }
+        });
+    });
+    measured.unwrap();
+    uneven
+}
+
+/// Neighbours are begun by the same worker, so the two that compute nothing are not beside each other.
+#[test]
+fn a_pipeline_whose_ends_compute_nothing_is_shared_evenly() {
+    let uneven: usize = (0..8).map(uneven_pipelines).sum();
+    assert!(uneven <= 6, "{uneven} of 64");
+}
+
 /// A worker that has its share offers the others theirs. If they compute for long it starts them itself.
 #[test]
 fn tasks_that_nobody_comes_to_take_are_started_where_they_are() {
