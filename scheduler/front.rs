@@ -282,6 +282,12 @@ impl Front {
         place.load(Ordering::Relaxed) == index
     }
 
+    /// The index above the newest item. For the owner.
+    #[inline]
+    pub(crate) fn tail(&self) -> usize {
+        self.owned.tail.load(Ordering::Relaxed)
+    }
+
     /// Makes room if the ring is full, and clears a request: true if there was one.
     ///
     /// If a thief is here, there is room, and somebody is counted as searching (`searched` is a

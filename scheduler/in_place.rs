@@ -113,7 +113,7 @@ impl Worker {
             return None;
         }
         if !self.may_call(child) {
-            self.begins_oldest.set(!self.remote.front.is_empty());
+            self.spread_below.set(self.remote.front.tail());
         }
         child.join.register_at_home(joiner.as_ptr());
         child.at_home.set(JoinedAtHome::Waiting);

@@ -404,12 +404,20 @@ impl Worker {
     /// fewer than `least` tasks gives none.
     pub(crate) fn hand_over(&self, least: usize, portion: Portion) -> usize {
         let front = &self.remote.front;
-        if !(self.begins_oldest.get() | self.joins_oldest.replace(false)) {
+        let has_spread = self.has_spread_on_top();
+        if !(has_spread | self.joins_oldest.replace(false)) {
             return front.hand_over(least, portion, |record| self.publish(record));
         }
         let given = front.hand_over_newest(least, portion, |record| self.publish(record));
-        self.begins_oldest.set(self.begins_oldest.get() && !front.is_empty());
+        if has_spread {
+            self.spread_below.set(front.tail());
+        }
         given
+    }
+
+    /// Whether the newest task of the front is one of those that are begun the oldest first.
+    fn has_spread_on_top(&self) -> bool {
+        self.remote.front.tail() <= self.spread_below.get()
     }
 
     /// Puts a fresh task that has left a front into the public deque.
@@ -432,11 +440,8 @@ impl Worker {
                 return last_first;
             }
         }
-        if self.begins_oldest.get() {
+        if self.has_spread_on_top() && !self.remote.front.is_empty() {
             let oldest = self.next_oldest();
-            // SAFETY: the run reference is in our hand.
-            let is_spread = oldest.is_some_and(|task| !self.may_call(unsafe { task.as_ref() }));
-            self.begins_oldest.set(is_spread && !self.remote.front.is_empty());
             if oldest.is_some() {
                 return oldest;
             }

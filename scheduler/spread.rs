@@ -197,7 +197,15 @@ impl Worker {
                 self.announce_offer(None);
                 return true;
             }
-            if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
+            if time - start < POLITE {
+                spin_loop();
+                continue;
+            }
+            if let Excess::Class(class) = excess {
+                // Also those that could not be invited before, as something else lay in their inboxes.
+                self.invite_others(class);
+            }
+            thread::yield_now();
         }
     }
 

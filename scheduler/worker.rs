@@ -177,9 +177,10 @@ pub(crate) struct Worker {
     /// It joins its children in the order in which it has spawned them, so it hands over the
     /// newest.
     pub(crate) joins_oldest: Cell<bool>,
-    /// The same of children that are spread (crowd.rs), which it begins the oldest first as long as
-    /// there are any: neighbours among them often have to do with each other.
-    pub(crate) begins_oldest: Cell<bool>,
+    /// Below this index of its front lie tasks that are spread (crowd.rs), and that it joins in that
+    /// order too; 0 if there are none. It begins the oldest of them first, after those that have
+    /// been pushed since: so neighbours stay together, which often have to do with each other.
+    pub(crate) spread_below: Cell<usize>,
     /// The first of the ready tasks comes before all others: it was stolen just now.
     pub(crate) has_next: Cell<bool>,
     /// What it has stolen last, if it has not rested since.
@@ -251,7 +252,7 @@ impl Worker {
             takes_next: Cell::new(false),
             shares: Cell::new(false),
             joins_oldest: Cell::new(false),
-            begins_oldest: Cell::new(false),
+            spread_below: Cell::new(0),
             has_next: Cell::new(false),
             loot: Cell::new(None),
             restrictions: Restrictions::default(),
