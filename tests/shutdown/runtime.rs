@@ -2,7 +2,7 @@
 
 use crate::common::mpsc::channel;
 use crate::common::{self, Drops, eventually, scaled_in_debug};
-use cygnet::{JoinError, Runtime, Unparker, park, spawn, spawn_local, unparker, yield_now};
+use cygnet::{JoinError, Runtime, Unparker, park, scope, spawn, spawn_local, unparker, yield_now};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,24 +14,36 @@ fn a_runtime_that_ends_wakes_parked_yielding_and_joining_tasks_with_cancelled() 
         common::within(|| {
             let rt = common::runtime(workers);
             let (told, outcomes) = channel();
-            let start = |wait: fn() -> bool| {
-                let told = told.clone();
-                rt.spawn(move || told.send(wait()).unwrap()).detach();
+            let started = Arc::new(AtomicUsize::new(0));
+            let start = |wait: fn(&AtomicUsize) -> bool| {
+                let (told, started) = (told.clone(), Arc::clone(&started));
+                rt.spawn(move || {
+                    started.fetch_add(1, Ordering::Relaxed);
+                    told.send(wait(&started)).unwrap();
+                })
+                .detach();
             };
             for _ in 0..10 {
-                start(|| park().is_err());
-                start(|| {
+                start(|_| park().is_err());
+                start(|_| {
                     while yield_now().is_ok() {}
                     true
                 });
                 // A child that the join calls in place has its say before the join has.
-                start(|| match spawn(|| park().is_err()).join() {
-                    Ok(cut) => cut,
-                    Err(error) => error.is_cancelled(),
+                start(|started| {
+                    let park = || {
+                        started.fetch_add(1, Ordering::Relaxed);
+                        park().is_err()
+                    };
+                    scope(|s| match s.spawn(park).join() {
+                        Ok(cut) => cut,
+                        Err(error) => error.is_cancelled(),
+                    })
                 });
             }
-            // All have started, children too; who does not wait yet finds out when it would.
-            eventually("they wait", || rt.metrics().tasks() >= 40 && common::parks(&rt) >= 20);
+            // Children too; who does not wait yet finds out when it would.
+            let all_started = || started.load(Ordering::Relaxed) == 40;
+            eventually("they wait", || all_started() && common::parks(&rt) >= 20);
             drop(rt);
             drop(told);
             assert_eq!(outcomes.iter().filter(|cut| *cut).count(), 30);
