@@ -42,6 +42,8 @@ pub(crate) struct Observed {
     pub(crate) task: *const Record,
     /// It has been seen to wait.
     pub(crate) waited: bool,
+    /// It has waited as soon as it had started.
+    pub(crate) hasty: bool,
     /// When it began, if it is observed since then.
     pub(crate) began: Option<Instant>,
     /// For how long the worker had been idle by then, and how often tasks had waited there.

@@ -56,8 +56,9 @@ const TOGETHER: u32 = 64;
 /// home, and that it still counts. Uncounted one by one, each would take the node's cache line from
 /// all others.
 ///
-/// Nobody waits for that longer than he must: the worker keeps them only while the next task that
-/// it calls is a child of that node, too, which cannot end before.
+/// The node hardly waits for that: the worker keeps them only while it takes its next task, out of a
+/// queue that it need not search for, and goes on if that is a child of the same node, which then cannot end
+/// before.
 pub(crate) struct Uncounting {
     parent: *const Node,
     count: u32,

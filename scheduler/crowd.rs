@@ -15,7 +15,7 @@
 //! class in its census, *invites* workers that have less than theirs, whether they rest or compute
 //! (inbox.rs), and stands back from the class as soon as it comes to its main coroutine
 //! (spread.rs). An invited worker takes one offered task when its own task waits or checks in, and
-//! then invites itself, until it has its share or nothing is offered.
+//! then invites itself again; a ready task of its own comes between two.
 //!
 //! Searchers leave the deque of a worker that offers alone if they have their share themselves:
 //! they would pass its tasks to each other, and the worker that is invited would find none. Nobody
@@ -129,6 +129,7 @@ impl Worker {
             task,
             began,
             waited: began.is_none(),
+            hasty: false,
             idle: self.idle_time.get(),
             parks: self.counters().parks.get(),
         }));
@@ -190,7 +191,7 @@ impl Worker {
                 if let Some(began) = observed.began
                     && self.counters().parks.get() == observed.parks + 1
                 {
-                    shared.habits.learn_wait(class, now() - began);
+                    observed.hasty = shared.habits.learn_wait(class, now() - began);
                 }
                 strand.observation.set(Observation::Task(observed));
             }

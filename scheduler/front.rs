@@ -288,6 +288,11 @@ impl Front {
         self.owned.tail.load(Ordering::Relaxed)
     }
 
+    /// The index of the oldest item, if there is any.
+    pub(crate) fn head(&self) -> usize {
+        self.head.load(Ordering::Relaxed)
+    }
+
     /// Makes room if the ring is full, and clears a request: true if there was one.
     ///
     /// If a thief is here, there is room, and somebody is counted as searching (`searched` is a

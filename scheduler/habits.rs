@@ -33,6 +33,9 @@ const TURN: Duration = Duration::from_micros(2);
 /// some are the last, which do not wait; in a pipeline on workers that are not equally busy some
 /// have little to do; and a stage that starts when there are values computes before it waits.
 const UNLIKE: u8 = 4;
+/// So many in a row that have not waited as soon as they had started show that those of the place do
+/// so no longer. Of a pipeline's stages all but one or two may find values when they start.
+const CALM: u8 = 32;
 /// Of a place whose tasks need no spreading so many are begun for one that is observed.
 const SELDOM: u8 = 16;
 /// The bounds of the time for which a worker stands back, which is a tenth of their life.
@@ -57,7 +60,10 @@ fn hash(place: &Location<'_>) -> usize {
 struct Habit {
     /// Some have waited as soon as they had started.
     hasty: bool,
-    /// How many in a row have not waited at all, or had not enough to do for a worker each; up to [`UNLIKE`].
+    /// How many in a row have not; up to [`CALM`].
+    calm: u8,
+    /// While how many in a row nothing has waited on their worker, or had they not enough to do for a
+    /// worker each; up to [`UNLIKE`].
     unlike: u8,
     /// The usual length of their lives: the logarithm of its nanoseconds; 0 if none has ended.
     life: u8,
@@ -68,12 +74,14 @@ const SETTLED: u32 = 1 << 31;
 
 impl Habit {
     fn of(word: u32) -> Habit {
-        Habit { hasty: word & 1 != 0, unlike: (word >> 4) as u8 % 16, life: (word >> 8) as u8 }
+        let (unlike, calm) = ((word >> 4) as u8 % 16, (word >> 16) as u8);
+        Habit { hasty: word & 1 != 0, calm, unlike, life: (word >> 8) as u8 }
     }
 
     fn word(self) -> u32 {
         let settled = if self.life > 0 && !self.spreads() { SETTLED } else { 0 };
-        settled | u32::from(self.hasty) | u32::from(self.unlike) << 4 | u32::from(self.life) << 8
+        let (unlike, calm) = (u32::from(self.unlike) << 4, u32::from(self.calm) << 16);
+        settled | u32::from(self.hasty) | unlike | calm | u32::from(self.life) << 8
     }
 
     /// Whether these tasks are to be spread before they have computed anything.
@@ -180,11 +188,12 @@ impl Habits {
         self.slots[usize::from(class.0)].habit.load(Ordering::Relaxed) & SETTLED != 0
     }
 
-    /// A task has waited so long after its start.
-    pub(crate) fn learn_wait(&self, class: Class, after: Duration) {
-        if after <= HASTY {
-            self.change(class, |habit| habit.hasty = true);
-        }
+    /// A task has waited so long after its start. Returns `true` if that was as soon as it had
+    /// started.
+    pub(crate) fn learn_wait(&self, class: Class, after: Duration) -> bool {
+        let hasty = after <= HASTY;
+        self.change(class, |habit| habit.hasty |= hasty);
+        hasty
     }
 
     /// A task has ended that was observed. `idle`: for how much of its `life` its worker had
@@ -197,6 +206,8 @@ impl Habits {
             let busy = computed >= life / 8 && computed >= TURN.saturating_mul(turns);
             let unlike = parks == 0 || !busy;
             habit.unlike = if unlike { UNLIKE.min(habit.unlike + 1) } else { 0 };
+            habit.calm = if task.hasty { 0 } else { CALM.min(habit.calm + 1) };
+            habit.hasty &= habit.calm < CALM;
         });
     }
 
@@ -283,10 +294,10 @@ mod tests {
 
     /// A task that has lived so long, while tasks have waited so often, and whose worker was never
     /// idle.
-    fn ends(habits: &Habits, class: Class, waited: bool, life: Duration, parks: u64) {
+    fn ends(habits: &Habits, class: Class, hasty: bool, life: Duration, parks: u64) {
         let (idle, task) = (Duration::ZERO, ptr::null());
         let began = None;
-        let task = Observed { class: class.0, task, waited, began, idle, parks: 0 };
+        let task = Observed { class: class.0, task, waited: true, hasty, began, idle, parks: 0 };
         habits.learn_end(&task, life, idle, parks);
     }
 
@@ -306,9 +317,9 @@ mod tests {
         let habits = Habits::new();
         let class = class_at(&habits, here());
         assert!(!habits.spreads(class) && !habits.is_settled(class) && !habits.any_spreads());
-        habits.learn_wait(class, MS);
+        assert!(!habits.learn_wait(class, MS));
         assert!(!habits.spreads(class));
-        habits.learn_wait(class, US);
+        assert!(habits.learn_wait(class, US));
         assert!(habits.spreads(class) && habits.any_spreads());
         ends(&habits, class, true, 100 * US, 1);
         assert!(!habits.spreads(class) && habits.is_settled(class));
@@ -331,6 +342,20 @@ mod tests {
         assert!(habits.spreads(class));
         // The last one of a barrier does not wait.
         ends(&habits, class, false, 10 * MS, 0);
+        assert!(habits.spreads(class));
+    }
+
+    #[test]
+    fn tasks_that_compute_before_they_wait_are_spread_no_longer() {
+        let habits = Habits::new();
+        let class = class_at(&habits, here());
+        habits.learn_wait(class, US);
+        for left in (0..CALM).rev() {
+            ends(&habits, class, false, 10 * MS, 100);
+            assert_eq!(habits.spreads(class), left > 0);
+        }
+        habits.learn_wait(class, US);
+        ends(&habits, class, true, 10 * MS, 100);
         assert!(habits.spreads(class));
     }
 

@@ -4,6 +4,7 @@
 use crate::retire::record::{JoinedAtHome, Phase, Record};
 use crate::retire::wait::{Publish, WaitKind, Woken};
 use crate::scheduler::complete::release_run;
+use crate::scheduler::front::PUBLIC;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Cut;
 use crate::scheduler::worker::{Turn, Worker};
@@ -109,11 +110,16 @@ impl Worker {
         {
             return None;
         }
-        if !self.remote.front.take_newest(record) && !self.claim_elsewhere(record) {
-            return None;
-        }
-        if !self.may_call(child) {
-            self.spread_below.set(self.remote.front.tail());
+        let index = child.place.load(Ordering::Relaxed);
+        if !self.remote.front.take_newest(record) {
+            if !self.claim_elsewhere(record) {
+                return None;
+            }
+            if !self.may_call(child) {
+                // Those that are younger. If it was not in the front, nor is any that is older.
+                let from = if index == PUBLIC { 0 } else { index };
+                self.spread_at.set((from, self.remote.front.tail()));
+            }
         }
         child.join.register_at_home(joiner.as_ptr());
         child.at_home.set(JoinedAtHome::Waiting);

@@ -27,6 +27,9 @@ const SHORT: Duration = Duration::from_nanos(600);
 /// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
 const SHORT_ITEM: Duration = Duration::from_nanos(100);
 
+/// So often a thief goes back before it looks for work elsewhere too.
+const RETURNS: u32 = 8;
+
 /// What was stolen last.
 #[derive(Clone, Copy)]
 pub(crate) struct Loot {
@@ -34,15 +37,17 @@ pub(crate) struct Loot {
     items: usize,
     /// Coroutines that the thief had.
     live: u32,
-    /// The worker whose public deque it was in.
+    /// The worker that it was stolen from, if the thief may look there again.
     victim: Option<usize>,
+    /// How often it has done so without a search.
+    returns: u32,
 }
 
 impl Loot {
     /// Some items that were taken now, of which so many are `besides` those in the deque.
     pub(crate) fn of(worker: &Worker, besides: usize, victim: Option<usize>) -> Loot {
         let items = worker.deque.len() + besides;
-        Loot { taken: now(), items, live: worker.live(), victim }
+        Loot { taken: now(), items, live: worker.live(), victim, returns: 0 }
     }
 
     /// For how long the thief has been busy with it.
@@ -70,10 +75,13 @@ impl Worker {
         let victim = shared.remote(loot.victim?);
         point();
         if victim.thief.is_empty()
+            || loot.returns == RETURNS
             || self.exhausted.get()
             || shared.pressure.load(Ordering::Relaxed)
-            // What is offered is not for everybody: the search knows.
-            || self.anyone_offers() && victim.census.offered().is_some()
+            // What is offered is not for everybody, and the search knows for whom.
+            || self.invited.get()
+            || self.anyone_offers()
+            || self.is_to_stand_back()
             || !self.may_start()
             || fault(Fault::Steal)
         {
@@ -87,11 +95,12 @@ impl Worker {
             return None;
         };
         self.counters().steals.add(1);
-        self.loot.set(Some(Loot { taken: time, items: self.deque.len() + 1, ..loot }));
+        let (items, returns) = (self.deque.len() + 1, loot.returns + 1);
+        self.loot.set(Some(Loot { taken: time, items, returns, ..loot }));
         self.announce_arrivals();
-        // The last loot was worth it: perhaps for those that nap, too.
-        shared.idle.wake_napper(shared);
-        self.open(item)
+        let first = self.open(item);
+        // What is ready comes before the others.
+        if self.ready.is_empty() { first.or_else(|| self.next_public()) } else { first }
     }
 
     /// Announces items that have come into this worker's deque out of another queue. Between the two

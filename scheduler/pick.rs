@@ -1,6 +1,6 @@
 //! What a worker does next: the order of service.
 //!
-//! Ready coroutines, the front and the deque (last in first out), local tasks, the injector; each 61st
+//! Ready coroutines, the front and the deque (last in first out, but see `begins_oldest`), local tasks, the injector; each 61st
 //! decision turns the order round, so that nothing waits for ever behind endless local spawns or
 //! endless yields. `search` looks further when there is nothing here.
 
@@ -74,12 +74,16 @@ impl Worker {
                 return self.main.get();
             }
         }
-        if self.invited.replace(false)
-            && let Some(strand) = self.take_offered().and_then(|record| self.begin(record))
-        {
-            // There may be more of them, for which nobody invites a worker that has been invited.
-            self.remote.inbox.invite();
-            return strand;
+        if self.invited.replace(false) {
+            // There may be more than one of them, for which nobody invites a worker that has been
+            // invited; and between two of them one that is ready has its turn.
+            if self.took_offered.replace(false) && !self.ready.is_empty() {
+                self.remote.inbox.invite();
+            } else if let Some(strand) = self.take_offered().and_then(|task| self.begin(task)) {
+                self.took_offered.set(true);
+                self.remote.inbox.invite();
+                return strand;
+            }
         }
         if let Some(strand) = self.next_ready() {
             return strand;
@@ -404,20 +408,22 @@ impl Worker {
     /// fewer than `least` tasks gives none.
     pub(crate) fn hand_over(&self, least: usize, portion: Portion) -> usize {
         let front = &self.remote.front;
-        let has_spread = self.has_spread_on_top();
-        if !(has_spread | self.joins_oldest.replace(false)) {
+        let spread = self.begins_oldest();
+        if !(spread | self.joins_oldest.replace(false)) {
             return front.hand_over(least, portion, |record| self.publish(record));
         }
         let given = front.hand_over_newest(least, portion, |record| self.publish(record));
-        if has_spread {
-            self.spread_below.set(front.tail());
+        if spread {
+            self.spread_at.set((self.spread_at.get().0, front.tail()));
         }
         given
     }
 
-    /// Whether the newest task of the front is one of those that are begun the oldest first.
-    fn has_spread_on_top(&self) -> bool {
-        self.remote.front.tail() <= self.spread_below.get()
+    /// Whether there are tasks in the front, and all of them are of those that are begun the oldest
+    /// first.
+    fn begins_oldest(&self) -> bool {
+        let (front, (from, below)) = (&self.remote.front, self.spread_at.get());
+        front.tail() <= below && front.head() >= from && !front.is_empty()
     }
 
     /// Puts a fresh task that has left a front into the public deque.
@@ -440,7 +446,7 @@ impl Worker {
                 return last_first;
             }
         }
-        if self.has_spread_on_top() && !self.remote.front.is_empty() {
+        if self.begins_oldest() {
             let oldest = self.next_oldest();
             if oldest.is_some() {
                 return oldest;

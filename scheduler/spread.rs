@@ -163,6 +163,7 @@ impl Worker {
         let shared = self.shared();
         let start = now();
         let mut standstill = self.standstill(excess, start);
+        let mut invites_after = POLITE;
         loop {
             if self.deque.is_empty() && !self.remote.front.is_empty() {
                 self.hand_over(1, Portion { takers: 1, most: BATCH });
@@ -201,9 +202,13 @@ impl Worker {
                 spin_loop();
                 continue;
             }
-            if let Excess::Class(class) = excess {
-                // Also those that could not be invited before, as something else lay in their inboxes.
+            if let Excess::Class(class) = excess
+                && time - start >= invites_after
+                && self.remote.census.offered() == Some(class)
+            {
+                // Where something else lay in an inbox, there was no room for an invitation.
                 self.invite_others(class);
+                invites_after *= 2;
             }
             thread::yield_now();
         }

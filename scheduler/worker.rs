@@ -165,6 +165,8 @@ pub(crate) struct Worker {
     pub(crate) accounts: Accounts,
     /// Others have invited it to take what they offer.
     pub(crate) invited: Cell<bool>,
+    /// It has done so, and has continued no other task since.
+    pub(crate) took_offered: Cell<bool>,
     /// For how long it has had nothing to run.
     pub(crate) idle_time: Cell<Duration>,
     /// The request that the row of forks shows is its own.
@@ -177,10 +179,10 @@ pub(crate) struct Worker {
     /// It joins its children in the order in which it has spawned them, so it hands over the
     /// newest.
     pub(crate) joins_oldest: Cell<bool>,
-    /// Below this index of its front lie tasks that are spread (crowd.rs), and that it joins in that
-    /// order too; 0 if there are none. It begins the oldest of them first, after those that have
+    /// From the first index of its front to the second one lie tasks that are spread (crowd.rs), and
+    /// that it joins in that order too. It begins the oldest of them first, after those that have
     /// been pushed since: so neighbours stay together, which often have to do with each other.
-    pub(crate) spread_below: Cell<usize>,
+    pub(crate) spread_at: Cell<(usize, usize)>,
     /// The first of the ready tasks comes before all others: it was stolen just now.
     pub(crate) has_next: Cell<bool>,
     /// What it has stolen last, if it has not rested since.
@@ -247,12 +249,13 @@ impl Worker {
             spread: Spread::new(),
             accounts: Accounts::new(),
             invited: Cell::new(false),
+            took_offered: Cell::new(false),
             idle_time: Cell::new(Duration::ZERO),
             offers_on: Cell::new(false),
             takes_next: Cell::new(false),
             shares: Cell::new(false),
             joins_oldest: Cell::new(false),
-            spread_below: Cell::new(0),
+            spread_at: Cell::new((0, 0)),
             has_next: Cell::new(false),
             loot: Cell::new(None),
             restrictions: Restrictions::default(),
