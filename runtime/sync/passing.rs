@@ -3,10 +3,12 @@
 //! be passed by those who run.
 //! The essay of the mutex says why they are passed at all.
 
+use crate::retire::tree::NOBODY;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::timers::Tick;
+use crate::scheduler::waiters::WaitNode;
 use crate::scheduler::worker::Worker;
-use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::shim::panicking;
 use crate::shim::time::{Duration, Instant, now};
 
@@ -50,6 +52,32 @@ impl FirstSince {
     pub(super) fn is_overdue(&self) -> bool {
         // PROOF(passing.first_overdue): false
         Tick::now().since(Tick::numbered(self.0.load(Ordering::Relaxed))) >= PATIENCE
+    }
+}
+
+/// Where the waiters wait that have been called and have not come: the lowest bits of the number of
+/// their worker; those of [`NOBODY`] if they are several, or may be anywhere. Written under the lock
+/// of the queue. Only advice.
+pub(super) struct CalledAt(AtomicU8);
+
+const ANYWHERE: u8 = NOBODY as u8;
+
+impl CalledAt {
+    pub(super) const fn from(home: AtomicU8) -> CalledAt {
+        CalledAt(home)
+    }
+
+    /// `waiter` is called, while `others` have been called and not come.
+    pub(super) fn call(&self, waiter: &WaitNode, others: bool) {
+        let home = waiter.home() as u8;
+        let alike = !others || self.0.load(Ordering::Relaxed) == home;
+        self.0.store(if alike { home } else { ANYWHERE }, Ordering::Relaxed);
+    }
+
+    /// Whether one of them may wait for the caller's worker, or its executor.
+    pub(super) fn may_be_here(&self) -> bool {
+        let at = self.0.load(Ordering::Relaxed);
+        at == ANYWHERE || at == Worker::current().map_or(NOBODY, Worker::number) as u8
     }
 }
 

@@ -71,7 +71,7 @@
 //! queue's lock.
 
 use super::holder::Holder;
-use super::passing::{Passes, is_overdue};
+use super::passing::{CalledAt, Passes, is_overdue};
 use crate::retire::tree::NOBODY;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
@@ -119,9 +119,7 @@ pub(super) struct RawMutex {
     /// Looks that the next spin takes: fewer after a spin in vain.
     looks: AtomicU8,
     fair: bool,
-    /// The lowest bits of the number of the worker where the waiter waits that was called last; those
-    /// of [`NOBODY`] if it may be anywhere. Written under the queue's lock. Only advice.
-    called_at: AtomicU8,
+    called_at: CalledAt,
     word: AtomicU64,
 }
 
@@ -131,7 +129,7 @@ impl RawMutex {
             RawMutex {
                 word: AtomicU64::new(FREE),
                 fair,
-                called_at: AtomicU8::new(NOBODY as u8),
+                called_at: CalledAt::from(AtomicU8::new(NOBODY as u8)),
                 passes: Passes::from(AtomicU32::new(0)),
                 looks: AtomicU8::new(MOST_LOOKS),
                 queue: Mutex::new(WaitList::new()),
@@ -220,8 +218,7 @@ impl RawMutex {
         // No called waiter is on its way: only a holder calls, and this holder has just seen a word
         // without CALLED.
         self.passes.reset();
-        let home = queue.first().map_or(NOBODY, WaitNode::home);
-        self.called_at.store(home as u8, Ordering::Relaxed);
+        queue.first().into_iter().for_each(|waiter| self.called_at.call(waiter, false));
         let wake = queue.grant_first(CALL);
         let queued = if queue.is_empty() { 0 } else { QUEUED };
         self.set(|_| Some(queued | CALLED));
@@ -279,10 +276,7 @@ impl RawMutex {
     /// Returns `true` if the called waiter has been passed so often that it may be waiting for the
     /// caller's own worker or executor. The caller then lets others run before it takes the mutex.
     pub(super) fn is_hogged(&self) -> bool {
-        let called_at = self.called_at.load(Ordering::Relaxed);
-        let here = Worker::current().map_or(NOBODY, Worker::number) as u8;
-        self.is_hogged_at(self.word.load(Ordering::Relaxed))
-            && (called_at == NOBODY as u8 || called_at == here)
+        self.is_hogged_at(self.word.load(Ordering::Relaxed)) && self.called_at.may_be_here()
     }
 
     #[inline(always)]

@@ -26,8 +26,9 @@
 //!   first one for half a millisecond; so does each 4,096th of those who leave while somebody
 //!   waits.
 //! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So
-//!   after 1,024 such exits a task queues up although it could enter, if others are ready on its
-//!   worker, and a future returns `Pending` once.
+//!   after 1,024 such exits a task of that worker queues up although it could enter, if others are
+//!   ready there, and a future returns `Pending` once. If the called waiters are of several workers,
+//!   or not tasks, that goes for all workers.
 //!
 //! # Nobody is forgotten
 //!
@@ -46,14 +47,15 @@
 //!
 //! Every entry is an acquire, every exit a release. What is handed over is carried by the grant.
 
-use super::passing::{FirstSince, Passes, gives_way, is_overdue};
+use super::passing::{CalledAt, FirstSince, Passes, gives_way, is_overdue};
+use crate::retire::tree::NOBODY;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
 };
 use crate::scheduler::worker::Worker;
-use crate::shim::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::time::{Instant, now};
 use crate::shim::{Mutex, MutexGuard, const_fn, may_spin, spin_loop};
 use std::panic::Location;
@@ -92,6 +94,7 @@ pub(super) const CALL: u32 = 1;
 pub(super) struct RawRwLock {
     queue: Mutex<WaitList>,
     passes: Passes,
+    called_at: CalledAt,
     first_since: FirstSince,
     word: AtomicUsize,
 }
@@ -147,6 +150,7 @@ impl RawRwLock {
             RawRwLock {
                 queue: Mutex::new(WaitList::new()),
                 passes: Passes::from(AtomicU32::new(0)),
+                called_at: CalledAt::from(AtomicU8::new(NOBODY as u8)),
                 first_since: FirstSince::from(AtomicU64::new(0)),
                 word: AtomicUsize::new(0),
             }
@@ -289,6 +293,7 @@ impl RawRwLock {
         let (before, _) = self.change(|word| answer_at(word, first).map(|(_, word)| word))?;
         let (answer, _) = answer_at(before, first).expect("the word was changed to it");
         if answer == CALL {
+            self.called_at.call(first, called(before) > 0);
             self.passes.reset();
         }
         Some(answer)
@@ -395,7 +400,7 @@ impl Waitable for RawRwLock {
         let strict = if node.token.get() & OVERDUE != 0 { STRICT } else { 0 };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let hogs = self.is_hogged_at(word) && gives_way();
+            let hogs = self.is_hogged_at(word) && self.called_at.may_be_here() && gives_way();
             let may_pass = returns || word & STRICT == 0 && !hogs;
             let inside = if may_pass { entered(word, what) } else { None };
             let new = inside.unwrap_or(word | QUEUED | strict);
@@ -454,7 +459,8 @@ impl Future for Locking<'_> {
         if this.since.is_none() {
             this.since = Some(now());
             let word = this.lock.word.load(Ordering::Relaxed);
-            if this.lock.is_hogged_at(word) && !is_forbidden() {
+            let is_hogged = this.lock.is_hogged_at(word) && this.lock.called_at.may_be_here();
+            if is_hogged && !is_forbidden() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

@@ -25,8 +25,9 @@
 //! * Called waiters may not come for long, because their workers compute. So each 4,096th release
 //!   that calls nobody makes the first waiter of the queue overdue.
 //! * The worker of a called waiter may compute in a loop that takes permits and gives them back. So
-//!   after 1,024 such releases a task queues up although a permit is free, if the called waiters
-//!   need all that are and others are ready on its worker. A future returns `Pending` once.
+//!   after 1,024 such releases a task of that worker queues up although a permit is free, if the
+//!   called waiters need all that are and others are ready there. A future returns `Pending` once.
+//!   If the called waiters are of several workers, or not tasks, that goes for all workers.
 //!
 //! # No permit lies idle
 //!
@@ -53,13 +54,14 @@
 //! A release of permits is a release, taking some is an acquire. What is handed over is carried by
 //! the grant.
 
-use super::passing::{Passes, gives_way, is_overdue};
+use super::passing::{CalledAt, Passes, gives_way, is_overdue};
+use crate::retire::tree::NOBODY;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
 };
-use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::shim::time::{Instant, now};
 use crate::shim::{Mutex, MutexGuard, const_fn};
 use std::panic::Location;
@@ -90,6 +92,7 @@ pub(super) const CALL: u32 = 2;
 pub(super) struct RawSemaphore {
     word: AtomicUsize,
     passes: Passes,
+    called_at: CalledAt,
     queue: Mutex<WaitList>,
 }
 
@@ -135,6 +138,7 @@ impl RawSemaphore {
             RawSemaphore {
                 word: AtomicUsize::new(permits * ONE),
                 passes: Passes::from(AtomicU32::new(0)),
+                called_at: CalledAt::from(AtomicU8::new(NOBODY as u8)),
                 queue: Mutex::new(WaitList::new()),
             }
         }
@@ -307,8 +311,9 @@ impl RawSemaphore {
             let may_be_called = !is_strict(first) && called(word) < free(word).min(MOST_CALLED);
             may_be_called.then(|| word.wrapping_add(CALLED))
         };
-        self.change(call)?;
+        let (before, _) = self.change(call)?;
         self.passes.reset();
+        self.called_at.call(first, called(before) > 0);
         Some(CALL)
     }
 
@@ -391,7 +396,7 @@ impl Waitable for RawSemaphore {
         let flags = if becomes_first && is_strict(node) { QUEUED | STRICT } else { QUEUED };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let hogs = self.is_hogged_at(word) && gives_way();
+            let hogs = self.is_hogged_at(word) && self.called_at.may_be_here() && gives_way();
             let may_pass = returns || word & STRICT == 0 && !hogs;
             let (new, answer) = match word {
                 _ if word & SHUT != 0 => return Some(CLOSED),
@@ -460,7 +465,8 @@ impl Future for Acquiring<'_> {
         if this.since.is_none() {
             this.since = Some(now());
             let word = this.semaphore.word.load(Ordering::Relaxed);
-            if this.semaphore.is_hogged_at(word) && !is_forbidden() {
+            let is_hogged = this.semaphore.is_hogged_at(word);
+            if is_hogged && this.semaphore.called_at.may_be_here() && !is_forbidden() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

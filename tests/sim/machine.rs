@@ -3,7 +3,7 @@
 use crate::common::rerun::{rerun, role};
 use cygnet::Runtime;
 use cygnet::sim::{Machine, Measured, Reason, compute, now, thread};
-use cygnet::sync::{Barrier, Mutex};
+use cygnet::sync::{Barrier, Mutex, RwLock, Semaphore};
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -382,58 +382,83 @@ fn a_waiter_whose_worker_computes_is_not_passed_for_long() {
     assert!((MS / 2..2 * MS).contains(&waited), "{waited:?}");
 }
 
-#[test]
-fn a_mutex_whose_waiters_wait_for_a_worker_that_computes_is_used_by_others() {
+/// Two tasks of one worker have waited for a lock, and wait for their worker, which computes for a tenth of a second.
+/// How long it takes meanwhile to use the lock `rounds` times on the other worker, with 10 us between.
+fn use_beside_a_worker_that_computes<L: Send + Sync + 'static>(
+    lock: L,
+    rounds: u32,
+    within: fn(&L, &mut dyn FnMut()),
+) -> Duration {
     let mut took = Duration::ZERO;
     let measured = free(2).run(|| {
         let rt = Runtime::builder().workers(2).build().unwrap();
         rt.block_on(|| {
-            let (mutex, ends) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+            let (lock, ends) = (Arc::new(lock), Arc::new(AtomicBool::new(false)));
             let (meet, started) = (&Barrier::new(2), &AtomicBool::new(false));
             cygnet::scope(|s| {
-                let shared = mutex.clone();
+                let shared = lock.clone();
                 let other = s.spawn(move || {
                     started.store(true, Ordering::Relaxed);
                     let waiter = || {
-                        let mutex = shared.clone();
-                        cygnet::spawn_local(move || drop(mutex.lock().unwrap()))
+                        let lock = shared.clone();
+                        cygnet::spawn_local(move || within(&lock, &mut || ()))
                     };
                     let waiters = [waiter(), waiter()];
                     meet.wait().unwrap();
-                    // Both wait for the mutex, and then for this worker.
+                    // Both wait for the lock, and then for this worker.
                     (0..200).for_each(|_| cygnet::yield_now().unwrap());
                     meet.wait().unwrap();
-                    compute(50 * MS);
+                    compute(100 * MS);
                     waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
                 });
-                let guard = mutex.lock().unwrap();
-                // The other worker takes it.
-                while !started.load(Ordering::Relaxed) {
-                    compute(US);
-                }
-                // It is ready all the time, so somebody else could run here.
-                let ready = ends.clone();
-                let idler = cygnet::spawn_local(move || {
-                    while !ready.load(Ordering::Relaxed) {
-                        cygnet::yield_now().unwrap();
+                let mut idler = None;
+                within(&lock, &mut || {
+                    // The other worker takes it.
+                    while !started.load(Ordering::Relaxed) {
+                        compute(US);
                     }
+                    // It is ready all the time, so somebody else could run here.
+                    let ready = ends.clone();
+                    idler = Some(cygnet::spawn_local(move || {
+                        while !ready.load(Ordering::Relaxed) {
+                            cygnet::yield_now().unwrap();
+                        }
+                    }));
+                    meet.wait().unwrap();
+                    meet.wait().unwrap();
                 });
-                meet.wait().unwrap();
-                meet.wait().unwrap();
-                drop(guard);
                 let start = now();
-                for _ in 0..1_000 {
+                for _ in 0..rounds {
                     compute(10 * US);
-                    drop(mutex.lock().unwrap());
+                    within(&lock, &mut || ());
                 }
                 took = now() - start;
                 ends.store(true, Ordering::Relaxed);
-                idler.join().unwrap();
+                idler.expect("spawned above").join().unwrap();
                 other.join().unwrap();
             });
         });
     });
     measured.unwrap();
+    took
+}
+
+#[test]
+fn locks_whose_waiters_wait_for_a_worker_that_computes_are_used_by_others() {
+    let mutex = use_beside_a_worker_that_computes(Mutex::new(()), 1_000, |lock, f| {
+        let _guard = lock.lock().unwrap();
+        f();
+    });
     // It is not handed over to one of those two, nor left to them.
-    assert!(took < 20 * MS, "{took:?}");
+    assert!(mutex < 20 * MS, "a mutex: {mutex:?}");
+    let semaphore = use_beside_a_worker_that_computes(Semaphore::new(1), 2_000, |lock, f| {
+        let _permit = lock.acquire().unwrap();
+        f();
+    });
+    assert!(semaphore < 40 * MS, "a semaphore: {semaphore:?}");
+    let writers = use_beside_a_worker_that_computes(RwLock::new(()), 2_000, |lock, f| {
+        let _guard = lock.write().unwrap();
+        f();
+    });
+    assert!(writers < 40 * MS, "a reader-writer lock: {writers:?}");
 }
