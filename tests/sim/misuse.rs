@@ -9,6 +9,7 @@ use cygnet::sim::{self, Options, Reason};
 use cygnet::sync::Event;
 use cygnet::{Runtime, scope, sleep, spawn, yield_now};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bare coroutines, whose stacks come from a memory that the whole process shares.
@@ -137,7 +138,20 @@ impl Drop for Loud {
 
 #[test]
 fn a_scope_ends_though_the_drop_of_a_result_panics() {
-    let threads = || sim::thread::scope(|s| drop(s.spawn(|| Loud)));
+    let threads = || {
+        let nobody_joins = AtomicBool::new(false);
+        sim::thread::scope(|s| {
+            // Else whoever drops the handle may drop the result.
+            let thread = s.spawn(|| {
+                while !nobody_joins.load(Ordering::Relaxed) {
+                    sim::thread::yield_now();
+                }
+                Loud
+            });
+            drop(thread);
+            nobody_joins.store(true, Ordering::Relaxed);
+        });
+    };
     let failed = sim::run(1, threads).unwrap_err();
     assert_eq!(*failed.reason(), Reason::Panicked("a scoped thread panicked".to_owned()));
     // And so with real threads.
