@@ -42,8 +42,8 @@ pub(crate) struct Observed {
     pub(crate) task: *const Record,
     /// It has been seen to wait.
     pub(crate) waited: bool,
-    /// It has waited as soon as it had started.
-    pub(crate) hasty: bool,
+    /// Whether it has waited for the first time as soon as it had started, if that was seen.
+    pub(crate) hasty: Option<bool>,
     /// When it began, if it is observed since then.
     pub(crate) began: Option<Instant>,
     /// For how long the worker had been idle by then, and how often tasks had waited there.

@@ -56,9 +56,8 @@ const TOGETHER: u32 = 64;
 /// home, and that it still counts. Uncounted one by one, each would take the node's cache line from
 /// all others.
 ///
-/// The node hardly waits for that: the worker keeps them only while it takes its next task, out of a
-/// queue that it need not search for, and goes on if that is a child of the same node, which then cannot end
-/// before.
+/// The node hardly waits for that: the worker keeps them only while it takes its next task, without
+/// a search, and goes on if that is a child of the same node, which then cannot end before.
 pub(crate) struct Uncounting {
     parent: *const Node,
     count: u32,

@@ -129,7 +129,7 @@ impl Worker {
             task,
             began,
             waited: began.is_none(),
-            hasty: false,
+            hasty: None,
             idle: self.idle_time.get(),
             parks: self.counters().parks.get(),
         }));
@@ -191,7 +191,7 @@ impl Worker {
                 if let Some(began) = observed.began
                     && self.counters().parks.get() == observed.parks + 1
                 {
-                    observed.hasty = shared.habits.learn_wait(class, now() - began);
+                    observed.hasty = Some(shared.habits.learn_wait(class, now() - began));
                 }
                 strand.observation.set(Observation::Task(observed));
             }

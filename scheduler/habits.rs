@@ -60,10 +60,10 @@ fn hash(place: &Location<'_>) -> usize {
 struct Habit {
     /// Some have waited as soon as they had started.
     hasty: bool,
-    /// How many in a row have not; up to [`CALM`].
+    /// How many of which that was seen have not, in a row; up to [`CALM`].
     calm: u8,
-    /// While how many in a row nothing has waited on their worker, or had they not enough to do for a
-    /// worker each; up to [`UNLIKE`].
+    /// How many in a row have ended while nothing waited on their worker, or had too little to do for
+    /// a worker each; up to [`UNLIKE`].
     unlike: u8,
     /// The usual length of their lives: the logarithm of its nanoseconds; 0 if none has ended.
     life: u8,
@@ -192,7 +192,9 @@ impl Habits {
     /// started.
     pub(crate) fn learn_wait(&self, class: Class, after: Duration) -> bool {
         let hasty = after <= HASTY;
-        self.change(class, |habit| habit.hasty |= hasty);
+        if hasty {
+            self.change(class, |habit| (habit.hasty, habit.calm) = (true, 0));
+        }
         hasty
     }
 
@@ -206,8 +208,11 @@ impl Habits {
             let busy = computed >= life / 8 && computed >= TURN.saturating_mul(turns);
             let unlike = parks == 0 || !busy;
             habit.unlike = if unlike { UNLIKE.min(habit.unlike + 1) } else { 0 };
-            habit.calm = if task.hasty { 0 } else { CALM.min(habit.calm + 1) };
-            habit.hasty &= habit.calm < CALM;
+            // A first wait while others were ready is not seen.
+            if task.hasty == Some(false) || parks == 0 {
+                habit.calm = CALM.min(habit.calm + 1);
+                habit.hasty &= habit.calm < CALM;
+            }
         });
     }
 
@@ -295,6 +300,7 @@ mod tests {
     /// A task that has lived so long, while tasks have waited so often, and whose worker was never
     /// idle.
     fn ends(habits: &Habits, class: Class, hasty: bool, life: Duration, parks: u64) {
+        let hasty = Some(hasty);
         let (idle, task) = (Duration::ZERO, ptr::null());
         let began = None;
         let task = Observed { class: class.0, task, waited: true, hasty, began, idle, parks: 0 };
@@ -354,8 +360,9 @@ mod tests {
             ends(&habits, class, false, 10 * MS, 100);
             assert_eq!(habits.spreads(class), left > 0);
         }
+        // Until one waits at once again, whichever ends after that.
         habits.learn_wait(class, US);
-        ends(&habits, class, true, 10 * MS, 100);
+        ends(&habits, class, false, 10 * MS, 100);
         assert!(habits.spreads(class));
     }
 

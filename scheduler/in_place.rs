@@ -4,7 +4,6 @@
 use crate::retire::record::{JoinedAtHome, Phase, Record};
 use crate::retire::wait::{Publish, WaitKind, Woken};
 use crate::scheduler::complete::release_run;
-use crate::scheduler::front::PUBLIC;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Cut;
 use crate::scheduler::worker::{Turn, Worker};
@@ -115,10 +114,8 @@ impl Worker {
             if !self.claim_elsewhere(record) {
                 return None;
             }
-            if !self.may_call(child) {
-                // Those that are younger. If it was not in the front, nor is any that is older.
-                let from = if index == PUBLIC { 0 } else { index };
-                self.spread_at.set((from, self.remote.front.tail()));
+            if !self.may_call(child) && !child.traits.local {
+                self.begin_oldest_from(index);
             }
         }
         child.join.register_at_home(joiner.as_ptr());

@@ -8,7 +8,7 @@ use crate::retire::chain::innermost;
 use crate::retire::record::{Phase, Record};
 use crate::retire::stack::StackClass;
 use crate::scheduler::complete::release;
-use crate::scheduler::front::Portion;
+use crate::scheduler::front::{PUBLIC, Portion};
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Turn, Worker};
@@ -78,10 +78,10 @@ impl Worker {
             // There may be more than one of them, for which nobody invites a worker that has been
             // invited; and between two of them one that is ready has its turn.
             if self.took_offered.replace(false) && !self.ready.is_empty() {
-                self.remote.inbox.invite();
+                self.invite_itself();
             } else if let Some(strand) = self.take_offered().and_then(|task| self.begin(task)) {
                 self.took_offered.set(true);
-                self.remote.inbox.invite();
+                self.invite_itself();
                 return strand;
             }
         }
@@ -96,6 +96,13 @@ impl Worker {
             return strand;
         }
         self.main.get()
+    }
+
+    /// Has this worker look at what is offered at its next decision, too.
+    fn invite_itself(&self) {
+        // If something else lies there, that is looked into as well.
+        let lies_there = !self.remote.inbox.invite();
+        self.invited.set(lies_there);
     }
 
     /// A new coroutine for a fresh task that is kept here, or for any; none if there is no task, or no stack
@@ -417,6 +424,20 @@ impl Worker {
             self.spread_at.set((self.spread_at.get().0, front.tail()));
         }
         given
+    }
+
+    /// A task that is spread, and was at this index of the front, is joined before those that are
+    /// younger: those are begun the oldest first.
+    pub(crate) fn begin_oldest_from(&self, index: usize) {
+        let (front, (from, below)) = (&self.remote.front, self.spread_at.get());
+        let from = match index {
+            // Its older siblings have been handed over as well, or before.
+            PUBLIC => front.head(),
+            // Those before it have been joined.
+            _ if (from..below).contains(&index) => from,
+            _ => index,
+        };
+        self.spread_at.set((from, front.tail()));
     }
 
     /// Whether there are tasks in the front, and all of them are of those that are begun the oldest

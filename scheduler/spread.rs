@@ -26,6 +26,8 @@ use std::cell::Cell;
 const SLACK: u32 = 32;
 /// How long a worker that stands back waits for the others to start one.
 const PATIENCE: Duration = Duration::from_micros(100);
+/// So long after an invitation it invites others again.
+const INVITES: Duration = Duration::from_micros(50);
 /// What has been interrupted for no longer goes on.
 const MOMENT: Duration = Duration::from_millis(1);
 /// How long before it lets others have the processor at each turn.
@@ -163,7 +165,7 @@ impl Worker {
         let shared = self.shared();
         let start = now();
         let mut standstill = self.standstill(excess, start);
-        let mut invites_after = POLITE;
+        let mut invited = start;
         loop {
             if self.deque.is_empty() && !self.remote.front.is_empty() {
                 self.hand_over(1, Portion { takers: 1, most: BATCH });
@@ -203,12 +205,12 @@ impl Worker {
                 continue;
             }
             if let Excess::Class(class) = excess
-                && time - start >= invites_after
+                && time - invited >= INVITES
                 && self.remote.census.offered() == Some(class)
             {
                 // Where something else lay in an inbox, there was no room for an invitation.
                 self.invite_others(class);
-                invites_after *= 2;
+                invited = time;
             }
             thread::yield_now();
         }

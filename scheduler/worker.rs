@@ -165,7 +165,7 @@ pub(crate) struct Worker {
     pub(crate) accounts: Accounts,
     /// Others have invited it to take what they offer.
     pub(crate) invited: Cell<bool>,
-    /// It has done so, and has continued no other task since.
+    /// It has done so at the last invitation: a ready task comes before the next.
     pub(crate) took_offered: Cell<bool>,
     /// For how long it has had nothing to run.
     pub(crate) idle_time: Cell<Duration>,

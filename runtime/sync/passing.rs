@@ -75,6 +75,8 @@ impl CalledAt {
     }
 
     /// Whether one of them may wait for the caller's worker, or its executor.
+    #[cold]
+    #[inline(never)]
     pub(super) fn may_be_here(&self) -> bool {
         let at = self.0.load(Ordering::Relaxed);
         at == ANYWHERE || at == Worker::current().map_or(NOBODY, Worker::number) as u8

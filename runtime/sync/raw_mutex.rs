@@ -276,12 +276,12 @@ impl RawMutex {
     /// Returns `true` if the called waiter has been passed so often that it may be waiting for the
     /// caller's own worker or executor. The caller then lets others run before it takes the mutex.
     pub(super) fn is_hogged(&self) -> bool {
-        self.is_hogged_at(self.word.load(Ordering::Relaxed)) && self.called_at.may_be_here()
+        self.is_hogged_at(self.word.load(Ordering::Relaxed))
     }
 
     #[inline(always)]
     fn is_hogged_at(&self, word: u64) -> bool {
-        word & CALLED != 0 && self.passes.are_many()
+        word & CALLED != 0 && self.passes.are_many() && self.called_at.may_be_here()
     }
 
     /// Watches a held mutex for a few microseconds, and takes it if it becomes free. Returns `true`

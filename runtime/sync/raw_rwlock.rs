@@ -28,7 +28,7 @@
 //! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So
 //!   after 1,024 such exits a task of that worker queues up although it could enter, if others are
 //!   ready there, and a future returns `Pending` once. If the called waiters are of several workers,
-//!   or not tasks, that goes for all workers.
+//!   or may run anywhere, that goes for all workers.
 //!
 //! # Nobody is forgotten
 //!
@@ -161,7 +161,7 @@ impl RawRwLock {
     /// their executor.
     #[inline(always)]
     fn is_hogged_at(&self, word: usize) -> bool {
-        called(word) > 0 && self.passes.are_many()
+        called(word) > 0 && self.passes.are_many() && self.called_at.may_be_here()
     }
 
     /// Enters if nobody is inside that excludes it, ahead of those who wait, unless they are not to
@@ -400,7 +400,7 @@ impl Waitable for RawRwLock {
         let strict = if node.token.get() & OVERDUE != 0 { STRICT } else { 0 };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let hogs = self.is_hogged_at(word) && self.called_at.may_be_here() && gives_way();
+            let hogs = self.is_hogged_at(word) && gives_way();
             let may_pass = returns || word & STRICT == 0 && !hogs;
             let inside = if may_pass { entered(word, what) } else { None };
             let new = inside.unwrap_or(word | QUEUED | strict);
@@ -459,8 +459,7 @@ impl Future for Locking<'_> {
         if this.since.is_none() {
             this.since = Some(now());
             let word = this.lock.word.load(Ordering::Relaxed);
-            let is_hogged = this.lock.is_hogged_at(word) && this.lock.called_at.may_be_here();
-            if is_hogged && !is_forbidden() {
+            if this.lock.is_hogged_at(word) && !is_forbidden() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

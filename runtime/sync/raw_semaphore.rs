@@ -27,7 +27,7 @@
 //! * The worker of a called waiter may compute in a loop that takes permits and gives them back. So
 //!   after 1,024 such releases a task of that worker queues up although a permit is free, if the
 //!   called waiters need all that are and others are ready there. A future returns `Pending` once.
-//!   If the called waiters are of several workers, or not tasks, that goes for all workers.
+//!   If the called waiters are of several workers, or may run anywhere, that goes for all workers.
 //!
 //! # No permit lies idle
 //!
@@ -155,7 +155,8 @@ impl RawSemaphore {
     /// Whether called waiters have been passed so often that the caller may have their worker, or
     /// their executor, and there is no permit for it besides theirs.
     fn is_hogged_at(&self, word: usize) -> bool {
-        called(word) > 0 && free(word) <= called(word) && self.passes.are_many()
+        let are_on_their_way = called(word) > 0 && free(word) <= called(word);
+        are_on_their_way && self.passes.are_many() && self.called_at.may_be_here()
     }
 
     /// Takes so many permits if they are there, ahead of those who wait, unless they are not to be
@@ -396,7 +397,7 @@ impl Waitable for RawSemaphore {
         let flags = if becomes_first && is_strict(node) { QUEUED | STRICT } else { QUEUED };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let hogs = self.is_hogged_at(word) && self.called_at.may_be_here() && gives_way();
+            let hogs = self.is_hogged_at(word) && gives_way();
             let may_pass = returns || word & STRICT == 0 && !hogs;
             let (new, answer) = match word {
                 _ if word & SHUT != 0 => return Some(CLOSED),
@@ -465,8 +466,7 @@ impl Future for Acquiring<'_> {
         if this.since.is_none() {
             this.since = Some(now());
             let word = this.semaphore.word.load(Ordering::Relaxed);
-            let is_hogged = this.semaphore.is_hogged_at(word);
-            if is_hogged && this.semaphore.called_at.may_be_here() && !is_forbidden() {
+            if this.semaphore.is_hogged_at(word) && !is_forbidden() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
