@@ -74,6 +74,13 @@ impl CalledAt {
         self.0.store(if alike { home } else { ANYWHERE }, Ordering::Relaxed);
     }
 
+    /// Whether a waiter of the queue waits for the worker of all of them. As they do not come, that
+    /// worker computes, and what is handed over to the waiter lies idle as long.
+    pub(super) fn is_where(&self, waiter: &WaitNode) -> bool {
+        let at = self.0.load(Ordering::Relaxed);
+        at != ANYWHERE && at == waiter.home() as u8
+    }
+
     /// Whether one of them may wait for the caller's worker, or its executor.
     #[cold]
     #[inline(never)]

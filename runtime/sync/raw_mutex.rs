@@ -36,7 +36,7 @@
 //!   [`OVERDUE`]: the next unlock hands the mutex over to it.
 //! * While a called waiter is on its way, no other waiter is called. The called waiter may not
 //!   come for long, because its worker computes. So every 4,096th unlock hands the mutex over
-//!   to the first waiter in the queue.
+//!   to the first waiter in the queue, unless that one waits for the same worker.
 //! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
 //!   The called waiter is in no queue then, so no hand-over reaches it. After 1,024 unlocks or half
 //!   a millisecond (each eighth unlock looks at the clock), therefore, a task of that worker that
@@ -203,17 +203,21 @@ impl RawMutex {
     /// Frees the mutex and calls the first waiter, or hands over to it. Called by the holder, under
     /// the queue's lock. Meanwhile only a called waiter may change the word: it clears CALLED.
     fn let_go(&self, queue: &mut WaitList, hands_over: bool) -> Option<Wake> {
-        let Some(first) = queue.first().map(|first| first.token.get()) else {
+        let Some(waiter) = queue.first() else {
             self.set(|word| Some(word & CALLED));
             return None;
         };
-        if self.fair || first & OVERDUE != 0 || hands_over {
+        let (first, idles) = (waiter.token.get(), hands_over && self.called_at.is_where(waiter));
+        if self.fair || first & OVERDUE != 0 || hands_over && !idles {
             let wake = queue.grant_first(HANDED);
             let queued = if queue.is_empty() { 0 } else { QUEUED };
             let next =
                 if has(Bug::DoubleGrant) && queue.is_empty() { FREE } else { first & !MARKS };
             self.set(|word| Some(next | queued | word & CALLED));
             return wake;
+        }
+        if idles && self.set(|word| (word & CALLED != 0).then_some(word & BITS)) {
+            return None;
         }
         // No called waiter is on its way: only a holder calls, and this holder has just seen a word
         // without CALLED.

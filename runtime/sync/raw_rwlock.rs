@@ -256,7 +256,10 @@ impl RawRwLock {
     fn serve_queue(&self, hands_over: bool) {
         let mut wakes = Wakes::default();
         let mut queue = self.state();
-        if hands_over && let Some(first) = queue.first() {
+        if hands_over
+            && let Some(first) = queue.first()
+            && !(called(self.word.load(Ordering::Relaxed)) > 0 && self.called_at.is_where(first))
+        {
             first.token.set(first.token.get() | OVERDUE);
         }
         self.serve(&mut queue, &mut wakes);

@@ -445,20 +445,20 @@ fn use_beside_a_worker_that_computes<L: Send + Sync + 'static>(
 
 #[test]
 fn locks_whose_waiters_wait_for_a_worker_that_computes_are_used_by_others() {
-    let mutex = use_beside_a_worker_that_computes(Mutex::new(()), 1_000, |lock, f| {
+    let mutex = use_beside_a_worker_that_computes(Mutex::new(()), 6_000, |lock, f| {
         let _guard = lock.lock().unwrap();
         f();
     });
-    // It is not handed over to one of those two, nor left to them.
-    assert!(mutex < 20 * MS, "a mutex: {mutex:?}");
-    let semaphore = use_beside_a_worker_that_computes(Semaphore::new(1), 2_000, |lock, f| {
+    // It is not handed over to one of those two, not even at the 4,096th unlock, nor left to them.
+    assert!(mutex < 80 * MS, "a mutex: {mutex:?}");
+    let semaphore = use_beside_a_worker_that_computes(Semaphore::new(1), 6_000, |lock, f| {
         let _permit = lock.acquire().unwrap();
         f();
     });
-    assert!(semaphore < 40 * MS, "a semaphore: {semaphore:?}");
-    let writers = use_beside_a_worker_that_computes(RwLock::new(()), 2_000, |lock, f| {
+    assert!(semaphore < 80 * MS, "a semaphore: {semaphore:?}");
+    let writers = use_beside_a_worker_that_computes(RwLock::new(()), 6_000, |lock, f| {
         let _guard = lock.write().unwrap();
         f();
     });
-    assert!(writers < 40 * MS, "a reader-writer lock: {writers:?}");
+    assert!(writers < 80 * MS, "a reader-writer lock: {writers:?}");
 }
