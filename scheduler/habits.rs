@@ -33,8 +33,8 @@ const TURN: Duration = Duration::from_micros(2);
 /// some are the last, which do not wait; in a pipeline on workers that are not equally busy some
 /// have little to do; and a stage that starts when there are values computes before it waits.
 const UNLIKE: u8 = 4;
-/// So many in a row that have not waited as soon as they had started show that those of the place do
-/// so no longer. Of a pipeline's stages all but one or two may find values when they start.
+/// When so many tasks in a row have not waited at their start, their place is taken for one whose
+/// tasks do not. Of a pipeline's stages all but one or two may find values when they start.
 const CALM: u8 = 32;
 /// Of a place whose tasks need no spreading so many are begun for one that is observed.
 const SELDOM: u8 = 16;

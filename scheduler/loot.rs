@@ -27,7 +27,7 @@ const SHORT: Duration = Duration::from_nanos(600);
 /// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
 const SHORT_ITEM: Duration = Duration::from_nanos(100);
 
-/// So often a thief goes back before it looks for work elsewhere too.
+/// After so many returns a thief searches, since others may have work too.
 const RETURNS: u32 = 8;
 
 /// What was stolen last.
@@ -104,8 +104,7 @@ impl Worker {
     }
 
     /// Announces items that have come into this worker's deque out of another queue. Between the two
-    /// they were in neither: whoever lay down meanwhile has not seen them, and nobody searches on our
-    /// behalf.
+    /// they were in neither, so a worker that lay down meanwhile has not seen them.
     pub(crate) fn announce_arrivals(&self) {
         if !self.deque.is_empty() {
             self.shared().idle.notify(self.shared(), false);

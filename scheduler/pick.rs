@@ -1,8 +1,8 @@
 //! What a worker does next: the order of service.
 //!
-//! Ready coroutines, the front and the deque (last in first out, but see `begins_oldest`), local tasks, the injector; each 61st
-//! decision turns the order round, so that nothing waits for ever behind endless local spawns or
-//! endless yields. `search` looks further when there is nothing here.
+//! Ready coroutines, the front and the deque (last in first out, but see `begins_oldest`), local
+//! tasks, the injector; each 61st decision turns the order round, so that nothing waits for ever
+//! behind endless local spawns or endless yields. `search` looks further when there is nothing here.
 
 use crate::retire::chain::innermost;
 use crate::retire::record::{Phase, Record};
@@ -75,8 +75,8 @@ impl Worker {
             }
         }
         if self.invited.replace(false) {
-            // There may be more than one of them, for which nobody invites a worker that has been
-            // invited; and between two of them one that is ready has its turn.
+            // There may be more offered tasks than invitations, so this worker invites itself again.
+            // Between two offered tasks one that is ready has its turn.
             if self.took_offered.replace(false) && !self.ready.is_empty() {
                 self.invite_itself();
             } else if let Some(strand) = self.take_offered().and_then(|task| self.begin(task)) {

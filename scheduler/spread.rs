@@ -26,7 +26,7 @@ use std::cell::Cell;
 const SLACK: u32 = 32;
 /// How long a worker that stands back waits for the others to start one.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// So long after an invitation it invites others again.
+/// A worker that stands back invites others again after so long.
 const INVITES: Duration = Duration::from_micros(50);
 /// What has been interrupted for no longer goes on.
 const MOMENT: Duration = Duration::from_millis(1);

@@ -55,9 +55,9 @@ impl FirstSince {
     }
 }
 
-/// Where the waiters wait that have been called and have not come: the lowest bits of the number of
-/// their worker; those of [`NOBODY`] if they are several, or may be anywhere. Written under the lock
-/// of the queue. Only advice.
+/// The worker of the waiters that have been called and have not come: the lowest bits of its number,
+/// or those of [`NOBODY`] if the waiters have several workers, or may run anywhere. Written under the
+/// lock of the queue. Only advice.
 pub(super) struct CalledAt(AtomicU8);
 
 const ANYWHERE: u8 = NOBODY as u8;
@@ -74,8 +74,8 @@ impl CalledAt {
         self.0.store(if alike { home } else { ANYWHERE }, Ordering::Relaxed);
     }
 
-    /// Whether a waiter of the queue waits for the worker of all of them. As they do not come, that
-    /// worker computes, and what is handed over to the waiter lies idle as long.
+    /// Whether a waiter of the queue has the same worker as all called ones. These have not come, so
+    /// their worker computes, and would keep idle what is handed over to the waiter.
     pub(super) fn is_where(&self, waiter: &WaitNode) -> bool {
         let at = self.0.load(Ordering::Relaxed);
         at != ANYWHERE && at == waiter.home() as u8

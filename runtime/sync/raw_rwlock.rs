@@ -24,7 +24,7 @@
 //! * Readers may overlap, so that the lock is never empty and the writer in the queue is never
 //!   called. So whoever leaves others inside makes the first waiter overdue when it has been the
 //!   first one for half a millisecond; so does each 4,096th of those who leave while somebody
-//!   waits.
+//!   waits. Neither does if the first waiter has the same worker as the called ones, which computes.
 //! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So
 //!   after 1,024 such exits a task of that worker queues up although it could enter, if others are
 //!   ready there, and a future returns `Pending` once. If the called waiters are of several workers,
@@ -256,11 +256,13 @@ impl RawRwLock {
     fn serve_queue(&self, hands_over: bool) {
         let mut wakes = Wakes::default();
         let mut queue = self.state();
-        if hands_over
-            && let Some(first) = queue.first()
-            && !(called(self.word.load(Ordering::Relaxed)) > 0 && self.called_at.is_where(first))
-        {
-            first.token.set(first.token.get() | OVERDUE);
+        if hands_over && let Some(first) = queue.first() {
+            if called(self.word.load(Ordering::Relaxed)) > 0 && self.called_at.is_where(first) {
+                // Or each exit would take the queue's lock until that worker comes.
+                self.first_since.begin();
+            } else {
+                first.token.set(first.token.get() | OVERDUE);
+            }
         }
         self.serve(&mut queue, &mut wakes);
         drop(queue);

@@ -23,7 +23,8 @@
 //! * A waiter that asks for several permits is never called. While it is the first one the queue is
 //!   STRICT, or those who ask for one would take each permit that comes free.
 //! * Called waiters may not come for long, because their workers compute. So each 4,096th release
-//!   that calls nobody makes the first waiter of the queue overdue.
+//!   that calls nobody makes the first waiter of the queue overdue, unless that one has the same
+//!   worker as the called ones.
 //! * The worker of a called waiter may compute in a loop that takes permits and gives them back. So
 //!   after 1,024 such releases a task of that worker queues up although a permit is free, if the
 //!   called waiters need all that are and others are ready there. A future returns `Pending` once.
