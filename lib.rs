@@ -20,17 +20,7 @@
 //! # Ok::<(), cygnet::BuildError>(())
 //! ```
 //!
-//! # The map of the house
-//!
-//! Layers, each knowing only those before it:
-//!
-//! | module | what is in it |
-//! | --- | --- |
-//! | `shim` | where atomics, locks, clock and randomness come from: std, loom or simulation |
-//! | `asm` | the context switch, and the word that belongs to a thread |
-//! | `retire` | the memory of coroutines and tasks: stacks, guards, records and their words, the way home |
-//! | `scheduler` | workers: their loop and queues, stealing, sleep, how a task waits and ends |
-//! | `runtime` | what a user touches; all of it is re-exported here |
+//! # What to use
 //!
 //! | to | use |
 //! | --- | --- |
@@ -118,6 +108,23 @@
 //! and guard markers (6.13; without them each stack takes two mappings of `vm.max_map_count`).
 //! A program that installs a filter of system calls does so before it builds its first runtime, or
 //! lets the filter allow `membarrier`: a process in which that is refused later aborts with a sentence.
+//!
+//! # The modules of the house
+//!
+//! Layers, each of which knows only those before it. `runtime` is private, and re-exported here.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `shim` | atomics, locks, clock and randomness: from std, loom or the simulation |
+//! | `asm` | the context switch, and a word per thread |
+//! | `retire` | the memory of coroutines and tasks: stacks, guards, records and their words |
+//! | `scheduler` | workers: their loop and queues, stealing, sleep, how a task waits and ends |
+//! | `runtime` | runtimes, tasks, scopes, cancellation, waits |
+//! | [`sync`], [`ring`] | locks and channels; rings of items and sequences |
+//! | [`par`] | parallel loops |
+//! | [`shutdown`] | graceful shutdown |
+//! | [`coroutine`] | coroutines without workers |
+//! | `sim` | simulation (feature `sim`) |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("cygnet runs on Linux only: it relies on madvise, membarrier and futexes");
@@ -127,10 +134,17 @@ compile_error!("cygnet has a context switch for x86_64 and aarch64 only");
 compile_error!("cygnet needs 64-bit pointers: stacks are cut from large address ranges");
 
 mod asm;
+pub mod coroutine;
+pub mod par;
 mod retire;
+pub mod ring;
 mod runtime;
 mod scheduler;
 mod shim;
+pub mod shutdown;
+#[cfg(all(feature = "sim", not(loom)))]
+pub mod sim;
+pub mod sync;
 
 pub use runtime::*;
 

@@ -12,8 +12,8 @@
 //! left there when the program ends.
 
 use cygnet::Runtime;
+use cygnet::ring::{self, Producer, Stage};
 use cygnet::shutdown::{Interrupt, Swansong};
-use cygnet::sync::ring::{self, Producer, Stage};
 use cygnet::sync::{Receiver, WaitError, bounded};
 use std::collections::HashMap;
 use std::error::Error;

@@ -1,10 +1,10 @@
 //! Building a runtime, and its end.
 
+use crate::coroutine;
 use crate::retire::outcome::Payload;
 use crate::retire::overflow::{self, Description, Reporter};
 use crate::retire::record::Record;
 use crate::retire::stack::{DEFAULT_SIZE, StackClass};
-use crate::runtime::coroutine;
 use crate::runtime::errors::{BuildError, JoinError, SpawnError};
 use crate::runtime::handle::Handle;
 use crate::runtime::metrics::Metrics;

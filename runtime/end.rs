@@ -2,11 +2,11 @@
 
 use crate::runtime::builder::Runtime;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::shutdown::stop_runtime;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::time::{Duration, patience};
 use crate::shim::{say, spin_until};
+use crate::shutdown::stop_runtime;
 use std::sync::Arc;
 
 /// How long a drop spins for the end of a thread before it sleeps: they end one after the other, at once.
@@ -21,12 +21,12 @@ impl Drop for Runtime {
 }
 
 impl Runtime {
-    pub(super) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
     /// Whether the caller is outside of it. A task that ends its own runtime would wait for itself: that is a panic.
-    pub(super) fn may_end(&mut self) -> bool {
+    pub(crate) fn may_end(&mut self) -> bool {
         let runs = |worker: &Worker| std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared));
         if !Worker::current().is_some_and(runs) && !self.shared.blocking.is_served_here() {
             return true;
@@ -43,7 +43,7 @@ impl Runtime {
     }
 
     /// Ends it. With a time: gives up when so much has passed, and leaks what is left; false then.
-    pub(super) fn end(&mut self, patience: Option<Duration>) -> bool {
+    pub(crate) fn end(&mut self, patience: Option<Duration>) -> bool {
         stop_runtime(&self.shared);
         self.shared.close();
         // One that was made in between.

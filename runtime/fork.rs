@@ -2,7 +2,6 @@
 
 use crate::runtime::scope::{Wait, scope_with};
 use crate::scheduler::fork;
-use crate::scheduler::worker::Worker;
 
 /// Calls two closures, maybe at the same time, and returns both results.
 ///
@@ -98,11 +97,4 @@ where
         Wait::Anyone => join(a, b),
         Wait::DescendantsOnly => scope_with(wait, |_| join(a, b)),
     }
-}
-
-/// Whether a worker has asked this one for work since it last attended. False outside a worker.
-#[inline]
-pub(crate) fn is_hungry() -> bool {
-    // Whoever asks does so in the front, too.
-    Worker::current().is_some_and(|worker| worker.remote.front.wants_attention())
 }

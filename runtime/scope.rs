@@ -371,12 +371,12 @@ impl<'scope> Scope<'scope, '_> {
         unsafe { ScopeLease::new(&raw const self.frame.node) }
     }
 
-    pub(super) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &Node {
         &self.frame.node
     }
 
     #[track_caller]
-    pub(super) fn assert_here<'a>(&self) -> (&'a Worker, NonNull<Record>) {
+    pub(crate) fn assert_here<'a>(&self) -> (&'a Worker, NonNull<Record>) {
         let (worker, parent) = here("Scope::spawn");
         assert!(
             self.frame.is_of(worker),

@@ -8,7 +8,7 @@ use cygnet::{
     LocalTask, Metrics, MissedTicks, NoStack, PanicPayload, PanicReport, Pipeline, Promise, Reason,
     Runtime, RuntimeEnded, Scope, ScopeLease, ScopedTask, Sleep, SpawnError, Task, TaskActor,
     TaskBuilder, TaskError, TaskGroup, TaskId, TaskLocal, Timeout, TimeoutError, Unparker,
-    UnresponsiveTask, Wait, WorkerMetrics, YieldTo, par, shutdown, sync,
+    UnresponsiveTask, Wait, WorkerMetrics, YieldTo, par, ring, shutdown, sync,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -232,25 +232,25 @@ table! {
     "sync::OnceCell<T>", sync::OnceCell<T>: Send both Unpin UnwindSafe no;
     "sync::Lazy<T>", sync::Lazy<T>: Send both Unpin UnwindSafe no;
     "sync::WaitError", sync::WaitError: yes yes yes yes yes;
-    "sync::sequence::SequenceBarrier<S>", sync::sequence::SequenceBarrier<u8>: yes yes yes yes yes;
-    "sync::sequence::SequenceBarrierGroup<S>", sync::sequence::SequenceBarrierGroup<u8>: yes yes yes yes yes;
-    "sync::sequence::SequenceWait<'a, S>", sync::sequence::SequenceWait<'static, u8>: yes yes no no no;
-    "sync::sequence::SingleProducerSequencer<S>", sync::sequence::SingleProducerSequencer<u8>: yes yes yes yes yes;
-    "sync::sequence::SingleClaim<'a, S>", sync::sequence::SingleClaim<'static, u8>: yes yes yes no yes;
-    "sync::sequence::MultiProducerSequencer<S>", sync::sequence::MultiProducerSequencer<u8>: yes yes yes yes yes;
-    "sync::sequence::MultiClaim<'a, S>", sync::sequence::MultiClaim<'static, u8>: yes yes yes yes yes;
-    "sync::sequence::SequenceRange<S>", sync::sequence::SequenceRange<u8>: yes yes yes yes yes;
-    "sync::sequence::SequenceIter<S>", sync::sequence::SequenceIter<u8>: yes yes yes yes yes;
-    "sync::sequence::WaitStrategy", sync::sequence::WaitStrategy: yes yes yes yes yes;
-    "sync::ring::TryNextError", sync::ring::TryNextError: yes yes yes yes yes;
-    "sync::ring::RingBuilder<T>", sync::ring::RingBuilder<T, sync::ring::producers::One>: Send Send yes no no;
-    "sync::ring::Producer<T>", sync::ring::Producer<T>: Send Send yes no no;
-    "sync::ring::MultiProducer<T>", sync::ring::MultiProducer<T>: Send Send yes no no;
-    "sync::ring::Stage<T>", sync::ring::Stage<T>: Send Send yes no no;
-    "sync::ring::Reader<T>", sync::ring::Reader<T>: Send Send yes no no;
-    "sync::ring::Batch<'a, T>", sync::ring::Batch<'static, T>: both both yes no no;
-    "sync::ring::BatchMut<'a, T>", sync::ring::BatchMut<'static, T>: Send both yes no no;
-    "sync::ring::WriteBatch<'a, T>", sync::ring::WriteBatch<'static, T>: Send Send yes no no;
+    "ring::sequence::SequenceBarrier<S>", ring::sequence::SequenceBarrier<u8>: yes yes yes yes yes;
+    "ring::sequence::SequenceBarrierGroup<S>", ring::sequence::SequenceBarrierGroup<u8>: yes yes yes yes yes;
+    "ring::sequence::SequenceWait<'a, S>", ring::sequence::SequenceWait<'static, u8>: yes yes no no no;
+    "ring::sequence::SingleProducerSequencer<S>", ring::sequence::SingleProducerSequencer<u8>: yes yes yes yes yes;
+    "ring::sequence::SingleClaim<'a, S>", ring::sequence::SingleClaim<'static, u8>: yes yes yes no yes;
+    "ring::sequence::MultiProducerSequencer<S>", ring::sequence::MultiProducerSequencer<u8>: yes yes yes yes yes;
+    "ring::sequence::MultiClaim<'a, S>", ring::sequence::MultiClaim<'static, u8>: yes yes yes yes yes;
+    "ring::sequence::SequenceRange<S>", ring::sequence::SequenceRange<u8>: yes yes yes yes yes;
+    "ring::sequence::SequenceIter<S>", ring::sequence::SequenceIter<u8>: yes yes yes yes yes;
+    "ring::sequence::WaitStrategy", ring::sequence::WaitStrategy: yes yes yes yes yes;
+    "ring::TryNextError", ring::TryNextError: yes yes yes yes yes;
+    "ring::RingBuilder<T>", ring::RingBuilder<T, ring::producers::One>: Send Send yes no no;
+    "ring::Producer<T>", ring::Producer<T>: Send Send yes no no;
+    "ring::MultiProducer<T>", ring::MultiProducer<T>: Send Send yes no no;
+    "ring::Stage<T>", ring::Stage<T>: Send Send yes no no;
+    "ring::Reader<T>", ring::Reader<T>: Send Send yes no no;
+    "ring::Batch<'a, T>", ring::Batch<'static, T>: both both yes no no;
+    "ring::BatchMut<'a, T>", ring::BatchMut<'static, T>: Send both yes no no;
+    "ring::WriteBatch<'a, T>", ring::WriteBatch<'static, T>: Send Send yes no no;
     "shutdown::Swansong", shutdown::Swansong: yes yes yes yes yes;
     "shutdown::Guard", shutdown::Guard: yes yes yes yes yes;
     "shutdown::Guarded<T>", shutdown::Guarded<T>: Send Sync Unpin UnwindSafe RefUnwindSafe;
@@ -331,7 +331,7 @@ errors! {
     "SpawnError", SpawnError<fn()>;
     "TaskError", TaskError<std::fmt::Error>;
     "TimeoutError", TimeoutError;
-    "TryNextError", sync::ring::TryNextError;
+    "TryNextError", ring::TryNextError;
     "TryRecvError", sync::TryRecvError;
     "TrySendError", sync::TrySendError<u8>;
     "WaitError", sync::WaitError;
@@ -356,7 +356,10 @@ fn every_error_goes_into_a_box_that_crosses_threads() {
         }
     }
     let mut found = BTreeSet::new();
-    visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime"), &mut found);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in ["coroutine", "par", "ring", "runtime", "shutdown", "sim", "sync"] {
+        visit(&root.join(folder), &mut found);
+    }
     assert_eq!(found, ERRORS.iter().map(|name| (*name).to_owned()).collect());
 }
 
@@ -392,20 +395,20 @@ fn no_public_type_is_missing() {
     assert!(of_root.remove("CancelHook") && of_root.remove("MemberResult"), "traits");
     assert!(of_root.remove("Stages"), "a trait");
     assert_eq!(of_root, names(""));
-    assert_eq!(types_of(include_str!("../runtime/coroutine/mod.rs")), names("coroutine"));
-    let mut of_par = types_of(include_str!("../runtime/par/mod.rs"));
+    assert_eq!(types_of(include_str!("../coroutine/mod.rs")), names("coroutine"));
+    let mut of_par = types_of(include_str!("../par/mod.rs"));
     // Traits, which are passed on just so.
     for r#trait in ["Source", "IntoSource", "Integer"] {
         assert!(of_par.remove(r#trait));
     }
     assert_eq!(of_par, names("par"));
-    assert_eq!(types_of(include_str!("../runtime/sync/mod.rs")), names("sync"));
-    let mut of_sequence = types_of(include_str!("../runtime/sync/sequence/mod.rs"));
+    assert_eq!(types_of(include_str!("../sync/mod.rs")), names("sync"));
+    let mut of_sequence = types_of(include_str!("../ring/sequence/mod.rs"));
     assert!(of_sequence.remove("Sequence"), "a trait");
-    assert_eq!(of_sequence, names("sync::sequence"));
-    assert_eq!(types_of(include_str!("../runtime/sync/ring/mod.rs")), names("sync::ring"));
+    assert_eq!(of_sequence, names("ring::sequence"));
+    assert_eq!(types_of(include_str!("../ring/mod.rs")), names("ring"));
     // `Swansong` and its state are written in that file itself.
-    let mut of_shutdown = types_of(include_str!("../runtime/shutdown/mod.rs"));
+    let mut of_shutdown = types_of(include_str!("../shutdown/mod.rs"));
     of_shutdown.extend(["Swansong", "ShutdownState"]);
     assert_eq!(of_shutdown, names("shutdown"));
 }
@@ -467,7 +470,7 @@ assert_impl_all!(sync::Receiver<Cell<u8>>: Clone, Debug);
 assert_impl_all!(sync::SendError<Cell<u8>>: Error);
 assert_impl_all!(sync::TrySendError<Cell<u8>>: Error);
 assert_impl_all!(sync::TryRecvError: Error, Copy, Eq);
-assert_impl_all!(sync::ring::TryNextError: Error, Copy, Eq);
+assert_impl_all!(ring::TryNextError: Error, Copy, Eq);
 assert_impl_all!(sync::OneshotSender<Cell<u8>>: Debug);
 assert_impl_all!(sync::OneshotReceiver<Cell<u8>>: Debug);
 assert_not_impl_any!(sync::OneshotSender<u8>: Clone);

@@ -14,7 +14,20 @@ const DOCUMENTS: [(&str, usize); 6] = [
     ("docs/testing.md", 1),
 ];
 /// Where tests are.
-const TREES: [&str; 6] = ["tests", "retire", "scheduler", "runtime", "shim", "bench"];
+const TREES: [&str; 12] = [
+    "tests",
+    "retire",
+    "scheduler",
+    "runtime",
+    "coroutine",
+    "par",
+    "ring",
+    "shutdown",
+    "sim",
+    "sync",
+    "shim",
+    "bench",
+];
 
 /// The functions of all sources below.
 fn functions(below: &Path, found: &mut BTreeSet<String>) {

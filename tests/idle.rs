@@ -5,8 +5,8 @@
 mod common;
 
 use common::{eventually, parks, proc, runtime};
-use cygnet::sync::ring::{self, Producer, Stage};
-use cygnet::sync::sequence::WaitStrategy;
+use cygnet::ring::sequence::WaitStrategy;
+use cygnet::ring::{self, Producer, Stage};
 use cygnet::{Runtime, park, spawn, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

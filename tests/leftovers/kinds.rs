@@ -1,7 +1,7 @@
 //! Waits of all kinds, that end without what they wait for.
 
-use cygnet::sync::ring;
-use cygnet::sync::sequence::{MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup};
+use cygnet::ring;
+use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup};
 use cygnet::sync::{
     AsyncMutexGuard, Barrier, Condvar, Event, Mutex, RwLock, Semaphore, bounded, broadcast,
     oneshot, watch,

@@ -7,8 +7,8 @@ mod kinds;
 
 use common::rerun::{alone, alone_and_leaking};
 use common::{eventually, runtime, scaled_in_debug, within};
+use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier};
 use cygnet::shutdown::Swansong;
-use cygnet::sync::sequence::{MultiProducerSequencer, SequenceBarrier};
 use cygnet::sync::{Barrier, Event, Mutex, Semaphore, bounded, broadcast, oneshot, watch};
 use cygnet::{
     Cancelled, JoinError, Metrics, Runtime, blocking, on_cancel, scope, spawn, spawn_blocking,

@@ -1,7 +1,7 @@
 //! Numbers that wrap around, and ranges of them.
 
 use crate::common::panic_of;
-use cygnet::sync::sequence::{Sequence, SequenceRange};
+use cygnet::ring::sequence::{Sequence, SequenceRange};
 
 #[test]
 fn the_initial_number_is_the_one_before_zero() {

@@ -2,8 +2,8 @@
 
 use crate::common::{give_way_until, panic_of, scaled, with_each, within};
 use crate::{LONG, poll_once, until_waiting, waiting};
+use cygnet::ring::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
 use cygnet::sync::WaitError;
-use cygnet::sync::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
 use cygnet::{scope, spawn};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;

@@ -2,8 +2,8 @@
 
 use crate::common::{panic_of, with_each};
 use crate::{poll_once, until_waiting, waiting};
+use cygnet::ring::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
 use cygnet::sync::WaitError;
-use cygnet::sync::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
 use std::task::Poll;
 use std::time::Duration;
 

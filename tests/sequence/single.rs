@@ -2,10 +2,10 @@
 
 use crate::common::{panic_of, scaled, with_each};
 use crate::{poll_once, until_waiting, waiting};
-use cygnet::sync::WaitError;
-use cygnet::sync::sequence::{
+use cygnet::ring::sequence::{
     Sequence, SequenceBarrier, SequenceBarrierGroup, SingleProducerSequencer, WaitStrategy,
 };
+use cygnet::sync::WaitError;
 use std::time::Duration;
 
 fn ring<S: Sequence>(size: usize) -> (SequenceBarrier<S>, SingleProducerSequencer<S>) {

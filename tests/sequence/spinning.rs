@@ -2,7 +2,7 @@
 
 use crate::common::{self, eventually, runtime, scaled, with_each_and_many, within};
 use crate::waiting;
-use cygnet::sync::sequence::{SequenceBarrier, WaitStrategy};
+use cygnet::ring::sequence::{SequenceBarrier, WaitStrategy};
 use std::thread::available_parallelism;
 
 fn spinning() -> SequenceBarrier<u64> {

@@ -2,9 +2,9 @@
 
 use crate::common::{scaled_in_debug, with_each_and_many};
 use crate::{LONG, poll_once};
+use cygnet::ring::sequence::{MultiClaim, MultiProducerSequencer, Sequence};
+use cygnet::ring::sequence::{SequenceBarrier, WaitStrategy};
 use cygnet::sync::WaitError;
-use cygnet::sync::sequence::{MultiClaim, MultiProducerSequencer, Sequence};
-use cygnet::sync::sequence::{SequenceBarrier, WaitStrategy};
 use std::array;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cygnet::sync::ring::{self, MultiProducer, Producer, Reader};
+use cygnet::ring::{self, MultiProducer, Producer, Reader};
 
 /// Places of the rings.
 const SIZE: usize = 1024;

@@ -9,8 +9,8 @@ mod rings;
 mod single;
 
 use crate::choices::Choices;
+use cygnet::ring::sequence::Sequence;
 use cygnet::sync::WaitError;
-use cygnet::sync::sequence::Sequence;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 

@@ -2,8 +2,8 @@
 
 use super::{Wrapping, answer, near_an_edge, poll_once, size};
 use crate::choices::Choices;
+use cygnet::ring::sequence::{MultiClaim, MultiProducerSequencer, SequenceBarrier};
 use cygnet::sync::WaitError;
-use cygnet::sync::sequence::{MultiClaim, MultiProducerSequencer, SequenceBarrier};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::task::Poll;

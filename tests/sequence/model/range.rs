@@ -2,7 +2,7 @@
 
 use super::{Wrapping, near_an_edge};
 use crate::choices::Choices;
-use cygnet::sync::sequence::SequenceRange;
+use cygnet::ring::sequence::SequenceRange;
 
 pub(super) fn run<S: Wrapping>(choices: &mut Choices<'_>) {
     let start = near_an_edge::<S>(choices);

@@ -3,9 +3,7 @@
 use super::multi::{Place, Plain};
 use super::size;
 use crate::choices::Choices;
-use cygnet::sync::ring::{
-    self, Batch, MultiProducer, Producer, Reader, Stage, TryNextError, WriteBatch,
-};
+use cygnet::ring::{self, Batch, MultiProducer, Producer, Reader, Stage, TryNextError, WriteBatch};
 use std::ops::Range;
 
 #[derive(Clone, Copy, Default, Debug)]

@@ -2,10 +2,10 @@
 
 use super::{Wrapping, answer, near_an_edge, poll_once, size};
 use crate::choices::{Choices, planted};
-use cygnet::sync::WaitError;
-use cygnet::sync::sequence::{
+use cygnet::ring::sequence::{
     SequenceBarrier, SequenceBarrierGroup, SingleClaim, SingleProducerSequencer,
 };
+use cygnet::sync::WaitError;
 use std::task::Poll;
 
 /// What the model knows.

@@ -3,11 +3,11 @@
 use super::{NOTHING, ring};
 use crate::common::{scaled, with_each};
 use crate::{poll_once, until_waiting, waiting};
-use cygnet::sync::WaitError;
-use cygnet::sync::sequence::{
+use cygnet::ring::sequence::{
     MultiClaim, MultiProducerSequencer, Sequence, SequenceBarrier, SequenceBarrierGroup,
     WaitStrategy,
 };
+use cygnet::sync::WaitError;
 use std::task::Poll;
 use std::time::Duration;
 

@@ -5,8 +5,8 @@ mod order;
 
 use crate::common::{panic_of, scaled, with_each};
 use crate::{poll_once, until_waiting, waiting};
+use cygnet::ring::sequence::{MultiProducerSequencer, Sequence, SequenceBarrier, WaitStrategy};
 use cygnet::sync::WaitError;
-use cygnet::sync::sequence::{MultiProducerSequencer, Sequence, SequenceBarrier, WaitStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;

@@ -3,8 +3,8 @@
 use super::ring;
 use crate::common::{scaled, with_each};
 use crate::{poll_once, until_waiting, waiting};
+use cygnet::ring::sequence::{MultiClaim, WaitStrategy};
 use cygnet::sync::WaitError;
-use cygnet::sync::sequence::{MultiClaim, WaitStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;

@@ -1,8 +1,8 @@
 //! How a ring ends: in good order, at once, and when somebody vanishes.
 
 use crate::common::{thread, with_each, within};
-use cygnet::sync::ring::{self, Stage, TryNextError};
-use cygnet::sync::sequence::WaitStrategy;
+use cygnet::ring::sequence::WaitStrategy;
+use cygnet::ring::{self, Stage, TryNextError};
 use cygnet::sync::{SendError, WaitError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,13 +1,13 @@
-//! `sync::ring`: items that are written and read in place, in batches, by stages.
+//! `cygnet::ring`: items that are written and read in place, in batches, by stages.
 
 mod ends;
 mod storm;
 
 use crate::common::{self, panic_of, with_each, within};
+use cygnet::ring::sequence::WaitStrategy;
+use cygnet::ring::{self, Batch, TryNextError};
 use cygnet::spawn;
 use cygnet::sync::WaitError;
-use cygnet::sync::ring::{self, Batch, TryNextError};
-use cygnet::sync::sequence::WaitStrategy;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 

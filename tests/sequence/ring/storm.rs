@@ -1,8 +1,8 @@
 //! Ten million items, each seen once and in order by each reader, with half of the claims given up.
 
 use crate::common::{MANY, runtime, scaled_in_debug, with, within};
-use cygnet::sync::ring::{self, MultiProducer, Reader};
-use cygnet::sync::sequence::WaitStrategy;
+use cygnet::ring::sequence::WaitStrategy;
+use cygnet::ring::{self, MultiProducer, Reader};
 use std::time::Duration;
 
 const PRODUCERS: usize = 4;

@@ -3,7 +3,7 @@
 use super::{LONG, reason, short, with_enough_time};
 use crate::common;
 use crate::common::{compute, scaled, with, with_each};
-use cygnet::sync::sequence::SequenceBarrier;
+use cygnet::ring::sequence::SequenceBarrier;
 use cygnet::sync::{Barrier, Event, Mutex, RwLock, Semaphore, bounded, broadcast, oneshot, watch};
 use cygnet::{
     Reason, TaskGroup, checkpoint, deadline, ignore_cancellation, interval, is_cancelled, join,

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use cygnet::sync::ring;
-use cygnet::sync::sequence::WaitStrategy;
+use cygnet::ring;
+use cygnet::ring::sequence::WaitStrategy;
 
 use crate::compare::cases::{MESSAGE_BATCH, ROOM};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use cygnet::sync::sequence::SequenceBarrier;
+use cygnet::ring::sequence::SequenceBarrier;
 use cygnet::sync::{Barrier, Event, Mutex, Receiver, RwLock, Semaphore, Sender, bounded};
 
 use super::Program;

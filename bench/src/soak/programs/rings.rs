@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cygnet::sync::sequence::{MultiProducerSequencer, SequenceBarrier};
-use cygnet::sync::{WaitError, ring};
+use cygnet::ring;
+use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier};
+use cygnet::sync::WaitError;
 
 use super::Program;
 use super::aids::{pause, value};

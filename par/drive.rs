@@ -1,0 +1,344 @@
+//! The engine of all loops: how a source is gone over in chunks and shared out. The header of
+//! [`par`](crate::par) says why it does what it does.
+//!
+//! What a function returns is leaked if it is there already when the destructor of a local value panics
+//! (<https://github.com/rust-lang/rust/issues/47949>). So what a user may have given a destructor, and is not
+//! wanted any more, is dropped by a call, here and in the bodies of the loops.
+
+use crate::par::Source;
+use crate::par::boundary::{self, Caller, with_caller};
+use crate::par::pace::Pace;
+use crate::runtime::Cancelled;
+use crate::runtime::join;
+use crate::shim::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use crate::shim::time::{computed, now};
+use crossbeam_utils::CachePadded;
+use std::mem::forget;
+use std::ops::ControlFlow;
+
+/// A loop offers so many parts at most before it has done anything.
+const SPINE: u32 = 3;
+/// So deep forks nest wherever a loop is called; deeper only if there is room on the stack. (A part gets no
+/// deeper than the logarithm of its size, but that is 64; a sort, than some multiple of it.)
+const SHALLOW: u32 = 4;
+
+/// Whether a part may fork in whose frames so many forks of its loop are open already.
+#[inline]
+pub(super) fn may_nest(depth: u32) -> bool {
+    depth < SHALLOW || boundary::has_room()
+}
+
+/// What is done with the items of a loop.
+pub(super) trait Body<S>: Sync {
+    /// What comes out of a part.
+    type Out: Send;
+
+    /// What a part begins with.
+    fn begin(&self) -> Self::Out;
+
+    /// Goes over a chunk. `Break` ends the loop, on all workers.
+    fn chunk(&self, out: Self::Out, chunk: S) -> ControlFlow<Self::Out, Self::Out>;
+
+    /// Puts together what came out of a part and of the one right behind it.
+    fn merge(&self, first: Self::Out, second: Self::Out) -> Self::Out;
+}
+
+/// Why a loop ends before its last item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Stop {
+    /// It does not.
+    No,
+    /// It has found what it looked for.
+    Found,
+    Cancelled,
+    Panicked,
+}
+
+/// Why a loop stops: a word that the first one to have a reason writes, and every part reads.
+struct StopWord(AtomicU8);
+
+impl StopWord {
+    fn set(&self, stop: Stop) {
+        let no = Stop::No as u8;
+        // Relaxed: it says that no more need be done, and hands nothing over.
+        let _ = self.0.compare_exchange(no, stop as u8, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn get(&self) -> Stop {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Stop::No,
+            1 => Stop::Found,
+            2 => Stop::Cancelled,
+            _ => Stop::Panicked,
+        }
+    }
+}
+
+/// What all parts of one call have in common, in the frame of that call.
+pub(super) struct Loop<'a> {
+    /// Apart from what the calling worker writes to its stack all the time.
+    stop: CachePadded<StopWord>,
+    caller: Caller<'a>,
+    /// How many parts to offer to begin with: 0 if there is only one worker.
+    spine: u32,
+}
+
+impl<'a> Loop<'a> {
+    /// A loop of a caller whose runtime has so many workers.
+    #[inline]
+    pub(super) fn new(caller: Caller<'a>, workers: usize) -> Loop<'a> {
+        let spine = (usize::BITS - (workers - 1).leading_zeros()).min(SPINE);
+        Loop { stop: CachePadded::new(StopWord(AtomicU8::new(Stop::No as u8))), caller, spine }
+    }
+
+    #[inline]
+    pub(super) fn stop(&self, why: Stop) {
+        self.stop.set(why);
+    }
+
+    #[inline]
+    pub(super) fn stopped(&self) -> Stop {
+        self.stop.get()
+    }
+
+    /// Whether there is anybody to share with.
+    #[inline]
+    pub(super) fn is_shared(&self) -> bool {
+        self.spine > 0
+    }
+
+    /// The end of a chunk that is not the last. Suspends if another task of this worker is ready.
+    ///
+    /// Not inlined into what is compiled with its caller, where half of what it calls could not be.
+    #[inline(never)]
+    pub(super) fn pass(&self) -> Pass {
+        if self.stopped() == Stop::No && self.caller.all_quiet() {
+            return Pass::On;
+        }
+        self.react()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn react(&self) -> Pass {
+        if self.stopped() != Stop::No {
+            return Pass::End;
+        }
+        let others_ran = boundary::let_others();
+        if self.caller.is_cancelled() {
+            self.stop(Stop::Cancelled);
+            return Pass::End;
+        }
+        Pass::Interrupted { others_ran, hungry: boundary::is_hungry() }
+    }
+}
+
+/// What a loop finds out at the end of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pass {
+    /// Go on.
+    On,
+    /// Go on, but time may have passed, and there may be somebody without work.
+    Interrupted { others_ran: bool, hungry: bool },
+    /// The loop ends here.
+    End,
+}
+
+/// Stops the loop if the part that holds it unwinds; to be forgotten at its regular end.
+pub(super) struct StopOnPanic<'a>(pub(super) &'a Loop<'a>);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.stop(Stop::Panicked);
+    }
+}
+
+/// A part that was offered to other workers, seen from the one before it.
+struct Offer {
+    /// Another worker has begun with it.
+    taken: AtomicBool,
+    /// What the part before has found out about the pace, for this one.
+    pace: AtomicUsize,
+}
+
+/// What a part starts from.
+#[derive(Clone, Copy)]
+struct Start<'a> {
+    pace: Pace,
+    /// The part behind this one, if it was offered.
+    offer: Option<&'a Offer>,
+    /// How many parts to offer although nobody has asked and one is on offer.
+    spine: u32,
+    /// The forks of this loop that are open below on this stack.
+    depth: u32,
+}
+
+impl Start<'_> {
+    /// Whether `left` items should be cut in two, the second part to be offered.
+    #[inline]
+    fn wants_fork(&self, hungry: bool, left: usize, least: usize) -> bool {
+        if left < 2 || left / 2 < least || !self.pace.is_worth_sharing(left) {
+            return false;
+        }
+        let wanted = hungry
+            || self.spine > 0 && !self.pace.is_timed()
+            || self.offer.is_none_or(|offer| offer.taken.load(Ordering::Relaxed));
+        wanted && may_nest(self.depth)
+    }
+}
+
+/// Goes over a source. The second part of the answer says why it ended; all of it has been gone over if that
+/// is `No`, and what came out is of some parts only, if it is anything else.
+#[inline]
+#[track_caller]
+pub(super) fn run<S: Source, B: Body<S>>(
+    what: &str,
+    source: S,
+    body: &B,
+) -> Result<(B::Out, Stop), Cancelled> {
+    with_caller(what, |caller, workers| {
+        let this = Loop::new(caller, workers);
+        let start = Start { pace: Pace::START, offer: None, spine: this.spine, depth: 0 };
+        let out = drive(&this, body, source, body.begin(), start);
+        (out, this.stopped())
+    })
+}
+
+/// As [`run`], for loops in which nothing is ever found.
+#[inline]
+#[track_caller]
+pub(super) fn run_all<S: Source, B: Body<S>>(
+    what: &str,
+    source: S,
+    body: &B,
+) -> Result<B::Out, Cancelled> {
+    match run(what, source, body)? {
+        (out, Stop::No) => Ok(out),
+        _ => Err(Cancelled::here()),
+    }
+}
+
+/// Goes over a part. Never inlined: it calls itself by way of `fork`, and the closures in `body` are to be
+/// compiled once.
+#[inline(never)]
+fn drive<S: Source, B: Body<S>>(
+    this: &Loop<'_>,
+    body: &B,
+    mut rest: S,
+    mut out: B::Out,
+    mut start: Start<'_>,
+) -> B::Out {
+    let guard = StopOnPanic(this);
+    let least = rest.at_least();
+    let mut left = rest.size();
+    let mut since = None;
+    // Nobody has asked yet, as far as this part is concerned.
+    let mut hungry = false;
+    while left > 0 {
+        if this.is_shared() {
+            if start.wants_fork(hungry, left, least) {
+                out = fork(this, body, rest, out, start);
+                forget(guard);
+                return out;
+            }
+            if hungry {
+                boundary::serve();
+            }
+        }
+        let n = start.pace.next(left, least);
+        if since.is_none() && start.pace.wants_time(n, left) {
+            since = Some(now());
+        }
+        let (chunk, behind) = rest.split_at(n);
+        rest = behind;
+        match body.chunk(out, chunk) {
+            ControlFlow::Continue(so_far) => out = so_far,
+            ControlFlow::Break(found) => {
+                this.stop(Stop::Found);
+                out = found;
+                break;
+            }
+        }
+        left = rest.size();
+        if left == 0 {
+            break;
+        }
+        match since {
+            Some(before) => {
+                computed(n);
+                let time = now();
+                start.pace.learn(n, time - before);
+                since = Some(time);
+            }
+            None => start.pace.grow(),
+        }
+        match this.pass() {
+            Pass::On => hungry = false,
+            Pass::Interrupted { others_ran, hungry: asked } => {
+                hungry = asked;
+                if others_ran {
+                    // Their time does not count.
+                    since = None;
+                }
+            }
+            Pass::End => break,
+        }
+    }
+    if let Some(offer) = start.offer {
+        offer.pace.store(start.pace.to_word(), Ordering::Relaxed);
+    }
+    drop(rest);
+    forget(guard);
+    out
+}
+
+/// Goes over the halves of a part, the second one maybe on another worker.
+#[inline(never)]
+fn fork<S: Source, B: Body<S>>(
+    this: &Loop<'_>,
+    body: &B,
+    part: S,
+    out: B::Out,
+    start: Start<'_>,
+) -> B::Out {
+    let size = part.size();
+    let (first, second) = part.split_at(size - size / 2);
+    let offer =
+        Offer { taken: AtomicBool::new(false), pace: AtomicUsize::new(start.pace.to_word()) };
+    let here = boundary::place();
+    let depth = start.depth + 1;
+    let (first, second) = join(
+        || {
+            let spine = start.spine.saturating_sub(1);
+            drive(this, body, first, out, Start { offer: Some(&offer), spine, depth, ..start })
+        },
+        || {
+            // Relaxed, both: guesses that hand nothing over.
+            let pace = Pace::from_word(offer.pace.load(Ordering::Relaxed));
+            let start = if boundary::place() == here {
+                Start { pace, spine: 0, depth, ..start }
+            } else {
+                offer.taken.store(true, Ordering::Relaxed);
+                Start { pace, spine: this.spine, offer: None, depth: 0 }
+            };
+            let guard = StopOnPanic(this);
+            let out = body.begin();
+            forget(guard);
+            if this.stopped() == Stop::No {
+                drive(this, body, second, out, start)
+            } else {
+                drop(second);
+                out
+            }
+        },
+    );
+    match this.stopped() {
+        Stop::No | Stop::Found => body.merge(first, second),
+        Stop::Cancelled | Stop::Panicked => {
+            drop(second);
+            first
+        }
+    }
+}

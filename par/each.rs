@@ -1,0 +1,177 @@
+//! Loops that go over all items.
+
+use crate::par::drive::{Body, run_all};
+use crate::par::{IntoSource, Source};
+use crate::runtime::Cancelled;
+use std::ops::ControlFlow;
+
+struct Each<F>(F);
+
+impl<S: Source, F: Fn(S::Item) + Sync> Body<S> for Each<F> {
+    type Out = ();
+
+    #[inline]
+    fn begin(&self) {}
+
+    #[inline]
+    fn chunk(&self, (): (), chunk: S) -> ControlFlow<()> {
+        chunk.items().for_each(&self.0);
+        ControlFlow::Continue(())
+    }
+
+    #[inline]
+    fn merge(&self, (): (), (): ()) {}
+}
+
+/// Calls `f` with each item, in any order, on any worker.
+///
+/// Suspends at the ends of chunks to let ready tasks of the worker run, and (structured) at its end if
+/// another worker has a part. Costs a few hundred instructions, and some sixty for each chunk, that is
+/// about each 20 us; more if it is shared (see [the module's documentation](crate::par#what-it-costs)).
+///
+/// ```
+/// use cygnet::par;
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let mut pixels = vec![0u8; 10_000];
+/// rt.block_on(|| par::for_each(&mut pixels, |p| *p = p.wrapping_add(1))).unwrap();
+/// assert!(pixels.iter().all(|&p| p == 1));
+/// ```
+///
+/// # Errors
+/// [`Cancelled`] if the task is cancelled or its runtime ends: on entry, or before all items have had
+/// their turn. No call of `f` is under way any more; those items that had no turn have been dropped.
+///
+/// # Panics
+/// With a panic of `f`, once no other call of it is under way; the rest of the items has no turn.
+/// Outside a task.
+#[track_caller]
+pub fn for_each<S, F>(source: S, f: F) -> Result<(), Cancelled>
+where
+    S: IntoSource,
+    F: Fn(S::Item) + Sync,
+{
+    run_all("par::for_each", source.into_source(), &Each(f))
+}
+
+struct Fold<I, F, R> {
+    identity: I,
+    fold: F,
+    reduce: R,
+}
+
+impl<S, A, I, F, R> Body<S> for Fold<I, F, R>
+where
+    S: Source,
+    A: Send,
+    I: Fn() -> A + Sync,
+    F: Fn(A, S::Item) -> A + Sync,
+    R: Fn(A, A) -> A + Sync,
+{
+    type Out = A;
+
+    #[inline]
+    fn begin(&self) -> A {
+        (self.identity)()
+    }
+
+    #[inline]
+    fn chunk(&self, out: A, chunk: S) -> ControlFlow<A, A> {
+        ControlFlow::Continue(chunk.items().fold(out, &self.fold))
+    }
+
+    #[inline]
+    fn merge(&self, first: A, second: A) -> A {
+        (self.reduce)(first, second)
+    }
+}
+
+/// Maps each item and reduces the results to one.
+///
+/// `reduce` must be associative, and `identity` give what changes nothing: `reduce(identity(), x)` is `x`, and so
+/// is `reduce(x, identity())`. It need not be commutative, as the order of the items is kept. Where the
+/// results are reduced first is decided anew in each call; so with a `reduce` that is not quite
+/// associative, such as a sum of floating-point numbers, the last digits differ from call to call. An
+/// `identity` that is none comes in once for each part, and there are as many parts as it happened to be
+/// useful to make: with 1 as the identity of a sum the result is too large by some number that nobody
+/// can tell beforehand.
+///
+/// A sum over a slice is compiled to what it is in a plain loop, vector instructions included.
+///
+/// Suspends and costs as [`for_each`], and calls `identity` and `reduce` once more for each part.
+///
+/// ```
+/// use cygnet::par;
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let sum = rt.block_on(|| par::map_reduce(1..=1000u64, || 0, |n| n * n, |a, b| a + b));
+/// assert_eq!(sum, Ok(333_833_500));
+///
+/// let text = rt.block_on(|| {
+///     par::map_reduce(b'a'..=b'e', String::new, |c| char::from(c).to_string(), |a, b| a + &b)
+/// });
+/// assert_eq!(text.unwrap(), "abcde");
+/// ```
+///
+/// # Errors
+/// As [`for_each`]; what has been reduced is dropped.
+///
+/// # Panics
+/// As [`for_each`], with a panic of any of the closures; what has been reduced is dropped.
+#[track_caller]
+pub fn map_reduce<S, R, I, M, F>(source: S, identity: I, map: M, reduce: F) -> Result<R, Cancelled>
+where
+    S: IntoSource,
+    R: Send,
+    I: Fn() -> R + Sync,
+    M: Fn(S::Item) -> R + Sync,
+    F: Fn(R, R) -> R + Sync,
+{
+    let fold = |out, item| reduce(out, map(item));
+    run_all("par::map_reduce", source.into_source(), &Fold { identity, fold, reduce: &reduce })
+}
+
+/// Folds the items of each part into an accumulator, and reduces the accumulators to one.
+///
+/// As [`map_reduce`], where a result for each item would be a detour: for counts, tables, vectors. What is said
+/// there of `identity` and `reduce` holds here too; besides, `fold` into an accumulator that was `reduce`d
+/// from two must give what `fold`ing all into one gives.
+///
+/// Suspends and costs as [`map_reduce`].
+///
+/// ```
+/// use cygnet::par;
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let words = ["work", "stealing", "coroutines"];
+/// let (count, letters) = rt
+///     .block_on(|| {
+///         par::fold_reduce(
+///             &words,
+///             || (0, 0),
+///             |(count, letters), word| (count + 1, letters + word.len()),
+///             |a, b| (a.0 + b.0, a.1 + b.1),
+///         )
+///     })
+///     .unwrap();
+/// assert_eq!((count, letters), (3, 22));
+/// ```
+///
+/// # Errors
+/// As [`map_reduce`].
+///
+/// # Panics
+/// As [`map_reduce`].
+#[track_caller]
+pub fn fold_reduce<S, A, I, F, R>(
+    source: S,
+    identity: I,
+    fold: F,
+    reduce: R,
+) -> Result<A, Cancelled>
+where
+    S: IntoSource,
+    A: Send,
+    I: Fn() -> A + Sync,
+    F: Fn(A, S::Item) -> A + Sync,
+    R: Fn(A, A) -> A + Sync,
+{
+    run_all("par::fold_reduce", source.into_source(), &Fold { identity, fold, reduce })
+}

@@ -1,0 +1,186 @@
+use super::items::Items;
+use super::producer::{MultiProducer, Producer};
+use super::producers::{Many, One};
+use super::reader::{Cursor, Reader, Source, Stage};
+use crate::ring::sequence::{
+    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SingleProducerSequencer,
+    WaitStrategy, assert_size,
+};
+use crate::shim::Arc;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A ring that is being built: its stages, in order, and then who writes it.
+pub struct RingBuilder<T, P> {
+    items: Arc<Items<T>>,
+    /// What the next stage waits for.
+    source: Source,
+    strategy: WaitStrategy,
+    /// The stages before the last one.
+    before: Vec<SequenceBarrier<u64>>,
+    /// The last stage.
+    last: Vec<SequenceBarrier<u64>>,
+    /// With one who writes: what it publishes.
+    written: Option<SequenceBarrier<u64>>,
+    _producers: PhantomData<fn() -> P>,
+}
+
+/// A ring of so many items, each of which `make` makes, for one who writes it. Who waits [spins, and then parks](WaitStrategy::SpinThenPark).
+///
+/// # Panics
+/// If the size is not a power of two, or larger than 2^30.
+#[must_use]
+#[track_caller]
+pub fn single_producer<T: Send>(size: usize, make: impl FnMut() -> T) -> RingBuilder<T, One> {
+    single_producer_with(size, WaitStrategy::default(), make)
+}
+
+/// As [`single_producer`], with another [`WaitStrategy`].
+///
+/// # Panics
+/// As there.
+#[must_use]
+#[track_caller]
+pub fn single_producer_with<T: Send>(
+    size: usize,
+    strategy: WaitStrategy,
+    make: impl FnMut() -> T,
+) -> RingBuilder<T, One> {
+    assert_size::<u64>(size);
+    let written = SequenceBarrier::new().with_strategy(strategy);
+    let published = SequenceBarrierGroup::new([written.clone()]).with_strategy(strategy);
+    RingBuilder {
+        items: Arc::new(Items::new(size, make, None)),
+        source: Source::Barriers(published),
+        strategy,
+        before: Vec::new(),
+        last: Vec::new(),
+        written: Some(written),
+        _producers: PhantomData,
+    }
+}
+
+/// The same for many who write it, at once.
+///
+/// # Panics
+/// As [`single_producer`].
+#[must_use]
+#[track_caller]
+pub fn multi_producer<T: Send>(size: usize, make: impl FnMut() -> T) -> RingBuilder<T, Many> {
+    multi_producer_with(size, WaitStrategy::default(), make)
+}
+
+/// As [`multi_producer`], with another [`WaitStrategy`].
+///
+/// # Panics
+/// As there.
+#[must_use]
+#[track_caller]
+pub fn multi_producer_with<T: Send>(
+    size: usize,
+    strategy: WaitStrategy,
+    make: impl FnMut() -> T,
+) -> RingBuilder<T, Many> {
+    let sequencer = MultiProducerSequencer::without_readers(size, strategy);
+    RingBuilder {
+        items: Arc::new(Items::new(size, make, Some(sequencer.clone()))),
+        source: Source::Stamps(sequencer),
+        strategy,
+        before: Vec::new(),
+        last: Vec::new(),
+        written: None,
+        _producers: PhantomData,
+    }
+}
+
+impl<T: Send, P> RingBuilder<T, P> {
+    /// A stage of one reader, which may change what it reads.
+    pub fn stage(&mut self) -> Stage<T> {
+        let [cursor] = self.cursors();
+        Stage::new(cursor)
+    }
+
+    /// A stage of several readers, each of which sees all items.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[track_caller]
+    pub fn readers<const N: usize>(&mut self) -> [Reader<T>; N]
+    where
+        T: Sync,
+    {
+        assert!(N > 0, "cygnet: a stage has readers");
+        self.cursors().map(Reader::new)
+    }
+
+    fn cursors<const N: usize>(&mut self) -> [Cursor<T>; N] {
+        let positions: [SequenceBarrier<u64>; N] =
+            std::array::from_fn(|_| SequenceBarrier::new().with_strategy(self.strategy));
+        self.before.append(&mut self.last);
+        self.last = positions.to_vec();
+        let group = SequenceBarrierGroup::new(positions.clone()).with_strategy(self.strategy);
+        let source = std::mem::replace(&mut self.source, Source::Barriers(group));
+        positions.map(|position| Cursor::new(Arc::clone(&self.items), source.clone(), position))
+    }
+
+    /// Those who read last: where they are.
+    #[track_caller]
+    fn readers_of_last_stage(&mut self) -> SequenceBarrierGroup<u64> {
+        assert!(!self.last.is_empty(), "cygnet: a ring has a stage");
+        SequenceBarrierGroup::new(std::mem::take(&mut self.last))
+    }
+}
+
+impl<T: Send> RingBuilder<T, One> {
+    /// Who writes it.
+    ///
+    /// # Panics
+    /// If there is no stage.
+    #[must_use]
+    #[track_caller]
+    pub fn producer(mut self) -> Producer<T> {
+        let read = self.readers_of_last_stage();
+        let written = self.written.take().expect("it has not been taken");
+        let (size, strategy) = (self.items.size(), self.strategy);
+        let before = std::mem::take(&mut self.before);
+        let sequencer =
+            SingleProducerSequencer::with_written(written, &read, before, size, strategy);
+        Producer::new(Arc::clone(&self.items), sequencer)
+    }
+}
+
+impl<T: Send> RingBuilder<T, Many> {
+    /// Who writes it: to be cloned.
+    ///
+    /// # Panics
+    /// If there is no stage.
+    #[must_use]
+    #[track_caller]
+    pub fn producer(mut self) -> MultiProducer<T> {
+        let read = self.readers_of_last_stage();
+        let sequencer = self.items.sequencer().expect("that of many producers").clone();
+        sequencer.set_readers(read, std::mem::take(&mut self.before));
+        MultiProducer::new(Arc::clone(&self.items), sequencer)
+    }
+}
+
+/// Without a producer nothing will ever be written.
+impl<T, P> Drop for RingBuilder<T, P> {
+    fn drop(&mut self) {
+        let built = self.last.is_empty();
+        match (&self.written, self.items.sequencer()) {
+            (Some(written), _) => written.finish(),
+            (None, Some(sequencer)) if !built => sequencer.finish(),
+            _ => {}
+        }
+    }
+}
+
+impl<T, P> fmt::Debug for RingBuilder<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RingBuilder")
+            .field("size", &self.items.size())
+            .field("strategy", &self.strategy)
+            .finish_non_exhaustive()
+    }
+}

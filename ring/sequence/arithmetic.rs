@@ -1,0 +1,260 @@
+use std::fmt;
+use std::hash::Hash;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+/// A number of a ring's items, which wraps around: after the largest comes zero again.
+///
+/// Of two numbers that are no more than half of all numbers apart it can be said which one [precedes](Sequence::precedes) the other. So all that
+/// is alive at one time must be no further apart than that; a ring is a quarter of it at most.
+///
+/// ```
+/// use cygnet::ring::sequence::Sequence;
+///
+/// assert_eq!(u8::INITIAL, 255); // the one before zero
+/// assert_eq!(u8::INITIAL.next(), 0);
+/// assert!(250_u8.precedes(3));
+/// assert_eq!(3_u8.difference(250), 9);
+/// ```
+pub trait Sequence:
+    Copy
+    + Eq
+    + Hash
+    + fmt::Debug
+    + fmt::Display
+    + Send
+    + Sync
+    + Unpin
+    + UnwindSafe
+    + RefUnwindSafe
+    + sealed::Word
+    + 'static
+{
+    /// The one before zero: what has been published where nothing was.
+    const INITIAL: Self;
+
+    /// The size of the largest ring.
+    const LARGEST_RING: usize;
+
+    /// How far this is after `other`; less than zero if it precedes that.
+    #[must_use]
+    fn difference(self, other: Self) -> isize;
+
+    /// The number so far after this one, or before it.
+    #[must_use]
+    fn offset(self, by: isize) -> Self;
+
+    /// Whether it comes before `other`.
+    #[must_use]
+    #[inline(always)]
+    fn precedes(self, other: Self) -> bool {
+        self.difference(other) < 0
+    }
+
+    /// The number after this one.
+    #[must_use]
+    #[inline(always)]
+    fn next(self) -> Self {
+        self.offset(1)
+    }
+}
+
+mod sealed {
+    /// How a number lies in an atomic word.
+    pub trait Word {
+        fn to_word(self) -> u64;
+        fn from_word(word: u64) -> Self;
+    }
+}
+
+pub(super) use sealed::Word;
+
+/// Of numbers that somebody waits for the one that comes first after `last`, or is reached already. One that is half of all numbers away, which
+/// precedes and is preceded, is the last of all, as `last` precedes it.
+pub(super) fn nearest<S: Sequence>(targets: impl Iterator<Item = S>, last: S) -> Option<S> {
+    targets.max_by_key(|&target| last.difference(target))
+}
+
+macro_rules! sequences {
+    ($($unsigned:ident $signed:ident),*) => {$(
+        impl Sequence for $unsigned {
+            const INITIAL: $unsigned = $unsigned::MAX;
+            const LARGEST_RING: usize = 1 << ($unsigned::BITS - 2);
+
+            #[inline(always)]
+            fn difference(self, other: $unsigned) -> isize {
+                self.wrapping_sub(other).cast_signed() as isize
+            }
+
+            #[inline(always)]
+            fn offset(self, by: isize) -> $unsigned {
+                self.wrapping_add(by as $unsigned)
+            }
+        }
+
+        impl Word for $unsigned {
+            #[inline(always)]
+            fn to_word(self) -> u64 {
+                self as u64
+            }
+
+            #[inline(always)]
+            fn from_word(word: u64) -> $unsigned {
+                word as $unsigned
+            }
+        }
+    )*};
+}
+
+sequences! { u8 i8, u16 i16, u32 i32, u64 i64, usize isize }
+
+/// Some numbers in a row, which may wrap around.
+///
+/// ```
+/// use cygnet::ring::sequence::SequenceRange;
+///
+/// let range = SequenceRange::new(254_u8, 4);
+/// assert_eq!(range.into_iter().collect::<Vec<_>>(), [254, 255, 0, 1]);
+/// assert_eq!((range.first(), range.last(), range.end()), (Some(254), Some(1), 2));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SequenceRange<S: Sequence = usize> {
+    start: S,
+    len: usize,
+}
+
+impl<S: Sequence> SequenceRange<S> {
+    /// So many, from that one.
+    ///
+    /// # Panics
+    /// If they are more than twice the [largest ring](Sequence::LARGEST_RING).
+    #[must_use]
+    pub fn new(start: S, len: usize) -> SequenceRange<S> {
+        assert!(
+            len <= 2 * S::LARGEST_RING,
+            "cygnet: {len} numbers in a row are more than can be told apart"
+        );
+        SequenceRange { start, len }
+    }
+
+    /// For a ring's numbers, which can be told apart.
+    #[inline(always)]
+    pub(crate) fn of_ring(start: S, len: usize) -> SequenceRange<S> {
+        debug_assert!(len <= 2 * S::LARGEST_RING, "more than a ring has");
+        SequenceRange { start, len }
+    }
+
+    /// Where it begins, also if there are none.
+    #[must_use]
+    #[inline]
+    pub fn start(&self) -> S {
+        self.start
+    }
+
+    /// The number after the last one.
+    #[must_use]
+    #[inline]
+    pub fn end(&self) -> S {
+        self.start.offset(self.len.cast_signed())
+    }
+
+    /// The first number.
+    #[must_use]
+    #[inline]
+    pub fn first(&self) -> Option<S> {
+        (!self.is_empty()).then_some(self.start)
+    }
+
+    /// The last number.
+    #[must_use]
+    #[inline]
+    pub fn last(&self) -> Option<S> {
+        (!self.is_empty()).then(|| self.end().offset(-1))
+    }
+
+    /// How many there are.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The number at this place.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<S> {
+        (index < self.len).then(|| self.start.offset(index.cast_signed()))
+    }
+
+    /// Whether the number is one of them.
+    #[must_use]
+    pub fn contains(&self, sequence: S) -> bool {
+        let index = sequence.difference(self.start);
+        index >= 0 && index.unsigned_abs() < self.len
+    }
+
+    /// The first so many, or all if they are fewer.
+    #[must_use]
+    #[inline]
+    pub fn take(&self, count: usize) -> SequenceRange<S> {
+        SequenceRange { start: self.start, len: self.len.min(count) }
+    }
+
+    /// All but the first so many.
+    #[must_use]
+    #[inline]
+    pub fn skip(&self, count: usize) -> SequenceRange<S> {
+        let count = self.len.min(count);
+        SequenceRange { start: self.start.offset(count.cast_signed()), len: self.len - count }
+    }
+}
+
+impl<S: Sequence> fmt::Debug for SequenceRange<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start, self.end())
+    }
+}
+
+impl<S: Sequence> IntoIterator for SequenceRange<S> {
+    type Item = S;
+    type IntoIter = SequenceIter<S>;
+
+    fn into_iter(self) -> SequenceIter<S> {
+        SequenceIter { range: self }
+    }
+}
+
+/// The numbers of a [`SequenceRange`], one after the other.
+#[derive(Clone, Debug)]
+pub struct SequenceIter<S: Sequence = usize> {
+    range: SequenceRange<S>,
+}
+
+impl<S: Sequence> Iterator for SequenceIter<S> {
+    type Item = S;
+
+    fn next(&mut self) -> Option<S> {
+        let first = self.range.first()?;
+        self.range = self.range.skip(1);
+        Some(first)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.range.len, Some(self.range.len))
+    }
+}
+
+impl<S: Sequence> DoubleEndedIterator for SequenceIter<S> {
+    fn next_back(&mut self) -> Option<S> {
+        let last = self.range.last()?;
+        self.range.len -= 1;
+        Some(last)
+    }
+}
+
+impl<S: Sequence> ExactSizeIterator for SequenceIter<S> {}

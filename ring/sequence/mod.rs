@@ -1,0 +1,81 @@
+//! How far those who write a ring and those who read it have got: numbers that are claimed, published and waited for.
+//!
+//! A ring has a power of two of places; the item with the number `n` lies at the place `n % size`. Who writes *claims* numbers, writes the items of these, and
+//! *publishes* them; who reads *waits* until a number is published, reads the items up to it, and publishes that it has. What is here are the
+//! numbers. The items lie wherever one likes.
+//!
+//! | | |
+//! | --- | --- |
+//! | [`SequenceBarrier`] | how far one has got |
+//! | [`SequenceBarrierGroup`] | how far the last of several has got |
+//! | [`SingleProducerSequencer`] | one who writes |
+//! | [`MultiProducerSequencer`] | many who write |
+//! | [`Sequence`], [`SequenceRange`] | numbers that wrap around, and some of them in a row |
+//! | [`WaitStrategy`] | what who waits does meanwhile |
+//!
+//! All of it works from tasks, plain threads and futures on any executor, in any mix. **Cancellation is total**: a wait or a claim that is cancelled,
+//! times out or is dropped as a future is as if it had never been made, and disturbs nobody.
+//!
+//! The ideas are those of the LMAX disruptor (Thompson, Farley, Barker, Gee, Stewart: *Disruptor*, 2011), and the names those of L. Baker's cppcoro,
+//! in which a wait cannot be cancelled.
+//!
+//! ```
+//! use cygnet::ring::sequence::{SequenceBarrier, SingleProducerSequencer};
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+//! let items = [const { AtomicU64::new(0) }; 8];
+//! let read = SequenceBarrier::<u64>::new();
+//! let mut ring = SingleProducerSequencer::new(&read, items.len());
+//! let written = ring.published().clone();
+//! let sum = rt.block_on(|| {
+//!     cygnet::scope(|s| {
+//!         s.spawn(|| {
+//!             let mut ring = ring; // goes with this task: then no more is written
+//!             for item in 1..=100 {
+//!                 let claim = ring.claim_one().unwrap();
+//!                 let place = claim.range().start() as usize % items.len();
+//!                 items[place].store(item, Ordering::Relaxed);
+//!                 claim.publish();
+//!             }
+//!         });
+//!         let (mut next, mut sum) = (0, 0);
+//!         while let Ok(last) = written.wait_until_published(next) {
+//!             for number in next..=last {
+//!                 sum += items[number as usize % items.len()].load(Ordering::Relaxed);
+//!             }
+//!             read.publish(last);
+//!             next = last + 1;
+//!         }
+//!         sum
+//!     })
+//! });
+//! assert_eq!(sum, 5050);
+//! ```
+
+mod arithmetic;
+mod awaited;
+mod barrier;
+mod claims;
+mod group;
+#[cfg(all(test, loom))]
+mod models;
+mod multi;
+mod raw_barrier;
+mod raw_group;
+mod raw_multi;
+mod single;
+mod spinning;
+mod stamps;
+mod strategy;
+mod wait;
+
+pub use arithmetic::{Sequence, SequenceIter, SequenceRange};
+pub use barrier::SequenceBarrier;
+pub use group::SequenceBarrierGroup;
+pub use multi::{MultiClaim, MultiProducerSequencer};
+pub use single::{SingleClaim, SingleProducerSequencer};
+pub use strategy::WaitStrategy;
+
+pub(crate) use single::assert_size;
+pub use wait::SequenceWait;

@@ -1,0 +1,213 @@
+//! Models of barriers, groups and sequencers; run by ci/loom.sh. A task is that of sync/models.
+
+mod ring;
+
+use super::awaited::{CLOSED, Options, PUBLISHED};
+use super::barrier::SequenceBarrier;
+use super::raw_barrier::End;
+use super::raw_group::RawGroup;
+use crate::scheduler::waiters::{Entering, Waitable};
+use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use crate::sync::models::{Task, enter};
+use std::panic::Location;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Waits as a task; the answer, if it was not cut short.
+fn waits<W: Waitable>(task: Stage<Task>, source: &W, token: u64) -> Option<u32> {
+    task.introduce();
+    enter(task, source, token)
+}
+
+/// One writes and publishes, another waits and reads.
+fn publish_and_wait() {
+    let barrier = SequenceBarrier::<u64>::new();
+    let (task, item) = (Task::new(), Stage::new(Baton::new()));
+    let reader = spawn({
+        let barrier = barrier.clone();
+        move || {
+            assert_eq!(waits(task, barrier.raw(), 1), Some(PUBLISHED));
+            item.write();
+        }
+    });
+    barrier.publish(0);
+    item.write();
+    barrier.publish(1);
+    reader.join().unwrap();
+    Task::end(task);
+    // SAFETY: the threads have ended.
+    unsafe { item.end() };
+}
+
+#[test]
+fn loom_a_publish_that_races_a_wait_ends_it() {
+    explore(3, publish_and_wait);
+}
+
+#[test]
+#[should_panic]
+fn loom_negative_a_barrier_without_fences() {
+    plant("ring/sequence/raw_barrier.rs", FENCES);
+    explore(3, publish_and_wait);
+}
+
+#[test]
+#[should_panic]
+fn loom_negative_a_barrier_without_order() {
+    plant("ring/sequence/raw_barrier.rs", ORDERS);
+    explore(3, publish_and_wait);
+}
+
+/// The one that waits for the nearest number is cancelled while that, and the next one, is published.
+#[test]
+fn loom_a_cancel_that_races_a_publish_is_as_if_it_had_not_waited() {
+    explore(2, || {
+        let barrier = SequenceBarrier::<u64>::new();
+        let (near, far) = (Task::new(), Task::new());
+        let waiter = |task: Stage<Task>, target| {
+            let barrier = barrier.clone();
+            spawn(move || waits(task, barrier.raw(), target))
+        };
+        let cut = waiter(near, 0);
+        let other = waiter(far, 1);
+        near.cut();
+        barrier.publish(0);
+        barrier.publish(1);
+        assert!(matches!(cut.join().unwrap(), None | Some(PUBLISHED)));
+        assert_eq!(other.join().unwrap(), Some(PUBLISHED));
+        Task::end(near);
+        Task::end(far);
+    });
+}
+
+/// A close, a publish, and two who wait.
+#[test]
+fn loom_a_close_ends_all_waits_of_a_barrier() {
+    explore(2, || {
+        let barrier = SequenceBarrier::<u64>::new();
+        let tasks = [Task::new(), Task::new()];
+        let waiters = [0, 5].map(|target| {
+            let (barrier, task) = (barrier.clone(), tasks[usize::from(target > 0)]);
+            spawn(move || waits(task, barrier.raw(), target))
+        });
+        let closer = spawn({
+            let barrier = barrier.clone();
+            move || barrier.close()
+        });
+        barrier.publish(0);
+        closer.join().unwrap();
+        let [near, far] = waiters.map(|waiter| waiter.join().unwrap());
+        assert!(matches!(near, Some(PUBLISHED | CLOSED)));
+        assert_eq!(far, Some(CLOSED));
+        tasks.into_iter().for_each(Task::end);
+    });
+}
+
+/// Who finds that it has ended has what was published before.
+#[test]
+fn loom_what_was_published_before_the_end_stands() {
+    explore(ALL, || {
+        let barrier = SequenceBarrier::<u64>::new();
+        let ends = spawn({
+            let barrier = barrier.clone();
+            move || {
+                barrier.publish(0);
+                barrier.close();
+            }
+        });
+        assert!(matches!(barrier.raw().answer(0), None | Some(PUBLISHED)));
+        ends.join().unwrap();
+        assert_eq!(barrier.raw().answer(0), Some(PUBLISHED));
+    });
+}
+
+/// One says that no more will come, and another that nobody need wait: that is the end, in whichever order.
+#[test]
+fn loom_a_barrier_that_is_finished_and_closed_is_closed() {
+    explore(ALL, || {
+        let barrier = SequenceBarrier::<u64>::new();
+        let finishes = spawn({
+            let barrier = barrier.clone();
+            move || barrier.finish()
+        });
+        barrier.close();
+        finishes.join().unwrap();
+        assert_eq!(barrier.raw().ended(), End::Closed);
+    });
+}
+
+fn group() -> ([SequenceBarrier<u64>; 2], Arc<RawGroup<u64>>) {
+    let members = [SequenceBarrier::new(), SequenceBarrier::new()];
+    let group = RawGroup::new(Box::new(members.clone()), Options::default());
+    (members, group)
+}
+
+/// Two members publish at once, and one waits for both.
+fn members_and_wait() {
+    let ([a, b], group) = group();
+    let task = Task::new();
+    let waiter = spawn({
+        let group = Arc::clone(&group);
+        move || waits(task, &*group, 0)
+    });
+    let other = spawn(move || b.publish(0));
+    a.publish(0);
+    other.join().unwrap();
+    assert_eq!(waiter.join().unwrap(), Some(PUBLISHED));
+    Task::end(task);
+}
+
+#[test]
+fn loom_a_group_waits_for_all_its_members() {
+    explore(2, members_and_wait);
+}
+
+#[test]
+#[should_panic]
+fn loom_negative_a_group_without_a_fence() {
+    plant("ring/sequence/raw_group.rs", FENCES);
+    explore(3, members_and_wait);
+}
+
+/// Two wait for a group, one of them is cut, another one for a member; and a member is closed.
+#[test]
+fn loom_a_closed_member_ends_the_wait_of_its_group() {
+    explore(2, || {
+        let ([a, b], group) = group();
+        let tasks = [Task::new(), Task::new()];
+        let waiters = tasks.map(|task| {
+            let group = Arc::clone(&group);
+            spawn(move || waits(task, &*group, 1))
+        });
+        a.publish(0);
+        tasks[0].cut();
+        b.close();
+        let [cut, other] = waiters.map(|waiter| waiter.join().unwrap());
+        assert!(matches!(cut, None | Some(CLOSED)));
+        assert_eq!(other, Some(CLOSED));
+        tasks.into_iter().for_each(Task::end);
+    });
+}
+
+/// Two wait for a group, for one number after another. Who is told of the first looks for the second, too: a member that was not armed for it may publish
+/// it meanwhile.
+#[test]
+fn loom_who_serves_the_first_of_a_group_looks_for_the_next() {
+    explore(3, || {
+        let ([a, b], group) = group();
+        a.publish(0);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut waiters = [0, 1].map(|target| {
+            let mut waiter = Box::pin(Entering::new(&*group, target, Location::caller()));
+            assert!(waiter.as_mut().poll(&mut cx).is_pending());
+            waiter
+        });
+        let other = spawn(move || a.publish(1));
+        b.publish(1);
+        other.join().unwrap();
+        for waiter in &mut waiters {
+            assert_eq!(waiter.as_mut().poll(&mut cx), Poll::Ready(PUBLISHED), "nobody tells it");
+        }
+    });
+}

@@ -1,0 +1,478 @@
+//! Models of the tree of guards; run by ci/loom.sh.
+//!
+//! Guards of a root are counted by hand, as all threads of a model have one number. Children count in their words alone.
+
+mod slots;
+
+use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
+use crate::shim::check::{Baton, ORDERS, ORDERS_AND_FENCES, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use crate::shutdown::completion::{ShutdownCompletion, StopListener};
+use crate::shutdown::guard::Guard;
+use crate::shutdown::node::{Node, count_guards};
+use crate::shutdown::node_ref::NodeRef;
+use crate::shutdown::stop::stop;
+use crate::shutdown::word::{Arrival, CHILD, GUARD, Word};
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering as Plain};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A handle, as `Swansong`.
+struct Handle(NodeRef);
+
+impl Handle {
+    fn root() -> Handle {
+        Handle(Node::root(false))
+    }
+
+    fn child(&self) -> Handle {
+        Handle(Node::child(&self.0))
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::new(&self.0, Location::caller())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.0.word.look().is_complete()
+    }
+
+    fn other(&self) -> Handle {
+        self.0.add_handle();
+        Handle(self.0.clone())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // An execution that the checker ends early is left as it is.
+        if !crate::shim::panicking() {
+            Node::release_handle(&self.0);
+        }
+    }
+}
+
+/// Explores, and sees that nothing is left.
+fn explore_to_the_end(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    explore(preemptions, move || {
+        let before = live_atomics();
+        model();
+        assert_eq!(live_atomics(), before, "something is left over");
+    });
+}
+
+/// The first guard of a grandchild comes while the root is stopped, and another in between.
+fn first_guard_and_stop(guard: fn(&Handle) -> Guard) {
+    let root = Handle::root();
+    let child = root.child();
+    let below = child.child();
+    let watcher = root.other();
+    let worker = spawn(move || {
+        let guard = guard(&below);
+        // As long as it is there all above count it.
+        assert!(!watcher.is_complete(), "complete, and a guard is there");
+        assert!(!child.is_complete(), "complete, and a guard is there");
+        drop(guard);
+        // They go when nothing else is on its way: their end is not what this is about.
+        (below, watcher, child)
+    });
+    stop(&root.0);
+    drop(worker.join().unwrap());
+    assert!(root.is_complete(), "it does not become complete");
+    assert_eq!(count_guards(&root.0), 0);
+}
+
+#[test]
+fn loom_a_first_guard_below_is_counted_above_before_it_is_there() {
+    explore_to_the_end(2, || first_guard_and_stop(Handle::guard));
+}
+
+/// Says that it has arrived when it is counted one level up, and no further.
+#[test]
+#[should_panic(expected = "complete, and a guard is there")]
+fn loom_negative_a_guard_that_is_there_before_it_is_counted_above() {
+    explore(3, || {
+        first_guard_and_stop(|handle| {
+            let word = &handle.0.word;
+            if word.arrive(GUARD) == Arrival::Alone && word.set_arrived() {
+                // SAFETY: kept by the handle: for what is in it.
+                let _ = unsafe { NodeRef::another(handle.0.as_ptr()).into_raw() };
+                let parent = handle.0.parent.as_ref().unwrap();
+                if parent.word.arrive(CHILD) == Arrival::Alone && parent.word.set_arrived() {
+                    // SAFETY: as above.
+                    let _ = unsafe { NodeRef::another(parent.as_ptr()).into_raw() };
+                }
+            }
+            // SAFETY: it is counted.
+            unsafe { Guard::from_counted(handle.0.as_ptr(), Location::caller()) }
+        });
+    });
+}
+
+/// A guard that has been counted by somebody who then stops the root is waited for.
+#[test]
+fn loom_a_guard_that_is_seen_before_the_stop_is_waited_for() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let below = root.child().child();
+        let goes = std::sync::Arc::new(AtomicBool::new(false));
+        let worker = spawn({
+            let goes = goes.clone();
+            move || {
+                let guard = below.guard();
+                goes.store(true, Ordering::Release);
+                drop(guard);
+                // It goes when nothing else is on its way.
+                below
+            }
+        });
+        let seen = count_guards(&root.0) == 1;
+        stop(&root.0);
+        if seen && root.is_complete() {
+            assert!(goes.load(Ordering::Acquire), "complete, and a guard that was seen is there");
+        }
+        drop(worker.join().unwrap());
+    });
+}
+
+/// Two make the first guard at once, in two nodes below one.
+#[test]
+fn loom_two_first_guards_arrive_once() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let child = root.child();
+        let (one, two) = (child.child(), child.child());
+        stop(&root.0);
+        let other = spawn(move || {
+            let guard = two.guard();
+            drop(guard);
+        });
+        let guard = one.guard();
+        assert!(!root.is_complete(), "complete, and a guard is there");
+        other.join().unwrap();
+        assert!(!root.is_complete(), "complete, and a guard is there");
+        drop(guard);
+        assert!(root.is_complete(), "it does not become complete");
+    });
+}
+
+/// The two last guards go while the root is stopped: the end is told once to who waits for it.
+fn last_guards_and_stop() {
+    let root = Handle::root();
+    let child = root.child();
+    let guards = [child.guard(), child.guard()];
+    let mut completion = Completion::new(&root);
+    let threads = guards.map(|guard| spawn(move || drop(guard)));
+    stop(&root.0);
+    completion.poll();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(completion.is_told(), "nobody has told of the end");
+}
+
+#[test]
+fn loom_the_last_guard_that_goes_tells_of_the_end() {
+    explore_to_the_end(3, last_guards_and_stop);
+}
+
+/// A guard comes late and goes, while the last one of those before tells of the end.
+#[test]
+fn loom_a_late_guard_that_goes_tells_of_the_end_if_it_has_kept_another_from_it() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let child = root.child();
+        let guard = child.guard();
+        stop(&root.0);
+        let mut completion = Completion::new(&root);
+        completion.poll();
+        assert!(!completion.ready, "complete, and a guard is there");
+        let goes = spawn(move || drop(guard));
+        drop(child.guard());
+        goes.join().unwrap();
+        assert!(completion.is_told(), "nobody has told of the end");
+    });
+}
+
+/// A completion that is polled, and what it has been told.
+struct Completion {
+    completion: ShutdownCompletion,
+    calls: std::sync::Arc<Calls>,
+    ready: bool,
+}
+
+#[derive(Default)]
+struct Calls(AtomicUsize);
+
+impl Wake for Calls {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.fetch_add(1, Plain::Relaxed);
+    }
+}
+
+impl Completion {
+    fn new(handle: &Handle) -> Completion {
+        Completion {
+            completion: ShutdownCompletion::new(&handle.0),
+            calls: std::sync::Arc::default(),
+            ready: false,
+        }
+    }
+
+    fn poll(&mut self) {
+        let waker = Waker::from(std::sync::Arc::clone(&self.calls));
+        let polled = Pin::new(&mut self.completion).poll(&mut Context::from_waker(&waker));
+        self.ready |= polled == Poll::Ready(());
+    }
+
+    /// Ready at once, or woken and ready then.
+    fn is_told(&mut self) -> bool {
+        if !self.ready && self.calls.0.load(Plain::Relaxed) > 0 {
+            self.poll();
+        }
+        self.ready
+    }
+}
+
+/// What was done under the last guard happens before what comes after the completion.
+fn work_and_completion() {
+    let root = Handle::root();
+    let child = root.child();
+    let work = Stage::new(Baton::new());
+    let guard = child.guard();
+    let worker = spawn(move || {
+        work.write();
+        drop(guard);
+    });
+    stop(&root.0);
+    if root.is_complete() {
+        assert_eq!(work.read(), 1);
+    }
+    worker.join().unwrap();
+    // SAFETY: the thread has ended.
+    unsafe { work.end() };
+}
+
+#[test]
+fn loom_what_was_done_under_a_guard_is_seen_after_the_completion() {
+    explore(3, work_and_completion);
+}
+
+#[test]
+fn loom_what_was_done_under_a_guard_is_seen_by_who_waits_for_the_completion() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let work = Stage::new(Baton::new());
+        let child = root.child();
+        let guard = child.guard();
+        stop(&root.0);
+        let worker = spawn(move || {
+            work.write();
+            drop(guard);
+        });
+        let mut completion = Completion::new(&root);
+        completion.poll();
+        if completion.ready {
+            assert_eq!(work.read(), 1);
+        }
+        worker.join().unwrap();
+        assert!(completion.is_told(), "nobody has told of the end");
+        // SAFETY: the thread has ended.
+        unsafe { work.end() };
+    });
+}
+
+/// It is complete as soon as it is stopped, and has left nobody by that.
+#[test]
+fn loom_who_waits_for_one_that_never_had_a_guard_is_told() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let child = root.child();
+        let stopper = root.other();
+        let mut completion = Completion::new(&child);
+        let stops = spawn(move || stop(&stopper.0));
+        completion.poll();
+        stops.join().unwrap();
+        assert!(completion.is_told(), "nobody has told of the end");
+    });
+}
+
+#[test]
+#[should_panic]
+fn loom_negative_a_word_without_order() {
+    plant("shutdown/word.rs", ORDERS);
+    explore(3, work_and_completion);
+}
+
+/// Three give up what they have of a node, one of them made there: who gets it sees what the others have done.
+fn last_reference() {
+    let node = Node::make(None, None, false, Word::of_root());
+    let give_up = |node: NodeRef, write: fn(&Node)| {
+        write(&node);
+        if let Some(node) = node.into_inner() {
+            node.all_cells();
+            return 1;
+        }
+        0
+    };
+    let threads = [|node: &Node| node.todo.set(ptr::null()), Node::write_links].map(|write| {
+        let node = node.clone();
+        spawn(move || {
+            let another = node.clone();
+            give_up(node, |_| {}) + give_up(another, write)
+        })
+    });
+    let got = give_up(node, |_| {});
+    let got = threads.into_iter().fold(got, |got, thread| got + thread.join().unwrap());
+    assert_eq!(got, 1, "one of them has it");
+}
+
+#[test]
+fn loom_the_last_reference_is_one_and_sees_what_all_have_done() {
+    explore_to_the_end(3, last_reference);
+}
+
+#[test]
+#[should_panic]
+fn loom_negative_references_without_order() {
+    plant("shutdown/node_ref.rs", ORDERS_AND_FENCES);
+    explore(3, last_reference);
+}
+
+/// Of two handles that are dropped at the same time one is the last.
+#[test]
+fn loom_the_last_of_two_handles_stops_the_root() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let node = root.0.clone();
+        let other = root.other();
+        let drops = spawn(move || drop(other));
+        drop(root);
+        drops.join().unwrap();
+        assert!(node.is_stopped(), "nobody has stopped it");
+    });
+}
+
+#[test]
+fn loom_what_was_done_before_a_stop_is_seen_by_whom_it_stops() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let done = Stage::new(Baton::new());
+        let other = root.other();
+        let stopped = spawn(move || {
+            if other.0.is_stopped() {
+                assert_eq!(done.read(), 1);
+            }
+        });
+        done.write();
+        stop(&root.0);
+        stopped.join().unwrap();
+        // SAFETY: the thread has ended.
+        unsafe { done.end() };
+    });
+}
+
+#[test]
+fn loom_a_child_that_comes_with_the_stop_is_stopped() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let sibling = root.child();
+        let parent = root.other();
+        let maker = spawn(move || {
+            let child = parent.child();
+            let below = child.child();
+            (child, below)
+        });
+        stop(&root.0);
+        assert!(sibling.0.is_stopped(), "a child has not been stopped");
+        let (child, below) = maker.join().unwrap();
+        assert!(child.0.is_stopped(), "a child has not been stopped");
+        assert!(below.0.is_stopped(), "a child of a child has not been stopped");
+    });
+}
+
+/// The last handle goes while an interrupt asks for a guard.
+#[test]
+fn loom_a_guard_that_comes_with_the_end_of_the_last_handle_is_counted_or_refused() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let child = root.child();
+        let interrupt = StopListener::new(&child.0);
+        let asks = spawn(move || {
+            let guard = interrupt.guard();
+            (interrupt, guard)
+        });
+        drop(child);
+        let (interrupt, guard) = asks.join().unwrap();
+        assert_eq!(count_guards(&root.0), u64::from(guard.is_some()));
+        assert_eq!(
+            interrupt.counted(),
+            u64::from(guard.is_some()),
+            "one is counted that is not there"
+        );
+        assert_ne!(interrupt.is_stopped(), guard.is_some(), "it runs, or it has ended");
+        stop(&root.0);
+        assert_ne!(root.is_complete(), guard.is_some());
+        drop(guard);
+        assert!(root.is_complete(), "it does not become complete");
+    });
+}
+
+/// The last handles of a node and of its child go at once, while a guard of the child goes.
+#[test]
+fn loom_a_chain_is_collected_by_whoever_is_last() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let child = root.child();
+        let below = child.child();
+        let guard = below.guard();
+        let one = spawn(move || drop(child));
+        let two = spawn(move || drop(guard));
+        drop(below);
+        one.join().unwrap();
+        two.join().unwrap();
+        assert!(root.0.lock().first.is_null(), "one is left in the list");
+    });
+}
+
+/// The last handle goes while the last guard does: whoever ends the node by that, an interrupt is told after what was done under the guard.
+#[test]
+fn loom_what_was_done_under_a_guard_is_seen_by_whom_the_last_handle_s_end_stops() {
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let child = root.child();
+        let work = Stage::new(Baton::new());
+        let (guard, interrupt) = (child.guard(), StopListener::new(&child.0));
+        let worker = spawn(move || {
+            work.write();
+            drop(guard);
+        });
+        let drops = spawn(move || drop(child));
+        if interrupt.is_stopped() {
+            assert_eq!(work.read(), 1);
+        }
+        worker.join().unwrap();
+        drops.join().unwrap();
+        // SAFETY: the threads have ended.
+        unsafe { work.end() };
+    });
+}
+
+/// Children go while their parent is stopped.
+#[test]
+fn loom_children_may_go_while_they_are_stopped() {
+    explore_to_the_end(2, || {
+        let root = Handle::root();
+        let children = [root.child(), root.child(), root.child()];
+        let guard = children[1].guard();
+        let goes = spawn(move || {
+            drop(guard);
+            drop(children);
+        });
+        stop(&root.0);
+        goes.join().unwrap();
+        assert!(root.is_complete(), "it does not become complete");
+    });
+}

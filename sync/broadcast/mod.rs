@@ -1,0 +1,284 @@
+//! Broadcasts: values that go from many to each of many.
+
+mod errors;
+#[cfg(all(test, loom))]
+mod models;
+mod state;
+
+pub use errors::{BroadcastRecvError, BroadcastTryRecvError};
+
+use super::after;
+use super::errors::WaitError;
+use crate::retire::outcome::resume_in_destructor;
+use crate::runtime::is_cancelled;
+use crate::scheduler::waiters::{Entering, enter};
+use state::{Following, Place, Shared};
+use std::fmt;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+/// A channel whose values go to each receiver: each gets a copy of each value that is sent after it was made.
+///
+/// Sending never waits. What has not been received by all stays there, `capacity` values at most (0 is the same as 1);
+/// then the oldest is driven out, and a receiver that was too slow for it is [told so](BroadcastRecvError::Lagged), once, and
+/// goes on with the oldest that is there. Memory is taken as it is needed: with `usize::MAX` nothing is ever driven out.
+///
+/// Copies are made by `clone`, on the receiver's side, without a lock; the last one to receive a value gets the value itself.
+/// As several may make their copies at the same moment, a channel that is shared by threads asks for `T: Send + Sync`.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let (sender, mut one) = cygnet::sync::broadcast(16);
+/// let mut other = sender.subscribe();
+/// let received = rt.block_on(|| {
+///     cygnet::scope(|s| {
+///         s.spawn(move || {
+///             sender.send("first").unwrap();
+///             sender.send("second").unwrap();
+///         });
+///         let task = s.spawn(move || [one.recv().unwrap(), one.recv().unwrap()]);
+///         [task.join().unwrap(), [other.recv().unwrap(), other.recv().unwrap()]]
+///     })
+/// });
+/// assert_eq!(received, [["first", "second"]; 2]);
+/// ```
+pub fn broadcast<T: Clone>(capacity: usize) -> (BroadcastSender<T>, BroadcastReceiver<T>) {
+    let shared = Arc::new(Shared::new(capacity.max(1)));
+    let receiver = BroadcastReceiver { shared: Arc::clone(&shared), place: Place::first() };
+    (BroadcastSender { shared }, receiver)
+}
+
+/// The end of a [`broadcast()`] where values are sent. It may be cloned; with the last one the channel is closed.
+pub struct BroadcastSender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The end of a [`broadcast()`] where values are received. A clone reads on from the same position, with a copy of all
+/// that lies there.
+///
+/// Dropped, it drops what nobody else will receive. One that is forgotten keeps up to `capacity` values in memory.
+pub struct BroadcastReceiver<T> {
+    shared: Arc<Shared<T>>,
+    place: Place<T>,
+}
+
+impl<T> BroadcastSender<T> {
+    /// Sends a value to all receivers; how many there are.
+    ///
+    /// Does not suspend, and does not ask whether the task is cancelled. Costs an allocation, a lock, and a wake-up for each who
+    /// waits. If a value is driven out by this one, and no receiver is about to copy it, it is dropped by this call.
+    ///
+    /// # Errors
+    /// `value`, if there is no receiver.
+    pub fn send(&self, value: T) -> Result<usize, T> {
+        self.shared.send(Arc::new(value)).map_err(|value| {
+            let value = Arc::into_inner(value);
+            value.expect("nobody else has seen it")
+        })
+    }
+
+    /// A receiver of what is sent from now on.
+    pub fn subscribe(&self) -> BroadcastReceiver<T> {
+        let place = self.shared.add_receiver();
+        BroadcastReceiver { shared: Arc::clone(&self.shared), place }
+    }
+
+    /// How many receivers there are.
+    pub fn receivers(&self) -> usize {
+        self.shared.receivers()
+    }
+
+    /// How many values are kept for receivers that have not received them; at least 1.
+    pub fn capacity(&self) -> usize {
+        self.shared.capacity()
+    }
+}
+
+impl<T: Clone> BroadcastReceiver<T> {
+    /// Receives the next value, and waits for it.
+    ///
+    /// Suspends, if there is none. Costs a lock and a `clone`, if there is; if that panics the next call receives the same
+    /// value. A panic of the destructor of what was copied goes no further.
+    ///
+    /// # Errors
+    /// [`Lagged`](BroadcastRecvError::Lagged) if values were driven out before they were received: how many;
+    /// [`Closed`](BroadcastRecvError::Closed) if everything has been received and all senders are gone;
+    /// [`Cancelled`](BroadcastRecvError::Cancelled) if the calling task is cancelled, also if there is a value: it stays there.
+    ///
+    /// ```
+    /// use cygnet::sync::{BroadcastRecvError, broadcast};
+    ///
+    /// let (sender, mut receiver) = broadcast(2);
+    /// (0..5).for_each(|i| assert_eq!(sender.send(i), Ok(1)));
+    /// drop(sender);
+    /// assert_eq!(receiver.recv(), Err(BroadcastRecvError::Lagged(3)));
+    /// assert_eq!((receiver.recv(), receiver.recv()), (Ok(3), Ok(4)));
+    /// assert_eq!(receiver.recv(), Err(BroadcastRecvError::Closed));
+    /// ```
+    ///
+    /// # Panics
+    /// With the panic of `clone`. If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
+    #[track_caller]
+    pub fn recv(&mut self) -> Result<T, BroadcastRecvError> {
+        self.recv_until(None)
+    }
+
+    /// As [`recv`](BroadcastReceiver::recv), but waits no longer than `time`.
+    ///
+    /// # Errors
+    /// [`TimedOut`](BroadcastRecvError::TimedOut) if the time is over, and those of `recv`.
+    ///
+    /// # Panics
+    /// As `recv`.
+    #[track_caller]
+    pub fn recv_timeout(&mut self, time: Duration) -> Result<T, BroadcastRecvError> {
+        self.recv_until(after(time))
+    }
+
+    #[track_caller]
+    fn recv_until(&mut self, until: Option<Instant>) -> Result<T, BroadcastRecvError> {
+        let mut may_look = !is_cancelled();
+        loop {
+            if may_look && let Some(result) = look(&self.shared, &mut self.place) {
+                return result;
+            }
+            enter(&Following::new(&self.shared, &self.place), 0, until).map_err(WaitError::of)?;
+            may_look = true;
+        }
+    }
+
+    /// Receives the next value if it is there now.
+    ///
+    /// Does not suspend, and does not ask whether the task is cancelled.
+    ///
+    /// # Errors
+    /// If it is not there, or was driven out.
+    ///
+    /// # Panics
+    /// With the panic of `clone`.
+    pub fn try_recv(&mut self) -> Result<T, BroadcastTryRecvError> {
+        self.place.next(&self.shared)
+    }
+
+    /// As [`recv`](BroadcastReceiver::recv), as a future for any executor. Dropped before it is ready, it has received
+    /// nothing.
+    #[track_caller]
+    pub fn recv_async(&mut self) -> BroadcastRecv<'_, T> {
+        let shared = &*self.shared;
+        let entering = Entering::new(Following::new(shared, &self.place), 0, Location::caller());
+        BroadcastRecv { shared, place: &mut self.place, entering }
+    }
+}
+
+impl<T> BroadcastReceiver<T> {
+    /// How many values lie there for this receiver.
+    pub fn len(&self) -> usize {
+        self.place.len(&self.shared)
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether all senders are gone.
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+}
+
+/// Receives the next value; nothing if it has to be waited for.
+fn look<T: Clone>(
+    shared: &Shared<T>,
+    place: &mut Place<T>,
+) -> Option<Result<T, BroadcastRecvError>> {
+    match place.next(shared) {
+        Ok(value) => Some(Ok(value)),
+        Err(error) => BroadcastRecvError::of(error).map(Err),
+    }
+}
+
+impl<T> Clone for BroadcastSender<T> {
+    fn clone(&self) -> BroadcastSender<T> {
+        self.shared.add_sender();
+        BroadcastSender { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T> Clone for BroadcastReceiver<T> {
+    /// Costs a few instructions for each value that lies there.
+    fn clone(&self) -> BroadcastReceiver<T> {
+        let place = self.shared.add_receiver_at(&self.place);
+        BroadcastReceiver { shared: Arc::clone(&self.shared), place }
+    }
+}
+
+impl<T> Drop for BroadcastSender<T> {
+    fn drop(&mut self) {
+        self.shared.drop_sender();
+    }
+}
+
+impl<T> Drop for BroadcastReceiver<T> {
+    fn drop(&mut self) {
+        if let Some(payload) = self.shared.drop_receiver(&mut self.place) {
+            resume_in_destructor(payload);
+        }
+    }
+}
+
+impl<T> fmt::Debug for BroadcastSender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BroadcastSender")
+            .field("receivers", &self.receivers())
+            .field("capacity", &self.capacity())
+            .field("receiving", &self.shared.places())
+            .finish()
+    }
+}
+
+impl<T> fmt::Debug for BroadcastReceiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BroadcastReceiver")
+            .field("len", &self.len())
+            .field("capacity", &self.shared.capacity())
+            .field("closed", &self.is_closed())
+            .field("receiving", &self.shared.places())
+            .finish()
+    }
+}
+
+/// The future of [`BroadcastReceiver::recv_async`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct BroadcastRecv<'a, T> {
+    shared: &'a Shared<T>,
+    place: &'a mut Place<T>,
+    entering: Entering<Following<'a, T>>,
+}
+
+impl<T: Clone> Future for BroadcastRecv<'_, T> {
+    /// [`Lagged`](BroadcastRecvError::Lagged) and [`Closed`](BroadcastRecvError::Closed) are the only errors.
+    type Output = Result<T, BroadcastRecvError>;
+
+    /// # Panics
+    /// With the panic of `clone`, and if polled after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, BroadcastRecvError>> {
+        // SAFETY: of all fields only `entering` is pinned, and is not moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: pinned with the whole.
+        let entering = unsafe { Pin::new_unchecked(&mut this.entering) };
+        ready!(entering.poll(cx));
+        let result = look(this.shared, this.place);
+        Poll::Ready(result.expect("it has come, or none will"))
+    }
+}
+
+impl<T> fmt::Debug for BroadcastRecv<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BroadcastRecv").finish_non_exhaustive()
+    }
+}

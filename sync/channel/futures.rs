@@ -1,0 +1,151 @@
+use super::errors::SendError;
+use super::line::Passed;
+use super::shared::{Receiving, Sending, Shared, Tried};
+use crate::scheduler::no_suspend::is_forbidden;
+use crate::scheduler::waiters::{Entering, Waitable};
+use crate::sync::WaitError;
+use std::fmt;
+use std::mem;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A wait in a line of a channel, again and again.
+pub(super) struct Asking<W: Waitable> {
+    entering: Entering<W>,
+    /// The present wait has begun.
+    is_asking: bool,
+    passed: Passed,
+}
+
+impl<W: Waitable> Asking<W> {
+    pub(super) fn new(source: W, place: &'static Location<'static>) -> Asking<W> {
+        Asking {
+            entering: Entering::new(source, 0, place),
+            is_asking: false,
+            passed: Passed::default(),
+        }
+    }
+
+    /// What is waited for.
+    #[cfg(feature = "futures")]
+    pub(super) fn source(&self) -> &W {
+        self.entering.source()
+    }
+
+    /// Waits until `then` makes something of an answer; ready with nothing if the channel is closed. Lets others of its
+    /// executor go first, once, if they are `hogged`. Afterwards it may be polled again, for the next one.
+    pub(super) fn poll<V>(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        hogged: impl FnOnce(&W) -> bool,
+        mut then: impl FnMut(&W, u32) -> Tried<V>,
+    ) -> Poll<Option<V>> {
+        // SAFETY: `entering` is the only pinned field, and is not moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: `entering` is pinned together with `self`.
+        let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
+        if !mem::replace(&mut this.is_asking, true) && hogged(entering.source()) && !is_forbidden()
+        {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        loop {
+            let answer = ready!(entering.as_mut().poll(cx));
+            let tried = then(entering.source(), answer);
+            if let Tried::Later | Tried::Behind | Tried::Missed = tried {
+                this.passed.again(entering.node());
+            }
+            entering.as_mut().renew();
+            let value = match tried {
+                Tried::Done(value) => Some(value),
+                Tried::Closed => None,
+                Tried::Later | Tried::Behind | Tried::Missed => continue,
+            };
+            this.is_asking = false;
+            this.passed = Passed::default();
+            entering.node().forget();
+            return Poll::Ready(value);
+        }
+    }
+}
+
+/// The future of [`Sender::send_async`](super::Sender::send_async).
+#[must_use = "futures do nothing unless they are polled"]
+pub struct SendFuture<'a, T> {
+    value: Option<T>,
+    asking: Asking<Sending<'a, T>>,
+}
+
+impl<'a, T> SendFuture<'a, T> {
+    #[track_caller]
+    pub(super) fn new(shared: &'a Shared<T>, value: T) -> SendFuture<'a, T> {
+        SendFuture { value: Some(value), asking: Asking::new(Sending(shared), Location::caller()) }
+    }
+}
+
+impl<T> Future for SendFuture<'_, T> {
+    /// [`WaitError::Closed`] is the only reason of an error.
+    type Output = Result<(), SendError<T>>;
+
+    /// # Panics
+    /// If polled after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError<T>>> {
+        // SAFETY: of all fields only `asking` is pinned, and is not moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        assert!(this.value.is_some(), "cygnet: a future was polled after its end");
+        // SAFETY: pinned with the whole.
+        let asking = unsafe { Pin::new_unchecked(&mut this.asking) };
+        let put = |to: &Sending<'_, T>, answer| to.0.put_after(answer, &mut this.value);
+        let put = ready!(asking.poll(cx, |to| to.0.senders_are_hogged(), put));
+        Poll::Ready(put.ok_or_else(|| {
+            SendError::new(this.value.take().expect("it was not put"), WaitError::Closed)
+        }))
+    }
+}
+
+impl<T> fmt::Debug for SendFuture<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendFuture").finish_non_exhaustive()
+    }
+}
+
+/// The future of [`Receiver::recv_async`](super::Receiver::recv_async).
+#[must_use = "futures do nothing unless they are polled"]
+pub struct RecvFuture<'a, T> {
+    asking: Asking<Receiving<'a, T>>,
+    is_over: bool,
+}
+
+impl<'a, T> RecvFuture<'a, T> {
+    #[track_caller]
+    pub(super) fn new(shared: &'a Shared<T>) -> RecvFuture<'a, T> {
+        let asking = Asking::new(Receiving(shared), Location::caller());
+        RecvFuture { asking, is_over: false }
+    }
+}
+
+impl<T> Future for RecvFuture<'_, T> {
+    /// [`WaitError::Closed`] is the only error.
+    type Output = Result<T, WaitError>;
+
+    /// # Panics
+    /// If polled after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, WaitError>> {
+        // SAFETY: of all fields only `asking` is pinned, and is not moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        assert!(!this.is_over, "cygnet: a future was polled after its end");
+        // SAFETY: pinned with the whole.
+        let asking = unsafe { Pin::new_unchecked(&mut this.asking) };
+        let take = |from: &Receiving<'_, T>, answer| from.0.take_after(answer);
+        let value = ready!(asking.poll(cx, |from| from.0.receivers_are_hogged(), take));
+        this.is_over = true;
+        Poll::Ready(value.ok_or(WaitError::Closed))
+    }
+}
+
+impl<T> fmt::Debug for RecvFuture<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,412 @@
+//! Models of channels; run by ci/loom.sh. See `sync::models` for what a task is there.
+
+use super::bounded;
+use super::line::PERMIT;
+use super::shared::{Receiving, Sending, Shared, Tried};
+use crate::scheduler::waiters::WaitNode;
+use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use crate::sync::models::{Task, enter, enter_node};
+use std::panic::Location;
+use std::pin::pin;
+
+/// As `Receiver::recv`.
+fn receive(task: Stage<Task>, channel: Stage<Shared<usize>>) -> Option<usize> {
+    receive_or_give_back(task, channel, true)
+}
+
+fn receive_or_give_back(
+    task: Stage<Task>,
+    channel: Stage<Shared<usize>>,
+    gives_back: bool,
+) -> Option<usize> {
+    task.introduce();
+    let source = Receiving(&*channel);
+    let node = pin!(WaitNode::new(0, Location::caller()));
+    let mut tried = channel.try_take();
+    loop {
+        match tried {
+            Tried::Done(value) => return Some(value),
+            Tried::Closed => return None,
+            _ => {}
+        }
+        let answer = enter_node(task, &source, node.as_ref(), gives_back, None)?;
+        tried = channel.take_after(answer);
+    }
+}
+
+/// As `Sender::send`.
+fn send(task: Stage<Task>, channel: Stage<Shared<usize>>, value: usize) -> bool {
+    task.introduce();
+    let source = Sending(&*channel);
+    let node = pin!(WaitNode::new(0, Location::caller()));
+    let mut value = Some(value);
+    let mut tried = channel.try_put(&mut value);
+    loop {
+        match tried {
+            Tried::Done(()) => return true,
+            Tried::Closed => return false,
+            _ => {}
+        }
+        let Some(answer) = enter_node(task, &source, node.as_ref(), true, None) else {
+            return false;
+        };
+        tried = channel.put_after(answer, &mut value);
+    }
+}
+
+type Make = fn(usize) -> Stage<Shared<usize>>;
+
+/// A channel with one handle at each end.
+fn alone(capacity: usize) -> Stage<Shared<usize>> {
+    Stage::new(Shared::new(capacity))
+}
+
+/// A channel each of whose ends has two handles, so that those who wait are called.
+fn shared(capacity: usize) -> Stage<Shared<usize>> {
+    let channel = Stage::new(Shared::new(capacity));
+    channel.lock().ends.senders.is_cloned();
+    channel.lock().ends.receivers.is_cloned();
+    channel
+}
+
+/// The same, where many come at once at both ends.
+fn contended(capacity: usize) -> Stage<Shared<usize>> {
+    let channel = shared(capacity);
+    channel.ring.as_ref().expect("it has room").contend();
+    channel
+}
+
+fn end(channel: Stage<Shared<usize>>) {
+    let (senders, receivers) = channel.places();
+    assert!(senders.is_empty() && receivers.is_empty(), "somebody is left in a queue");
+    // SAFETY: the threads have ended.
+    unsafe { channel.end() };
+}
+
+/// One value, and two that wait for it, one of which is cut: one of them receives it.
+fn one_value_and_a_cut(make: Make, gives_back: bool) {
+    let channel = make(1);
+    let (cut, other) = (Task::new(), Task::new());
+    let first = spawn(move || receive_or_give_back(cut, channel, gives_back));
+    let sends = spawn(move || {
+        assert!(matches!(channel.try_put(&mut Some(7)), Tried::Done(())));
+        channel.close();
+    });
+    // While the value is on its way.
+    cut.cut();
+    let second = receive(other, channel);
+    sends.join().unwrap();
+    let got = [first.join().unwrap(), second];
+    let times = got.iter().filter(|value| **value == Some(7)).count();
+    // Who comes second is told of the end only if the first has it, and not as long as it might give it back.
+    assert_eq!(times, 1, "{got:?}");
+    assert!(matches!(channel.try_take(), Tried::Closed));
+    Task::end(cut);
+    Task::end(other);
+    end(channel);
+}
+
+#[test]
+fn loom_a_value_is_received_once_whoever_is_cut() {
+    explore(2, || one_value_and_a_cut(alone, true));
+    explore(1, || one_value_and_a_cut(shared, true));
+    explore(1, || one_value_and_a_cut(contended, true));
+}
+
+/// The other waits for it to come back.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_permit_that_is_not_passed_on() {
+    explore(2, || one_value_and_a_cut(alone, false));
+}
+
+/// Two values and one place: a sender waits for the other's value to be received.
+#[test]
+fn loom_a_place_that_becomes_free_goes_to_who_waits_for_it() {
+    for make in [alone, shared, contended] {
+        explore(3, move || a_place_becomes_free(make(1)));
+    }
+}
+
+fn a_place_becomes_free(channel: Stage<Shared<usize>>) {
+    let (sender, receiver) = (Task::new(), Task::new());
+    assert!(matches!(channel.try_put(&mut Some(1)), Tried::Done(())));
+    let sends = spawn(move || send(sender, channel, 2));
+    let first = receive(receiver, channel);
+    let second = receive(receiver, channel);
+    assert!(sends.join().unwrap());
+    assert_eq!((first, second), (Some(1), Some(2)));
+    Task::end(sender);
+    Task::end(receiver);
+    end(channel);
+}
+
+/// Two that send and one that receives, none of which has to wait for long: what was written before the value was sent is seen
+/// by who receives it.
+fn passers_by(channel: Stage<Shared<usize>>) {
+    let written = [Stage::new(Baton::new()), Stage::new(Baton::new())];
+    let put = move |n: usize| {
+        written[n].write();
+        assert!(matches!(channel.try_put(&mut Some(n)), Tried::Done(())));
+    };
+    let (first, second) = (spawn(move || put(0)), spawn(move || put(1)));
+    let task = Task::new();
+    for _ in 0..2 {
+        let n = receive(task, channel).expect("it is not closed");
+        assert_eq!(written[n].write(), 1, "it was received twice");
+    }
+    first.join().unwrap();
+    second.join().unwrap();
+    Task::end(task);
+    end(channel);
+    // SAFETY: the threads have ended.
+    written.into_iter().for_each(|written| unsafe { written.end() });
+}
+
+#[test]
+fn loom_values_pass_through_a_ring() {
+    for make in [alone, contended] {
+        explore(2, move || passers_by(make(2)));
+    }
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_ring_without_order() {
+    plant("sync/channel/ring.rs", ORDERS);
+    explore(2, || passers_by(alone(2)));
+}
+
+/// Who waits says so, and then looks once more; who passes does it the other way round.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_negative_a_ring_without_the_total_order() {
+    plant("sync/channel/ring.rs", FENCES);
+    explore(2, || passers_by(alone(2)));
+}
+
+/// One asks for a value, or a place, and has it at once: there is one for each, and nobody is in the way of who only tries.
+fn one_enters_and_another_tries(channel: Stage<Shared<usize>>, sends: bool) {
+    if !sends {
+        (0..2).for_each(|i| assert!(matches!(channel.try_put(&mut Some(i)), Tried::Done(()))));
+    }
+    let task = Task::new();
+    let enters = spawn(move || {
+        task.introduce();
+        if sends {
+            assert_eq!(enter(task, &Sending(&*channel), 0), Some(PERMIT));
+            assert!(matches!(channel.put_after(PERMIT, &mut Some(2)), Tried::Done(())));
+        } else {
+            assert_eq!(enter(task, &Receiving(&*channel), 0), Some(PERMIT));
+            assert!(matches!(channel.take_after(PERMIT), Tried::Done(_)));
+        }
+    });
+    let tried = match sends {
+        true => matches!(channel.put_now(&mut Some(3)), Tried::Done(())),
+        false => matches!(channel.take_now(), Tried::Done(_)),
+    };
+    enters.join().unwrap();
+    assert!(tried, "there is one for each");
+    assert_eq!(channel.len(), if sends { 2 } else { 0 });
+    Task::end(task);
+    end(channel);
+}
+
+#[test]
+fn loom_who_enters_is_in_nobodys_way() {
+    for make in [alone, shared] {
+        explore(2, move || one_enters_and_another_tries(make(2), true));
+        explore(2, move || one_enters_and_another_tries(make(2), false));
+    }
+}
+
+/// Without room: the sender has sent if and only if the receiver has received, whatever cuts whom.
+#[test]
+fn loom_both_have_met_or_neither() {
+    explore(2, || {
+        let channel = Stage::new(Shared::new(0));
+        let (sender, receiver) = (Task::new(), Task::new());
+        let sends = spawn(move || send(sender, channel, 5));
+        let receives = spawn(move || receive(receiver, channel));
+        receiver.cut();
+        channel.close();
+        let (sent, received) = (sends.join().unwrap(), receives.join().unwrap());
+        assert_eq!(sent, received.is_some());
+        assert_eq!(channel.len(), 0);
+        Task::end(sender);
+        Task::end(receiver);
+        end(channel);
+    });
+}
+
+/// What was put into a ring before it is closed is in it.
+#[test]
+fn loom_a_close_loses_no_value() {
+    for make in [alone, contended] {
+        explore(ALL, move || {
+            let channel = make(2);
+            let sends = spawn(move || matches!(channel.try_put(&mut Some(7)), Tried::Done(())));
+            channel.close();
+            let sent = sends.join().unwrap();
+            assert_eq!(matches!(channel.try_take(), Tried::Done(7)), sent);
+            assert!(matches!(channel.try_take(), Tried::Closed));
+            end(channel);
+        });
+    }
+}
+
+/// A receiver waits while a channel is closed and a sender has a place: it receives the value, or is told of the end.
+#[test]
+fn loom_a_receiver_is_told_of_the_end_by_a_sender_that_comes_too_late() {
+    explore(3, || {
+        let (channel, task) = (contended(2), Task::new());
+        let sends = spawn(move || matches!(channel.try_put(&mut Some(7)), Tried::Done(())));
+        let receives = spawn(move || receive(task, channel));
+        channel.close();
+        let (sent, received) = (sends.join().unwrap(), receives.join().unwrap());
+        assert_eq!(received, sent.then_some(7));
+        Task::end(task);
+        end(channel);
+    });
+}
+
+/// The last receiver goes, and empties the channel, while a sender has a place and finds that it is too late.
+#[test]
+fn loom_the_last_receiver_and_a_sender_that_comes_too_late_leave_nothing() {
+    explore(ALL, || {
+        let channel = contended(2);
+        let sends = spawn(move || matches!(channel.try_put(&mut Some(7)), Tried::Done(())));
+        channel.close_and_empty();
+        sends.join().unwrap();
+        assert_eq!(channel.len(), 0);
+        end(channel);
+    });
+}
+
+/// Three send through one place, past each other, and each of them gets through.
+fn three_senders(channel: Stage<Shared<usize>>) {
+    let tasks = [Task::new(), Task::new()];
+    let senders =
+        tasks.map(|task| spawn(move || assert!(send(task, channel, 1), "nobody was cut")));
+    let receiver = Task::new();
+    let received = (0..2).map(|_| receive(receiver, channel).expect("it is not closed"));
+    assert_eq!(received.sum::<usize>(), 2);
+    senders.into_iter().for_each(|sender| sender.join().unwrap());
+    assert_eq!(channel.len(), 0);
+    tasks.into_iter().for_each(Task::end);
+    Task::end(receiver);
+    end(channel);
+}
+
+#[test]
+fn loom_senders_pass_each_other_and_nobody_is_left_behind() {
+    explore(2, || three_senders(shared(1)));
+    explore(1, || three_senders(contended(1)));
+}
+
+/// Two receivers, of which one may take the value that the other was called for.
+#[test]
+fn loom_receivers_pass_each_other_and_nobody_is_left_behind() {
+    for (make, preemptions) in [(shared as Make, 2), (contended, 1)] {
+        explore(preemptions, move || {
+            let channel = make(2);
+            let tasks = [Task::new(), Task::new()];
+            let receivers = tasks.map(|task| spawn(move || receive(task, channel)));
+            for value in [1, 2] {
+                assert!(matches!(channel.try_put(&mut Some(value)), Tried::Done(())));
+            }
+            let received = receivers.map(|receiver| receiver.join().unwrap().unwrap());
+            assert!(received == [1, 2] || received == [2, 1], "{received:?}");
+            tasks.into_iter().for_each(Task::end);
+            end(channel);
+        });
+    }
+}
+
+/// One that looks for a place in vain makes the channel look full to one that enters the line meanwhile, and serves it then.
+#[test]
+fn loom_one_that_looks_for_a_place_in_vain_leaves_it_to_those_who_wait() {
+    explore(2, || {
+        let (channel, task) = (contended(1), Task::new());
+        assert!(matches!(channel.try_put(&mut Some(1)), Tried::Done(())));
+        let waits = spawn(move || assert!(send(task, channel, 2), "it was not cut"));
+        let looks = spawn(move || matches!(channel.put_now(&mut Some(3)), Tried::Done(())));
+        assert!(matches!(channel.try_take(), Tried::Done(1)));
+        if looks.join().unwrap() {
+            // One of the two is there, and the other waits, or comes.
+            let reader = Task::new();
+            let received = [receive(reader, channel), receive(reader, channel)];
+            assert!(received == [Some(2), Some(3)] || received == [Some(3), Some(2)]);
+            waits.join().unwrap();
+            Task::end(reader);
+        } else {
+            waits.join().unwrap();
+            assert!(matches!(channel.try_take(), Tried::Done(2)));
+        }
+        Task::end(task);
+        end(channel);
+    });
+}
+
+/// One enters a line while another one takes what it has seen and gives it back. What the one that enters claims in vain
+/// is hidden from the other one meanwhile.
+fn one_enters_and_another_one_passes(channel: Stage<Shared<usize>>, sends: bool) {
+    if !sends {
+        assert!(matches!(channel.try_put(&mut Some(1)), Tried::Done(())));
+    }
+    let task = Task::new();
+    let enters = spawn(move || {
+        task.introduce();
+        let node = pin!(WaitNode::new(0, Location::caller()));
+        let mut value = Some(3);
+        loop {
+            let (sender, receiver) = (Sending(&*channel), Receiving(&*channel));
+            let answer = match sends {
+                true => enter_node(task, &sender, node.as_ref(), true, None),
+                false => enter_node(task, &receiver, node.as_ref(), true, None),
+            };
+            let answer = answer.expect("it was not cut");
+            let is_done = match sends {
+                true => matches!(channel.put_after(answer, &mut value), Tried::Done(())),
+                false => matches!(channel.take_after(answer), Tried::Done(_)),
+            };
+            if is_done {
+                return;
+            }
+        }
+    });
+    let mut passed = Some(2);
+    if !sends {
+        if let Tried::Done(_) = channel.try_take() {
+            channel.try_put(&mut passed);
+        }
+    } else if let Tried::Done(()) = channel.try_put(&mut passed) {
+        channel.try_take();
+    }
+    enters.join().unwrap();
+    Task::end(task);
+    end(channel);
+}
+
+#[test]
+fn loom_one_that_enters_is_served_by_one_that_passes() {
+    for make in [alone, shared, contended] {
+        for sends in [false, true] {
+            explore(3, move || one_enters_and_another_one_passes(make(1), sends));
+        }
+    }
+}
+
+/// Of two senders that go at the same time one is the last, and says that no more will come.
+#[test]
+fn loom_the_last_of_two_senders_closes_the_channel() {
+    explore(ALL, || {
+        let (sender, receiver) = bounded::<usize>(1);
+        let other = sender.clone();
+        let goes = spawn(move || drop(other));
+        drop(sender);
+        goes.join().unwrap();
+        assert!(receiver.is_closed());
+    });
+}

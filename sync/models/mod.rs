@@ -1,0 +1,419 @@
+//! Models of who waits for a primitive; run by ci/loom.sh. A task is a thread with a wait word and a processor, which a waker
+//! wakes; what it does repeats the lines of `enter_as_task` in scheduler/waiters.
+
+mod rwlock;
+mod semaphore;
+
+use super::event::{RawEvent, SET};
+use super::holder::Holder;
+use super::raw_mutex::{BEHIND, CALL, Locking, RawMutex};
+use crate::retire::models::Processor;
+use crate::retire::wait::{Publish, WaitKind, WaitWord, Woken};
+use crate::scheduler::waiters::{Entry, WaitNode, Waitable, Who, leave, queue};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use std::panic::Location;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A task of a model.
+pub(crate) struct Task {
+    word: WaitWord,
+    processor: Processor,
+}
+
+struct Grants(Stage<Task>);
+
+// SAFETY: its words are shared by design, the rest is of the test's own thread, which all threads of a model run on.
+unsafe impl Send for Grants {}
+// SAFETY: as above.
+unsafe impl Sync for Grants {}
+
+impl Wake for Grants {
+    fn wake(self: Arc<Self>) {
+        self.0.resume_if(self.0.word.grant());
+    }
+}
+
+impl Task {
+    pub(crate) fn new() -> Stage<Task> {
+        Stage::new(Task { word: WaitWord::new(), processor: Processor::new() })
+    }
+
+    fn resume_if(&self, duty: bool) {
+        if duty {
+            self.processor.resume();
+        }
+    }
+
+    /// For its thread, before anybody knows it.
+    pub(crate) fn introduce(&self) {
+        self.processor.introduce();
+    }
+
+    pub(crate) fn cut(&self) {
+        self.resume_if(self.word.cut());
+    }
+
+    /// Leaves the processor, and says what it came back for.
+    fn wait(&self, kind: WaitKind) -> Woken {
+        match self.word.publish(kind) {
+            Publish::Ready => Woken::Granted,
+            Publish::Parked => {
+                self.processor.suspend();
+                self.word.woken()
+            }
+        }
+    }
+
+    /// No grant is left over for a later wait.
+    pub(crate) fn end(this: Stage<Task>) {
+        assert!(!this.word.is_notified(), "a grant is left over");
+        // SAFETY: the threads have ended.
+        unsafe { this.end() };
+    }
+}
+
+/// Waits for `source` as a task does; the answer, if it was not cut short.
+pub(crate) fn enter<W: Waitable>(task: Stage<Task>, source: &W, token: u64) -> Option<u32> {
+    enter_and(task, source, token, true, None)
+}
+
+/// The same; it may have a fault, that what was granted is not given back, and may do something when it is in the queue.
+pub(crate) fn enter_and<W: Waitable>(
+    task: Stage<Task>,
+    source: &W,
+    token: u64,
+    gives_back: bool,
+    queued: Option<&mut dyn FnMut()>,
+) -> Option<u32> {
+    let node = pin!(WaitNode::new(token, Location::caller()));
+    enter_node(task, source, node.as_ref(), gives_back, queued)
+}
+
+/// The same with a node of the caller's, where a grant may leave something.
+pub(crate) fn enter_node<W: Waitable>(
+    task: Stage<Task>,
+    source: &W,
+    node: Pin<&WaitNode>,
+    gives_back: bool,
+    queued: Option<&mut dyn FnMut()>,
+) -> Option<u32> {
+    let who = || Who::Future(Waker::from(Arc::new(Grants(task))));
+    // SAFETY: it is taken out, or granted, before this frame goes.
+    match unsafe { queue(source, node, who, true, queued) } {
+        Entry::Answer(answer) => return Some(answer),
+        Entry::Granted => return Some(node.answer()),
+        _ => {}
+    }
+    if task.wait(WaitKind::Grant) == Woken::Cut {
+        if leave(source, node) {
+            return None;
+        }
+        assert_eq!(task.wait(WaitKind::Structured), Woken::Granted);
+        if source.stands() {
+            return Some(node.answer());
+        }
+        if gives_back {
+            source.give_back(&node);
+        }
+        return None;
+    }
+    Some(node.answer())
+}
+
+/// Waits for `source` as a task does that may be called: then it `comes`, and goes back if it has
+/// come in vain.
+pub(crate) fn enter_or_come<W: Waitable>(
+    task: Stage<Task>,
+    source: &W,
+    token: u64,
+    call: u32,
+    comes: impl Fn() -> bool,
+) -> Option<u32> {
+    let node = pin!(WaitNode::new(token, Location::caller()));
+    loop {
+        let answer = enter_node(task, source, node.as_ref(), true, None)?;
+        if answer != call || comes() {
+            return Some(answer);
+        }
+    }
+}
+
+struct Locked {
+    mutex: RawMutex,
+    value: Baton,
+}
+
+impl Locked {
+    fn new(fair: bool) -> Stage<Locked> {
+        Stage::new(Locked { mutex: RawMutex::new(fair), value: Baton::new() })
+    }
+
+    /// As `Mutex::lock`; `mark` is BEHIND for one that hogs the mutex.
+    fn lock(&self, task: Stage<Task>, holder: Holder, mark: u64) -> bool {
+        task.introduce();
+        if mark == 0 && self.mutex.try_lock(holder) {
+            return true;
+        }
+        let comes = || self.mutex.answer_call(holder);
+        enter_or_come(task, &self.mutex, holder.number() | mark, CALL, comes).is_some()
+    }
+
+    /// Locks, uses the value, unlocks; whether it had the chance.
+    fn visit(&self, task: Stage<Task>, number: u64) -> bool {
+        self.visit_as(task, number, 0)
+    }
+
+    fn visit_as(&self, task: Stage<Task>, number: u64, mark: u64) -> bool {
+        let holder = Holder::from_number(number << 3);
+        let locked = self.lock(task, holder, mark);
+        if locked {
+            self.value.write();
+            // SAFETY: locked above.
+            unsafe { self.mutex.unlock(holder) };
+        }
+        locked
+    }
+
+    fn end(this: Stage<Locked>, uses: usize) {
+        assert_eq!(this.value.read(), uses);
+        assert!(this.mutex.holder().is_none(), "it is locked by one that is gone");
+        // SAFETY: the threads have ended.
+        unsafe { this.end() };
+    }
+}
+
+/// Each of so many comes and goes once.
+fn visitors(fair: bool, count: u64) {
+    let locked = Locked::new(fair);
+    let others: Vec<_> = (1..count)
+        .map(|number| {
+            let task = Task::new();
+            (task, spawn(move || locked.visit(task, number)))
+        })
+        .collect();
+    let mine = Task::new();
+    assert!(locked.visit(mine, count));
+    for (task, visitor) in others {
+        assert!(visitor.join().unwrap());
+        Task::end(task);
+    }
+    Task::end(mine);
+    Locked::end(locked, count as usize);
+}
+
+#[test]
+fn loom_a_mutex_has_one_holder_and_loses_nobody() {
+    explore(ALL, || visitors(false, 2));
+}
+
+#[test]
+fn loom_a_fair_mutex_has_one_holder_and_is_handed_over() {
+    explore(ALL, || visitors(true, 2));
+}
+
+/// One that was called comes back, as the third one was faster.
+#[test]
+fn loom_a_mutex_that_is_taken_past_those_who_wait_loses_nobody() {
+    explore(3, || visitors(false, 3));
+}
+
+/// One that hogs a mutex queues up behind a waiter that has been called, also while the mutex is free.
+#[test]
+fn loom_one_that_comes_behind_a_called_waiter_has_its_turn() {
+    explore(3, || {
+        let (locked, holder) = (Locked::new(false), Holder::from_number(24));
+        let (called, hog) = (Task::new(), Task::new());
+        assert!(locked.mutex.try_lock(holder));
+        let waiter = spawn(move || locked.visit(called, 1));
+        let unlocks = spawn(move || {
+            locked.value.write();
+            // SAFETY: locked above.
+            unsafe { locked.mutex.unlock(holder) };
+        });
+        assert!(locked.visit_as(hog, 2, BEHIND));
+        assert!(waiter.join().unwrap());
+        unlocks.join().unwrap();
+        Task::end(called);
+        Task::end(hog);
+        Locked::end(locked, 3);
+    });
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_mutex_without_order() {
+    plant("sync/raw_mutex.rs", ORDERS);
+    explore(3, || visitors(false, 2));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_fair_mutex_without_order() {
+    plant("sync/raw_mutex.rs", ORDERS);
+    explore(3, || visitors(true, 2));
+}
+
+/// One of three is cut at any moment: it has the mutex, or is refused and leaves it to the others.
+fn a_cut_of_a_wait(fair: bool) {
+    explore(3, move || {
+        let (locked, holder) = (Locked::new(fair), Holder::from_number(16));
+        let (cut, next) = (Task::new(), Task::new());
+        assert!(locked.mutex.try_lock(holder));
+        let refused = spawn(move || !locked.visit(cut, 1));
+        let unlocks = spawn(move || {
+            locked.value.write();
+            // SAFETY: locked above.
+            unsafe { locked.mutex.unlock(holder) };
+        });
+        // While it is handed over, perhaps.
+        cut.cut();
+        assert!(locked.visit(next, 2), "it was not cut");
+        let refused = refused.join().unwrap();
+        unlocks.join().unwrap();
+        Task::end(cut);
+        Task::end(next);
+        Locked::end(locked, 3 - usize::from(refused));
+    });
+}
+
+#[test]
+fn loom_a_cut_of_a_wait_for_a_mutex_loses_neither_it_nor_the_next() {
+    a_cut_of_a_wait(false);
+}
+
+#[test]
+fn loom_a_cut_of_a_wait_for_a_fair_mutex_loses_neither_it_nor_the_next() {
+    a_cut_of_a_wait(true);
+}
+
+/// A future that is dropped while it is being granted gives the mutex back, or passes the call on.
+fn a_future_is_dropped(fair: bool) {
+    explore(ALL, move || {
+        let (locked, holder) = (Locked::new(fair), Holder::from_number(16));
+        assert!(locked.mutex.try_lock(holder));
+        let dropper = spawn(move || {
+            let mut waits = pin!(Locking::new(&locked.mutex, Location::caller()));
+            let mut cx = Context::from_waker(Waker::noop());
+            match waits.as_mut().poll(&mut cx) {
+                Poll::Ready(_) => {
+                    locked.value.write();
+                    // SAFETY: ready.
+                    unsafe { locked.mutex.unlock(Holder::FUTURE) };
+                    true
+                }
+                Poll::Pending => false,
+            }
+        });
+        locked.value.write();
+        // SAFETY: locked above.
+        unsafe { locked.mutex.unlock(holder) };
+        let used = dropper.join().unwrap();
+        Locked::end(locked, 1 + usize::from(used));
+    });
+}
+
+#[test]
+fn loom_a_future_that_is_dropped_passes_the_call_on() {
+    a_future_is_dropped(false);
+}
+
+#[test]
+fn loom_a_future_that_is_dropped_gives_back_what_it_was_granted() {
+    a_future_is_dropped(true);
+}
+
+/// An event, and what is done before it is set.
+struct Announced {
+    event: RawEvent,
+    value: Baton,
+}
+
+fn set_and_wait() {
+    let announced = Stage::new(Announced { event: RawEvent::new(), value: Baton::new() });
+    let task = Task::new();
+    let waits = spawn(move || {
+        task.introduce();
+        let answer = match announced.event.answer() {
+            None => enter(task, &announced.event, 0),
+            answer => answer,
+        };
+        assert_eq!(answer, Some(SET));
+        assert_eq!(announced.value.read(), 1);
+    });
+    announced.value.write();
+    announced.event.open(SET);
+    waits.join().unwrap();
+    Task::end(task);
+    // SAFETY: the threads have ended.
+    unsafe { announced.end() };
+}
+
+#[test]
+fn loom_a_set_of_an_event_reaches_who_waits_or_is_about_to() {
+    explore(ALL, set_and_wait);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_an_event_without_order() {
+    plant("sync/event.rs", ORDERS);
+    explore(3, set_and_wait);
+}
+
+/// A set, a reset and a cut: who waits ends in one way, and a set that it was there for is not taken from it.
+#[test]
+fn loom_a_set_that_is_reset_and_a_cut_end_a_wait_once() {
+    explore(ALL, || {
+        let event = Stage::new(RawEvent::new());
+        let task = Task::new();
+        let waits = spawn(move || {
+            task.introduce();
+            enter(task, &*event, 0)
+        });
+        let cuts = spawn(move || task.cut());
+        event.open(SET);
+        event.reset();
+        cuts.join().unwrap();
+        // It may have come too late for the first one.
+        event.open(SET);
+        if let Some(answer) = waits.join().unwrap() {
+            assert_eq!(answer, SET);
+        }
+        assert!(event.state().waiters.is_empty(), "somebody is left in the queue");
+        Task::end(task);
+        // SAFETY: the threads have ended.
+        unsafe { event.end() };
+    });
+}
+
+/// A waker that is called between the entry of a node and its wait begins a wait of its own: each of the two collects its
+/// own grant.
+#[test]
+fn loom_a_wait_inside_of_the_entry_of_another_has_its_own_grant() {
+    explore(ALL, || {
+        let (outer, inner) = (Stage::new(RawEvent::new()), Stage::new(RawEvent::new()));
+        let (value, task) = (Stage::new(Baton::new()), Task::new());
+        let waits = spawn(move || {
+            task.introduce();
+            let mut waker = || {
+                assert_eq!(enter(task, &*inner, 0), Some(SET));
+                assert_eq!(value.read(), 1);
+            };
+            assert_eq!(enter_and(task, &*outer, 0, true, Some(&mut waker)), Some(SET));
+        });
+        outer.open(SET);
+        value.write();
+        inner.open(SET);
+        waits.join().unwrap();
+        Task::end(task);
+        // SAFETY: the threads have ended.
+        unsafe {
+            value.end();
+            inner.end();
+            outer.end();
+        }
+    });
+}

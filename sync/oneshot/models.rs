@@ -1,0 +1,185 @@
+//! Models of oneshots; run by ci/loom.sh. See `sync::models` for what a task is there.
+
+use super::state::{Closing, Receiving, Shared, State};
+use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::shim::MutexGuard;
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use crate::sync::TryRecvError;
+use crate::sync::models::{Task, enter};
+
+/// A oneshot with a fault: one that is cut after it was called takes the value along.
+struct TakesAlong<'a>(&'a Shared<usize>);
+
+impl Waitable for TakesAlong<'_> {
+    type State = State<usize>;
+
+    fn what(&self) -> &'static str {
+        "a model"
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<usize>> {
+        self.0.lock()
+    }
+
+    fn waiters(state: &mut State<usize>) -> &mut WaitList {
+        Receiving::waiters(state)
+    }
+
+    fn try_enter(
+        &self,
+        state: &mut State<usize>,
+        node: &WaitNode,
+        wakes: &mut Wakes,
+    ) -> Option<u32> {
+        Receiving(self.0).try_enter(state, node, wakes)
+    }
+
+    fn give_back(&self, _: &WaitNode) {
+        let _ = self.0.take();
+    }
+}
+
+/// As `OneshotReceiver::recv`, but for a fault that it may have.
+fn receive(
+    task: Stage<Task>,
+    oneshot: Stage<Shared<usize>>,
+    leaves: bool,
+) -> Result<usize, TryRecvError> {
+    task.introduce();
+    match oneshot.take() {
+        Err(TryRecvError::Empty) => {}
+        tried => return tried,
+    }
+    let called = match leaves {
+        true => enter(task, &Receiving(&*oneshot), 0),
+        false => enter(task, &TakesAlong(&oneshot), 0),
+    };
+    if called.is_none() {
+        return Err(TryRecvError::Empty);
+    }
+    let received = oneshot.take();
+    assert_ne!(received, Err(TryRecvError::Empty), "it was called for nothing");
+    received
+}
+
+fn end(oneshot: Stage<Shared<usize>>) {
+    let (senders, receivers) = oneshot.places();
+    assert!(senders.is_empty() && receivers.is_empty(), "somebody is left in a queue");
+    // SAFETY: the threads have ended.
+    unsafe { oneshot.end() };
+}
+
+#[test]
+fn loom_a_value_reaches_its_receiver_with_all_that_was_done_before() {
+    explore(ALL, || {
+        let (oneshot, done) = (Stage::new(Shared::new()), Stage::new(Baton::new()));
+        let task = Task::new();
+        let receives = spawn(move || {
+            let received = receive(task, oneshot, true);
+            assert_eq!(done.read(), 1);
+            received
+        });
+        done.write();
+        oneshot.send(7).unwrap();
+        assert_eq!(receives.join().unwrap(), Ok(7));
+        Task::end(task);
+        end(oneshot);
+        // SAFETY: as above.
+        unsafe { done.end() };
+    });
+}
+
+#[test]
+fn loom_a_sender_that_goes_ends_the_wait() {
+    explore(ALL, || {
+        let (oneshot, task) = (Stage::new(Shared::new()), Task::new());
+        let receives = spawn(move || receive(task, oneshot, true));
+        oneshot.drop_sender();
+        assert_eq!(receives.join().unwrap(), Err(TryRecvError::Closed));
+        Task::end(task);
+        end(oneshot);
+    });
+}
+
+/// A value, and a receiver that is cut at any moment: the value is received then, or lies there.
+fn a_value_and_a_cut(leaves: bool) {
+    let (oneshot, task) = (Stage::new(Shared::new()), Task::new());
+    let receives = spawn(move || receive(task, oneshot, leaves));
+    // While the call for the value is on its way.
+    let cuts = spawn(move || task.cut());
+    oneshot.send(7).unwrap();
+    cuts.join().unwrap();
+    let (first, left) = (receives.join().unwrap(), oneshot.take());
+    match first {
+        Ok(7) => assert_eq!(left, Err(TryRecvError::Closed)),
+        _ => assert_eq!(left, Ok(7), "it is lost"),
+    }
+    Task::end(task);
+    end(oneshot);
+}
+
+#[test]
+fn loom_a_cut_leaves_the_value() {
+    explore(ALL, || a_value_and_a_cut(true));
+}
+
+#[test]
+#[should_panic(expected = "it is lost")]
+fn loom_negative_a_cut_that_takes_the_value_along() {
+    explore(ALL, || a_value_and_a_cut(false));
+}
+
+/// A send and a close, and one that waits for the close, and may be cut.
+#[test]
+fn loom_a_value_is_received_or_comes_back_from_a_close() {
+    explore(3, || {
+        let (oneshot, task) = (Stage::new(Shared::new()), Task::new());
+        let waits = spawn(move || {
+            task.introduce();
+            let told = enter(task, &Closing(&*oneshot), 0).is_some();
+            assert!(!told || oneshot.is_unwanted());
+        });
+        let cuts = spawn(move || task.cut());
+        let sends = spawn(move || oneshot.send(7));
+        oneshot.close();
+        match sends.join().unwrap() {
+            Ok(()) => assert_eq!(oneshot.take(), Ok(7)),
+            Err(value) => {
+                assert_eq!((value, oneshot.take()), (7, Err(TryRecvError::Closed)));
+            }
+        }
+        waits.join().unwrap();
+        cuts.join().unwrap();
+        Task::end(task);
+        end(oneshot);
+    });
+}
+
+/// Who asks whether it is closed, without the lock, sees what was done before that.
+fn closed_and_asked() {
+    let (oneshot, done) = (Stage::new(Shared::<usize>::new()), Stage::new(Baton::new()));
+    let asks = spawn(move || {
+        if oneshot.is_unwanted() {
+            assert_eq!(done.read(), 1);
+        }
+    });
+    done.write();
+    oneshot.close();
+    asks.join().unwrap();
+    end(oneshot);
+    // SAFETY: as above.
+    unsafe { done.end() };
+}
+
+#[test]
+fn loom_what_was_done_before_a_close_is_seen_by_who_asks() {
+    explore(ALL, closed_and_asked);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_oneshot_without_order() {
+    plant("sync/oneshot/state.rs", ORDERS);
+    explore(3, closed_and_asked);
+}

@@ -1,0 +1,189 @@
+//! What lies between the two ends of a oneshot, and who waits at them.
+//!
+//! Everything happens under one lock, in a few instructions; the value is moved in and out under it, and dropped outside.
+//!
+//! ```text
+//!  OPEN --send--> SENT --take--> OVER
+//!   |                             ^
+//!   +-- the sender goes, or close +
+//! ```
+//!
+//! # A grant is no more than a call
+//!
+//! Who waits for the value is told that the channel is not OPEN any more, and then takes what is there. The value lies
+//! there meanwhile: one that is cancelled, late, or dropped as a future has nothing to give back, and a future that was
+//! forgotten holds nothing but its place in the list. No other one can come in between, as a receiver waits by an exclusive
+//! reference. The channel is never OPEN again, so who was told never waits a second time.
+//!
+//! That the receiver does not want it any more (it has closed the channel, or is gone) is a flag beside it, which is written
+//! under the lock and may be read without: once it is there, no value gets past it.
+
+use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::{Mutex, MutexGuard};
+use crate::sync::TryRecvError;
+use std::sync::PoisonError;
+
+/// The only answer: look again.
+const LOOK: u32 = 0;
+
+enum Course<T> {
+    Open,
+    Sent(T),
+    Over,
+}
+
+pub(crate) struct State<T> {
+    course: Course<T>,
+    /// Who waits for the value.
+    receivers: WaitList,
+    /// Who waits for the receiver to go.
+    senders: WaitList,
+}
+
+pub(super) struct Shared<T> {
+    unwanted: AtomicBool,
+    state: Mutex<State<T>>,
+}
+
+impl<T> State<T> {
+    /// Leaves OPEN, if it is.
+    fn end(&mut self, wakes: &mut Wakes) {
+        if matches!(self.course, Course::Open) {
+            self.course = Course::Over;
+            self.receivers.grant_all(LOOK, wakes);
+        }
+    }
+}
+
+impl<T> Shared<T> {
+    pub(super) fn new() -> Shared<T> {
+        let (receivers, senders) = (WaitList::new(), WaitList::new());
+        let state = State { course: Course::Open, receivers, senders };
+        Shared { unwanted: AtomicBool::new(false), state: Mutex::new(state) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `f` under the lock, and wakes whom it has called.
+    fn with<R>(&self, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
+        let mut wakes = Wakes::default();
+        let mut state = self.lock();
+        let result = f(&mut state, &mut wakes);
+        drop(state);
+        wakes.deliver();
+        result
+    }
+
+    /// Puts the value there, unless nobody wants it. Once.
+    pub(super) fn send(&self, value: T) -> Result<(), T> {
+        self.with(|state, wakes| {
+            if self.is_unwanted() {
+                return Err(value);
+            }
+            debug_assert!(matches!(state.course, Course::Open), "it is sent once");
+            state.course = Course::Sent(value);
+            state.receivers.grant_all(LOOK, wakes);
+            Ok(())
+        })
+    }
+
+    /// The sender is gone without having sent anything.
+    pub(super) fn drop_sender(&self) {
+        self.with(State::end);
+    }
+
+    pub(super) fn take(&self) -> Result<T, TryRecvError> {
+        let mut state = self.lock();
+        match std::mem::replace(&mut state.course, Course::Over) {
+            Course::Sent(value) => Ok(value),
+            Course::Over => Err(TryRecvError::Closed),
+            Course::Open => {
+                state.course = Course::Open;
+                Err(TryRecvError::Empty)
+            }
+        }
+    }
+
+    /// Nothing is wanted any more, beside what is there.
+    pub(super) fn close(&self) {
+        self.with(|state, wakes| {
+            // Release: what was done before is seen by a sender that finds it so.
+            // PROOF(oneshot.close): relaxed
+            self.unwanted.store(true, Ordering::Release);
+            state.end(wakes);
+            state.senders.grant_all(LOOK, wakes);
+        });
+    }
+
+    pub(super) fn is_unwanted(&self) -> bool {
+        // PROOF(oneshot.unwanted): relaxed
+        self.unwanted.load(Ordering::Acquire)
+    }
+
+    pub(super) fn has_value(&self) -> bool {
+        matches!(self.lock().course, Course::Sent(_))
+    }
+
+    /// Where senders and receivers wait.
+    pub(super) fn places(&self) -> (Vec<String>, Vec<String>) {
+        let state = self.lock();
+        (state.senders.places(), state.receivers.places())
+    }
+}
+
+/// A oneshot, to be waited for by its receiver.
+pub(super) struct Receiving<'a, T>(pub(super) &'a Shared<T>);
+
+/// A oneshot whose receiver is waited for to go.
+pub(super) struct Closing<'a, T>(pub(super) &'a Shared<T>);
+
+impl<T> Waitable for Receiving<'_, T> {
+    type State = State<T>;
+
+    fn what(&self) -> &'static str {
+        "the value of a oneshot"
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.0.lock()
+    }
+
+    fn waiters(state: &mut State<T>) -> &mut WaitList {
+        &mut state.receivers
+    }
+
+    fn try_enter(&self, state: &mut State<T>, _: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        // PROOF(oneshot.receive.look): with None
+        (!matches!(state.course, Course::Open)).then_some(LOOK)
+    }
+
+    /// Nothing was taken.
+    fn give_back(&self, _: &WaitNode) {}
+}
+
+impl<T> Waitable for Closing<'_, T> {
+    type State = State<T>;
+
+    fn what(&self) -> &'static str {
+        "the end of a oneshot's receiver"
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.0.lock()
+    }
+
+    fn waiters(state: &mut State<T>) -> &mut WaitList {
+        &mut state.senders
+    }
+
+    fn try_enter(&self, _: &mut State<T>, _: &WaitNode, _: &mut Wakes) -> Option<u32> {
+        // PROOF(oneshot.closing.look): with None
+        self.0.is_unwanted().then_some(LOOK)
+    }
+
+    /// Nothing was taken.
+    fn give_back(&self, _: &WaitNode) {}
+}

@@ -1,0 +1,167 @@
+//! Models of watches; run by ci/loom.sh. See `sync::models` for what a task is there.
+
+use super::state::{Changing, Shared};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::thread::spawn;
+use crate::sync::TryRecvError;
+use crate::sync::holder::Holder;
+use crate::sync::models::{Task, enter};
+use std::sync::Arc;
+
+fn watched() -> Stage<Shared<usize>> {
+    Stage::new(Shared::new(0, Holder::from_number(4)))
+}
+
+fn send(watch: Stage<Shared<usize>>, value: usize) {
+    assert!(watch.replace(Arc::new(value), None, Holder::from_number(4)).is_ok());
+}
+
+/// As `WatchReceiver::changed`; the caller is introduced. It may have a fault, that one which is cut has seen what is there.
+fn changed(
+    task: Stage<Task>,
+    watch: Stage<Shared<usize>>,
+    seen: &mut u64,
+    leaves: bool,
+) -> Result<usize, TryRecvError> {
+    let mut tried = watch.newer(*seen);
+    if let Err(TryRecvError::Empty) = tried {
+        if enter(task, &Changing { shared: &*watch, seen: *seen }, 0).is_none() {
+            if !leaves {
+                *seen = watch.version();
+            }
+            return Err(TryRecvError::Empty);
+        }
+        tried = watch.newer(*seen);
+        assert!(!matches!(tried, Err(TryRecvError::Empty)), "it was called for nothing");
+    }
+    let (value, version) = tried?;
+    *seen = version;
+    Ok(*value)
+}
+
+fn end(watch: Stage<Shared<usize>>) {
+    assert!(watch.places().is_empty(), "somebody is left in the queue");
+    // SAFETY: the threads have ended.
+    unsafe { watch.end() };
+}
+
+/// Watches until the end; what it has seen last.
+fn follow(task: Stage<Task>, watch: Stage<Shared<usize>>, mut seen: u64) -> usize {
+    task.introduce();
+    let mut last = 0;
+    while let Ok(value) = changed(task, watch, &mut seen, true) {
+        assert!(value > last, "{value} after {last}");
+        last = value;
+    }
+    last
+}
+
+/// Two that watch, so that the lock is given back between the calls.
+#[test]
+fn loom_all_see_the_last_value_and_then_the_end() {
+    explore(2, || {
+        let (watch, tasks) = (watched(), [Task::new(), Task::new()]);
+        let seen = watch.version();
+        let [first, second] = tasks.map(|task| spawn(move || follow(task, watch, seen)));
+        send(watch, 1);
+        send(watch, 2);
+        watch.drop_sender();
+        assert_eq!((first.join().unwrap(), second.join().unwrap()), (2, 2));
+        tasks.into_iter().for_each(Task::end);
+        end(watch);
+    });
+}
+
+/// A value, and one who watches that is cut at any moment: it is seen then, or later.
+fn a_value_and_a_cut(leaves: bool) {
+    let (watch, task) = (watched(), Task::new());
+    let mut seen = watch.version();
+    let watches = spawn(move || {
+        task.introduce();
+        let first = changed(task, watch, &mut seen, leaves);
+        (first, seen)
+    });
+    // While the call is on its way.
+    let cuts = spawn(move || task.cut());
+    send(watch, 7);
+    cuts.join().unwrap();
+    let (first, seen) = watches.join().unwrap();
+    let later = watch.newer(seen).map(|(value, _)| *value);
+    match first {
+        Ok(7) => assert_eq!(later, Err(TryRecvError::Empty)),
+        _ => assert_eq!(later, Ok(7), "it is lost"),
+    }
+    Task::end(task);
+    end(watch);
+}
+
+#[test]
+fn loom_a_cut_leaves_the_value_unseen() {
+    explore(ALL, || a_value_and_a_cut(true));
+}
+
+#[test]
+#[should_panic(expected = "it is lost")]
+fn loom_negative_a_cut_that_has_seen_the_value() {
+    explore(ALL, || a_value_and_a_cut(false));
+}
+
+/// As `WatchSender::send_modify`; or, as a fault, without a look at what has come meanwhile.
+fn add_one(watch: Stage<Shared<usize>>, looks: bool, me: u64) {
+    loop {
+        let (latest, version) = watch.latest();
+        let next = Arc::new(*latest + 1);
+        if watch.replace(next, looks.then_some(version), Holder::from_number(me << 2)).is_ok() {
+            return;
+        }
+    }
+}
+
+fn two_that_modify(look: bool) {
+    let watch = watched();
+    let other = spawn(move || add_one(watch, look, 2));
+    add_one(watch, look, 3);
+    other.join().unwrap();
+    assert_eq!(*watch.latest().0, 2, "one is lost");
+    end(watch);
+}
+
+#[test]
+fn loom_what_is_modified_is_not_lost() {
+    explore(ALL, || two_that_modify(true));
+}
+
+#[test]
+#[should_panic(expected = "one is lost")]
+fn loom_negative_a_change_that_does_not_look() {
+    explore(ALL, || two_that_modify(false));
+}
+
+/// Who asks whether it has changed, without the lock, sees what was done before that.
+fn sent_and_asked() {
+    let (watch, done) = (watched(), Stage::new(Baton::new()));
+    let seen = watch.version();
+    let asks = spawn(move || {
+        if watch.version() > seen {
+            assert_eq!(done.read(), 1);
+        }
+    });
+    done.write();
+    send(watch, 1);
+    asks.join().unwrap();
+    end(watch);
+    // SAFETY: as above.
+    unsafe { done.end() };
+}
+
+#[test]
+fn loom_what_was_done_before_a_send_is_seen_by_who_asks() {
+    explore(ALL, sent_and_asked);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_negative_a_watch_without_order() {
+    plant("sync/watch/state.rs", ORDERS);
+    explore(3, sent_and_asked);
+}
