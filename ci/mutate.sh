@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Takes what the arguments of the library lean on (the places that are marked `// PROOF(protocol.step): kind`) out of a copy, one at a
+# Takes what the arguments of the library lean on (the places that are marked `// MUTANT(protocol.step): kind`) out of a copy, one at a
 # time, and fails if no model and no test notices one.
 #
 #   ci/mutate.sh                        all mutants

@@ -26,7 +26,7 @@ impl Attachment {
     pub(crate) fn get_or_attach(&self, value: Attached) -> &Attached {
         let new = Box::into_raw(Box::new(value));
         let null = ptr::null_mut();
-        // PROOF(attachment.made): relaxed, split
+        // MUTANT(attachment.made): relaxed, split
         if self.0.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: made above, and known to nobody else.
             drop(unsafe { Box::from_raw(new) });

@@ -83,7 +83,7 @@ impl JoinWord {
 
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        // PROOF(join.is_done): relaxed
+        // MUTANT(join.is_done): relaxed
         self.0.load(Ordering::Acquire) == DONE
     }
 
@@ -104,7 +104,7 @@ impl JoinWord {
         if self.0.load(Ordering::Relaxed) == DETACHED {
             return Finished::Detached;
         }
-        // PROOF(join.finish): acquire, release, split
+        // MUTANT(join.finish): acquire, release, split
         let before = self.0.swap(DONE, Ordering::AcqRel);
         if before == DETACHED {
             // Lost the race against `detach`, which leaves the result to us; nobody reads the
@@ -161,7 +161,7 @@ impl JoinWord {
         while before != EMPTY && before != DONE {
             // A waker of an earlier poll of the same handle. Its destructor may wait itself, which is over
             // before the caller's wait begins: the grants of two waits must not be mixed up.
-            // PROOF(join.replace): split
+            // MUTANT(join.replace): split
             match self.0.compare_exchange(before, EMPTY, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     discard(before);
@@ -174,7 +174,7 @@ impl JoinWord {
             return Err(waiter);
         }
         let word = waiter.encode();
-        // PROOF(join.register): release, split
+        // MUTANT(join.register): release, split
         match self.0.compare_exchange(EMPTY, word, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(()),
             // The end: there is one handle, and it is in the caller's hand.
@@ -189,7 +189,7 @@ impl JoinWord {
             if before == DONE {
                 return false;
             }
-            // PROOF(join.take_back): split
+            // MUTANT(join.take_back): split
             match self.0.compare_exchange(before, EMPTY, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     discard(before);
@@ -208,7 +208,7 @@ impl JoinWord {
             if before == DONE {
                 return false;
             }
-            // PROOF(join.detach): split
+            // MUTANT(join.detach): split
             match self.0.compare_exchange(before, DETACHED, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     discard(before);

@@ -127,7 +127,7 @@ impl RetireQueue {
             queue.backlog.fetch_sub(1, Ordering::Relaxed);
             // SAFETY: passed on.
             unsafe { record_pool::free(memory, layout) };
-            // PROOF(retire.overflow): relaxed, split
+            // MUTANT(retire.overflow): relaxed, split
             if queue.overflowed.fetch_add(1, Ordering::AcqRel) < OVERFLOW_CLOSED {
                 return; // the owner subtracts it when it closes
             }
@@ -138,7 +138,7 @@ impl RetireQueue {
         let node = memory.cast::<Dead>();
         let mut head = queue.list.load(Ordering::Acquire);
         loop {
-            // PROOF(retire.closed): false
+            // MUTANT(retire.closed): false
             if head == closed() {
                 // SAFETY: passed on.
                 unsafe { record_pool::free(memory, layout) };
@@ -148,7 +148,7 @@ impl RetireQueue {
             }
             // SAFETY: the memory is ours and large enough.
             unsafe { node.write(Dead { next: head, layout }) };
-            // PROOF(retire.push): relaxed, split
+            // MUTANT(retire.push): relaxed, split
             match queue.list.compare_exchange_weak(
                 head,
                 node.as_ptr(),
@@ -164,7 +164,7 @@ impl RetireQueue {
     /// Counts one record back into a closed queue; the last one frees it.
     unsafe fn settle(this: NonNull<RetireQueue>) {
         // SAFETY: as in `retire`.
-        // PROOF(retire.settle): acquire, release, split
+        // MUTANT(retire.settle): acquire, release, split
         let before = unsafe { this.as_ref() }.leftover.fetch_sub(1, Ordering::AcqRel);
         if before == 1 {
             // SAFETY: every record has come back and the owner has closed: nobody is left.
@@ -182,7 +182,7 @@ impl RetireQueue {
     /// # Safety
     /// For the owner.
     pub(crate) unsafe fn drain(&self, pool: &RecordPool) {
-        // PROOF(retire.drain): relaxed, split
+        // MUTANT(retire.drain): relaxed, split
         let list = self.list.swap(ptr::null_mut(), Ordering::AcqRel);
         let count = put_all(list, pool);
         self.backlog.fetch_sub(count, Ordering::Relaxed);
@@ -199,13 +199,13 @@ impl RetireQueue {
     pub(crate) unsafe fn close(this: NonNull<RetireQueue>, pool: &RecordPool) {
         // SAFETY: alive: the owner has not given it up before the addition below.
         let queue = unsafe { this.as_ref() };
-        // PROOF(retire.close.list): relaxed, split
+        // MUTANT(retire.close.list): relaxed, split
         let list = queue.list.swap(closed(), Ordering::AcqRel);
         let count = put_all(list, pool);
-        // PROOF(retire.close.overflow): relaxed, split
+        // MUTANT(retire.close.overflow): relaxed, split
         let overflowed = queue.overflowed.swap(OVERFLOW_CLOSED, Ordering::AcqRel);
         let out = queue.owner.out.get().wrapping_sub(count).wrapping_sub(overflowed);
-        // PROOF(retire.close.leftover): acquire, release, split
+        // MUTANT(retire.close.leftover): acquire, release, split
         let before = queue.leftover.fetch_add(out, Ordering::AcqRel);
         if before.wrapping_add(out) == 0 {
             // SAFETY: every record has come back: nobody is left.

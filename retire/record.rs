@@ -317,7 +317,7 @@ impl Record {
             self.phase()
         );
         // Release, for one who claims it: the place was written before.
-        // PROOF(record.phase): relaxed
+        // MUTANT(record.phase): relaxed
         self.phase.store(next as u8, Ordering::Release);
     }
 
@@ -331,13 +331,13 @@ impl Record {
     /// Takes a task that lies in a public queue; false if another was faster.
     pub(crate) fn claim(&self) -> bool {
         let (from, to) = (Phase::Ready as u8, Phase::Running as u8);
-        // PROOF(record.claim): relaxed, split
+        // MUTANT(record.claim): relaxed, split
         self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Gives a claim back before the task is started, so that it can be queued in public.
     pub(crate) fn unclaim(&self) {
-        // PROOF(record.unclaim): relaxed
+        // MUTANT(record.unclaim): relaxed
         self.phase.store(Phase::Ready as u8, Ordering::Release);
     }
 
@@ -347,7 +347,7 @@ impl Record {
     }
 
     pub(crate) fn add_reference(&self) {
-        // PROOF(record.add_reference): split
+        // MUTANT(record.add_reference): split
         let before = self.references.fetch_add(1, Ordering::Relaxed) & !ENDED;
         debug_assert!(before >= 1, "a reference was made out of nothing");
         if before & !WATCHED > WATCHED / 2 {
@@ -360,7 +360,7 @@ impl Record {
     #[inline]
     pub(crate) fn is_last(&self, n: u32) -> bool {
         // Acquire: what others did to the record before they let go of it happens before.
-        // PROOF(record.is_last): relaxed
+        // MUTANT(record.is_last): relaxed
         self.references.load(Ordering::Acquire) & !ENDED == n
     }
 
@@ -371,12 +371,12 @@ impl Record {
         if self.is_last(n) {
             return true;
         }
-        // PROOF(record.release): relaxed, split
+        // MUTANT(record.release): relaxed, split
         let before = self.references.fetch_sub(n, Ordering::Release) & !ENDED;
         debug_assert!(before >= n, "a reference was released twice");
         if before == n {
             // On the very word, not by a fence: what the others did to the record happens before.
-            // PROOF(record.release.last): relaxed
+            // MUTANT(record.release.last): relaxed
             let _ = self.references.load(Ordering::Acquire);
             true
         } else {
@@ -391,14 +391,14 @@ impl Record {
         if self.is_last(n) {
             return RunEnd::Last;
         }
-        // PROOF(record.release_run): relaxed, split
+        // MUTANT(record.release_run): relaxed, split
         let before = self.references.fetch_add(ENDED.wrapping_sub(n), Ordering::Release);
         debug_assert!(before & ENDED == 0, "a task has ended twice");
         if before != n && before & WATCHED == 0 {
             return RunEnd::Kept;
         }
         // As in `release`; and what those who watch it have made.
-        // PROOF(record.release_run.last): relaxed
+        // MUTANT(record.release_run.last): relaxed
         let _ = self.references.load(Ordering::Acquire);
         if before == n { RunEnd::Last } else { RunEnd::Watched }
     }
@@ -407,7 +407,7 @@ impl Record {
     /// reference.
     pub(crate) fn watch(&self) -> bool {
         let watch = |word: u32| (word & (ENDED | WATCHED) == 0).then_some(word | WATCHED);
-        // PROOF(record.watch): relaxed, split
+        // MUTANT(record.watch): relaxed, split
         match self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, watch) {
             Ok(_) => true,
             Err(word) => word & ENDED == 0,

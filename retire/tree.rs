@@ -159,7 +159,7 @@ impl TreeWord {
     /// Marks the node cancelled. In the total order, as what the caller looks at next is.
     #[inline]
     pub(crate) fn cancel(&self) -> Cancel {
-        // PROOF(tree.cancel): relaxed, split
+        // MUTANT(tree.cancel): relaxed, split
         let before = self.0.fetch_or(CANCELLED, Ordering::SeqCst);
         if before & CANCELLED != 0 {
             Cancel::Already
@@ -179,7 +179,7 @@ impl TreeWord {
     /// The same for one who has just announced something with an update in the total order.
     #[inline]
     pub(crate) fn is_marked_in_total_order(&self) -> bool {
-        // PROOF(tree.marked.look): relaxed
+        // MUTANT(tree.marked.look): relaxed
         load_in_total_order(&self.0) & CANCELLED != 0
     }
 
@@ -187,7 +187,7 @@ impl TreeWord {
     /// the total order.
     #[inline]
     pub(crate) fn is_cancelled_in_total_order(&self) -> bool {
-        // PROOF(tree.cancelled.look): relaxed
+        // MUTANT(tree.cancelled.look): relaxed
         load_in_total_order(&self.0) & (CANCELLED | IGNORED) == CANCELLED
     }
 
@@ -195,7 +195,7 @@ impl TreeWord {
     /// and does not do so yet.
     pub(crate) fn ignore(&self) -> bool {
         let begin = |word: u32| (word & CANCELLED == 0).then_some(word | IGNORED);
-        // PROOF(tree.ignore): split
+        // MUTANT(tree.ignore): split
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, begin);
         debug_assert!(before.is_err() || before.is_ok_and(|word| word & IGNORED == 0));
         before.is_ok()
@@ -210,7 +210,7 @@ impl TreeWord {
     /// did not see the end come, does so in vain: it ignores that.
     pub(crate) fn settle(&self) -> bool {
         let settle = |word: u32| (word & (CANCELLED | IGNORED) == 0).then_some(word | IGNORED);
-        // PROOF(tree.settle): split
+        // MUTANT(tree.settle): split
         match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, settle) {
             Ok(_) => false,
             Err(word) => word & (CANCELLED | IGNORED) == CANCELLED,
@@ -219,7 +219,7 @@ impl TreeWord {
 
     /// Ends that; true if the node was cancelled meanwhile, and the caller sees to what is below.
     pub(crate) fn stop_ignoring(&self) -> bool {
-        // PROOF(tree.stop_ignoring): relaxed, split
+        // MUTANT(tree.stop_ignoring): relaxed, split
         let before = self.0.fetch_and(!IGNORED, Ordering::SeqCst);
         debug_assert!(before & IGNORED != 0, "nothing was ignored");
         before & CANCELLED != 0
@@ -227,7 +227,7 @@ impl TreeWord {
 
     fn add_child(&self) {
         // Acquire: an addition that comes after a root's closing sees what came before that.
-        // PROOF(tree.add_child): release, split
+        // MUTANT(tree.add_child): release, split
         let before = self.0.fetch_add(1, Ordering::AcqRel);
         // Half of the room is left for decrements that precede their increments.
         if before & COUNT >= COUNT - FOLD {
@@ -237,7 +237,7 @@ impl TreeWord {
     }
 
     fn release_children(&self, count: u32) -> Release {
-        // PROOF(tree.release_child): acquire, release, split
+        // MUTANT(tree.release_child): acquire, release, split
         let before = self.0.fetch_sub(count, Ordering::AcqRel);
         debug_assert!(before & COUNT >= count, "a child was released twice");
         if before & WAITING != 0 && before & COUNT == count {
@@ -264,14 +264,14 @@ impl TreeWord {
     #[inline]
     fn untouched(&self) -> bool {
         // With a flag the slow way tells.
-        // PROOF(tree.untouched): relaxed
+        // MUTANT(tree.untouched): relaxed
         self.0.load(Ordering::Acquire) == BIAS
     }
 
     /// Folds the local share in and takes the bias out; true if no child is left.
     fn close(&self, local: u32) -> bool {
         let delta = WAITING.wrapping_add(local).wrapping_sub(BIAS);
-        // PROOF(tree.close): acquire, release, split
+        // MUTANT(tree.close): acquire, release, split
         let before = self.0.fetch_add(delta, Ordering::AcqRel);
         debug_assert!(before & WAITING == 0, "a node was closed twice");
         before.wrapping_add(delta) & COUNT == 0
@@ -384,19 +384,19 @@ impl Node {
     /// Whether every walk from an ancestor finds the node.
     #[inline]
     pub(crate) fn is_linked(&self) -> bool {
-        // PROOF(tree.verdict.linked): relaxed
+        // MUTANT(tree.verdict.linked): relaxed
         self.linked.load(Ordering::Acquire)
     }
 
     /// For `branch`, under the lock of the parent's list.
     pub(in crate::retire) fn set_linked(&self, linked: bool) {
-        // PROOF(tree.linked): relaxed
+        // MUTANT(tree.linked): relaxed
         self.linked.store(linked, Ordering::Release);
     }
 
     #[inline]
     pub(crate) fn extras(&self) -> Option<&Extras> {
-        // PROOF(tree.extras): relaxed
+        // MUTANT(tree.extras): relaxed
         let extras = self.extras.load(Ordering::Acquire);
         // SAFETY: set once, to what lives as long as the node, or as its record.
         unsafe { extras.as_ref() }
@@ -405,7 +405,7 @@ impl Node {
     /// As `extras`, for one who has just marked the node in the total order.
     pub(crate) fn extras_in_total_order(&self) -> Option<&Extras> {
         // SAFETY: as in `extras`.
-        // PROOF(tree.extras.look): relaxed
+        // MUTANT(tree.extras.look): relaxed
         unsafe { load_in_total_order(&self.extras).as_ref() }
     }
 
@@ -422,7 +422,7 @@ impl Node {
         let fresh = Box::into_raw(Box::new(Extras::new()));
         let null = ptr::null_mut();
         // In the total order: what its user announces there is announced by this too.
-        // PROOF(tree.extras.made): relaxed, split
+        // MUTANT(tree.extras.made): relaxed, split
         let made = self.extras.compare_exchange(null, fresh, Ordering::SeqCst, Ordering::Acquire);
         if made.is_err() {
             // SAFETY: made above, and known to nobody else.
@@ -536,7 +536,7 @@ impl Node {
     #[cold]
     #[inline(never)]
     fn close_slow(&self, local: u32) -> bool {
-        // PROOF(tree.close.home): late
+        // MUTANT(tree.close.home): late
         self.home.store(NOBODY, Ordering::Relaxed);
         self.word.close(local)
     }

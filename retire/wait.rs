@@ -110,7 +110,7 @@ impl WaitWord {
                 WaitKind::Structured => (kept | PARKED | SHIELD, Publish::Parked),
             };
             // In the total order, as what the waiter looks at next.
-            // PROOF(wait.publish): relaxed, split
+            // MUTANT(wait.publish): relaxed, split
             match self.0.compare_exchange_weak(word, new, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return answer,
                 Err(now) => word = now,
@@ -131,7 +131,7 @@ impl WaitWord {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & OUTSIDE != 0 {
             let new = word & !(PARKED | OUTSIDE);
-            // PROOF(wait.outside): split
+            // MUTANT(wait.outside): split
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -147,7 +147,7 @@ impl WaitWord {
         loop {
             let kept = if has(Bug::LostWake) { 0 } else { NOTIFIED };
             let new = if word & PARKED != 0 { word & !PARKED } else { word | kept };
-            // PROOF(wait.grant): acquire, release, split
+            // MUTANT(wait.grant): acquire, release, split
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return word & PARKED != 0,
                 Err(now) => word = now,
@@ -170,7 +170,7 @@ impl WaitWord {
     pub(crate) fn forget_wakes(&self) -> bool {
         let woken = self.0.load(Ordering::Relaxed) & WOKEN != 0;
         if woken {
-            // PROOF(wait.forget): relaxed, split
+            // MUTANT(wait.forget): relaxed, split
             self.0.fetch_and(!WOKEN, Ordering::AcqRel);
         }
         woken
@@ -182,7 +182,7 @@ impl WaitWord {
         loop {
             let wakes = word & (PARKED | waits) == PARKED | waits;
             let new = if wakes { word & !PARKED } else { word | left };
-            // PROOF(wait.permit): acquire, release, split
+            // MUTANT(wait.permit): acquire, release, split
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return wakes,
                 Err(now) => word = now,
@@ -193,12 +193,12 @@ impl WaitWord {
     /// Cuts the present wait short, if it may be; true if the caller must put the waiter back to work. In
     /// the total order, after what the caller has announced before.
     pub(crate) fn cut(&self) -> bool {
-        // PROOF(wait.cut.look): relaxed
+        // MUTANT(wait.cut.look): relaxed
         let mut word = load_in_total_order(&self.0);
         while word & PARKED != 0 && word & LATE == 0 {
             let cuts = word & SHIELD == 0;
             let new = if cuts { (word & !(PARKED | OUTSIDE)) | CUT } else { word | LATE };
-            // PROOF(wait.cut): split
+            // MUTANT(wait.cut): split
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return cuts,
                 Err(now) => word = now,
@@ -215,7 +215,7 @@ impl WaitWord {
     pub(crate) fn shield(&self) -> Option<bool> {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & (PARKED | PERMIT | POLLS) == PARKED {
-            // PROOF(wait.shield): split
+            // MUTANT(wait.shield): split
             match self.0.compare_exchange_weak(
                 word,
                 word | SHIELD,
@@ -237,7 +237,7 @@ impl WaitWord {
             let cuts = word & LATE != 0;
             let bare = word & !(SHIELD | LATE);
             let new = if cuts { (bare & !PARKED) | CUT } else { bare };
-            // PROOF(wait.unshield): split
+            // MUTANT(wait.unshield): split
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return cuts,
                 Err(now) => word = now,

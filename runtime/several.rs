@@ -180,7 +180,7 @@ impl First {
     /// Whether the caller is the first.
     fn is(&self, number: usize) -> bool {
         let (nobody, relaxed) = (First::NOBODY, Ordering::Relaxed);
-        // PROOF(several.first): split
+        // MUTANT(several.first): split
         self.0.compare_exchange(nobody, number, relaxed, relaxed).is_ok()
     }
 

@@ -84,7 +84,7 @@ fn is_cancelled_above(node: &Node) -> bool {
         match at.verdict() {
             Verdict::AskParent => {}
             Verdict::Cancelled => {
-                // PROOF(cancel.inherit): first return true
+                // MUTANT(cancel.inherit): first return true
                 return inherit_all(node, at);
             }
             Verdict::NotCancelled => return false,
@@ -119,12 +119,12 @@ fn inherit(nodes: &[&Node], above: &Node) -> bool {
         let write_down = |node: &Node| unsafe { write_cause(node, origin) };
         // SAFETY: neither ends before the caller is done: he runs in the lowest node, or below it, or keeps it from its end.
         let first = unsafe { branch::inherit(node, origin, write_down) };
-        // PROOF(cancel.inherit.below): false
+        // MUTANT(cancel.inherit.below): false
         if first {
             // SAFETY: as above, and it was marked just now.
             unsafe { deliver(node, origin) };
         }
-        // PROOF(cancel.inherit.ignored): false
+        // MUTANT(cancel.inherit.ignored): false
         if !first && node.verdict() != Verdict::Cancelled {
             return false;
         }
@@ -212,7 +212,7 @@ pub(crate) fn make_known(task: &Record) {
     }
     // A walk either sees the reference, or has left its mark.
     branch::between_walks(node, || task.add_reference());
-    // PROOF(cancel.known.look): false
+    // MUTANT(cancel.known.look): false
     if node.word().is_marked() {
         let origin = origin_of(node);
         if !ptr::eq(origin, node) {
@@ -276,7 +276,7 @@ fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
         extras.branch().set_origin(node);
     }
     let cancelled = node.word().cancel();
-    // PROOF(cancel.mark.again): with cancelled == Cancel::First
+    // MUTANT(cancel.mark.again): with cancelled == Cancel::First
     let marked = cancelled != Cancel::Already;
     if let Some(extras) = node.extras_in_total_order().filter(|_| marked) {
         // They may be new.
@@ -363,7 +363,7 @@ pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Branch
 /// Says that the time of a wait is over, and cuts it short: true if the caller must put the task back to work. The waiter looks when it has
 /// published: one of the two sees the other (retire/wait.rs).
 pub(super) fn expire(task: &Record, over: &AtomicBool) -> bool {
-    // PROOF(limit.expire): relaxed
+    // MUTANT(limit.expire): relaxed
     over.swap(true, Ordering::SeqCst);
     task.wait.cut()
 }

@@ -165,7 +165,7 @@ unsafe fn ended(worker: &Worker, record: NonNull<Record>) -> StillCounted {
 #[inline]
 pub(crate) fn finish(task: &Record) {
     // First: what hangs on it may call anything, and a cancel by a handle does nothing any more.
-    // PROOF(complete.finish): late
+    // MUTANT(complete.finish): late
     task.set_phase(Phase::Finished);
     if task.node.is_linked() {
         unlink_node(&task.node);

@@ -137,7 +137,7 @@ impl Link {
     /// There is a newer one, or was.
     unsafe fn newer(&self) -> NonNull<Link> {
         // SAFETY: it has been written.
-        // PROOF(forks.newer.read): relaxed
+        // MUTANT(forks.newer.read): relaxed
         let newer = unsafe { self.newer.assume_init_ref() }.load(Ordering::Acquire);
         NonNull::new(newer).expect("a fork has an address")
     }
@@ -145,7 +145,7 @@ impl Link {
     #[inline(always)]
     fn set_newer(&self, newer: NonNull<Link>) {
         // SAFETY: it is only written to.
-        // PROOF(forks.newer.written): relaxed
+        // MUTANT(forks.newer.written): relaxed
         unsafe { &*self.newer.as_ptr() }.store(newer.as_ptr(), Ordering::Release);
     }
 }
@@ -240,9 +240,9 @@ impl<F: Forked> Forks<F> {
         unsafe { fork.as_ref() }.link().set_older(older);
         // SAFETY: the fork that was the newest is there by contract; so is the bottom.
         unsafe { &*older }.set_newer(fork.cast());
-        // PROOF(forks.push.newest): relaxed
+        // MUTANT(forks.push.newest): relaxed
         self.owned.newest.store(fork.as_ptr().cast(), Ordering::Release);
-        // PROOF(forks.push.fence): skip
+        // MUTANT(forks.push.fence): skip
         light();
         self.owned.attention.load(Ordering::Relaxed)
     }
@@ -256,11 +256,11 @@ impl<F: Forked> Forks<F> {
         // SAFETY: passed on.
         let older = unsafe { fork.link().older() }.cast_mut();
         // Release also here: who reads this is to see the links that were written before.
-        // PROOF(forks.pop.newest): relaxed
+        // MUTANT(forks.pop.newest): relaxed
         self.owned.newest.store(older, Ordering::Release);
-        // PROOF(forks.pop.fence): skip
+        // MUTANT(forks.pop.fence): skip
         light();
-        // PROOF(forks.pop.look): true
+        // MUTANT(forks.pop.look): true
         mark(NonNull::from(fork.link())) < self.guarded.boundary.load(Ordering::Relaxed)
     }
 
@@ -306,10 +306,10 @@ impl<F: Forked> Forks<F> {
         let head = unsafe { head.as_ref() };
         // SAFETY: it was pushed, or is the bottom.
         let older = unsafe { head.older() };
-        // PROOF(forks.private.newest): relaxed
+        // MUTANT(forks.private.newest): relaxed
         let newest = self.owned.newest.load(Ordering::Acquire).cast_const();
-        // PROOF(forks.private.head): with ptr::eq(newest, older)
-        // PROOF(forks.private.older): with ptr::eq(newest, head)
+        // MUTANT(forks.private.head): with ptr::eq(newest, older)
+        // MUTANT(forks.private.older): with ptr::eq(newest, head)
         if ptr::eq(newest, head) || ptr::eq(newest, older) {
             return None;
         }
@@ -392,11 +392,11 @@ impl<F: Forked> Forks<F> {
         let head = self.head();
         let Some(oldest) = self.oldest_private() else { return false };
         let boundary = self.boundary_at(head).min(mark(oldest));
-        // PROOF(forks.steal.announce): skip
+        // MUTANT(forks.steal.announce): skip
         self.guarded.boundary.store(boundary, Ordering::Relaxed);
-        // PROOF(forks.steal.fence): skip
+        // MUTANT(forks.steal.fence): skip
         heavy();
-        // PROOF(forks.steal.look): true
+        // MUTANT(forks.steal.look): true
         if self.oldest_private() == Some(oldest) {
             // SAFETY: it is open after the barrier: its owner cannot pass by it without the lock.
             let node = unsafe { oldest.cast::<F>().as_ref() }.node();
@@ -407,7 +407,7 @@ impl<F: Forked> Forks<F> {
             }
         }
         // The boundary stays: see the module's documentation.
-        // PROOF(forks.steal.stays): first self.set_head(head);
+        // MUTANT(forks.steal.stays): first self.set_head(head);
         false
     }
 

@@ -168,9 +168,9 @@ impl Front {
         // SAFETY: the record is the caller's, and its place is the spawner's to write.
         unsafe { record.as_ref() }.place.store(tail, Ordering::Relaxed);
         self.slot(tail).store(record.as_ptr(), Ordering::Relaxed);
-        // PROOF(front.push.tail): relaxed
+        // MUTANT(front.push.tail): relaxed
         self.owned.tail.store(tail + 1, Ordering::Release);
-        // PROOF(front.push.fence): skip
+        // MUTANT(front.push.fence): skip
         self.fence();
         tail + 1 >= self.owned.limit.load(Ordering::Relaxed)
     }
@@ -190,11 +190,11 @@ impl Front {
                 return None;
             }
             let last = tail - 1;
-            // PROOF(front.pop.tail): relaxed
+            // MUTANT(front.pop.tail): relaxed
             self.owned.tail.store(last, Ordering::Release);
-            // PROOF(front.pop.fence): skip
+            // MUTANT(front.pop.fence): skip
             self.fence();
-            // PROOF(front.pop.look): false
+            // MUTANT(front.pop.look): false
             if self.head.load(Ordering::Relaxed) > last && !self.settle(last) {
                 return None;
             }
@@ -212,7 +212,7 @@ impl Front {
     fn settle(&self, last: usize) -> bool {
         let _lock = self.lock();
         let head = self.head.load(Ordering::Relaxed);
-        // PROOF(front.settle.look): false
+        // MUTANT(front.settle.look): false
         if head > last {
             self.owned.tail.store(head, Ordering::Relaxed);
             return false;
@@ -233,11 +233,11 @@ impl Front {
         {
             return false;
         }
-        // PROOF(front.newest.tail): relaxed
+        // MUTANT(front.newest.tail): relaxed
         self.owned.tail.store(last, Ordering::Release);
-        // PROOF(front.newest.fence): skip
+        // MUTANT(front.newest.fence): skip
         self.fence();
-        // PROOF(front.newest.look): true
+        // MUTANT(front.newest.look): true
         self.head.load(Ordering::Relaxed) <= last || self.settle(last)
     }
 
@@ -253,22 +253,22 @@ impl Front {
         if index >= tail || index < self.head.load(Ordering::Relaxed) {
             return false;
         }
-        // PROOF(front.take.slot): false
+        // MUTANT(front.take.slot): false
         if self.slot(index).load(Ordering::Relaxed) != record.as_ptr() {
             return false;
         }
         if index + 1 == tail {
-            // PROOF(front.take.tail): relaxed
+            // MUTANT(front.take.tail): relaxed
             self.owned.tail.store(index, Ordering::Release);
-            // PROOF(front.take.fence): skip
+            // MUTANT(front.take.fence): skip
             self.fence();
-            // PROOF(front.take.look): true
+            // MUTANT(front.take.look): true
             return self.head.load(Ordering::Relaxed) <= index || self.settle(index);
         }
         self.slot(index).store(ptr::null_mut(), Ordering::Relaxed);
-        // PROOF(front.middle.fence): skip
+        // MUTANT(front.middle.fence): skip
         self.fence();
-        // PROOF(front.middle.look): true
+        // MUTANT(front.middle.look): true
         self.head.load(Ordering::Relaxed) <= index || self.settle_cleared(place, index)
     }
 
@@ -278,7 +278,7 @@ impl Front {
     #[inline(never)]
     fn settle_cleared(&self, place: &AtomicUsize, index: usize) -> bool {
         let _lock = self.lock();
-        // PROOF(front.middle.settle): true
+        // MUTANT(front.middle.settle): true
         place.load(Ordering::Relaxed) == index
     }
 
@@ -319,13 +319,13 @@ impl Front {
         // Without order: whoever has asked and lies down has fenced before it asked, or found a request and does so, and our
         // caller fences before it looks for sleepers.
         self.owned.full.store(head + capacity, Ordering::Relaxed);
-        // PROOF(front.attend.limit): split
+        // MUTANT(front.attend.limit): split
         self.owned.limit.swap(head + capacity, Ordering::Relaxed) == 0
     }
 
     /// Whether one more item can be pushed, whatever a thief is about to read. For the owner.
     pub(crate) fn has_room(&self) -> bool {
-        // PROOF(front.attend.room): true
+        // MUTANT(front.attend.room): true
         self.owned.tail.load(Ordering::Relaxed) < self.owned.full.load(Ordering::Relaxed)
     }
 
@@ -369,7 +369,7 @@ impl Front {
         self.owned.full.store(full, Ordering::Relaxed);
         let limit = self.owned.limit.load(Ordering::Relaxed);
         if limit != 0 {
-            // PROOF(front.trim.limit): split
+            // MUTANT(front.trim.limit): split
             let _ = self.owned.limit.compare_exchange(
                 limit,
                 full,
@@ -457,10 +457,10 @@ impl Front {
         let full = self.first_full(head, tail);
         let wanted = full + (tail - full).div_ceil(2).min(most);
         self.head.store(wanted, Ordering::Relaxed);
-        // PROOF(front.steal.fence): skip
+        // MUTANT(front.steal.fence): skip
         heavy();
-        // PROOF(front.steal.look): with tail
-        // PROOF(front.steal.tail): relaxed
+        // MUTANT(front.steal.look): with tail
+        // MUTANT(front.steal.tail): relaxed
         let tail = self.owned.tail.load(Ordering::Acquire);
         let end = wanted.min(tail).max(head);
         self.head.store(end, Ordering::Relaxed);

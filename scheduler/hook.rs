@@ -86,7 +86,7 @@ impl Hook {
     /// Runs it, unless another was faster.
     fn run(&self) {
         let mut state = self.state();
-        // PROOF(hook.run.once): false
+        // MUTANT(hook.run.once): false
         if !matches!(*state, State::Armed(..)) {
             return;
         }
@@ -222,12 +222,12 @@ pub(super) fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
 pub(crate) fn unhook_watchers(task: &Record) {
     let extras = task.extras().expect("who watches it has made them");
     take_out(extras, || {
-        // PROOF(hook.settle): with task.node.verdict() == Verdict::Cancelled
+        // MUTANT(hook.settle): with task.node.verdict() == Verdict::Cancelled
         let cancelled = task.node.word().settle();
         cancelled.then(|| cause_seen(task))
     });
     // One of them may have linked it after its end had looked.
-    // PROOF(hook.unlink): false
+    // MUTANT(hook.unlink): false
     if task.node.is_linked() {
         branch::unlink(&task.node);
     }
@@ -239,7 +239,7 @@ pub(crate) fn unhook_watchers(task: &Record) {
 pub(crate) fn unhook_all(node: &Node, extras: &Extras) {
     take_out(extras, || {
         // Who has a reference to a task may be about to cancel it, and finds it without the lock.
-        // PROOF(hook.settle.linked): with false
+        // MUTANT(hook.settle.linked): with false
         let settles = node.kind == NodeKind::Task;
         let cancelled =
             if settles { node.word().settle() } else { node.verdict() == Verdict::Cancelled };

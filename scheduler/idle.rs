@@ -203,7 +203,7 @@ impl Idle {
     fn publish(&self, lists: &Lists) {
         let (asleep, napping) = (lists.asleep.len() as u32, lists.napping.len() as u32);
         // Release: who is counted has pushed what it has pushed. See `barrier`.
-        // PROOF(idle.lengths.published): relaxed
+        // MUTANT(idle.lengths.published): relaxed
         self.lengths.store(Lengths { asleep, napping }.word(), Ordering::Release);
     }
 
@@ -216,7 +216,7 @@ impl Idle {
         if self.searching.load(Ordering::Relaxed) as usize * 2 >= workers {
             return false;
         }
-        // PROOF(idle.count.enter): split
+        // MUTANT(idle.count.enter): split
         self.searching.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -224,9 +224,9 @@ impl Idle {
     /// Leaves the searchers. The caller then looks once more for work that is left, and passes what
     /// it finds to [`Idle::wake_one`].
     pub(crate) fn stop_searching(&self) {
-        // PROOF(idle.count.leave): split
+        // MUTANT(idle.count.leave): split
         self.searching.fetch_sub(1, Ordering::Relaxed);
-        // PROOF(idle.leave.fence): skip
+        // MUTANT(idle.leave.fence): skip
         fence(Ordering::SeqCst);
     }
 
@@ -239,7 +239,7 @@ impl Idle {
     }
 
     pub(crate) fn resting(&self) -> usize {
-        // PROOF(idle.lengths.read): relaxed
+        // MUTANT(idle.lengths.read): relaxed
         let Lengths { asleep, napping } = self.lengths(Ordering::Acquire);
         (asleep + napping) as usize
     }
@@ -248,7 +248,7 @@ impl Idle {
     ///
     /// `nappers`: whether the work is worth waking one that naps.
     pub(crate) fn notify(&self, sleepers: &impl Sleepers, nappers: bool) {
-        // PROOF(idle.notify.fence): skip
+        // MUTANT(idle.notify.fence): skip
         fence(Ordering::SeqCst);
         self.wake_one(sleepers, nappers);
     }
@@ -262,7 +262,7 @@ impl Idle {
                 return;
             }
             // Counted on behalf of the one to be woken, before it is chosen.
-            // PROOF(idle.wake.claim): split
+            // MUTANT(idle.wake.claim): split
             if self.searching.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err()
             {
                 return;
@@ -277,21 +277,21 @@ impl Idle {
             // Those in the list have got up by themselves. Meanwhile another producer may have seen
             // our count and left its item to the one we did not find: look again.
             self.stop_searching();
-            // PROOF(idle.wake.again): first return
+            // MUTANT(idle.wake.again): first return
         }
     }
 
     /// Wakes one that naps to search, if nobody searches.
     pub(crate) fn wake_napper(&self, sleepers: &impl Sleepers) {
         let relaxed = Ordering::Relaxed;
-        // PROOF(idle.wake_napper.claim): split
+        // MUTANT(idle.wake_napper.claim): split
         if self.napping() == 0 || self.searching.compare_exchange(0, 1, relaxed, relaxed).is_err() {
             return;
         }
         if !self.rouse(sleepers, |lists| lists.napping.pop()) {
             self.stop_searching();
             // For what was left to us meanwhile.
-            // PROOF(idle.wake_napper.again): skip
+            // MUTANT(idle.wake_napper.again): skip
             self.wake_one(sleepers, true);
         }
     }
@@ -330,7 +330,7 @@ impl Idle {
     /// requests at its next push; either it sees them, or we see that it does not rest. And what one that
     /// rests had pushed before is seen with its count.
     pub(crate) fn barrier(&self, others: usize) {
-        // PROOF(idle.barrier.fence): skip
+        // MUTANT(idle.barrier.fence): skip
         fence(Ordering::SeqCst);
         if self.resting() < others {
             heavy();
@@ -348,15 +348,15 @@ impl Idle {
     ) -> bool {
         let asks = self.anyone_asleep();
         if asks {
-            // PROOF(idle.after_search.ask): skip
+            // MUTANT(idle.after_search.ask): skip
             ask();
         }
         // A push that the first look has missed may have missed the request; one that the second look
         // misses has not: there is a barrier between the two, as in `look_before_sleep`.
         left()
-            // PROOF(idle.after_search.again): false
+            // MUTANT(idle.after_search.again): false
             || asks && {
-                // PROOF(idle.after_search.barrier): skip
+                // MUTANT(idle.after_search.barrier): skip
                 self.barrier(others);
                 left()
             }
@@ -378,17 +378,17 @@ impl Idle {
         if public() {
             return true;
         }
-        // PROOF(idle.before_sleep.ask): skip
+        // MUTANT(idle.before_sleep.ask): skip
         ask();
         // What they push from now on they notice the request with.
-        // PROOF(idle.before_sleep.barrier): skip
+        // MUTANT(idle.before_sleep.barrier): skip
         self.barrier(workers);
         public() || private()
     }
 
     /// Something has been put where only `worker` looks. After the push. Whether it was asleep.
     pub(crate) fn notify_worker(&self, sleepers: &impl Sleepers, worker: usize) -> bool {
-        // PROOF(idle.notify_worker.fence): skip
+        // MUTANT(idle.notify_worker.fence): skip
         fence(Ordering::SeqCst);
         if !sleepers.sleeper(worker).is_asleep() {
             return false;
@@ -421,9 +421,9 @@ impl Idle {
             }
             self.publish(&lists);
         }
-        // PROOF(idle.rest.fence): skip
+        // MUTANT(idle.rest.fence): skip
         fence(Ordering::SeqCst);
-        // PROOF(idle.rest.look): true
+        // MUTANT(idle.rest.look): true
         if has(Bug::NoLookBeforeSleep) || !look() {
             me.sleep(match rest {
                 Rest::Sleep => None,
@@ -433,7 +433,7 @@ impl Idle {
         let mut lists = self.lists();
         lists.remove(worker);
         let before = lists.chosen.len();
-        // PROOF(idle.rest.chosen): skip
+        // MUTANT(idle.rest.chosen): skip
         lists.chosen.retain(|w| *w != worker);
         let chosen = lists.chosen.len() < before;
         self.publish(&lists);

@@ -52,7 +52,7 @@ impl Inbox {
         loop {
             // SAFETY: the caller has cleared PARKED: the task is in its hand.
             unsafe { first.as_ref() }.link.store(head, Ordering::Relaxed);
-            // PROOF(inbox.push): relaxed, split
+            // MUTANT(inbox.push): relaxed, split
             match self.head.compare_exchange_weak(
                 head,
                 last.as_ptr(),
@@ -69,7 +69,7 @@ impl Inbox {
     pub(crate) fn invite(&self) -> bool {
         self.is_empty() && {
             let relaxed = Ordering::Relaxed;
-            // PROOF(inbox.invite): split
+            // MUTANT(inbox.invite): split
             self.head.compare_exchange(ptr::null_mut(), INVITATION, relaxed, relaxed).is_ok()
         }
     }
@@ -79,7 +79,7 @@ impl Inbox {
         if self.is_empty() {
             return false;
         }
-        // PROOF(inbox.take): relaxed, split
+        // MUTANT(inbox.take): relaxed, split
         let mut list = self.head.swap(ptr::null_mut(), Ordering::Acquire);
         let mut turned: *mut Record = ptr::null_mut();
         let mut invited = false;

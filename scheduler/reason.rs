@@ -59,7 +59,7 @@ pub(super) fn decided(extras: &Extras, found: impl FnOnce() -> Arc<Cause>) -> Ar
         Some(cause) => cause,
         None => {
             // Another may be faster.
-            // PROOF(cancel.cause.first): first return found()
+            // MUTANT(cancel.cause.first): first return found()
             let _ = extras.cause.set(found());
             extras.cause.get().expect("set by one of the two")
         }

@@ -66,10 +66,10 @@ impl Root {
             return false;
         }
         self.node.add_child_from_outside();
-        // PROOF(root.admit.look): false
+        // MUTANT(root.admit.look): false
         if self.is_closing() {
             // A task that was admitted and not spawned.
-            // PROOF(root.admit.last): false
+            // MUTANT(root.admit.last): false
             if self.node.release_child(NOBODY) == Release::Last {
                 self.end();
             }
@@ -80,7 +80,7 @@ impl Root {
 
     /// Takes no more tasks from strangers; the last task ends the root, or we do.
     pub(crate) fn close(&self) {
-        // PROOF(root.close.flag): late
+        // MUTANT(root.close.flag): late
         self.closing.store(true, Ordering::Release);
         if self.node.close_for_good() {
             self.end();

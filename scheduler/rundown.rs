@@ -26,14 +26,14 @@ impl Rundown {
     /// Goes in, to leave again; false if it is closed. One locked instruction.
     pub(crate) fn enter(&self) -> bool {
         let inside = |word: u32| (word & CLOSED == 0).then_some(word + 1);
-        // PROOF(rundown.enter): relaxed, split
+        // MUTANT(rundown.enter): relaxed, split
         self.0.fetch_update(Ordering::Relaxed, Ordering::Acquire, inside).is_ok()
     }
 
     /// For one who is inside; true if it has been closed and this was the last. One locked instruction.
     #[must_use]
     pub(crate) fn leave(&self) -> bool {
-        // PROOF(rundown.leave): acquire, release, split
+        // MUTANT(rundown.leave): acquire, release, split
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before & !CLOSED != 0, "left without having entered");
         before == CLOSED | 1
@@ -42,7 +42,7 @@ impl Rundown {
     /// Lets nobody in any more; true if this has closed it and nobody is inside.
     #[must_use]
     pub(crate) fn close(&self) -> bool {
-        // PROOF(rundown.close): acquire, release, split
+        // MUTANT(rundown.close): acquire, release, split
         self.0.fetch_or(CLOSED, Ordering::AcqRel) == 0
     }
 }

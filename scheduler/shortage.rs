@@ -240,7 +240,7 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     books.lines[me].resting = true;
     let mut ordered = Vec::new();
     // One that has orders is about to get up, and what it was told to do comes first.
-    // PROOF(shortage.rest.all): with books.lines.iter().all(|line| line.resting)
+    // MUTANT(shortage.rest.all): with books.lines.iter().all(|line| line.resting)
     if books.lines.iter().all(|line| line.resting && line.orders.is_empty()) {
         judge(worker, &mut books, &mut ordered);
         if ordered.contains(&me) {

@@ -95,10 +95,10 @@ pub(super) fn publish_wait(
     }
     if published == Publish::Parked
         && kind != WaitKind::Structured
-        // PROOF(parking.look): false
+        // MUTANT(parking.look): false
         && (node.word().is_cancelled_in_total_order() || limit.is_over())
         // Else somebody else has woken it.
-        // PROOF(parking.cut): true
+        // MUTANT(parking.cut): true
         && me.wait.cut()
     {
         return Err(Cut);

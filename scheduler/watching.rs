@@ -33,7 +33,7 @@ pub(crate) fn is_cancelled_or_was(task: &Record) -> bool {
 pub(crate) fn is_marked_or_was(task: &Record) -> bool {
     let marked = task.node.word().is_marked();
     // In this order: who finds a mark that comes after the answer of another finds that it has ended.
-    // PROOF(cancel.was): false
+    // MUTANT(cancel.was): false
     if task.phase() == Phase::Finished { task.node.word().settle() } else { marked }
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn is_marked_or_was(task: &Record) -> bool {
 /// ask. Returns `false` if it has ended. For one who has a reference to it.
 pub(crate) fn watch_and_link(task: &Record) -> bool {
     // The extras come before the watch: the end of a watched task looks into its extras.
-    // PROOF(cancel.watch.made): skip
+    // MUTANT(cancel.watch.made): skip
     let _made = task.node.extras_or_new();
     if !task.watch() {
         return false;

@@ -133,7 +133,7 @@ impl Node {
         // Who has stopped the parent before comes to the list later, or this sees it.
         let stopped = parent.word.look().is_stopped();
         drop(state);
-        // PROOF(shutdown.child.look): false
+        // MUTANT(shutdown.child.look): false
         if stopped {
             stop(&child);
         }
@@ -201,7 +201,7 @@ impl Node {
     #[inline(always)]
     pub(super) fn is_stopped(&self) -> bool {
         // Acquire: what was done before the stop is seen by those whom it stops.
-        // PROOF(shutdown.is_stopped): relaxed
+        // MUTANT(shutdown.is_stopped): relaxed
         self.stopped.load(Ordering::Acquire)
     }
 
@@ -284,7 +284,7 @@ impl Node {
     /// Gives a handle up. The last one of a root stops it.
     pub(super) fn release_handle(this: &NodeRef) {
         // If there is only one nobody else can make another.
-        // PROOF(shutdown.handles): split
+        // MUTANT(shutdown.handles): split
         if this.handles.load(Ordering::Acquire) != 1
             && this.handles.fetch_sub(1, Ordering::AcqRel) != 1
         {
@@ -311,7 +311,7 @@ impl Node {
             return;
         }
         // Of the two who take the last holder and the last child away, one sees that the other has done so, by this lock.
-        // PROOF(shutdown.holder.look): false
+        // MUTANT(shutdown.holder.look): false
         if this.word.look().wants_visit() && !this.lock().first.is_null() {
             return;
         }
@@ -392,7 +392,7 @@ unsafe fn arrive_above(this: *const Node) -> bool {
         // Another was faster, and has counted it above.
         drop(of_contents);
         if let Some(parent) = &node(at).parent {
-            // PROOF(shutdown.arrive.twice): first continue
+            // MUTANT(shutdown.arrive.twice): first continue
             let step = parent.word.depart(CHILD);
             debug_assert!(!step.left, "the other's is still there");
         }
@@ -481,7 +481,7 @@ fn remove_from_parent(node: &NodeRef) -> Option<Next> {
     let mut state = parent.lock();
     state.remove(node);
     // As in `release_holder`.
-    // PROOF(shutdown.remove.look): with false
+    // MUTANT(shutdown.remove.look): with false
     let orphan = state.first.is_null() && parent.holders.load(Ordering::Acquire) == 0;
     drop(state);
     let step = if orphan { parent.word.orphan() } else { None };

@@ -69,7 +69,7 @@ impl NodeRef {
     /// Whether there is no other one. Then nobody can make one, but by the list of the parent.
     pub(super) fn is_only(&self) -> bool {
         // Acquire: what those have done who had one happens before.
-        // PROOF(shutdown.reference.only): relaxed
+        // MUTANT(shutdown.reference.only): relaxed
         self.references.0.load(Ordering::Acquire) == 1
     }
 
@@ -91,12 +91,12 @@ unsafe fn release(this: &NodeRef) -> Option<Box<Node>> {
     // The only one is the last one.
     if !this.is_only() {
         // Release: what was done with this one happens before the end.
-        // PROOF(shutdown.reference.release): relaxed, split
+        // MUTANT(shutdown.reference.release): relaxed, split
         if this.references.0.fetch_sub(1, Ordering::Release) != 1 {
             return None;
         }
         // Acquire: and so does what was done with the others. A load and no fence, since sanitizers do not see what a fence carries.
-        // PROOF(shutdown.reference.last): relaxed
+        // MUTANT(shutdown.reference.last): relaxed
         this.references.0.load(Ordering::Acquire);
     }
     // SAFETY: made from a box, and nobody else has it.

@@ -125,7 +125,7 @@ impl Slots {
 
     /// The sum, for one who has said in `stopped` that there will not be more, and comes once.
     pub(super) fn freeze(&self) -> u64 {
-        // PROOF(slots.freeze.fence): skip
+        // MUTANT(slots.freeze.fence): skip
         fence(Ordering::SeqCst);
         // Who comes to own one later sees that it is stopped.
         if self.0.iter().any(|slot| slot.owner.load(Ordering::Relaxed) != 0) {
@@ -155,9 +155,9 @@ impl Slot {
     #[inline(always)]
     fn add_as_owner(&self, more: u64, stopped: &AtomicBool) -> bool {
         self.busy.store(true, Ordering::Relaxed);
-        // PROOF(slots.add.fence): skip
+        // MUTANT(slots.add.fence): skip
         light();
-        // PROOF(slots.add.look): true
+        // MUTANT(slots.add.look): true
         let counts = !stopped.load(Ordering::Relaxed);
         if counts {
             self.own.store(self.own.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl Slot {
             cold_path();
         }
         // Release: for one who waits for it, the number is there, and what was done before a guard was dropped.
-        // PROOF(slots.add.done): relaxed
+        // MUTANT(slots.add.done): relaxed
         self.busy.store(false, Ordering::Release);
         counts
     }
@@ -176,21 +176,21 @@ impl Slot {
         if is_one_sided() && thread != ThreadNumber::NONE && self.owner.load(Ordering::Relaxed) == 0
         {
             let claim = Ordering::AcqRel;
-            // PROOF(slots.claim): split
+            // MUTANT(slots.claim): split
             if self.owner.compare_exchange(0, thread.0, claim, Ordering::Relaxed).is_ok() {
                 // Who freezes sees the owner, or the owner sees the stop.
                 fence(Ordering::SeqCst);
                 return self.add_as_owner(more, stopped);
             }
         }
-        // PROOF(slots.others): relaxed, split
+        // MUTANT(slots.others): relaxed, split
         self.others.0.fetch_add(more, Ordering::AcqRel) & FROZEN == 0
     }
 
     fn freeze(&self) -> u64 {
         let mut looks = 0;
-        // PROOF(slots.freeze.wait): false
-        // PROOF(slots.freeze.busy): relaxed
+        // MUTANT(slots.freeze.wait): false
+        // MUTANT(slots.freeze.busy): relaxed
         while self.busy.load(Ordering::Acquire) {
             looks += 1;
             if looks < LOOKS {
@@ -199,7 +199,7 @@ impl Slot {
                 thread::sleep(std::time::Duration::from_micros(50));
             }
         }
-        // PROOF(slots.freeze.others): relaxed, split
+        // MUTANT(slots.freeze.others): relaxed, split
         let others = self.others.0.fetch_or(FROZEN, Ordering::AcqRel);
         self.own.load(Ordering::Relaxed).wrapping_add(others.wrapping_sub(BASE))
     }

@@ -94,7 +94,7 @@ fn spread(node: &NodeRef, todo: &mut *const Node) {
         unsafe { depart(node.as_ptr(), CHILD * left) };
     }
     // One that never had anything in it leaves nobody, and nobody tells of its end.
-    // PROOF(shutdown.spread.complete): false
+    // MUTANT(shutdown.spread.complete): false
     if node.word.look().is_complete() {
         notify_complete(node);
     }
@@ -180,7 +180,7 @@ macro_rules! waitable {
             }
 
             fn try_enter(&self, _: &mut State, _: &WaitNode, _: &mut Wakes) -> Option<u32> {
-                // PROOF(shutdown.wait.look): with { self.0.word.ask_for_visit(); None }
+                // MUTANT(shutdown.wait.look): with { self.0.word.ask_for_visit(); None }
                 self.0.word.ask_for_visit().$is_so().then_some(0)
             }
 

@@ -105,7 +105,7 @@ impl Word {
     #[inline]
     pub(super) fn look(&self) -> Look {
         // Acquire: what was done before the last guard went happens before.
-        // PROOF(shutdown.look): relaxed
+        // MUTANT(shutdown.look): relaxed
         Look(self.0.load(Ordering::Acquire))
     }
 
@@ -114,7 +114,7 @@ impl Word {
     pub(super) fn arrive(&self, unit: u64) -> Arrival {
         // Acquire: who sees that it has arrived sees the unit that it has at its parent. Not Release: nobody relies on what is counted before
         // it is said that it has arrived.
-        // PROOF(shutdown.arrive): relaxed, split
+        // MUTANT(shutdown.arrive): relaxed, split
         let before = self.0.fetch_add(unit, Ordering::Acquire);
         // From the first that is too many, for half as many again.
         let guards_overflow = (before / (TOO_MANY / 2)) & 7 == 2;
@@ -137,7 +137,7 @@ impl Word {
     pub(super) fn set_arrived(&self) -> bool {
         // Release: what has been counted above is seen by who finds this. Acquire: what the other has counted above, who was faster, is there before
         // the caller takes back what he has counted too much.
-        // PROOF(shutdown.arrived): acquire, split
+        // MUTANT(shutdown.arrived): acquire, split
         self.0.fetch_or(ARRIVED, Ordering::AcqRel) & ARRIVED == 0
     }
 
@@ -165,14 +165,14 @@ impl Word {
         };
         // Acquire: the step that led here may be another's, who has let the last guard go, or the last child, since the caller has looked, and
         // who is told of the end sees what was done before. Not Release: the flag that tells is.
-        // PROOF(shutdown.collect): relaxed, split
+        // MUTANT(shutdown.collect): relaxed, split
         self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, collect).is_ok()
     }
 
     /// Has whoever stops the node come and look, if it has not been stopped before this.
     pub(super) fn ask_for_visit(&self) -> Look {
         // Acquire, as `look`. Not Release: what whoever stops the node is to find lies under a lock.
-        // PROOF(shutdown.visit): relaxed, split
+        // MUTANT(shutdown.visit): relaxed, split
         Look(self.0.fetch_or(VISIT, Ordering::Acquire))
     }
 
@@ -185,7 +185,7 @@ impl Word {
             if left {
                 next &= !ARRIVED;
             }
-            // PROOF(shutdown.step): acquire, release, split
+            // MUTANT(shutdown.step): acquire, release, split
             match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Some(Step { now: Look(next), left }),
                 Err(now) => word = now,

@@ -164,7 +164,7 @@ impl RawEvent {
     /// What a wait comes to at this moment, if it does not have to wait.
     #[inline]
     pub(super) fn answer(&self) -> Option<u32> {
-        // PROOF(event.answer): relaxed
+        // MUTANT(event.answer): relaxed
         let state = self.state.load(Ordering::Acquire);
         (state != UNSET).then_some(state)
     }
@@ -177,7 +177,7 @@ impl RawEvent {
             return;
         }
         // Also if nothing changes: what was done before this call is seen by those who find it set from now on.
-        // PROOF(event.open): relaxed
+        // MUTANT(event.open): relaxed
         self.state.store(state | what, Ordering::Release);
         // Whatever comes after it, those who are there have been reached. A turn that has ended before was by a set.
         Turns::end(self, queue, state | what, SET);
@@ -210,7 +210,7 @@ impl Waitable for RawEvent {
 
     fn try_enter(&self, turns: &mut Turns, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
         turns.mark(node);
-        // PROOF(event.enter.look): with None
+        // MUTANT(event.enter.look): with None
         self.answer()
     }
 

@@ -24,7 +24,7 @@ pub(super) const HOGS: u32 = if cfg!(loom) { 2 } else { 1_024 };
 
 /// Whether a called waiter that first came at that time is not to be passed again.
 pub(super) fn is_overdue(since: Instant) -> bool {
-    // PROOF(passing.overdue): false
+    // MUTANT(passing.overdue): false
     now() - since >= PATIENCE
 }
 
@@ -50,7 +50,7 @@ impl FirstSince {
 
     /// Whether it is not to be passed again.
     pub(super) fn is_overdue(&self) -> bool {
-        // PROOF(passing.first_overdue): false
+        // MUTANT(passing.first_overdue): false
         Tick::now().since(Tick::numbered(self.0.load(Ordering::Relaxed))) >= PATIENCE
     }
 }
@@ -127,13 +127,13 @@ impl Passes {
             count = PASSES;
         }
         if !cfg!(loom) && is_timed && count < HOGS && count.is_multiple_of(SELDOM) {
-            // PROOF(passing.late): false
+            // MUTANT(passing.late): false
             if Passes::between(called, Passes::called_now()) >= PATIENCE {
                 count = HOGS;
             }
         }
         self.0.store(called | count, Ordering::Relaxed);
-        // PROOF(passing.hands_over): false
+        // MUTANT(passing.hands_over): false
         count.is_multiple_of(PASSES)
     }
 
@@ -146,7 +146,7 @@ impl Passes {
     /// Whether newcomers queue up as long as called waiters are on their way.
     #[inline(always)]
     pub(super) fn are_many(&self) -> bool {
-        // PROOF(passing.many): false
+        // MUTANT(passing.many): false
         self.0.load(Ordering::Relaxed) & COUNT >= HOGS
     }
 }

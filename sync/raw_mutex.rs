@@ -145,7 +145,7 @@ impl RawMutex {
             return false;
         }
         let new = word | holder.number();
-        // PROOF(mutex.lock): relaxed, split
+        // MUTANT(mutex.lock): relaxed, split
         self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -162,7 +162,7 @@ impl RawMutex {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let Some(new) = to(word) else { return Err(word) };
-            // PROOF(mutex.change): relaxed, split
+            // MUTANT(mutex.change): relaxed, split
             match self.word.compare_exchange(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Ok(word),
                 Err(now) => word = now,
@@ -178,7 +178,7 @@ impl RawMutex {
     pub(super) unsafe fn unlock(&self, holder: Holder) {
         let word = holder.number();
         if self.word.load(Ordering::Relaxed) != word
-            // PROOF(mutex.unlock): relaxed, split
+            // MUTANT(mutex.unlock): relaxed, split
             || self.word.compare_exchange(word, FREE, Ordering::Release, Ordering::Relaxed).is_err()
         {
             self.unlock_queued();

@@ -172,7 +172,7 @@ impl RawRwLock {
         while let Some(new) = entered(word, what)
             && word & STRICT == 0
         {
-            // PROOF(rwlock.lock): relaxed, split
+            // MUTANT(rwlock.lock): relaxed, split
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -185,7 +185,7 @@ impl RawRwLock {
     /// update, where those who compare and swap try again and again if many come at once.
     #[inline(always)]
     pub(super) fn read(&self) -> bool {
-        // PROOF(rwlock.read): relaxed, split
+        // MUTANT(rwlock.read): relaxed, split
         let word = self.word.fetch_add(READER, Ordering::Acquire);
         let inside = word & (WRITER | STRICT) == 0 && !self.is_hogged_at(word);
         if !inside {
@@ -206,9 +206,9 @@ impl RawRwLock {
     #[cold]
     #[inline(never)]
     fn leave_again(&self) {
-        // PROOF(rwlock.leave_again): split
+        // MUTANT(rwlock.leave_again): split
         let word = self.word.fetch_sub(READER, Ordering::Relaxed) - READER;
-        // PROOF(rwlock.leave_again.look): false
+        // MUTANT(rwlock.leave_again.look): false
         if is_to_be_served(word) {
             self.serve_queue(false);
         }
@@ -221,7 +221,7 @@ impl RawRwLock {
     #[inline(always)]
     pub(super) unsafe fn unlock(&self, what: u64) {
         let mine = if what == WRITE { WRITER } else { READER };
-        // PROOF(rwlock.unlock): relaxed, split
+        // MUTANT(rwlock.unlock): relaxed, split
         let word = self.word.fetch_sub(mine, Ordering::Release) - mine;
         if word & WAITS != 0 {
             self.left_with_waiters(word);
@@ -244,7 +244,7 @@ impl RawRwLock {
     /// # Safety
     /// The caller is inside, as a writer.
     pub(super) unsafe fn downgrade(&self) {
-        // PROOF(rwlock.downgrade): relaxed, split
+        // MUTANT(rwlock.downgrade): relaxed, split
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & QUEUED != 0 {
             self.serve_queue(false);
@@ -310,7 +310,7 @@ impl RawRwLock {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let new = to(word)?;
-            // PROOF(rwlock.change): relaxed, split
+            // MUTANT(rwlock.change): relaxed, split
             match self.word.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Some((word, new)),
                 Err(now) => word = now,
@@ -329,7 +329,7 @@ impl RawRwLock {
         let (before, word) =
             self.change(|word| Some(to(word) - call)).expect("there is a new word for each");
         self.passes.reset();
-        // PROOF(rwlock.come_back): false
+        // MUTANT(rwlock.come_back): false
         if word & QUEUED != 0 {
             self.serve_queue(false);
         }
@@ -409,7 +409,7 @@ impl Waitable for RawRwLock {
             let may_pass = returns || word & STRICT == 0 && !hogs;
             let inside = if may_pass { entered(word, what) } else { None };
             let new = inside.unwrap_or(word | QUEUED | strict);
-            // PROOF(rwlock.enter): relaxed, split
+            // MUTANT(rwlock.enter): relaxed, split
             match self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return inside.map(|_| HANDED),
                 Err(now) => word = now,
@@ -424,7 +424,7 @@ impl Waitable for RawRwLock {
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         // A writer that has gone may have kept readers waiting.
         self.first_since.begin();
-        // PROOF(rwlock.left): skip
+        // MUTANT(rwlock.left): skip
         self.serve(queue, wakes);
     }
 

@@ -171,7 +171,7 @@ impl RawSemaphore {
                 return false;
             }
             let new = word.wrapping_sub(permits * ONE);
-            // PROOF(semaphore.acquire): relaxed, split
+            // MUTANT(semaphore.acquire): relaxed, split
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -184,7 +184,7 @@ impl RawSemaphore {
     /// at once. Meanwhile it looks to others as if the permit were taken, also if it is not.
     #[inline]
     pub(super) fn acquire_one(&self) -> bool {
-        // PROOF(semaphore.acquire_one): relaxed, split
+        // MUTANT(semaphore.acquire_one): relaxed, split
         let word = self.word.fetch_sub(ONE, Ordering::Acquire);
         let got = word & (SHUT | STRICT) == 0 && free(word) > 0 && !self.is_hogged_at(word);
         if !got {
@@ -197,9 +197,9 @@ impl RawSemaphore {
     #[cold]
     #[inline(never)]
     fn take_back(&self) {
-        // PROOF(semaphore.take_back): split
+        // MUTANT(semaphore.take_back): split
         let word = self.word.fetch_add(ONE, Ordering::Relaxed).wrapping_add(ONE);
-        // PROOF(semaphore.take_back.look): false
+        // MUTANT(semaphore.take_back.look): false
         if is_to_be_served(word) {
             self.serve_queue(false);
         }
@@ -211,7 +211,7 @@ impl RawSemaphore {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let new = to(word)?;
-            // PROOF(semaphore.change): relaxed, split
+            // MUTANT(semaphore.change): relaxed, split
             match self.word.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Some((word, new)),
                 Err(now) => word = now,
@@ -225,7 +225,7 @@ impl RawSemaphore {
         if permits != 1 {
             return self.release_many(permits);
         }
-        // PROOF(semaphore.release): relaxed, split
+        // MUTANT(semaphore.release): relaxed, split
         let word = self.word.fetch_add(ONE, Ordering::Release).wrapping_add(ONE);
         if word & WAITS != 0 || free(word) > RawSemaphore::MOST {
             return self.released(word);
@@ -335,7 +335,7 @@ impl RawSemaphore {
             .change(|word| Some(to(word).wrapping_sub(CALLED)))
             .expect("there is a new word for each");
         self.passes.reset();
-        // PROOF(semaphore.come_back): false
+        // MUTANT(semaphore.come_back): false
         if is_to_be_served(new) {
             self.serve_queue(false);
         }
@@ -365,7 +365,7 @@ impl RawSemaphore {
     pub(super) fn close(&self) {
         let mut wakes = Wakes::default();
         let mut queue = self.state();
-        // PROOF(semaphore.close): split
+        // MUTANT(semaphore.close): split
         self.word.fetch_or(SHUT, Ordering::AcqRel);
         self.serve(&mut queue, &mut wakes);
         drop(queue);
@@ -411,7 +411,7 @@ impl Waitable for RawSemaphore {
                 }
                 _ => (word | flags, None),
             };
-            // PROOF(semaphore.enter): relaxed, split
+            // MUTANT(semaphore.enter): relaxed, split
             match self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return answer,
                 Err(now) => word = now,
@@ -425,7 +425,7 @@ impl Waitable for RawSemaphore {
 
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         // What was left over for the one that has gone may do for the next.
-        // PROOF(semaphore.left): skip
+        // MUTANT(semaphore.left): skip
         self.serve(queue, wakes);
     }
 

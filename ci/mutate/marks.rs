@@ -3,7 +3,7 @@
 //! A mark is a comment on a line of its own, in front of what it is about:
 //!
 //! ```text
-//! // PROOF(protocol.step): kind, kind
+//! // MUTANT(protocol.step): kind, kind
 //! ```
 //!
 //! Each kind is one mutant. It changes the *statement* that follows, its *condition*, or the operations of its *head*, which
@@ -51,7 +51,7 @@ struct Rewriter<'a> {
     opened: i64,
 }
 
-const MARK: &str = "// PROOF";
+const MARK: &str = "// MUTANT";
 const KINDS: [&str; 8] =
     ["skip", "late", "false", "true", "relaxed", "acquire", "release", "split"];
 const UPDATES: [&str; 9] = [
@@ -112,7 +112,7 @@ pub(crate) fn rewrite(
 
 /// The name and the kinds of a mark.
 fn parse(comment: &str) -> Result<(String, Vec<String>), String> {
-    let wrong = || format!("no mark of the form '// PROOF(protocol.step): kind, kind': {comment}");
+    let wrong = || format!("no mark of the form '// MUTANT(protocol.step): kind, kind': {comment}");
     let rest =
         comment.strip_prefix(MARK).and_then(|rest| rest.strip_prefix('(')).ok_or_else(wrong)?;
     let (name, kinds) = rest.split_once("): ").ok_or_else(wrong)?;

@@ -2,7 +2,7 @@ use super::*;
 
 /// What follows the mark, with the names of the mutants' module left out.
 fn mutated(kind: &str, code: &str) -> String {
-    let source = format!("fn f() {{\n    // PROOF(a.b): {kind}\n    {code}\n}}\n");
+    let source = format!("fn f() {{\n    // MUTANT(a.b): {kind}\n    {code}\n}}\n");
     let (text, mutants) = rewrite("f.rs", &source, 7).expect(code);
     assert_eq!(mutants[0].line, 2);
     let text = text.split_once(&format!("{kind}\n    ")).expect("the mark stays").1;
@@ -69,7 +69,7 @@ fn an_initial_value_is_another() {
 #[test]
 fn something_is_done_before() {
     assert_eq!(mutated("first return", "a();"), "if is(7) { return } a();");
-    let source = "fn f() {\n    a();\n    // PROOF(a.b): first return\n}\n";
+    let source = "fn f() {\n    a();\n    // MUTANT(a.b): first return\n}\n";
     assert!(rewrite("f.rs", source, 7).unwrap().0.contains("{ return } }\n"));
 }
 
@@ -112,7 +112,7 @@ fn an_update_is_two_steps() {
 
 #[test]
 fn several_mutants_of_one_place_have_names_and_numbers_of_their_own() {
-    let source = "fn f() {\n    // PROOF(a.b): relaxed, split\n    // PROOF(a.c): false\n    a.swap(b, Ordering::AcqRel)\n}\n";
+    let source = "fn f() {\n    // MUTANT(a.b): relaxed, split\n    // MUTANT(a.c): false\n    a.swap(b, Ordering::AcqRel)\n}\n";
     let (text, mutants) = rewrite("f.rs", source, 3).unwrap();
     let names: Vec<_> =
         mutants.iter().map(|m| (m.name.as_str(), m.kind.as_str(), m.line)).collect();
@@ -130,24 +130,24 @@ fn several_mutants_of_one_place_have_names_and_numbers_of_their_own() {
 #[test]
 fn what_is_no_mark_is_an_error() {
     for mark in
-        ["// PROOF(a.b) skip", "// PROOF(ab): skip", "// PROOF(a.b): leap", "// PROOF a.b: skip"]
+        ["// MUTANT(a.b) skip", "// MUTANT(ab): skip", "// MUTANT(a.b): leap", "// MUTANT a.b: skip"]
     {
         assert!(complaint(mark, "a();").starts_with("f.rs:2: "), "{mark}");
     }
-    assert!(complaint("x(); // PROOF(a.b): skip", "a();").contains("line of its own"));
+    assert!(complaint("x(); // MUTANT(a.b): skip", "a();").contains("line of its own"));
 }
 
 #[test]
 fn a_kind_that_does_not_fit_is_an_error() {
-    assert!(complaint("// PROOF(a.b): relaxed", "a();").contains("order"));
-    assert!(complaint("// PROOF(a.b): split", "a();").contains("update"));
-    assert!(complaint("// PROOF(a.b): skip", "").contains("statement"));
-    assert!(complaint("// PROOF(a.b): false", "if let A = b { c }").contains("pattern"));
-    assert!(complaint("// PROOF(a.b): false", "if a && let B = c { d }").contains("pattern"));
+    assert!(complaint("// MUTANT(a.b): relaxed", "a();").contains("order"));
+    assert!(complaint("// MUTANT(a.b): split", "a();").contains("update"));
+    assert!(complaint("// MUTANT(a.b): skip", "").contains("statement"));
+    assert!(complaint("// MUTANT(a.b): false", "if let A = b { c }").contains("pattern"));
+    assert!(complaint("// MUTANT(a.b): false", "if a && let B = c { d }").contains("pattern"));
 }
 
 #[test]
 fn a_file_without_marks_stays_as_it_is() {
-    let source = "fn f() { \"// PROOF(a.b): skip\"; }\n";
+    let source = "fn f() { \"// MUTANT(a.b): skip\"; }\n";
     assert_eq!(rewrite("f.rs", source, 1).unwrap(), (source.to_owned(), Vec::new()));
 }

@@ -293,9 +293,9 @@ mod tests {
     #[test]
     fn loom_control_of_the_mutants() {
         let mut value = 0;
-        // PROOF(control.harmful): skip
+        // MUTANT(control.harmful): skip
         value += 1;
-        // PROOF(control.harmless): false
+        // MUTANT(control.harmless): false
         if value > 5 {
             value = 1;
         }

@@ -75,7 +75,7 @@ pub(crate) fn page(verdicts: &[(&Mutant, Verdict)], time: Duration) -> String {
     let real: Vec<_> = verdicts.iter().filter(|(mutant, _)| !is_control(mutant)).collect();
     let mut page = format!(
         "# Mutants\n\nWhat the essays of the protocols lean on, taken out one at a time, and what noticed. Written by\n\n    \
-         ci/mutate.sh --write docs/mutants.md\n\nA name is that of a mark in the source, `// PROOF(name): kind`; \
+         ci/mutate.sh --write docs/mutants.md\n\nA name is that of a mark in the source, `// MUTANT(name): kind`; \
          [ci/README.md](../ci/README.md#mutants) explains the kinds. {} mutants, {:.0} s without the build.\n\n\
          | mutant | kind | in | code | caught by | s |\n| --- | --- | --- | --- | --- | ---: |\n",
         real.len(),

@@ -74,13 +74,13 @@ impl Branch {
         hook: NonNull<Place>,
         told: impl FnOnce(&Node) -> C,
     ) -> Hang<C> {
-        // PROOF(branch.hang.over): false
+        // MUTANT(branch.hang.over): false
         if list.over {
             return Hang::Over;
         }
-        // PROOF(branch.hang.bears): skip
+        // MUTANT(branch.hang.bears): skip
         self.bear();
-        // PROOF(branch.hang.look): false
+        // MUTANT(branch.hang.look): false
         if node.word().is_cancelled_in_total_order() {
             return Hang::Cancelled(told(node));
         }
@@ -97,7 +97,7 @@ impl Branch {
     /// Calls `f` unless the end of the node has called [`unhook_all`](Self::unhook_all), which waits meanwhile.
     pub(crate) fn before_the_end(&self, f: impl FnOnce()) {
         let list = self.lock();
-        // PROOF(branch.before_the_end): true
+        // MUTANT(branch.before_the_end): true
         if !list.over {
             f();
         }
@@ -108,7 +108,7 @@ impl Branch {
     pub(crate) fn bear(&self) {
         if !self.bears.load(Ordering::Relaxed) {
             // An update, in the total order.
-            // PROOF(branch.bear): relaxed
+            // MUTANT(branch.bear): relaxed
             self.bears.swap(true, Ordering::SeqCst);
         }
     }
@@ -129,7 +129,7 @@ impl Branch {
     ) -> Option<R> {
         let mut list = self.lock();
         // SAFETY: the caller's.
-        // PROOF(branch.unhook.once): false
+        // MUTANT(branch.unhook.once): false
         if !unsafe { hook.as_ref() }.hangs.replace(false) {
             return None;
         }
@@ -149,7 +149,7 @@ impl Branch {
         let mut list = self.lock();
         list.over = true;
         // What they are told holds: a cancel by a handle finds no node any more.
-        // PROOF(branch.unhook.over): skip
+        // MUTANT(branch.unhook.over): skip
         list.node = ptr::null();
         let outcome = decide();
         let mut taken: *const Place = ptr::null();

@@ -173,7 +173,7 @@ impl Branch {
 
     /// Whether somebody has ever been in the list, for one who has just marked the node.
     pub(crate) fn bears(&self) -> bool {
-        // PROOF(branch.bears.look): relaxed
+        // MUTANT(branch.bears.look): relaxed
         load_in_total_order(&self.bears)
     }
 
@@ -199,8 +199,8 @@ impl Branch {
         if !branch.parent.load(Ordering::Relaxed).is_null() {
             let mut list = branch.lock();
             list.node = ptr::null();
-            // PROOF(branch.end.walked): with list.handles > 0
-            // PROOF(branch.end.handles): with branch.walked.get()
+            // MUTANT(branch.end.walked): with list.handles > 0
+            // MUTANT(branch.end.handles): with branch.walked.get()
             if branch.walked.get() || list.handles > 0 {
                 list.deserted = true;
                 return;
@@ -219,7 +219,7 @@ impl Branch {
     /// One has come, which says so before it marks the node; no node ends between the two.
     #[cold]
     fn is_marked_by_now(&self) -> bool {
-        // PROOF(branch.marked.word): with true
+        // MUTANT(branch.marked.word): with true
         self.with_node(|node| node.word().is_marked()).unwrap_or(true)
     }
 
@@ -243,7 +243,7 @@ impl Branch {
         let branch = unsafe { this.as_ref() };
         let mut list = branch.lock();
         list.handles -= 1;
-        // PROOF(branch.handle.last): with list.deserted && !branch.walked.get()
+        // MUTANT(branch.handle.last): with list.deserted && !branch.walked.get()
         if list.deserted && list.handles == 0 && !branch.walked.get() {
             let whole = branch.whole.load(Ordering::Relaxed);
             drop(list);
@@ -358,21 +358,21 @@ fn link_to(
     let mine = node.extras_or_new().branch();
     let whole = node.extras_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
     let mut list = theirs.lock();
-    // PROOF(branch.link.again): with mine.gone.get()
-    // PROOF(branch.link.gone): with node.is_linked()
+    // MUTANT(branch.link.again): with mine.gone.get()
+    // MUTANT(branch.link.gone): with node.is_linked()
     if mine.gone.get() || node.is_linked() {
         return false; // another was faster, or the end
     }
     if !theirs.bears.load(Ordering::Relaxed) {
         // An update, in the total order.
-        // PROOF(branch.link.bears): relaxed
+        // MUTANT(branch.link.bears): relaxed
         theirs.bears.swap(true, Ordering::SeqCst);
     }
     mine.place.node.set(node);
     mine.parent.store(ptr::from_ref(theirs).cast_mut(), Ordering::Relaxed);
     mine.whole.store(whole, Ordering::Relaxed);
     // In the total order, as the extras are made, and who cancels it looks for them.
-    // PROOF(branch.link.marked): false
+    // MUTANT(branch.link.marked): false
     if node.word().is_marked_in_total_order() {
         // It was cancelled when it had no extras, and the first reason counts.
         mine.set_origin(origin_of(node));
@@ -381,7 +381,7 @@ fn link_to(
     // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole.
     unsafe { list.insert(whole.cast_const().cast(), first) };
     let mut marked = false;
-    // PROOF(branch.link.look): false
+    // MUTANT(branch.link.look): false
     if parent.word().is_cancelled_in_total_order() {
         if !node.word().is_marked() {
             let origin = origin_of(parent);
@@ -401,7 +401,7 @@ fn link_to(
 /// The node has not ended, and does not before this returns; the origin is that of the one above it.
 pub(crate) unsafe fn inherit(node: &Node, origin: *const Node, soon: impl FnOnce(&Node)) -> bool {
     soon(node);
-    // PROOF(branch.inherit.why): skip
+    // MUTANT(branch.inherit.why): skip
     node.extras_or_new().branch().set_origin(origin);
     node.word().cancel() == Cancel::First
 }
@@ -418,7 +418,7 @@ pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
     let extras = node.extras().expect("a linked node has extras");
     // SAFETY: the parent has not ended.
     let theirs = unsafe { &*extras.branch().parent.load(Ordering::Relaxed) };
-    // PROOF(branch.between_walks): first return f()
+    // MUTANT(branch.between_walks): first return f()
     let _list = theirs.lock();
     f()
 }
@@ -524,7 +524,7 @@ unsafe fn visit(
         if node.word().cancel() == Cancel::First {
             reached(Reached::Node(node));
             if child.bears() {
-                // PROOF(branch.walk.announce): skip
+                // MUTANT(branch.walk.announce): skip
                 child.walked.set(true);
                 child.todo.set(*todo);
                 *todo = child;
@@ -532,7 +532,7 @@ unsafe fn visit(
         }
     }
     branch.walked.set(false);
-    // PROOF(branch.walk.last): with list.deserted
+    // MUTANT(branch.walk.last): with list.deserted
     let unused = list.deserted && list.handles == 0;
     let whole = branch.whole.load(Ordering::Relaxed);
     drop(list);

@@ -157,7 +157,7 @@ impl<S: Sequence> Claims<S> {
     /// The same without the lock. Fails also while a producer enters the list, though that one may find room and leave some.
     #[inline]
     pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
-        // PROOF(claims.word): relaxed
+        // MUTANT(claims.word): relaxed
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             if word & ENDED != 0 {
@@ -167,11 +167,11 @@ impl<S: Sequence> Claims<S> {
             if count.most == 0 {
                 return Some(next..next);
             }
-            // PROOF(claims.limit): relaxed
+            // MUTANT(claims.limit): relaxed
             let mut limit = self.limit.load(Ordering::Acquire);
             if limit < next + u64::from(count.most) {
                 limit = self.look_for_limit(next);
-                // PROOF(claims.limit.seen): relaxed
+                // MUTANT(claims.limit.seen): relaxed
                 self.limit.store(limit, Ordering::Release);
             }
             let count = match count.of(limit.saturating_sub(next)) {
@@ -185,7 +185,7 @@ impl<S: Sequence> Claims<S> {
                     continue;
                 }
             };
-            // PROOF(claims.claim): acquire, release, split
+            // MUTANT(claims.claim): acquire, release, split
             match self.word.compare_exchange_weak(
                 word,
                 word + count * ONE,
@@ -225,7 +225,7 @@ impl<S: Sequence> Claims<S> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word / ONE == indexes.end {
             let before = word - (indexes.end - indexes.start) * ONE;
-            // PROOF(claims.roll_back): relaxed, split
+            // MUTANT(claims.roll_back): relaxed, split
             match self.word.compare_exchange_weak(
                 word,
                 before,
@@ -247,7 +247,7 @@ impl<S: Sequence> Claims<S> {
         node: &WaitNode,
         watcher: &Weak<dyn Watcher>,
     ) -> Option<u32> {
-        // PROOF(claims.enter): split
+        // MUTANT(claims.enter): split
         let word = self.word.fetch_or(QUEUED, Ordering::AcqRel);
         let answer = if word & ENDED != 0 {
             Some(CLOSED)
@@ -272,11 +272,11 @@ impl<S: Sequence> Claims<S> {
             // The last index that must have been read.
             let index = (next + u64::from(count.least)).wrapping_sub(self.size + 1);
             arm(self.readers(), watcher, self.number(index));
-            // PROOF(claims.claim_for.look): with None
+            // MUTANT(claims.claim_for.look): with None
             room(self.next())
         })?;
         // A rollback may have been faster: the claim goes on where the word is.
-        // PROOF(claims.claim_for): split
+        // MUTANT(claims.claim_for): split
         let start = self.word.fetch_add(u64::from(granted) * ONE, Ordering::AcqRel) / ONE;
         node.token.set(start);
         Some(granted)
@@ -308,7 +308,7 @@ impl<S: Sequence> Claims<S> {
     /// Lets nobody claim any more, and tells the producers that wait.
     pub(super) fn end(&self, wakes: &mut Wakes) {
         let mut waiters = self.lock();
-        // PROOF(claims.end): split
+        // MUTANT(claims.end): split
         self.word.fetch_or(ENDED, Ordering::AcqRel);
         waiters.grant_all(CLOSED, wakes);
         self.open(&waiters);
@@ -323,7 +323,7 @@ impl<S: Sequence> Claims<S> {
     /// Under the lock: lets all claim, if nobody waits any more.
     fn open(&self, waiters: &WaitList) {
         if waiters.is_empty() {
-            // PROOF(claims.open): split
+            // MUTANT(claims.open): split
             self.word.fetch_and(!QUEUED, Ordering::AcqRel);
         }
     }

@@ -103,14 +103,14 @@ impl Fences {
     #[inline(always)]
     #[track_caller]
     pub(super) fn publisher(self) {
-        // PROOF(barrier.publish.fence): skip
+        // MUTANT(barrier.publish.fence): skip
         if self == Fences::Waiters { light() } else { fence(Ordering::SeqCst) }
     }
 
     /// That of who has said that it waits, before it looks a last time.
     #[track_caller]
     pub(super) fn waiter(self) {
-        // PROOF(barrier.wait.fence): skip
+        // MUTANT(barrier.wait.fence): skip
         if self == Fences::Both { fence(Ordering::SeqCst) } else { heavy() }
     }
 }
@@ -134,7 +134,7 @@ impl<S: Sequence> RawBarrier<S> {
 
     #[inline(always)]
     pub(super) fn published(&self) -> S {
-        // PROOF(barrier.published): relaxed
+        // MUTANT(barrier.published): relaxed
         S::from_word(self.published.load(Ordering::Acquire))
     }
 
@@ -143,7 +143,7 @@ impl<S: Sequence> RawBarrier<S> {
         if !S::from_word(self.published.load(Ordering::Relaxed)).precedes(to) {
             return false;
         }
-        // PROOF(barrier.publish): relaxed
+        // MUTANT(barrier.publish): relaxed
         self.published.store(to.to_word(), Ordering::Release);
         self.fences().publisher();
         if !to.precedes(S::from_word(self.watched.wanted.load(Ordering::Relaxed))) {
@@ -193,7 +193,7 @@ impl<S: Sequence> RawBarrier<S> {
     }
 
     pub(super) fn ended(&self) -> End {
-        // PROOF(barrier.ended): relaxed
+        // MUTANT(barrier.ended): relaxed
         match self.watched.end.load(Ordering::Acquire) {
             0 => End::Open,
             1 => End::Finished,
@@ -203,7 +203,7 @@ impl<S: Sequence> RawBarrier<S> {
 
     pub(super) fn end(&self, end: End) {
         // The order cannot be missed in a model, where the light fence of a publish is a full one.
-        // PROOF(barrier.end): split
+        // MUTANT(barrier.end): split
         if self.watched.end.fetch_max(end as u8, Ordering::AcqRel) < end as u8 {
             self.tell();
         }
@@ -284,7 +284,7 @@ impl<S: Sequence> Waitable for RawBarrier<S> {
             self.watched.wanted.store(target.to_word(), Ordering::Relaxed);
         }
         self.fences().waiter();
-        // PROOF(barrier.enter.look): with None
+        // MUTANT(barrier.enter.look): with None
         let answer = self.answer(target);
         if answer.is_some() {
             self.want(state);

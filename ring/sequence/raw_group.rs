@@ -100,7 +100,7 @@ pub(super) fn arm<S: Sequence>(members: &[SequenceBarrier<S>], watcher: &Weak<dy
         }
     }
     let both = members.iter().all(|member| member.raw().fences() == Fences::Both);
-    // PROOF(group.arm.fence): skip
+    // MUTANT(group.arm.fence): skip
     if both { Fences::Both.waiter() } else { Fences::Waiters.waiter() }
 }
 
@@ -115,7 +115,7 @@ impl<S: Sequence> Watcher for RawGroup<S> {
             let targets = waiters.iter().map(|node| S::from_word(node.token.get()));
             let Some(nearest) = nearest(targets, last) else { break };
             arm(&self.members, &self.watcher, nearest);
-            // PROOF(group.progress.look): true
+            // MUTANT(group.progress.look): true
             if self.answer(nearest).is_none() {
                 break;
             }
@@ -149,7 +149,7 @@ impl<S: Sequence> Waitable for RawGroup<S> {
         let others = waiters.iter().map(|node| S::from_word(node.token.get()));
         let nearest = nearest(others.chain([target]), last).expect("there is one");
         arm(&self.members, &self.watcher, nearest);
-        // PROOF(group.enter.look): with None
+        // MUTANT(group.enter.look): with None
         self.answer(target)
     }
 

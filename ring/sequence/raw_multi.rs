@@ -98,7 +98,7 @@ impl<S: Sequence> RawMulti<S> {
             RolledBack::Done => {}
             RolledBack::ForOthers => {
                 self.grant_room();
-                // PROOF(multi.rolled_back.ended): false
+                // MUTANT(multi.rolled_back.ended): false
                 if self.is_closed() {
                     self.tell();
                 }

@@ -103,8 +103,8 @@ impl Stamps {
     #[cold]
     pub(super) fn skip(&self, indexes: Range<u64>) -> bool {
         // Before the stamps, which carry it to whoever sees them.
-        // PROOF(stamps.skip): first self.store(indexes.clone(), SKIPPED);
-        // PROOF(stamps.skips): split
+        // MUTANT(stamps.skip): first self.store(indexes.clone(), SKIPPED);
+        // MUTANT(stamps.skips): split
         self.watched.skips.fetch_max(indexes.end, Ordering::Relaxed);
         self.store(indexes, SKIPPED)
     }
@@ -112,10 +112,10 @@ impl Stamps {
     #[inline(always)]
     fn store(&self, indexes: Range<u64>, skipped: u64) -> bool {
         for index in indexes.clone() {
-            // PROOF(stamps.store): relaxed
+            // MUTANT(stamps.store): relaxed
             self.stamp(index).store((index + 1) << 1 | skipped, Ordering::Release);
         }
-        // PROOF(stamps.publish.fence): skip
+        // MUTANT(stamps.publish.fence): skip
         self.fences.publisher();
         indexes.contains(&self.watched.gap.load(Ordering::Relaxed))
     }
@@ -137,7 +137,7 @@ impl Stamps {
     pub(super) fn frontier_from(&self, from: u64) -> u64 {
         let mut index = from;
         loop {
-            // PROOF(stamps.read): relaxed
+            // MUTANT(stamps.read): relaxed
             let published = self.stamp(index).load(Ordering::Acquire) >> 1;
             if published == index + 1 {
                 index += 1;
@@ -179,7 +179,7 @@ impl Stamps {
             let frontier = self.frontier_from(reading.frontier);
             reading.frontier = frontier;
             let decide = |wanted| Stamps::decide(wanted, frontier, next);
-            // PROOF(stamps.settle.others): skip
+            // MUTANT(stamps.settle.others): skip
             reading.waiters.grant_those(|node| decide(node.token.get()), wakes);
             let answer = entering.and_then(decide);
             let waits = !reading.waiters.is_empty() || entering.is_some() && answer.is_none();
@@ -191,7 +191,7 @@ impl Stamps {
             if !waits {
                 return answer;
             }
-            // PROOF(stamps.settle.fence): skip
+            // MUTANT(stamps.settle.fence): skip
             self.fences.waiter();
         }
     }
@@ -214,7 +214,7 @@ impl Stamps {
 
     #[inline]
     fn is_closed(&self) -> bool {
-        // PROOF(stamps.closed): relaxed
+        // MUTANT(stamps.closed): relaxed
         self.watched.closed.load(Ordering::Acquire)
     }
 

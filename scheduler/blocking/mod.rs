@@ -177,7 +177,7 @@ impl BlockingPool {
         state.tickets += 1;
         state.queue.insert(ticket, Sent::new(job));
         drop(state);
-        // PROOF(blocking.notify): false
+        // MUTANT(blocking.notify): false
         if spare {
             pool.news.notify_one();
         }
@@ -283,7 +283,7 @@ impl Pool {
         let mut state = self.lock();
         let mut late = false;
         loop {
-            // PROOF(blocking.leave.look): first if late { break; }
+            // MUTANT(blocking.leave.look): first if late { break; }
             if let Some((_, job)) = state.queue.pop_first() {
                 state.idle -= 1;
                 if state.idle < state.queue.len() {

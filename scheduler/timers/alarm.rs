@@ -177,7 +177,7 @@ impl Timers {
     /// As for `set`; it is taken back before it goes.
     pub(super) unsafe fn admit(&self, timer: Pin<&Timer>, waker: Waker) -> Result<bool, Waker> {
         let mut wheel = self.wheel();
-        // PROOF(alarm.admit.closed): false
+        // MUTANT(alarm.admit.closed): false
         if self.closed.load(Ordering::Relaxed) {
             return Err(waker);
         }
@@ -190,7 +190,7 @@ impl Timers {
     /// Gives the timer of a future another waker: that from before. Gives it back if the timer is out.
     pub(super) fn renew(&self, timer: &Timer, waker: Waker) -> Result<Option<Waker>, Waker> {
         let _wheel = self.wheel();
-        // PROOF(alarm.renew.look): true
+        // MUTANT(alarm.renew.look): true
         if timer.entry.is_in() { Ok(timer.exchange(Some(waker))) } else { Err(waker) }
     }
 

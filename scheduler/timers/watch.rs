@@ -28,7 +28,7 @@ impl Watch {
     /// Sees to it that somebody looks at the timers of a worker that is awake when one is `due`, if anybody
     /// sleeps. After that was made known.
     pub(super) fn ensure(&self, idle: &Idle, sleepers: &impl Sleepers, due: Tick) {
-        // PROOF(watch.ensure.fence): skip
+        // MUTANT(watch.ensure.fence): skip
         fence(Ordering::SeqCst);
         if self.until() > due && idle.anyone_asleep() {
             idle.wake_one(sleepers, false);
@@ -47,7 +47,7 @@ impl Watch {
         // A fence comes first.
         let roused = idle.notify_worker(sleepers, index);
         // Who rests plans anew; else it may be busy.
-        // PROOF(timers.outside.busy): false
+        // MUTANT(timers.outside.busy): false
         if !(roused && timers.rests.load(Ordering::Relaxed)) {
             self.ensure(idle, sleepers, due);
         }
@@ -68,14 +68,14 @@ impl Watch {
 
     /// Whether something is due on a worker that is awake before who has lain down gets up, and nobody else sees to it. After a fence.
     pub(super) fn misses(&self, elsewhere: Tick, up_at: Tick) -> bool {
-        // PROOF(timers.rest.elsewhere): false
+        // MUTANT(timers.rest.elsewhere): false
         elsewhere < up_at && elsewhere < self.until()
     }
 
     /// Worker `index` watches no longer. It looks then for what was set meanwhile by one who relied on it.
     pub(super) fn hand_over(&self, index: usize) {
         self.end(index);
-        // PROOF(watch.hand_over.fence): skip
+        // MUTANT(watch.hand_over.fence): skip
         fence(Ordering::SeqCst);
     }
 
@@ -92,14 +92,14 @@ fn is_of(word: u64, index: usize) -> bool {
 impl Timers {
     /// Whether a foreign thread has set a timer that is due before its worker, which has lain down, gets up. After a fence.
     pub(super) fn is_due_before(&self, up_at: Tick) -> bool {
-        // PROOF(timers.rest.own): false
+        // MUTANT(timers.rest.own): false
         self.next() < up_at
     }
 
     pub(super) fn end_rest(&self) {
         self.rests.store(false, Ordering::Relaxed);
         // Before the worker looks whether it has timers: what a foreign thread sets from now on is left to others.
-        // PROOF(timers.up.fence): skip
+        // MUTANT(timers.up.fence): skip
         fence(Ordering::SeqCst);
     }
 }

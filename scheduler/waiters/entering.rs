@@ -84,7 +84,7 @@ impl<W: Waitable> Entering<W> {
                 }
                 answer
             }
-            // PROOF(waiters.poll.look): false
+            // MUTANT(waiters.poll.look): false
             Progress::Queued if node.stage() == Stage::Granted => Some(node.answer()),
             Progress::Queued => {
                 waker = node.replace_who(waker);
@@ -115,7 +115,7 @@ impl<W: Waitable> Drop for Entering<W> {
         }
         // SAFETY: it is not moved any more.
         let node = unsafe { Pin::new_unchecked(&self.node) };
-        // PROOF(waiters.drop.gives_back): false
+        // MUTANT(waiters.drop.gives_back): false
         if !leave(&self.source, node) {
             self.source.give_back(&self.node);
         }

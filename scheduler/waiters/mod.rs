@@ -235,7 +235,7 @@ fn enter_as_task<W: Waitable + ?Sized>(
             }
         });
     };
-    // PROOF(waiters.turned_away): false
+    // MUTANT(waiters.turned_away): false
     if worker.is_cancelled_here() {
         worker.give_way(task);
         return Err(Short::Cancelled);
@@ -265,10 +265,10 @@ fn enter_as_task<W: Waitable + ?Sized>(
             return Err(short);
         }
         // The grant is under way.
-        // PROOF(waiters.collect): skip
+        // MUTANT(waiters.collect): skip
         worker = collect(worker, task);
     }
-    // PROOF(waiters.cancelled): false
+    // MUTANT(waiters.cancelled): false
     if !source.stands() && worker.is_cancelled_here() {
         source.give_back(&node);
         worker.give_way(task);
@@ -339,7 +339,7 @@ pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
     let entry = match source.try_enter(&mut state, &node, &mut wakes) {
         Some(answer) => Entry::Answer(answer),
         None if may_wait => {
-            // PROOF(waiters.nobodys_name): true
+            // MUTANT(waiters.nobodys_name): true
             let at_once = queued.is_none() && wakes.call_nobody();
             node.set_who(if at_once { who() } else { Who::Nobody });
             // SAFETY: passed on.
@@ -362,7 +362,7 @@ pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
         queued();
     }
     let _state = source.state();
-    // PROOF(waiters.queue.look): false
+    // MUTANT(waiters.queue.look): false
     if node.stage() == Stage::Granted {
         return Entry::Granted;
     }
@@ -373,7 +373,7 @@ pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
 /// Takes a node out of the list; false if it has been granted. It is OUT afterwards in any case.
 pub(crate) fn leave<W: Waitable + ?Sized>(source: &W, node: Pin<&WaitNode>) -> bool {
     let mut state = source.state();
-    // PROOF(waiters.leave.look): false
+    // MUTANT(waiters.leave.look): false
     if node.replace_stage(Stage::Out) == Stage::Granted {
         return false;
     }

@@ -47,7 +47,7 @@ impl Turns {
             let turns = state.as_mut();
             while left > 0
                 && let Some(came) = turns.waiters.first().map(|node| node.token.get())
-                // PROOF(waiters.turns): true
+                // MUTANT(waiters.turns): true
                 && came <= turn
                 && let answer = if came == turn { answer } else { reached }
                 && let Some(wake) = turns.waiters.grant_first(answer)

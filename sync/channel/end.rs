@@ -54,7 +54,7 @@ impl End {
     /// Adds a permit, if `may` holds for the word. Until then it looks to others as if the permit were
     /// out.
     pub(super) fn claim(&self, may: impl Fn(u64) -> bool) -> bool {
-        // PROOF(ring.claim): split
+        // MUTANT(ring.claim): split
         let word = self.word.fetch_add(ONE_PERMIT, Ordering::SeqCst);
         if permits(word) == 0 && (word / ONE_POSITION).is_multiple_of(SAMPLE) {
             self.contended.store(false, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl End {
     pub(super) fn set_strict(&self, is_strict: bool) {
         let was_strict = self.word.load(Ordering::Relaxed) & STRICT != 0;
         if is_strict && !was_strict {
-            // PROOF(ring.strict): split
+            // MUTANT(ring.strict): split
             self.word.fetch_or(STRICT, Ordering::SeqCst);
         }
         if was_strict && !is_strict {

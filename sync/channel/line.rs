@@ -180,7 +180,7 @@ impl Line {
 
     /// Whether called waiters have been passed so often that the caller may have their executor.
     pub(super) fn is_hogged(&self, supply: &impl Supply) -> bool {
-        // PROOF(line.hogged): false
+        // MUTANT(line.hogged): false
         self.called > 0 && distance(self.since, supply.position()) >= HOGS.into()
     }
 
@@ -273,7 +273,7 @@ impl Line {
     /// A permit is not used.
     pub(super) fn take_back(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) {
         supply.take_back();
-        // PROOF(line.take_back): skip
+        // MUTANT(line.take_back): skip
         self.serve(supply, wakes);
     }
 
@@ -290,7 +290,7 @@ impl Line {
         self.called -= 1;
         self.since = supply.position();
         if !self.waiting.is_empty() {
-            // PROOF(line.came): skip
+            // MUTANT(line.came): skip
             self.serve(supply, wakes);
         }
     }

@@ -387,7 +387,7 @@ macro_rules! end {
         impl<T> Drop for $end<T> {
             fn drop(&mut self) {
                 // The others have done what they did before theirs.
-                // PROOF(channel.last): split
+                // MUTANT(channel.last): split
                 if self.shared.$count.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.shared.$close();
                 }

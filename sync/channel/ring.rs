@@ -80,7 +80,7 @@ impl<T> Slot<T> {
     /// Waits until the stamp is this one, apart from VOID.
     #[inline]
     fn await_stamp(&self, stamp: u64) -> u64 {
-        // PROOF(ring.stamp.read): relaxed
+        // MUTANT(ring.stamp.read): relaxed
         let now = self.stamp.load(Ordering::Acquire);
         if now & !VOID == stamp { now } else { self.keep_looking(stamp) }
     }
@@ -170,7 +170,7 @@ impl<T> Ring<T> {
         let slot = self.slot(word);
         slot.await_stamp(free(word));
         slot.value.set(MaybeUninit::new(value));
-        // PROOF(ring.stamp.filled): relaxed
+        // MUTANT(ring.stamp.filled): relaxed
         slot.stamp.store(filled(word), Ordering::Release);
     }
 
@@ -181,7 +181,7 @@ impl<T> Ring<T> {
         let is_void = slot.await_stamp(filled(word)) & VOID != 0;
         let value = (!is_void).then(|| slot.value.replace(MaybeUninit::uninit()));
         let lap = self.slots.len() as u64 * ONE_POSITION;
-        // PROOF(ring.stamp.free): relaxed
+        // MUTANT(ring.stamp.free): relaxed
         slot.stamp.store(free(word.wrapping_add(lap)), Ordering::Release);
         // SAFETY: the slot is filled and not void, and its value is taken out once: one has moved the head past it.
         value.map(|value| unsafe { value.assume_init() })
@@ -215,7 +215,7 @@ impl<T> Ring<T> {
             return self.why_nothing_was_put();
         }
         let new = tail.wrapping_add(ONE_POSITION);
-        // PROOF(ring.put): relaxed, split
+        // MUTANT(ring.put): relaxed, split
         match self.tail.word.compare_exchange(tail, new, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => {
                 self.write(tail, value.take().expect("it is put once"));
@@ -247,7 +247,7 @@ impl<T> Ring<T> {
     /// The same with a permit, which is used up. Not if the channel has been closed.
     pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> bool {
         let used = ONE_POSITION - ONE_PERMIT;
-        // PROOF(ring.put_by_permit): split
+        // MUTANT(ring.put_by_permit): split
         let tail = self.tail.word.fetch_add(used, Ordering::SeqCst);
         if tail & CLOSED != 0 {
             // Receivers may have been told of the end.
@@ -280,7 +280,7 @@ impl<T> Ring<T> {
     fn pass(&self, head: u64) -> bool {
         let new = head.wrapping_add(ONE_POSITION);
         let (done, seen) = (Ordering::SeqCst, Ordering::Relaxed);
-        // PROOF(ring.pass): split
+        // MUTANT(ring.pass): split
         self.head.word.compare_exchange(head, new, done, seen).is_ok()
     }
 
@@ -295,7 +295,7 @@ impl<T> Ring<T> {
             return self.why_nothing_was_taken();
         }
         let new = head.wrapping_add(ONE_POSITION);
-        // PROOF(ring.take): relaxed, split
+        // MUTANT(ring.take): relaxed, split
         match self.head.word.compare_exchange(head, new, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => self.read(head).map_or(Tried::Missed, Tried::Done),
             Err(_) => {
@@ -325,7 +325,7 @@ impl<T> Ring<T> {
     /// The same with a permit, which is used up. There may be none, if the channel is closed.
     pub(super) fn take_by_permit(&self) -> Tried<T> {
         let used = ONE_POSITION - ONE_PERMIT;
-        // PROOF(ring.take_by_permit): split
+        // MUTANT(ring.take_by_permit): split
         let head = self.head.word.fetch_add(used, Ordering::SeqCst);
         self.read(head).map_or(Tried::Missed, Tried::Done)
     }
@@ -383,7 +383,7 @@ impl<T> Ring<T> {
 
     /// Nothing is put any more. The caller serves both lines then.
     pub(super) fn close(&self) {
-        // PROOF(ring.close): split
+        // MUTANT(ring.close): split
         self.tail.word.fetch_or(CLOSED, Ordering::SeqCst);
     }
 

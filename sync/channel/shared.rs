@@ -141,7 +141,7 @@ impl<T> Shared<T> {
         loop {
             match ring.try_put(value) {
                 Tried::Done(()) => {
-                    // PROOF(ring.put.look): false
+                    // MUTANT(ring.put.look): false
                     if ring.calls_receivers() {
                         self.serve_receivers();
                     }
@@ -178,7 +178,7 @@ impl<T> Shared<T> {
         if ring.claim_value() {
             return self.take_by_permit();
         }
-        // PROOF(ring.take.in_vain): false
+        // MUTANT(ring.take.in_vain): false
         if ring.calls_receivers() {
             self.serve_receivers();
         }
@@ -203,7 +203,7 @@ impl<T> Shared<T> {
         };
         let put = ring.put_by_permit(value);
         // If it was too late it may have been what receivers waited for to learn that this is the end.
-        // PROOF(ring.put_by_permit.look): false
+        // MUTANT(ring.put_by_permit.look): false
         if ring.calls_receivers() || !put && ring.receivers_wait() {
             self.serve_receivers();
         }
@@ -247,7 +247,7 @@ impl<T> Shared<T> {
         loop {
             match ring.try_take() {
                 Tried::Done(value) => {
-                    // PROOF(ring.take.look): false
+                    // MUTANT(ring.take.look): false
                     if ring.calls_senders() {
                         self.serve_senders();
                     }
@@ -280,12 +280,12 @@ impl<T> Shared<T> {
             });
         };
         let tried = ring.take_by_permit();
-        // PROOF(ring.take_by_permit.look): false
+        // MUTANT(ring.take_by_permit.look): false
         if ring.calls_senders() {
             self.serve_senders();
         }
         // It may have been what they waited for to learn that this is the end.
-        // PROOF(ring.take_by_permit.end): false
+        // MUTANT(ring.take_by_permit.end): false
         if ring.receivers_wait() && ring.is_closed() {
             self.serve_receivers();
         }

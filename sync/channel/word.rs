@@ -46,13 +46,13 @@ impl Notice {
     }
 
     pub(super) fn read(&self) -> Told {
-        // PROOF(ring.notice.read): relaxed
+        // MUTANT(ring.notice.read): relaxed
         Told(load_in_total_order(&self.0))
     }
 
     /// Under the lock.
     pub(super) fn write(&self, told: Told) {
-        // PROOF(ring.notice.write): relaxed
+        // MUTANT(ring.notice.write): relaxed
         self.0.swap(told.0, Ordering::SeqCst);
     }
 }

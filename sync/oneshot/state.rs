@@ -111,7 +111,7 @@ impl<T> Shared<T> {
     pub(super) fn close(&self) {
         self.with(|state, wakes| {
             // Release: what was done before is seen by a sender that finds it so.
-            // PROOF(oneshot.close): relaxed
+            // MUTANT(oneshot.close): relaxed
             self.unwanted.store(true, Ordering::Release);
             state.end(wakes);
             state.senders.grant_all(LOOK, wakes);
@@ -119,7 +119,7 @@ impl<T> Shared<T> {
     }
 
     pub(super) fn is_unwanted(&self) -> bool {
-        // PROOF(oneshot.unwanted): relaxed
+        // MUTANT(oneshot.unwanted): relaxed
         self.unwanted.load(Ordering::Acquire)
     }
 
@@ -156,7 +156,7 @@ impl<T> Waitable for Receiving<'_, T> {
     }
 
     fn try_enter(&self, state: &mut State<T>, _: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        // PROOF(oneshot.receive.look): with None
+        // MUTANT(oneshot.receive.look): with None
         (!matches!(state.course, Course::Open)).then_some(LOOK)
     }
 
@@ -180,7 +180,7 @@ impl<T> Waitable for Closing<'_, T> {
     }
 
     fn try_enter(&self, _: &mut State<T>, _: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        // PROOF(oneshot.closing.look): with None
+        // MUTANT(oneshot.closing.look): with None
         self.0.is_unwanted().then_some(LOOK)
     }
 

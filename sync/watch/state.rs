@@ -75,7 +75,7 @@ impl<T> Shared<T> {
 
     /// Without the lock: there may be a newer one. What its sender did before is seen.
     pub(super) fn version(&self) -> u64 {
-        // PROOF(watched.version): relaxed
+        // MUTANT(watched.version): relaxed
         self.version.load(Ordering::Acquire)
     }
 
@@ -103,7 +103,7 @@ impl<T> Shared<T> {
     ) -> Result<(), Outrun> {
         let mut state = self.lock();
         let version = self.version.load(Ordering::Relaxed);
-        // PROOF(watched.outrun): false
+        // MUTANT(watched.outrun): false
         if from.is_some_and(|from| from != version) {
             let by = state.writer;
             drop(state);
@@ -111,7 +111,7 @@ impl<T> Shared<T> {
         }
         let before = std::mem::replace(&mut state.value, value);
         state.writer = writer;
-        // PROOF(watched.replace): relaxed
+        // MUTANT(watched.replace): relaxed
         self.version.store(version + 1, Ordering::Release);
         Turns::end(&Changing { shared: self, seen: version }, state, LOOK, LOOK);
         // It may be the last reference.
@@ -178,7 +178,7 @@ impl<T> Waitable for Changing<'_, T> {
     fn try_enter(&self, state: &mut State<T>, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
         state.turns.mark(node);
         let newer = self.shared.version.load(Ordering::Relaxed) > self.seen;
-        // PROOF(watched.enter.look): with (state.senders == 0).then_some(LOOK)
+        // MUTANT(watched.enter.look): with (state.senders == 0).then_some(LOOK)
         (newer || state.senders == 0).then_some(LOOK)
     }
 
