@@ -117,7 +117,8 @@
 //! | --- | --- |
 //! | `shim` | atomics, locks, clock and randomness: from std, loom or the simulation |
 //! | `asm` | the context switch, and a word per thread |
-//! | `retire` | the memory of coroutines and tasks: stacks, guards, records and their words |
+//! | `retire` | the memory of coroutines and tasks: stacks, guards, pools, and how it is given back |
+//! | `task` | what stands for a task: its record, its words, its place in the tree, its outcome |
 //! | `scheduler` | workers: their loop and queues, stealing, sleep, how a task waits and ends |
 //! | `runtime` | runtimes, tasks, scopes, cancellation, waits |
 //! | [`sync`], [`ring`] | locks and channels; rings of items and sequences |
@@ -145,6 +146,7 @@ pub mod shutdown;
 #[cfg(all(feature = "sim", not(loom)))]
 pub mod sim;
 pub mod sync;
+mod task;
 
 pub use runtime::*;
 

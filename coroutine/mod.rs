@@ -102,8 +102,8 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::retire::context::Context;
-use crate::retire::outcome::drop_payload;
 use crate::retire::stack::{Stack, StackClass};
+use crate::task::outcome::drop_payload;
 
 pub use builder::Builder;
 pub(crate) use current::describe_overflow;

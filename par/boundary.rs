@@ -2,12 +2,12 @@
 //! [`join`](crate::join()) itself.
 
 use crate::retire::chain::Pin;
-use crate::retire::tree::Node;
 use crate::runtime::Cancelled;
 use crate::runtime::here;
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::worker::Worker;
+use crate::task::words::tree::Node;
 
 /// The task that called a loop, as it is seen by those parts of the loop that run elsewhere.
 #[derive(Clone, Copy)]

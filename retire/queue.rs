@@ -23,7 +23,6 @@
 //! (possibly the owner itself) frees the queue. Before the addition the number may be negative,
 //! but never zero after a return, so exactly one party sees zero last.
 
-use crate::retire::record::Record;
 use crate::retire::record_pool::{self, RecordPool};
 use crate::shim::Cell;
 use crate::shim::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -44,7 +43,8 @@ struct Dead {
     layout: Layout,
 }
 
-const _: () = assert!(size_of::<Dead>() <= size_of::<Record>());
+/// How many bytes a record needs at least, so that it can lie in the list when it is dead.
+pub(crate) const LEAST_BYTES: usize = size_of::<Dead>();
 
 fn closed() -> *mut Dead {
     ptr::without_provenance_mut(usize::MAX & !7)
@@ -118,7 +118,8 @@ impl RetireQueue {
     /// Frees a record in custody from another thread.
     ///
     /// # Safety
-    /// `this` is the record's custodian; `memory` is a record's, ended, with this layout.
+    /// `this` is the record's custodian; `memory` is a record's, ended, with this layout, which has at
+    /// least [`LEAST_BYTES`].
     pub(crate) unsafe fn retire(this: NonNull<RetireQueue>, memory: NonNull<u8>, layout: Layout) {
         // SAFETY: the queue lives until every record in its custody has come back, and ours has
         // not before the push or the subtraction below, after which it is not touched.

@@ -1,9 +1,5 @@
 //! Calls that block their thread, moved to threads that are there for it.
 
-use crate::retire::cause::Cause;
-use crate::retire::outcome::Failure;
-use crate::retire::record::Traits;
-use crate::retire::wait::WaitKind;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::runtime::spawn::terms;
@@ -13,6 +9,10 @@ use crate::scheduler::cancel::link;
 use crate::scheduler::no_suspend::assert_may_suspend;
 use crate::scheduler::wait::await_end_anywhere;
 use crate::scheduler::worker::Worker;
+use crate::task::cause::Cause;
+use crate::task::outcome::Failure;
+use crate::task::record::Traits;
+use crate::task::words::wait::WaitKind;
 use std::panic::{Location, resume_unwind};
 use std::sync::Arc;
 

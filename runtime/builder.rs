@@ -1,9 +1,7 @@
 //! Building a runtime, and its end.
 
 use crate::coroutine;
-use crate::retire::outcome::Payload;
 use crate::retire::overflow::{self, Description, Reporter};
-use crate::retire::record::Record;
 use crate::retire::stack::{DEFAULT_SIZE, StackClass};
 use crate::runtime::errors::{BuildError, JoinError, SpawnError};
 use crate::runtime::handle::Handle;
@@ -15,6 +13,8 @@ use crate::scheduler::shared::{Config, OnPanic, Shared};
 use crate::scheduler::thread::{self, ThreadConfig};
 use crate::shim::unmodelled::thread::{Builder as ThreadBuilder, JoinHandle};
 use crate::shim::{is_simulated, processors};
+use crate::task::outcome::Payload;
+use crate::task::record::Record;
 use std::fmt;
 use std::io;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};

@@ -1,11 +1,6 @@
 //! Cancelling, and not being cancelled for a while.
 
-use crate::retire::branch::Branch;
-use crate::retire::cause::{Cause, Reason};
 use crate::retire::chain::Pin;
-use crate::retire::extras::Extras;
-use crate::retire::record::Record;
-use crate::retire::tree::Node;
 use crate::runtime::cancelled::CancelledFuture;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
@@ -17,6 +12,11 @@ use crate::scheduler::hook::Body;
 use crate::scheduler::watching::{
     Watching, is_cancelled_or_was, is_marked_or_was, watch_scope, watch_task,
 };
+use crate::task::branch::Branch;
+use crate::task::cause::{Cause, Reason};
+use crate::task::extras::Extras;
+use crate::task::record::Record;
+use crate::task::words::tree::Node;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;

@@ -1,12 +1,12 @@
 //! The cancellation of a task, or a scope, as a future.
 
-use crate::retire::cause::Cause;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::Cancelled;
 use crate::scheduler::complete::wake_future;
 use crate::scheduler::hook::Body;
 use crate::scheduler::watching::Watching;
 use crate::shim::{Mutex, MutexGuard};
+use crate::task::cause::Cause;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;

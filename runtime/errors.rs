@@ -1,7 +1,5 @@
 //! The errors a user meets. Each says what was wrong and, where there is one, which knob helps.
 
-use crate::retire::cause::{Cause, Reason};
-use crate::retire::outcome::{Failure, Unwound, no_stack};
 use crate::retire::stack::{StackExhausted, StackSizeError};
 use crate::runtime::payload::PanicPayload;
 use crate::scheduler::cancel::is_cancelled;
@@ -9,6 +7,8 @@ use crate::scheduler::reason::cause_of;
 use crate::scheduler::unresponsive::count_refusal;
 use crate::scheduler::worker::Worker;
 use crate::shim::abort_with;
+use crate::task::cause::{Cause, Reason};
+use crate::task::outcome::{Failure, Unwound, no_stack};
 use std::any::Any;
 use std::fmt;
 use std::io;

@@ -1,8 +1,5 @@
 //! Children that run on another runtime.
 
-use crate::retire::cause::Cause;
-use crate::retire::outcome::{Failure, drop_payload, quietly};
-use crate::retire::record::Traits;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::SpawnError;
 use crate::runtime::handle::Handle;
@@ -13,6 +10,9 @@ use crate::runtime::task::{Claim, Task};
 use crate::scheduler::external::{OnCancel, Outside, hang};
 use crate::scheduler::hook::Body;
 use crate::scheduler::spawn::fit;
+use crate::task::cause::Cause;
+use crate::task::outcome::{Failure, drop_payload, quietly};
+use crate::task::record::Traits;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 

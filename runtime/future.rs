@@ -1,11 +1,11 @@
 use crate::retire::chain::Pin as CoroutinePin;
-use crate::retire::record::Record;
-use crate::retire::thread_waiter::ThreadWaiter;
-use crate::retire::wait::{WaitKind, WaitWord};
 use crate::runtime::errors::Cancelled;
 use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait};
 use crate::scheduler::waker::waker_of;
 use crate::scheduler::worker::{Strand, Worker};
+use crate::task::record::Record;
+use crate::task::thread_waiter::ThreadWaiter;
+use crate::task::words::wait::{WaitKind, WaitWord};
 use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, Waker};

@@ -1,8 +1,5 @@
 //! A way to a runtime for those who do not own it.
 
-use crate::retire::cause::Reason;
-use crate::retire::record::{Origin, Traits};
-use crate::retire::wait::WaitKind;
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
@@ -11,6 +8,9 @@ use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait, refuse_b
 use crate::scheduler::shared::Shared;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
+use crate::task::cause::Reason;
+use crate::task::record::{Origin, Traits};
+use crate::task::words::wait::WaitKind;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe, resume_unwind};
 use std::sync::Arc;

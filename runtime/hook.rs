@@ -1,9 +1,9 @@
 //! What is told when a scope or a task is cancelled, and is not a task itself.
 
-use crate::retire::cause::Cause;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::scheduler::hook::{Body, Hung, hang};
+use crate::task::cause::Cause;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;

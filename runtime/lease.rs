@@ -1,8 +1,5 @@
 //! Leases: what holds a scope open for those who are not below it.
 
-use crate::retire::cause::{Cause, Reason};
-use crate::retire::record::{Record, Traits};
-use crate::retire::tree::Node;
 use crate::runtime::here;
 use crate::runtime::local::Chain;
 use crate::runtime::spawn::{TaskBuilder, outside_terms, step_terms, terms};
@@ -12,6 +9,9 @@ use crate::scheduler::external::{OnCancel, Outside};
 use crate::scheduler::shared::Shared;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
+use crate::task::cause::{Cause, Reason};
+use crate::task::record::{Record, Traits};
+use crate::task::words::tree::Node;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::{self, NonNull};

@@ -5,9 +5,9 @@
 //! parent's chain, at the cost of one reference count, and only if there is one.
 
 use crate::retire::chain::Pin;
-use crate::retire::record::Record;
 use crate::runtime::here;
 use crate::scheduler::worker::Worker;
+use crate::task::record::Record;
 use std::any::Any;
 use std::fmt;
 use std::ptr;

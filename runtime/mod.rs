@@ -65,11 +65,11 @@ pub use time_async::{
     RuntimeEnded, Sleep, Timeout, TimeoutError, sleep_async, sleep_until_async, timeout_async,
 };
 
-pub use crate::retire::cause::Reason;
 pub use crate::scheduler::no_suspend::no_suspend;
+pub use crate::task::cause::Reason;
 
-use crate::retire::record::Record;
 use crate::scheduler::worker::Worker;
+use crate::task::record::Record;
 use std::ptr::NonNull;
 
 /// The worker and the task that the caller runs on and in.

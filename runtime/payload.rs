@@ -1,6 +1,6 @@
 //! What a panic carried, as a part of an error.
 
-use crate::retire::outcome::Payload;
+use crate::task::outcome::Payload;
 use std::any::Any;
 use std::fmt;
 

@@ -1,11 +1,11 @@
 //! Children that something outside completes.
 
-use crate::retire::record::Traits;
 use crate::runtime::here;
 use crate::runtime::hook::{CancelHook, HookGuard};
 use crate::runtime::spawn::terms;
 use crate::runtime::task::{Claim, Task};
 use crate::scheduler::external::{OnCancel, Outside};
+use crate::task::record::Traits;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
@@ -132,7 +132,7 @@ impl<T> fmt::Debug for Promise<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::retire::tree::Cancel;
+    use crate::task::words::tree::Cancel;
 
     /// What is between the two steps of a cancel: it has marked the task, and not yet ended its wait.
     #[test]

@@ -1,10 +1,6 @@
 //! Scopes: tasks that borrow from the frame that waits for them.
 
-use crate::retire::cause::{Cause, Reason};
 use crate::retire::chain::Pin;
-use crate::retire::outcome::drop_payload;
-use crate::retire::record::Record;
-use crate::retire::tree::Node;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::here;
 use crate::runtime::lease::ScopeLease;
@@ -16,6 +12,10 @@ use crate::scheduler::no_suspend::assert_may_suspend;
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
+use crate::task::cause::{Cause, Reason};
+use crate::task::outcome::drop_payload;
+use crate::task::record::Record;
+use crate::task::words::tree::Node;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, RefUnwindSafe, catch_unwind, resume_unwind};

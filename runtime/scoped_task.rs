@@ -1,11 +1,11 @@
 //! The handle of a task in a scope.
 
-use crate::retire::cause::{Cause, Reason};
-use crate::retire::wait::WaitKind;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::JoinError;
 use crate::runtime::task::{Claim, TaskId};
 use crate::scheduler::cancel::cancel;
+use crate::task::cause::{Cause, Reason};
+use crate::task::words::wait::WaitKind;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};

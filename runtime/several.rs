@@ -1,10 +1,10 @@
 //! Several tasks at once: all of them, all or the first failure, the first that succeeds.
 
-use crate::retire::cause::{Cause, Reason};
 use crate::runtime::errors::JoinError;
 use crate::runtime::scope::{Scope, scope};
 use crate::runtime::scoped_task::ScopedTask;
 use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::task::cause::{Cause, Reason};
 use std::fmt;
 use std::panic::Location;
 

@@ -1,8 +1,5 @@
 //! The ways to start a task.
 
-use crate::retire::cause::Reason;
-use crate::retire::extras::Extras;
-use crate::retire::record::{Record, Traits};
 use crate::retire::stack::StackClass;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::BuildError;
@@ -13,6 +10,9 @@ use crate::runtime::task::{Claim, Task, TaskId};
 use crate::scheduler::no_suspend::assert_may_suspend;
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::Worker;
+use crate::task::cause::Reason;
+use crate::task::extras::Extras;
+use crate::task::record::{Record, Traits};
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;

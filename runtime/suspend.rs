@@ -1,7 +1,6 @@
 //! What a task can do to itself and others: give way, park, be unparked, ask whether it is
 //! cancelled.
 
-use crate::retire::record::{Phase, Record};
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::runtime::task::{Task, TaskId, same};
@@ -11,6 +10,7 @@ use crate::scheduler::complete::release;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
+use crate::task::record::{Phase, Record};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;

@@ -1,10 +1,5 @@
 //! The handle of a task.
 
-use crate::retire::cause::{Cause, Reason};
-use crate::retire::join::Waiter;
-use crate::retire::record::{JoinedAtHome, Record};
-use crate::retire::tree::Node;
-use crate::retire::wait::WaitKind;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::scheduler::call::call_child;
@@ -17,6 +12,11 @@ use crate::scheduler::no_suspend::{assert_may_wait, is_forbidden};
 use crate::scheduler::wait::await_end_anywhere;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
+use crate::task::cause::{Cause, Reason};
+use crate::task::record::{JoinedAtHome, Record};
+use crate::task::words::join::Waiter;
+use crate::task::words::tree::Node;
+use crate::task::words::wait::WaitKind;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;

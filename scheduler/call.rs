@@ -1,14 +1,14 @@
 //! How a task runs on the stack that its worker stands on, from its first instruction to its last.
 
-use crate::retire::extras::Extras;
-use crate::retire::outcome::{Failure, drop_payload, quietly};
-use crate::retire::record::{JoinedAtHome, Origin, Record};
-use crate::retire::tree::{NOBODY, Node, Restriction, WorkerNumber};
-use crate::retire::wait::WaitKind;
 use crate::scheduler::cancel::{inherit_unstarted, is_cancelled_at_start};
 use crate::scheduler::complete::{StillCounted, complete, dispose};
 use crate::scheduler::reason::cause_of;
 use crate::scheduler::worker::Worker;
+use crate::task::extras::Extras;
+use crate::task::outcome::{Failure, drop_payload, quietly};
+use crate::task::record::{JoinedAtHome, Origin, Record};
+use crate::task::words::tree::{NOBODY, Node, Restriction, WorkerNumber};
+use crate::task::words::wait::WaitKind;
 use std::hint::cold_path;
 use std::ptr::NonNull;
 

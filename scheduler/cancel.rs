@@ -1,7 +1,7 @@
 //! Whether a task is cancelled, and how it becomes so.
 //!
 //! A cancel **marks** a node of the tree, and carries the mark to all nodes below it that are linked
-//! (`retire/branch/mod.rs` has the protocol). For each it **cuts** the wait of the task that runs in the node, if
+//! (`task/branch/mod.rs` has the protocol). For each it **cuts** the wait of the task that runs in the node, if
 //! it is parked in one that may be cut short. No task runs inside the call: what was cut out of its wait is
 //! queued. Hooks that the walk has come to are called there, when it is over and no lock is held.
 //!
@@ -18,11 +18,6 @@
 //! end. Who asks a task that has ended whether it was cancelled decides it (`TreeWord::settle`): a mark that is there counts, and one that
 //! comes after that is ignored. A scope that ends takes its node out of the reach of handles, under the lock of its list.
 
-use crate::retire::branch::{self, Branch, Reached, origin_of};
-use crate::retire::cause::Cause;
-use crate::retire::extras::Extras;
-use crate::retire::record::{Phase, Record};
-use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use crate::scheduler::external;
 use crate::scheduler::hook::Fired;
 use crate::scheduler::reason::{cause_of, write_cause, write_cause_down};
@@ -31,6 +26,11 @@ use crate::scheduler::timers::fire_if_overdue;
 use crate::scheduler::wait::{Cut, resume_all};
 use crate::scheduler::worker::task_of;
 use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::task::branch::{self, Branch, Reached, origin_of};
+use crate::task::cause::Cause;
+use crate::task::extras::Extras;
+use crate::task::record::{Phase, Record};
+use crate::task::words::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -361,7 +361,7 @@ pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Branch
 }
 
 /// Says that the time of a wait is over, and cuts it short: true if the caller must put the task back to work. The waiter looks when it has
-/// published: one of the two sees the other (retire/wait.rs).
+/// published: one of the two sees the other (task/words/wait.rs).
 pub(super) fn expire(task: &Record, over: &AtomicBool) -> bool {
     // MUTANT(limit.expire): relaxed
     over.swap(true, Ordering::SeqCst);

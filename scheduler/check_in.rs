@@ -17,12 +17,12 @@
 //! such task. It has somebody, and to begin it on a stack of its own would pin it here, where another worker could take it a
 //! moment later.
 
-use crate::retire::record::{JoinedAtHome, Record};
 use crate::scheduler::hold::is_open_half;
 use crate::scheduler::timers::Tick;
 use crate::scheduler::worker::{Strand, Worker, task_of};
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{panicking, point};
+use crate::task::record::{JoinedAtHome, Record};
 use std::cell::Cell;
 use std::ptr;
 

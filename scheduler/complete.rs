@@ -7,14 +7,8 @@
 //! woken; its run reference is released; then the parent's count. So everything that a task owned is
 //! gone, or in the hands of its handle, before its parent can be seen to have ended.
 
-use crate::retire::branch;
-use crate::retire::join::{Finished, Waiter};
-use crate::retire::outcome::{Payload, drop_payload, quietly};
 use crate::retire::queue::RetireQueue;
-use crate::retire::record::{JoinedAtHome, Phase, Record, RunEnd, WATCHED};
 use crate::retire::record_pool;
-use crate::retire::thread_waiter::ThreadWaiter;
-use crate::retire::tree::{Node, NodeKind, Release};
 use crate::scheduler::hook;
 use crate::scheduler::no_suspend::no_suspend;
 use crate::scheduler::root::Root;
@@ -23,6 +17,12 @@ use crate::scheduler::wait::resume;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::shim::{Bug, has};
+use crate::task::branch;
+use crate::task::outcome::{Payload, drop_payload, quietly};
+use crate::task::record::{JoinedAtHome, Phase, Record, RunEnd, WATCHED};
+use crate::task::thread_waiter::ThreadWaiter;
+use crate::task::words::join::{Finished, Waiter};
+use crate::task::words::tree::{Node, NodeKind, Release};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 

@@ -29,8 +29,7 @@
 //! The note in the census goes when the worker comes to its main coroutine without having to stand
 //! back, or hands over other tasks. It is a hint like the counts.
 
-use crate::retire::coroutine::{Observation, Observed};
-use crate::retire::record::{JoinedAtHome, Record};
+use crate::scheduler::coroutine::{Observation, Observed};
 use crate::scheduler::habits::{CLASSES, Class};
 use crate::scheduler::item::Item;
 use crate::scheduler::pick::BATCH;
@@ -38,6 +37,7 @@ use crate::scheduler::worker::{Remote, Strand, Worker};
 use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::point;
 use crate::shim::time::{Instant, now};
+use crate::task::record::{JoinedAtHome, Record};
 use crossbeam_deque::Steal;
 use std::ptr::{self, NonNull};
 

@@ -18,11 +18,7 @@
 //! As long as it is not settled it is an unfinished child: the nodes above it are open, and the runtime does not end.
 //! Once it is queued all of that may be gone.
 
-use crate::retire::cell::{layout_of_external, settle};
-use crate::retire::outcome::{Failure, Outcome};
-use crate::retire::record::{Origin, Phase, Record, Traits};
 use crate::retire::record_pool;
-use crate::retire::tree::{NOBODY, Node};
 use crate::scheduler::cancel::link;
 use crate::scheduler::complete::release;
 use crate::scheduler::hook::{Body, Hung, hang_on};
@@ -33,6 +29,10 @@ use crate::scheduler::spawn::{Terms, birth, fit};
 use crate::scheduler::worker::{Worker, fetch_ids};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
+use crate::task::cell::{layout_of_external, settle};
+use crate::task::outcome::{Failure, Outcome};
+use crate::task::record::{Origin, Phase, Record, Traits};
+use crate::task::words::tree::{NOBODY, Node};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 

@@ -37,15 +37,15 @@
 
 use crate::asm::call_aside;
 use crate::retire::chain::{Pin, innermost};
-use crate::retire::extras::Extras;
-use crate::retire::outcome::{Payload, drop_payload, quietly};
-use crate::retire::record::{Origin, Phase, Record, Traits};
-use crate::retire::tree::Node;
 use crate::scheduler::complete::{release, release_parent, release_run};
 use crate::scheduler::forks::{Forked, Left, Link};
 use crate::scheduler::spawn::Terms;
 use crate::scheduler::worker::{Remote, Worker, task_of};
 use crate::shim::atomic::Ordering;
+use crate::task::extras::Extras;
+use crate::task::outcome::{Payload, drop_payload, quietly};
+use crate::task::record::{Origin, Phase, Record, Traits};
+use crate::task::words::tree::Node;
 use std::cell::UnsafeCell;
 use std::hint::cold_path;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};

@@ -74,10 +74,10 @@
 //! Without `membarrier` both sides would have to pay, the owner at each push and pop. So there the row is
 //! **closed**: `attention` stays, and each fork is made public as soon as it is pushed.
 
-use crate::retire::tree::Node;
 use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard};
+use crate::task::words::tree::Node;
 use crossbeam_utils::CachePadded;
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, offset_of};

@@ -34,10 +34,10 @@
 //! Orderings: `tail` is stored with Release, also when it is lowered, and read by thieves with Acquire:
 //! this hands over the records below it. Everything else is relaxed, between the fences or under the lock.
 
-use crate::retire::record::Record;
 use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use crate::shim::{Mutex, MutexGuard};
+use crate::task::record::Record;
 use crossbeam_utils::CachePadded;
 use std::hint::cold_path;
 use std::ptr::{self, NonNull};

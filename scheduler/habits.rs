@@ -8,10 +8,10 @@
 //! one for each place as long as there are not more; two places in one class cost balance, never
 //! correctness.
 
-use crate::retire::coroutine::Observed;
-use crate::retire::record::Record;
+use crate::scheduler::coroutine::Observed;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use crate::shim::time::Duration;
+use crate::task::record::Record;
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr;

@@ -36,18 +36,18 @@
 //! other workers are held too.
 
 use crate::retire::chain::suspend_chain;
-use crate::retire::coroutine::Coroutine;
-use crate::retire::record::{Origin, Phase, Record};
 use crate::retire::stack::Stack;
-use crate::retire::tree::{Node, NodeKind};
 use crate::scheduler::call::start;
 use crate::scheduler::complete::release;
+use crate::scheduler::coroutine::Coroutine;
 use crate::scheduler::idle::Rest;
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::worker::{Strand, Worker, task_of};
 use crate::shim::abort_with;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::Duration;
+use crate::task::record::{Origin, Phase, Record};
+use crate::task::words::tree::{Node, NodeKind};
 use crossbeam_deque::Steal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};

@@ -22,17 +22,17 @@
 //!
 //! Hooks that come from outside, by a handle, are the subject of `watching`.
 
-use crate::retire::branch::{self, Branch, Hang, Place};
-use crate::retire::cause::{Cause, Reason};
-use crate::retire::extras::Extras;
-use crate::retire::outcome::{drop_payload, quietly};
-use crate::retire::record::Record;
-use crate::retire::tree::{Node, NodeKind, Verdict};
 use crate::scheduler::cancel::link;
 use crate::scheduler::complete::in_nobodys_name;
 use crate::scheduler::no_suspend::no_suspend;
 use crate::scheduler::reason::{cause_of, decided};
 use crate::shim::{Arc, Condvar, Mutex};
+use crate::task::branch::{self, Branch, Hang, Place};
+use crate::task::cause::{Cause, Reason};
+use crate::task::extras::Extras;
+use crate::task::outcome::{drop_payload, quietly};
+use crate::task::record::Record;
+use crate::task::words::tree::{Node, NodeKind, Verdict};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 

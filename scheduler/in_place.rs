@@ -1,13 +1,13 @@
 //! Joins that start the child themselves: it is called on the joiner's stack, or begun on a coroutine of its own at
 //! once.
 
-use crate::retire::record::{JoinedAtHome, Phase, Record};
-use crate::retire::wait::{Publish, WaitKind, Woken};
 use crate::scheduler::complete::release_run;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Cut;
 use crate::scheduler::worker::{Turn, Worker};
 use crate::shim::atomic::Ordering;
+use crate::task::record::{JoinedAtHome, Phase, Record};
+use crate::task::words::wait::{Publish, WaitKind, Woken};
 use std::ptr::{self, NonNull};
 
 impl Worker {

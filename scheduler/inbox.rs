@@ -18,8 +18,8 @@
 //! Orderings: a push is Release and the emptying Acquire; they hand over the record and what
 //! its waker did.
 
-use crate::retire::record::Record;
 use crate::shim::atomic::{AtomicPtr, Ordering};
+use crate::task::record::Record;
 use std::ptr::{self, NonNull};
 
 /// What stands in the place of the oldest task: an address that no record has.

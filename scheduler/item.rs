@@ -1,6 +1,6 @@
 //! What lies in a public queue: a fresh task, or a started one that may change workers.
 
-use crate::retire::record::Record;
+use crate::task::record::Record;
 use std::ptr::NonNull;
 
 const STARTED: usize = 1;

@@ -13,12 +13,12 @@
 //! moment finds both empty. So the thief announces what has arrived as if it had produced it, as
 //! for a batch out of the injector.
 
-use crate::retire::record::Record;
 use crate::scheduler::pick::BATCH;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{Fault, fault, point};
+use crate::task::record::Record;
 use crossbeam_deque::Steal;
 use std::ptr::NonNull;
 

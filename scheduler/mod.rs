@@ -26,6 +26,7 @@ pub(crate) mod call;
 pub(crate) mod cancel;
 pub(crate) mod check_in;
 pub(crate) mod complete;
+pub(crate) mod coroutine;
 mod crowd;
 pub(crate) mod external;
 pub(crate) mod fork;

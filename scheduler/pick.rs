@@ -5,7 +5,6 @@
 //! behind endless local spawns or endless yields. `search` looks further when there is nothing here.
 
 use crate::retire::chain::innermost;
-use crate::retire::record::{Phase, Record};
 use crate::retire::stack::StackClass;
 use crate::scheduler::complete::release;
 use crate::scheduler::front::{PUBLIC, Portion};
@@ -14,6 +13,7 @@ use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Turn, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::point;
+use crate::task::record::{Phase, Record};
 use std::ptr::{self, NonNull};
 
 /// So many items an owner hands over at most, until its public deque holds as many; a thief takes half

@@ -8,13 +8,13 @@
 //! it marks the node, if others than the task have a reference; and a task that makes itself known to others looks for a mark when
 //! it has done so, in an order that the lock of its parent's list decides (`make_known`).
 
-use crate::retire::branch::origin_of;
-use crate::retire::cause::{Cause, Reason};
-use crate::retire::extras::Extras;
-use crate::retire::record::Record;
-use crate::retire::tree::{Node, NodeKind, Verdict};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::worker::task_of;
+use crate::task::branch::origin_of;
+use crate::task::cause::{Cause, Reason};
+use crate::task::extras::Extras;
+use crate::task::record::Record;
+use crate::task::words::tree::{Node, NodeKind, Verdict};
 use std::ptr;
 use std::sync::Arc;
 

@@ -50,8 +50,6 @@
 //! A migratable task stays where it is as long as its worker is restricted, and so do those that are spawned
 //! as such below the scope.
 
-use crate::retire::record::{Phase, Record};
-use crate::retire::tree::{Node, NodeKind, Restriction};
 use crate::scheduler::hold::{GivenAway, claimed, next_injected};
 use crate::scheduler::idle::{Rest, Roused};
 use crate::scheduler::item::{Item, Runnable};
@@ -61,6 +59,8 @@ use crate::scheduler::worker::{Remote, Strand, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{say, spin_loop, thread};
+use crate::task::record::{Phase, Record};
+use crate::task::words::tree::{Node, NodeKind, Restriction};
 use crossbeam_deque::Steal;
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};

@@ -6,11 +6,11 @@
 //! closing in the order of the node's word is `Acquire`, the closing is `Release`: it sees the
 //! flag and is undone. One that comes before it is counted by the closing, and waited for.
 
-use crate::retire::branch::Branch;
-use crate::retire::tree::{NOBODY, Node, NodeKind, Release};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::now;
 use crate::shim::{Condvar, Mutex, is_simulated};
+use crate::task::branch::Branch;
+use crate::task::words::tree::{NOBODY, Node, NodeKind, Release};
 use crossbeam_utils::CachePadded;
 use std::ptr;
 use std::sync::PoisonError;

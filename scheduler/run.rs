@@ -8,15 +8,15 @@
 //! next is decided in `pick`, and tasks are called in `call`.
 
 use crate::retire::chain::{Saved, innermost, restore_chain, suspend_chain};
-use crate::retire::coroutine::{Coroutine, Observation};
-use crate::retire::record::Record;
 use crate::retire::stack::StackClass;
 use crate::scheduler::call::{call, start};
 use crate::scheduler::complete::Uncounting;
+use crate::scheduler::coroutine::{Coroutine, Observation};
 use crate::scheduler::shortage;
 use crate::scheduler::worker::{Strand, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::{abort_with, point};
+use crate::task::record::Record;
 use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};

@@ -23,8 +23,8 @@
 //! takes its own task back. A worker that is restricted has a queue like this for each scope that keeps
 //! ready tasks waiting (scheduler/restrict.rs); `put_first` costs no more than a `push`.
 
-use crate::retire::record::Record;
 use crate::shim::atomic::Ordering;
+use crate::task::record::Record;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 

@@ -1,15 +1,15 @@
 //! A scope that is open on a task's stack: a node whose children may borrow from that frame.
 
-use crate::retire::extras::Extras;
-use crate::retire::outcome::Payload;
-use crate::retire::record::Record;
-use crate::retire::tree::{Node, NodeKind, Restriction};
 use crate::scheduler::complete::unlink_node;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::timers::Limit;
 use crate::scheduler::worker::Worker;
 use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::task::extras::Extras;
+use crate::task::outcome::Payload;
+use crate::task::record::Record;
+use crate::task::words::tree::{Node, NodeKind, Restriction};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;

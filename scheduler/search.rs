@@ -7,7 +7,6 @@
 //!
 //! See idle.rs for who may search and how nobody sleeps through work.
 
-use crate::retire::tree::WorkerNumber;
 use crate::scheduler::idle::{Rest, Roused};
 use crate::scheduler::loot::Loot;
 use crate::scheduler::pick::BATCH;
@@ -18,6 +17,7 @@ use crate::shim::spin_until;
 use crate::shim::thread;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{Fault, fault, point, searches, spin_loop};
+use crate::task::words::tree::WorkerNumber;
 use crossbeam_deque::Steal;
 
 /// How long a searcher waits for an answer before it takes by force: as long as that takes, which

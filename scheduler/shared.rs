@@ -1,9 +1,6 @@
 //! What the workers of one runtime share.
 
-use crate::retire::attachment::Attachment;
 use crate::retire::memory::StackMemory;
-use crate::retire::outcome::{Payload, drop_payload, quietly};
-use crate::retire::record::Record;
 use crate::retire::stack::StackClass;
 use crate::scheduler::blocking::{BlockingPool, PoolConfig};
 use crate::scheduler::cancel::cancel_all;
@@ -22,6 +19,9 @@ use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::processors;
 use crate::shim::{Arc, Mutex, point};
+use crate::task::attachment::Attachment;
+use crate::task::outcome::{Payload, drop_payload, quietly};
+use crate::task::record::Record;
 use crossbeam_deque::Steal;
 use std::ptr::{self, NonNull};
 

@@ -45,14 +45,11 @@
 //! coroutine that parks, or waits for a primitive, and would be woken only by a task that has no stack. Taken for a
 //! deadlock although a foreign thread could end it: joins that it would cancel by dropping their tasks' handles.
 
-use crate::retire::coroutine::Coroutine;
-use crate::retire::outcome::Failure;
-use crate::retire::record::{Origin, Phase, Record};
 use crate::retire::stack::{StackClass, StackExhausted};
-use crate::retire::tree::{Node, NodeKind};
 use crate::scheduler::call::drop_locals;
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::complete::complete;
+use crate::scheduler::coroutine::Coroutine;
 use crate::scheduler::front::Portion;
 use crate::scheduler::idle::{Rest, Roused};
 use crate::scheduler::item::{Item, Runnable};
@@ -65,6 +62,9 @@ use crate::scheduler::worker::{Strand, Worker, task_of};
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Duration, Instant};
 use crate::shim::{Mutex, MutexGuard};
+use crate::task::outcome::Failure;
+use crate::task::record::{Origin, Phase, Record};
+use crate::task::words::tree::{Node, NodeKind};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 

@@ -1,14 +1,14 @@
 //! Spawning: a record is made and put into a queue.
 
-use crate::retire::cell::{layout_of, layout_of_fallible};
-use crate::retire::extras::Extras;
-use crate::retire::outcome::Outcome;
-use crate::retire::record::{Birth, Record, Traits};
 use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
-use crate::retire::tree::Node;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::{Worker, fetch_ids};
+use crate::task::cell::{layout_of, layout_of_fallible};
+use crate::task::extras::Extras;
+use crate::task::outcome::Outcome;
+use crate::task::record::{Birth, Record, Traits};
+use crate::task::words::tree::Node;
 use std::panic::Location;
 use std::ptr::NonNull;
 
@@ -146,7 +146,7 @@ impl Worker {
     #[cold]
     fn queue_local(&self, record: NonNull<Record>) {
         // SAFETY: made by the caller, known to nobody yet.
-        unsafe { record.as_ref() }.set_phase(crate::retire::record::Phase::Ready);
+        unsafe { record.as_ref() }.set_phase(crate::task::record::Phase::Ready);
         self.local.borrow_mut().push_back(record);
     }
 }
@@ -196,7 +196,7 @@ impl Shared {
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new(memory, f, birth) };
         // SAFETY: made above.
-        unsafe { record.as_ref() }.set_phase(crate::retire::record::Phase::Ready);
+        unsafe { record.as_ref() }.set_phase(crate::task::record::Phase::Ready);
         self.inject(record);
         record
     }

@@ -1,8 +1,8 @@
 //! The thread of a worker, from its start to its end.
 
 use crate::asm;
-use crate::retire::coroutine::Coroutine;
 use crate::retire::overflow::{AltStack, Description};
+use crate::scheduler::coroutine::Coroutine;
 use crate::scheduler::search::Searcher;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
@@ -68,8 +68,8 @@ impl Drop for UnwindGuard {
 /// A user's hook: a panic in it has been reported by the panic hook and goes no further.
 fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
     let Some(hook) = hook else { return };
-    if let Some(payload) = crate::retire::outcome::quietly(hook) {
-        crate::retire::outcome::drop_payload(payload);
+    if let Some(payload) = crate::task::outcome::quietly(hook) {
+        crate::task::outcome::drop_payload(payload);
     }
 }
 

@@ -3,9 +3,7 @@
 //! Everything here runs with the books of `shortage` locked and all workers noted in them as resting;
 //! that module says what this means, and why a verdict is sound.
 
-use crate::retire::record::{Phase, Record};
 use crate::retire::stack::StackExhausted;
-use crate::retire::tree::{Node, NodeKind};
 use crate::scheduler::complete::release;
 use crate::scheduler::item::{Item, Runnable};
 use crate::scheduler::scope::ScopeFrame;
@@ -13,6 +11,8 @@ use crate::scheduler::shared::Shared;
 use crate::scheduler::shortage::{Books, Order, class_of, host_of, put_back};
 use crate::scheduler::worker::Worker;
 use crate::shim::time::{Duration, now};
+use crate::task::record::{Phase, Record};
+use crate::task::words::tree::{Node, NodeKind};
 use crossbeam_deque::Steal;
 use std::collections::HashSet;
 use std::ptr::{self, NonNull};

@@ -1,13 +1,8 @@
 //! The waits of a task: on the end of another, on a permit, on the children of a scope; and yielding.
 //!
-//! Every wait goes through the wait word (see `retire/wait.rs`, which has the protocol). Here are
+//! Every wait goes through the wait word (see `task/words/wait.rs`, which has the protocol). Here are
 //! the two ends of it that need the scheduler: leaving the worker to others, and coming back.
 
-use crate::retire::join::{JoinWord, Waiter};
-use crate::retire::record::{Phase, Record};
-use crate::retire::thread_waiter::ThreadWaiter;
-use crate::retire::tree::{Node, Verdict};
-use crate::retire::wait::{Publish, WaitKind, Woken};
 use crate::scheduler::no_suspend::{assert_may_suspend, refuse_to_suspend};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::shared::Shared;
@@ -17,6 +12,11 @@ use crate::scheduler::{call, cancel, hold};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::load_in_total_order;
 use crate::shim::{self, Arc, Bug};
+use crate::task::record::{Phase, Record};
+use crate::task::thread_waiter::ThreadWaiter;
+use crate::task::words::join::{JoinWord, Waiter};
+use crate::task::words::tree::{Node, Verdict};
+use crate::task::words::wait::{Publish, WaitKind, Woken};
 use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};

@@ -1,11 +1,11 @@
 //! Tasks as wakers of the futures that they poll.
 //!
 //! A waker holds a reference to the task's record, as an `Unparker` does, and nothing else of the task: it can be cloned,
-//! sent, kept and used for as long as anybody likes. What it does is in `retire/wait.rs`.
+//! sent, kept and used for as long as anybody likes. What it does is in `task/words/wait.rs`.
 
-use crate::retire::record::Record;
 use crate::scheduler::complete::release;
 use crate::scheduler::wait::resume;
+use crate::task::record::Record;
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 

@@ -8,14 +8,14 @@
 //! have left a mark ([`Record::watch`]), and are told. They also link the task, so that a cancel from above finds the hooks as one of the
 //! task itself does ([`watch_and_link`]).
 
-use crate::retire::branch::{self, Branch, Hang, origin_of};
-use crate::retire::extras::Extras;
-use crate::retire::record::{Phase, Record};
-use crate::retire::tree::Node;
 use crate::scheduler::cancel::{Woken, link_and_mark};
 use crate::scheduler::hook::{self, Body, Hook, cause_seen, run_at_once};
 use crate::scheduler::reason::cause_of;
 use crate::shim::Arc;
+use crate::task::branch::{self, Branch, Hang, origin_of};
+use crate::task::extras::Extras;
+use crate::task::record::{Phase, Record};
+use crate::task::words::tree::Node;
 use std::ptr::{self, NonNull};
 
 /// Whether a task is cancelled, in effect or not, itself or with an ancestor, or was when it ended. For one who has a handle to it.

@@ -4,14 +4,12 @@
 //! worker's own thread. The rest is [`Remote`].
 
 use crate::asm;
-use crate::retire::coroutine::Coroutine;
 use crate::retire::pool::StackPool;
 use crate::retire::queue::RetireQueue;
-use crate::retire::record::Record;
 use crate::retire::record_pool::RecordPool;
 use crate::retire::stack::StackClass;
-use crate::retire::tree::{Node, NodeKind, WorkerNumber};
 use crate::scheduler::check_in::CheckIns;
+use crate::scheduler::coroutine::Coroutine;
 use crate::scheduler::crowd::Census;
 use crate::scheduler::fork::Fork;
 use crate::scheduler::forks::Forks;
@@ -29,6 +27,8 @@ use crate::scheduler::spread::Spread;
 use crate::scheduler::timers::Timers;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::{self, Numbers};
+use crate::task::record::Record;
+use crate::task::words::tree::{Node, NodeKind, WorkerNumber};
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

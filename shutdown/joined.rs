@@ -9,8 +9,6 @@ use super::guarded::Guarded;
 use super::report::Origin;
 use super::stop::stop;
 use crate::TaskId;
-use crate::retire::attachment::{Attached, Attachment};
-use crate::retire::tree::{Node, NodeKind};
 use crate::runtime::CancelHandle;
 use crate::runtime::ScopedTask;
 use crate::runtime::Task;
@@ -20,6 +18,8 @@ use crate::runtime::{Scope, scope};
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::time::now;
+use crate::task::attachment::{Attached, Attachment};
+use crate::task::words::tree::{Node, NodeKind};
 use std::panic::Location;
 use std::sync::Arc;
 

@@ -3,7 +3,6 @@
 //! be passed by those who run.
 //! The essay of the mutex says why they are passed at all.
 
-use crate::retire::tree::NOBODY;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::timers::Tick;
 use crate::scheduler::waiters::WaitNode;
@@ -11,6 +10,7 @@ use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::shim::panicking;
 use crate::shim::time::{Duration, Instant, now};
+use crate::task::words::tree::NOBODY;
 
 /// A waiter that has waited for so long is not passed any more. In a model, where time does not
 /// count, never.

@@ -72,7 +72,6 @@
 
 use super::holder::Holder;
 use super::passing::{CalledAt, Passes, is_overdue};
-use crate::retire::tree::NOBODY;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
@@ -82,6 +81,7 @@ use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::shim::time::{Instant, now};
 use crate::shim::{Bug, Mutex, MutexGuard, const_fn, has, may_spin, spin_loop};
+use crate::task::words::tree::NOBODY;
 use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::sync::PoisonError;

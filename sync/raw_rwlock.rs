@@ -48,7 +48,6 @@
 //! Every entry is an acquire, every exit a release. What is handed over is carried by the grant.
 
 use super::passing::{CalledAt, FirstSince, Passes, gives_way, is_overdue};
-use crate::retire::tree::NOBODY;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
@@ -58,6 +57,7 @@ use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::time::{Instant, now};
 use crate::shim::{Mutex, MutexGuard, const_fn, may_spin, spin_loop};
+use crate::task::words::tree::NOBODY;
 use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::sync::PoisonError;

@@ -56,7 +56,6 @@
 //! the grant.
 
 use super::passing::{CalledAt, Passes, gives_way, is_overdue};
-use crate::retire::tree::NOBODY;
 use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::wait::Short;
 use crate::scheduler::waiters::{
@@ -65,6 +64,7 @@ use crate::scheduler::waiters::{
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::shim::time::{Instant, now};
 use crate::shim::{Mutex, MutexGuard, const_fn};
+use crate::task::words::tree::NOBODY;
 use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::sync::PoisonError;

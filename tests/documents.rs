@@ -14,9 +14,10 @@ const DOCUMENTS: [(&str, usize); 6] = [
     ("docs/testing.md", 1),
 ];
 /// Where tests are.
-const TREES: [&str; 12] = [
+const TREES: [&str; 13] = [
     "tests",
     "retire",
+    "task",
     "scheduler",
     "runtime",
     "coroutine",

@@ -2,9 +2,6 @@
 
 mod moving;
 
-use crate::retire::join::{Finished, JoinWord};
-use crate::retire::outcome::{drop_payload, quietly};
-use crate::retire::wait::WaitKind;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::spawn::spawn;
 use crate::runtime::suspend::{checkpoint, current_id};
@@ -13,6 +10,9 @@ use crate::scheduler::complete::wake;
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::wait::await_end_anywhere;
 use crate::scheduler::worker::Worker;
+use crate::task::outcome::{drop_payload, quietly};
+use crate::task::words::join::{Finished, JoinWord};
+use crate::task::words::wait::WaitKind;
 use moving::Rests;
 use std::collections::VecDeque;
 use std::fmt;

@@ -27,15 +27,15 @@
 //! puts the state back. So no message is left in the mailbox of an actor that rests.
 
 use super::{ActorBody, Mailbox, Message, Post, end};
-use crate::retire::join::JoinWord;
-use crate::retire::outcome::{Payload, drop_payload, quietly};
-use crate::retire::wait::WaitKind;
 use crate::runtime::here;
 use crate::runtime::lease::{ScopeLease, lease};
 use crate::runtime::local::{self, Chain};
 use crate::runtime::suspend::{current_id, is_cancelled};
 use crate::scheduler::wait::await_end_anywhere;
 use crate::scheduler::worker::Worker;
+use crate::task::outcome::{Payload, drop_payload, quietly};
+use crate::task::words::join::JoinWord;
+use crate::task::words::wait::WaitKind;
 use std::collections::VecDeque;
 use std::mem;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};

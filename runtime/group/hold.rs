@@ -6,10 +6,10 @@
 //! that moment is inside a [`Rundown`], and the group is settled by the last of those to leave, or by the hook. Its node,
 //! and the runtime, are there for whoever is inside; whoever is refused touches neither.
 
-use crate::retire::cause::Cause;
 use crate::scheduler::external::{OnCancel, Outside};
 use crate::scheduler::hook::Body;
 use crate::scheduler::rundown::Rundown;
+use crate::task::cause::Cause;
 use std::sync::{Arc, OnceLock};
 
 /// See the module's documentation.

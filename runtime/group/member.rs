@@ -1,13 +1,13 @@
 //! What runs in a group, and what comes of it.
 
-use crate::retire::cause::{Cause, Reason};
-use crate::retire::outcome::Failure;
-use crate::retire::tree::{Node, Verdict};
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::payload::PanicPayload;
 use crate::runtime::several::TaskError;
 use crate::scheduler::cancel::{cancel_node, is_cancelled};
 use crate::scheduler::reason::cause_of;
+use crate::task::cause::{Cause, Reason};
+use crate::task::outcome::Failure;
+use crate::task::words::tree::{Node, Verdict};
 use std::any::Any;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};

@@ -5,9 +5,6 @@ mod member;
 
 pub use member::MemberResult;
 
-use crate::retire::cause::Reason;
-use crate::retire::record::{Record, Traits};
-use crate::retire::tree::Node;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::handle::Handle;
@@ -20,6 +17,9 @@ use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::external::{OnCancel, Outside};
 use crate::scheduler::no_suspend::assert_may_wait;
 use crate::scheduler::worker::Worker;
+use crate::task::cause::Reason;
+use crate::task::record::{Record, Traits};
+use crate::task::words::tree::Node;
 use hold::Hold;
 use member::{Failures, Kept, Member, Parts};
 use std::convert::Infallible;

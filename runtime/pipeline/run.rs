@@ -97,8 +97,6 @@
 //! stopped drops its item and ends. What is left in the stages is dropped after the end of the
 //! scope.
 
-use crate::retire::cause::{Cause, Reason};
-use crate::retire::outcome::{Payload, Unwound, drop_payload, quietly};
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
 use crate::runtime::pipeline::board::{Board, Place};
@@ -112,6 +110,8 @@ use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::shim::spin_until;
 use crate::shim::time::Duration;
+use crate::task::cause::{Cause, Reason};
+use crate::task::outcome::{Payload, Unwound, drop_payload, quietly};
 use crossbeam_utils::CachePadded;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::PoisonError;

@@ -4,11 +4,11 @@
 //! run that is turned inside out: each [`Step`] has the ones behind it inside, so that the compiler
 //! knows all that an item still has before it.
 
-use crate::retire::outcome::{Payload, drop_all, quietly};
 use crate::runtime::pipeline::board::Place;
 use crate::runtime::pipeline::run::{self, Flow, Start};
 use crate::runtime::several::TaskError;
 use crate::shim::{Mutex, MutexGuard};
+use crate::task::outcome::{Payload, drop_all, quietly};
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::marker::PhantomData;

@@ -1,9 +1,9 @@
 //! A job: a closure that a pool thread runs while its owner waits.
 
-use crate::retire::join::{Finished, JoinWord};
-use crate::retire::outcome::{Payload, quietly};
-use crate::retire::tree::Node;
 use crate::scheduler::complete::wake;
+use crate::task::outcome::{Payload, quietly};
+use crate::task::words::join::{Finished, JoinWord};
+use crate::task::words::tree::Node;
 use std::cell::UnsafeCell;
 
 type Closure<'a> = Box<dyn FnOnce() + Send + 'a>;

@@ -60,10 +60,10 @@ mod job;
 pub(crate) use cores::Cores;
 pub(crate) use job::Job;
 
-use crate::retire::tree::{Node, Verdict};
 use crate::shim::unmodelled::thread::{self, JoinHandle};
 use crate::shim::unmodelled::{Condvar, Mutex, MutexGuard};
 use crate::shim::{Fault, fault, thread_local};
+use crate::task::words::tree::{Node, Verdict};
 use job::Sent;
 use std::cell::Cell;
 use std::collections::BTreeMap;

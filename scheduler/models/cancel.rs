@@ -1,13 +1,6 @@
 //! A task that is about to wait, and somebody who cancels it.
 
 use super::new_record;
-use crate::retire::branch::{Branch, link, origin_of, unlink};
-use crate::retire::cause::Cause;
-use crate::retire::extras::Extras;
-use crate::retire::models::{Processor, end, record_below};
-use crate::retire::record::Record;
-use crate::retire::tree::{Cancel, Verdict};
-use crate::retire::wait::{Publish, WaitKind, Woken};
 use crate::scheduler::cancel::{
     cancel_all, cancel_branch, cancel_node, expire, is_cancelled, link as link_below_root,
 };
@@ -16,6 +9,13 @@ use crate::scheduler::wait::{Cut, Limit, publish_wait};
 use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::branch::{Branch, link, origin_of, unlink};
+use crate::task::cause::Cause;
+use crate::task::extras::Extras;
+use crate::task::models::{Processor, end, record_below};
+use crate::task::record::Record;
+use crate::task::words::tree::{Cancel, Verdict};
+use crate::task::words::wait::{Publish, WaitKind, Woken};
 use std::ptr::{self, NonNull};
 
 struct Waiter {
@@ -119,7 +119,7 @@ fn loom_a_grant_or_the_time_ends_a_wait_and_not_both() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_timer_that_looks_for_a_waiter_before_it_is_seen() {
-    plant("retire/wait.rs", FENCES);
+    plant("task/words/wait.rs", FENCES);
     explore(3, || wait_and_cut(Short::Expiry, false));
 }
 
@@ -136,7 +136,7 @@ fn loom_a_grant_or_a_cancel_ends_a_wait_and_not_both() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_canceller_that_looks_for_a_waiter_before_its_mark_is_seen() {
-    plant("retire/wait.rs", FENCES);
+    plant("task/words/wait.rs", FENCES);
     explore(3, || wait_and_cut(Short::Cancel, false));
 }
 

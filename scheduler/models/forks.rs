@@ -1,10 +1,10 @@
 //! The row of forks: its owner, who returns past a fork, against thieves that follow a pointer to it.
 
-use crate::retire::tree::Node;
 use crate::scheduler::forks::{Forked, Forks, Left, Link};
 use crate::shim::Cell;
 use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::words::tree::Node;
 use std::ptr::{self, NonNull};
 
 /// A fork of the model: its body is touched by whoever runs it, and by its owner when it comes and goes.

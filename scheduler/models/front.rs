@@ -1,13 +1,13 @@
 //! The private front: its owner against thieves, and against sleepers who ask.
 
 use super::{Dormitory, Tasks};
-use crate::retire::record::Record;
 use crate::scheduler::front::{Front, PUBLIC, Portion};
 use crate::scheduler::idle::{Rest, Roused};
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::record::Record;
 use std::ptr::NonNull;
 
 struct Yard<const N: usize> {

@@ -1,10 +1,5 @@
 //! A hook, its guard, the end of its node, and a cancel.
 
-use crate::retire::branch::{self, Branch};
-use crate::retire::cause::Cause;
-use crate::retire::models::{end, record_below};
-use crate::retire::record::{Phase, Record, RunEnd, WATCHED};
-use crate::retire::tree::Node;
 use crate::scheduler::cancel::{cancel, cancel_all, link, make_known};
 use crate::scheduler::complete::{finish, unlink_node};
 use crate::scheduler::hook::{Body, Hung, hang, unhook_all, unhook_watchers};
@@ -13,6 +8,11 @@ use crate::scheduler::watching::{Watching, is_cancelled_or_was, is_marked_or_was
 use crate::shim::atomic::live_atomics;
 use crate::shim::check::{Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::branch::{self, Branch};
+use crate::task::cause::Cause;
+use crate::task::models::{end, record_below};
+use crate::task::record::{Phase, Record, RunEnd, WATCHED};
+use crate::task::words::tree::Node;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -243,7 +243,7 @@ fn loom_who_stops_watching_leaves_nothing() {
 #[test]
 #[should_panic]
 fn loom_negative_a_watch_of_a_task_without_order() {
-    plant("retire/record.rs", ORDERS);
+    plant("task/record.rs", ORDERS);
     explore(3, || a_watcher_is_told(false, false));
 }
 

@@ -16,10 +16,10 @@ mod requests;
 mod root;
 mod rundown;
 
-use crate::retire::models::record as new_record;
-use crate::retire::record::Record;
 use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
 use crate::shim::Cell;
+use crate::task::models::record as new_record;
+use crate::task::record::Record;
 use std::ptr::NonNull;
 
 /// The idle protocol and the sleeping places of a few workers.
@@ -76,7 +76,7 @@ impl<const N: usize> Tasks<N> {
         for (task, taken) in self.taken.iter().enumerate() {
             assert_eq!(taken.get(), 1, "times that task {task} was taken");
             // SAFETY: taken out by its only user.
-            unsafe { crate::retire::models::end(self.records[task]) };
+            unsafe { crate::task::models::end(self.records[task]) };
         }
     }
 }

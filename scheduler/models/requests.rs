@@ -4,13 +4,13 @@
 //! (front.rs has the same for a front alone.)
 
 use super::{Dormitory, Tasks};
-use crate::retire::tree::Node;
 use crate::scheduler::forks::{Forked, Forks, Link};
 use crate::scheduler::front::{Front, Portion};
 use crate::scheduler::idle::{Rest, Roused};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::words::tree::Node;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 

@@ -1,10 +1,10 @@
 //! The end of a runtime: strangers who spawn against the closing.
 
-use crate::retire::tree::{NOBODY, Release};
 use crate::scheduler::root::Root;
 use crate::shim::check::{ALL, Stage, explore, plant};
 use crate::shim::plant::Kind;
 use crate::shim::thread::spawn;
+use crate::task::words::tree::{NOBODY, Release};
 
 /// A stranger spawns a task, which then ends, while the runtime closes.
 fn admit_and_close(strangers: usize) {
@@ -41,6 +41,6 @@ fn loom_two_strangers_and_the_end() {
 #[test]
 #[should_panic(expected = "before its child")]
 fn loom_negative_a_child_that_is_counted_without_order() {
-    plant("retire/tree.rs", &[Kind::Update]);
+    plant("task/words/tree.rs", &[Kind::Update]);
     explore(ALL, || admit_and_close(1));
 }

@@ -15,13 +15,13 @@
 //! wheel closed, under its lock, and gives up.
 
 use super::{Action, Tick, Timer, Timers};
-use crate::retire::outcome::{drop_payload, quietly};
 use crate::scheduler::complete::wake_future;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Instant, now};
 use crate::shim::{Arc, Cell};
+use crate::task::outcome::{drop_payload, quietly};
 use std::marker::PhantomPinned;
 use std::pin::Pin;
 use std::ptr;

@@ -1,9 +1,9 @@
 //! Deadlines of scopes: what a `timeout` opens.
 
 use super::{Action, Tick, Timer, Timers};
-use crate::retire::tree::{Node, NodeKind};
 use crate::scheduler::scope::ScopeFrame;
 use crate::scheduler::worker::Worker;
+use crate::task::words::tree::{Node, NodeKind};
 use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::pin::Pin;

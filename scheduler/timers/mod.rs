@@ -66,15 +66,15 @@ pub(crate) use alarm::{Alarm, Ended};
 pub(crate) use deadline::{Limit, fire_if_overdue};
 pub(crate) use watch::Watch;
 
-use crate::retire::branch::Branch;
-use crate::retire::record::Record;
-use crate::retire::tree::Node;
 use crate::scheduler::cancel::{Woken, mark_overdue};
 use crate::scheduler::complete::wake_future;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::shim::time::{Duration, Instant, now, zero};
 use crate::shim::{Cell, Mutex, MutexGuard};
+use crate::task::branch::Branch;
+use crate::task::record::Record;
+use crate::task::words::tree::Node;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::PoisonError;

@@ -2,7 +2,6 @@
 //! that lie down and get up. Run by ci/loom.sh. There is no clock: where a model fires, the time has come.
 
 use super::{Action, Tick, Timer, Timers, Watch};
-use crate::retire::models::Processor;
 use crate::scheduler::complete::wake_future;
 use crate::scheduler::idle::{Rest, Sleepers};
 use crate::scheduler::models::Dormitory;
@@ -10,6 +9,7 @@ use crate::shim::Cell;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::models::Processor;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Wake, Waker};

@@ -2,7 +2,7 @@
 
 use super::list::{Stage, Who};
 use super::{WaitNode, Waitable, Wakes, leave};
-use crate::retire::outcome::{drop_payload, quietly};
+use crate::task::outcome::{drop_payload, quietly};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};

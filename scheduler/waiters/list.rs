@@ -1,12 +1,12 @@
 //! The list, its nodes, and whom to wake.
 
-use crate::retire::join::Waiter;
-use crate::retire::record::Record;
-use crate::retire::thread_waiter::ThreadWaiter;
-use crate::retire::tree::{NOBODY, WorkerNumber};
 use crate::scheduler::cancel::Woken;
 use crate::scheduler::complete::{wake, wake_future};
 use crate::shim::Cell;
+use crate::task::record::Record;
+use crate::task::thread_waiter::ThreadWaiter;
+use crate::task::words::join::Waiter;
+use crate::task::words::tree::{NOBODY, WorkerNumber};
 use std::marker::PhantomPinned;
 use std::panic::Location;
 use std::pin::Pin;

@@ -20,7 +20,7 @@
 //!
 //! Under the lock the granter copies out whom to wake ([`Wakes`]), and wakes it when the lock is free. It does not touch the
 //! node any more: a future that is polled meanwhile finds its grant and may go. A task and a thread may not: theirs is
-//! *one wait of one wait word* (retire/wait.rs), which is over when the grant has arrived there. So a cut, and
+//! *one wait of one wait word* (task/words/wait.rs), which is over when the grant has arrived there. So a cut, and
 //! time that is up, end the wait of a task only as far as the processor is concerned. It then looks at its node, and if that is
 //! GRANTED it waits for the grant that is under way, which nothing can stop. Therefore the record and the thread's waiter
 //! are there when the granter comes to them, and no grant is ever left over for a later wait.
@@ -47,9 +47,6 @@ pub(crate) use entering::Entering;
 pub(crate) use list::{WaitList, WaitNode, Wake, Wakes, Who};
 pub(crate) use turns::Turns;
 
-use crate::retire::record::Record;
-use crate::retire::thread_waiter::ThreadWaiter;
-use crate::retire::wait::WaitKind;
 use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait, is_forbidden};
 use crate::scheduler::timers::Tick;
 use crate::scheduler::wait::Short;
@@ -57,6 +54,9 @@ use crate::scheduler::wait::waits;
 use crate::scheduler::worker::Worker;
 use crate::shim::MutexGuard;
 use crate::shim::time::Instant;
+use crate::task::record::Record;
+use crate::task::thread_waiter::ThreadWaiter;
+use crate::task::words::wait::WaitKind;
 use list::Stage;
 use std::panic::Location;
 use std::pin::{Pin, pin};

@@ -21,10 +21,10 @@
 use super::line::{CALL, Either, Line, PERMIT, returns};
 use super::queue::{self, Queue};
 use super::ring::{self, Ring};
-use crate::retire::outcome::{drop_all, resume_in_destructor};
 use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
+use crate::task::outcome::{drop_all, resume_in_destructor};
 use std::sync::PoisonError;
 
 /// Who waits. Behind the lock.

@@ -30,13 +30,14 @@
 //! | disposed | who drops an outcome that nobody takes, once | the same |
 //! | payload | spawner; the claimant; after DONE the owner of the result | |
 
-use crate::retire::cell::{Cell, External, NoClosure, Operations};
-use crate::retire::extras::Extras;
-use crate::retire::join::JoinWord;
-use crate::retire::outcome::{Failure, Outcome, Payload, drop_payload, quietly};
-use crate::retire::tree::{Bonds, NOBODY, Node, NodeKind, Restriction};
-use crate::retire::wait::WaitWord;
+use crate::retire;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use crate::task::cell::{Cell, External, NoClosure, Operations};
+use crate::task::extras::Extras;
+use crate::task::outcome::{Failure, Outcome, Payload, drop_payload, quietly};
+use crate::task::words::join::JoinWord;
+use crate::task::words::tree::{Bonds, NOBODY, Node, NodeKind, Restriction};
+use crate::task::words::wait::WaitWord;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
@@ -245,7 +246,7 @@ impl Record {
     /// As `new`, of a closure that says itself why it gives no value.
     ///
     /// # Safety
-    /// As there, for [`layout_of_fallible::<F, T>()`](crate::retire::cell::layout_of_fallible).
+    /// As there, for [`layout_of_fallible::<F, T>()`](crate::task::cell::layout_of_fallible).
     pub(crate) unsafe fn new_fallible<F: FnOnce() -> Outcome<T>, T>(
         memory: NonNull<u8>,
         f: F,
@@ -259,7 +260,7 @@ impl Record {
     /// As `new`, for a task whose outcome comes from outside.
     ///
     /// # Safety
-    /// As there, for [`layout_of_external::<T>()`](crate::retire::cell::layout_of_external).
+    /// As there, for [`layout_of_external::<T>()`](crate::task::cell::layout_of_external).
     pub(crate) unsafe fn new_external<T>(memory: NonNull<u8>, birth: Birth) -> NonNull<Record> {
         let record = Record::with(const { &External::<T>::OPERATIONS }, birth);
         // SAFETY: passed on.
@@ -503,10 +504,12 @@ impl Record {
 // SAFETY: shared fields are atomic or immutable; the rest follows the table above.
 unsafe impl Sync for Record {}
 
+const _: () = assert!(size_of::<Record>() >= retire::queue::LEAST_BYTES);
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::retire::cell::layout_of;
+    use crate::task::cell::layout_of;
     use std::alloc::Layout;
 
     #[test]

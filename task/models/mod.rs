@@ -8,12 +8,12 @@ mod record;
 mod tree;
 mod wait;
 
-use crate::retire::cell::layout_of;
-use crate::retire::record::{Birth, Record, Traits};
 use crate::retire::record_pool;
-use crate::retire::tree::{Bonds, Node};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::thread::{Thread, current, park};
+use crate::task::cell::layout_of;
+use crate::task::record::{Birth, Record, Traits};
+use crate::task::words::tree::{Bonds, Node};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::ptr::{self, NonNull};

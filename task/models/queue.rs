@@ -2,11 +2,11 @@
 
 use super::record;
 use crate::retire::queue::{BOUND, RetireQueue};
-use crate::retire::record::Record;
 use crate::retire::record_pool::RecordPool;
 use crate::shim::atomic::live_atomics;
 use crate::shim::check::{Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::record::Record;
 use std::ptr::NonNull;
 
 /// The owner lets records go and others free them, `counts` on each thread, while the owner drains

@@ -1,8 +1,8 @@
 //! What becomes of a task's closure: a value, or why there is none.
 
-use crate::retire::cause::Cause;
 use crate::retire::stack::StackExhausted;
 use crate::shim::panicking;
+use crate::task::cause::Cause;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;

@@ -14,10 +14,10 @@
 //! DONE and DETACHED are final. Writing DONE is `Release` and reading it `Acquire`: they hand the
 //! result over.
 
-use crate::retire::outcome::{drop_payload, quietly};
-use crate::retire::record::Record;
-use crate::retire::thread_waiter::ThreadWaiter;
 use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::task::outcome::{drop_payload, quietly};
+use crate::task::record::Record;
+use crate::task::thread_waiter::ThreadWaiter;
 use std::task::Waker;
 
 const EMPTY: usize = 0;

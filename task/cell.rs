@@ -1,8 +1,8 @@
 //! What lies behind a record: the closure, then the outcome, whose types the record has forgotten.
 
-use crate::retire::outcome::{Failure, Outcome, Payload, dispose_of, quietly};
-use crate::retire::record::Record;
 use crate::retire::record_pool::class_of;
+use crate::task::outcome::{Failure, Outcome, Payload, dispose_of, quietly};
+use crate::task::record::Record;
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, offset_of};
@@ -12,12 +12,12 @@ use std::ptr::NonNull;
 /// What a record can do with the closure and the outcome whose types it has forgotten.
 pub(crate) struct Operations {
     /// Calls the closure and stores the outcome.
-    pub(in crate::retire) run: unsafe fn(NonNull<Record>),
+    pub(in crate::task) run: unsafe fn(NonNull<Record>),
     /// Drops the closure uncalled and stores why.
-    pub(in crate::retire) abandon: unsafe fn(NonNull<Record>, Failure),
+    pub(in crate::task) abandon: unsafe fn(NonNull<Record>, Failure),
     /// Drops the outcome; gives back the payload of a panic.
-    pub(in crate::retire) dispose: unsafe fn(NonNull<Record>) -> Option<Payload>,
-    pub(in crate::retire) outcome_offset: usize,
+    pub(in crate::task) dispose: unsafe fn(NonNull<Record>) -> Option<Payload>,
+    pub(in crate::task) outcome_offset: usize,
     pub(crate) layout: Layout,
     /// The layout's class in the pool.
     pub(crate) class: usize,
@@ -25,12 +25,12 @@ pub(crate) struct Operations {
 
 /// A record with room for the closure or the outcome.
 #[repr(C)]
-pub(in crate::retire) struct Cell<F, T> {
+pub(in crate::task) struct Cell<F, T> {
     record: Record,
     payload: UnsafeCell<CellPayload<F, T>>,
 }
 
-pub(in crate::retire) union CellPayload<F, T> {
+pub(in crate::task) union CellPayload<F, T> {
     closure: ManuallyDrop<F>,
     outcome: ManuallyDrop<Outcome<T>>,
 }
@@ -39,7 +39,7 @@ impl<F, T> Cell<F, T> {
     /// # Safety
     /// The memory is exclusively the caller's, large enough and aligned.
     #[inline(always)]
-    pub(in crate::retire) unsafe fn lay_out(
+    pub(in crate::task) unsafe fn lay_out(
         memory: NonNull<u8>,
         record: Record,
         f: F,
@@ -88,7 +88,7 @@ impl<F, T> Cell<F, T> {
 }
 
 impl<F: FnOnce() -> T, T> Cell<F, T> {
-    pub(in crate::retire) const OPERATIONS: Operations = Operations {
+    pub(in crate::task) const OPERATIONS: Operations = Operations {
         run: Self::run,
         abandon: Self::abandon,
         dispose: Self::dispose,
@@ -113,7 +113,7 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
 
 /// Of a closure that says itself why it gives no value.
 impl<F: FnOnce() -> Outcome<T>, T> Cell<F, T> {
-    pub(in crate::retire) const FALLIBLE: Operations = Operations {
+    pub(in crate::task) const FALLIBLE: Operations = Operations {
         run: Self::run_fallible,
         abandon: Self::abandon_fallible,
         dispose: Self::dispose,
@@ -148,12 +148,12 @@ pub(crate) const fn layout_of_fallible<F: FnOnce() -> Outcome<T>, T>() -> Layout
 }
 
 /// That of a task whose outcome comes from outside. Not a closure, so nobody makes an ordinary one with it.
-pub(in crate::retire) struct NoClosure;
+pub(in crate::task) struct NoClosure;
 
-pub(in crate::retire) type External<T> = Cell<NoClosure, T>;
+pub(in crate::task) type External<T> = Cell<NoClosure, T>;
 
 impl<T> External<T> {
-    pub(in crate::retire) const OPERATIONS: Operations = Operations {
+    pub(in crate::task) const OPERATIONS: Operations = Operations {
         run: Self::run,
         abandon: Self::abandon,
         dispose: Self::dispose,

@@ -1,9 +1,9 @@
 //! The count of children: a node against its home and others.
 
 use super::Processor;
-use crate::retire::tree::{NOBODY, Node, NodeKind, Release, WorkerNumber};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::words::tree::{NOBODY, Node, NodeKind, Release, WorkerNumber};
 use std::ptr;
 
 /// The worker that is at home in the node, and another.
@@ -79,7 +79,7 @@ fn loom_a_node_is_ended_by_one_party_after_all_children() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_tree_word_without_order() {
-    plant("retire/tree.rs", ORDERS);
+    plant("task/words/tree.rs", ORDERS);
     explore(ALL, home_and_away);
 }
 

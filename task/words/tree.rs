@@ -35,10 +35,10 @@
 //! walk, so its own word says all there is to say; for others, ask the parent too, unless the node ignores
 //! what comes from there ([`Node::verdict`]).
 
-use crate::retire::extras::Extras;
 use crate::shim::Cell;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::shim::load_in_total_order;
+use crate::task::extras::Extras;
 use std::hint::cold_path;
 use std::ptr::{self, NonNull};
 
@@ -296,7 +296,7 @@ pub(crate) struct Node {
     asked: AtomicU8,
     pub(crate) parent: *const Node,
     /// What most nodes never have.
-    pub(in crate::retire) extras: AtomicPtr<Extras>,
+    pub(in crate::task) extras: AtomicPtr<Extras>,
 }
 
 // SAFETY: every field but `local` is atomic or never changes after construction; `local` is
@@ -389,7 +389,7 @@ impl Node {
     }
 
     /// For `branch`, under the lock of the parent's list.
-    pub(in crate::retire) fn set_linked(&self, linked: bool) {
+    pub(in crate::task) fn set_linked(&self, linked: bool) {
         // MUTANT(tree.linked): relaxed
         self.linked.store(linked, Ordering::Release);
     }

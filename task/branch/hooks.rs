@@ -1,9 +1,9 @@
 //! The hooks in the list of a node: see the module above.
 
 use super::{Branch, List, Place};
-use crate::retire::tree::Node;
 use crate::shim::MutexGuard;
 use crate::shim::atomic::Ordering;
+use crate::task::words::tree::Node;
 use std::ptr::{self, NonNull};
 
 /// What became of a hook that was to be hung on a node.

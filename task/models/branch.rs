@@ -1,13 +1,13 @@
 //! The lists of the tree: links, ends, looks and the walk of a cancel.
 
 use super::{end, record_below};
-use crate::retire::branch::{Branch, Reached, link, origin_of, unlink, walk};
-use crate::retire::extras::Extras;
-use crate::retire::record::Record;
-use crate::retire::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use crate::shim::atomic::live_atomics;
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::branch::{Branch, Reached, link, origin_of, unlink, walk};
+use crate::task::extras::Extras;
+use crate::task::record::Record;
+use crate::task::words::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
@@ -155,14 +155,14 @@ fn loom_a_walk_finds_a_task_or_the_task_finds_the_mark() {
 #[test]
 #[should_panic(expected = "the cancel has not reached")]
 fn loom_negative_a_walk_that_looks_for_children_before_its_mark_is_seen() {
-    plant("retire/branch/mod.rs", FENCES);
+    plant("task/branch/mod.rs", FENCES);
     explore(3, link_and_cancel);
 }
 
 #[test]
 #[should_panic(expected = "the cancel has not reached")]
 fn loom_negative_a_link_that_looks_for_a_mark_before_it_is_seen() {
-    plant("retire/tree.rs", FENCES);
+    plant("task/words/tree.rs", FENCES);
     explore(3, link_and_cancel);
 }
 

@@ -1,13 +1,13 @@
 //! The wait word of a plain thread.
 //!
-//! The same protocol as for tasks (see [`super::wait`]); to put a thread back to work is to unpark
+//! The same protocol as for tasks (see [`crate::task::words::wait`]); to put a thread back to work is to unpark
 //! it. Each thread that ever waits has one, in thread-local storage.
 
-use crate::retire::wait::{Publish, WaitKind, WaitWord};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::unmodelled::thread::{self, Thread};
 use crate::shim::{spin_until, thread_local};
+use crate::task::words::wait::{Publish, WaitKind, WaitWord};
 use std::sync::Arc;
 use std::task::Wake;
 

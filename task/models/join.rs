@@ -1,11 +1,11 @@
 //! The join word, alone and together with the wait word of the one that waits.
 
 use super::{Processor, end, record};
-use crate::retire::join::{Finished, JoinWord, Waiter};
-use crate::retire::record::Record;
-use crate::retire::wait::{Publish, WaitKind, Woken};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::record::Record;
+use crate::task::words::join::{Finished, JoinWord, Waiter};
+use crate::task::words::wait::{Publish, WaitKind, Woken};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,7 +60,7 @@ fn loom_a_result_is_disposed_of_once() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_join_word_without_order() {
-    plant("retire/join.rs", ORDERS);
+    plant("task/words/join.rs", ORDERS);
     explore(ALL, finish_detach);
 }
 
@@ -243,6 +243,6 @@ fn loom_negative_a_waiter_that_does_not_collect_a_late_grant() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_wait_for_an_end_on_a_word_without_order() {
-    plant("retire/join.rs", ORDERS);
+    plant("task/words/join.rs", ORDERS);
     explore(3, || await_end(WaitKind::Grant, true));
 }

@@ -1,8 +1,8 @@
 //! What is attached to a node, by two at once.
 
-use crate::retire::attachment::Attachment;
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::attachment::Attachment;
 use std::sync::Arc;
 
 /// A value, written by who makes it.
@@ -37,6 +37,6 @@ fn loom_what_is_attached_first_stays() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_an_attachment_without_order() {
-    plant("retire/attachment.rs", ORDERS);
+    plant("task/attachment.rs", ORDERS);
     explore(ALL, two_attach);
 }

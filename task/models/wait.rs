@@ -1,9 +1,9 @@
 //! The wait word: a waiter against a grant, an unpark and a cut.
 
 use super::Processor;
-use crate::retire::wait::{Publish, WaitKind, WaitWord, Woken};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::words::wait::{Publish, WaitKind, WaitWord, Woken};
 
 /// A waiter: its word, and where it is while it waits.
 struct Waiter {
@@ -80,7 +80,7 @@ fn loom_one_party_ends_a_wait_and_the_loser_is_collected() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_wait_word_without_order() {
-    plant("retire/wait.rs", ORDERS);
+    plant("task/words/wait.rs", ORDERS);
     explore(3, grant_cut_unpark);
 }
 
@@ -132,7 +132,7 @@ fn loom_a_wake_is_seen_by_the_next_poll() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_wake_without_order() {
-    plant("retire/wait.rs", ORDERS);
+    plant("task/words/wait.rs", ORDERS);
     explore(3, wake_and_poll);
 }
 

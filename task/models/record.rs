@@ -1,12 +1,12 @@
 //! The references of a record, the claim of a task that lies in public, and the extras that two make at once.
 
 use super::{end, record};
-use crate::retire::extras::Extras;
-use crate::retire::join::Finished;
-use crate::retire::record::{Phase, Record, RunEnd};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
+use crate::task::extras::Extras;
+use crate::task::record::{Phase, Record, RunEnd};
+use crate::task::words::join::Finished;
 use std::ptr::NonNull;
 
 /// A record whose uses are watched.
@@ -78,7 +78,7 @@ fn loom_the_last_release_frees_after_all_uses() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_references_without_order() {
-    plant("retire/record.rs", ORDERS);
+    plant("task/record.rs", ORDERS);
     explore(ALL, references);
 }
 

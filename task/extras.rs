@@ -4,10 +4,10 @@
 //! They live as long as the node's record, or its frame, and a little longer if a walk is on its way to them:
 //! then whoever comes last frees them (see [`branch`](super::branch)).
 
-use crate::retire::attachment::Attachment;
-use crate::retire::branch::Branch;
-use crate::retire::cause::Cause;
 use crate::shim::atomic::AtomicU32;
+use crate::task::attachment::Attachment;
+use crate::task::branch::Branch;
+use crate::task::cause::Cause;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;

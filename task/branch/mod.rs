@@ -28,7 +28,7 @@
 //!   to look up for that again. At one that ignores it by then this ends, as the walk does. So nobody is told of a cancel and then told otherwise:
 //!   another may link one of those between at this moment, before the walk comes to it, and whoever finds it linked looks no further up.
 //! * **Link from outside**: a task that computes is in no list, and cannot be asked to enter itself into one. Whoever
-//!   [watches](crate::retire::record::Record::watch) it by a handle links it, under the lock of the task's own list as long
+//!   [watches](crate::task::record::Record::watch) it by a handle links it, under the lock of the task's own list as long
 //!   as that is not `over`. The end of a watched task makes it so before its parent is released, so until then the parent
 //!   and all above it are there; and then it looks once more whether it is linked. A node that was unlinked stays so (`gone`).
 //!   This is the one place where two of these locks are held at once: that of a list, and one further up.
@@ -62,10 +62,10 @@ mod hooks;
 
 pub(crate) use hooks::Hang;
 
-use crate::retire::extras::Extras;
-use crate::retire::tree::{Cancel, Node, NodeKind};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard, load_in_total_order};
+use crate::task::extras::Extras;
+use crate::task::words::tree::{Cancel, Node, NodeKind};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
@@ -193,7 +193,7 @@ impl Branch {
     ///
     /// # Safety
     /// The node has ended, was unlinked, and nobody else uses the extras, which came from a box.
-    pub(in crate::retire) unsafe fn end(this: NonNull<Branch>) {
+    pub(in crate::task) unsafe fn end(this: NonNull<Branch>) {
         // SAFETY: alive until it is freed below, or by the walk.
         let branch = unsafe { this.as_ref() };
         if !branch.parent.load(Ordering::Relaxed).is_null() {

@@ -6,9 +6,9 @@
 
 use crate::asm;
 use crate::retire::context::Context;
-use crate::retire::record::Record;
 use crate::retire::stack::{Stack, StackClass};
 use crate::shim::time::Instant;
+use crate::task::record::Record;
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
@@ -209,7 +209,7 @@ impl<W> Coroutine<W> {
         if let Some(bounds) = host.bounds() {
             // The guest's last frames were left without being unwound.
             let bottom = ptr::with_exposed_provenance_mut::<u8>(bounds.start);
-            super::stack::unpoison(bottom, host.context.saved() as usize - bounds.start);
+            crate::retire::stack::unpoison(bottom, host.context.saved() as usize - bounds.start);
         }
         host
     }
