@@ -5,7 +5,7 @@ use crate::retire::chain::Pin;
 use crate::runtime::Cancelled;
 use crate::runtime::here;
 use crate::scheduler::cancel::is_cancelled;
-use crate::scheduler::no_suspend::is_forbidden;
+use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::worker::Worker;
 use crate::task::words::tree::Node;
 

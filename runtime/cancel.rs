@@ -4,12 +4,12 @@ use crate::retire::chain::Pin;
 use crate::runtime::cancelled::CancelledFuture;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
+use crate::scheduler::cancel::hook::Body;
 use crate::scheduler::cancel::{
     begin_ignoring, cancel, cancel_branch, link, make_known, stop_ignoring,
 };
-use crate::scheduler::complete::release;
-use crate::scheduler::hook::Body;
-use crate::scheduler::watching::{
+use crate::scheduler::life::complete::release;
+use crate::scheduler::wait::watching::{
     Watching, is_cancelled_or_was, is_marked_or_was, watch_scope, watch_task,
 };
 use crate::task::branch::Branch;

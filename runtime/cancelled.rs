@@ -2,9 +2,9 @@
 
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::Cancelled;
-use crate::scheduler::complete::wake_future;
-use crate::scheduler::hook::Body;
-use crate::scheduler::watching::Watching;
+use crate::scheduler::cancel::hook::Body;
+use crate::scheduler::life::complete::wake_future;
+use crate::scheduler::wait::watching::Watching;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::cause::Cause;
 use std::fmt;

@@ -2,8 +2,8 @@
 
 use crate::runtime::builder::Runtime;
 use crate::runtime::metrics::Metrics;
-use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::shared::Shared;
 use crate::shim::time::{Duration, patience};
 use crate::shim::{say, spin_until};
 use crate::shutdown::stop_runtime;

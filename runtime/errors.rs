@@ -3,8 +3,8 @@
 use crate::retire::stack::{StackExhausted, StackSizeError};
 use crate::runtime::payload::PanicPayload;
 use crate::scheduler::cancel::is_cancelled;
-use crate::scheduler::reason::cause_of;
-use crate::scheduler::unresponsive::count_refusal;
+use crate::scheduler::cancel::reason::cause_of;
+use crate::scheduler::cancel::unresponsive::count_refusal;
 use crate::scheduler::worker::Worker;
 use crate::shim::abort_with;
 use crate::task::cause::{Cause, Reason};

@@ -1,7 +1,7 @@
 //! Fork-join: two closures, maybe at once.
 
 use crate::runtime::scope::{Wait, scope_with};
-use crate::scheduler::fork;
+use crate::scheduler::life::fork;
 
 /// Calls two closures, maybe at the same time, and returns both results.
 ///

@@ -1,7 +1,7 @@
 use crate::retire::chain::Pin as CoroutinePin;
 use crate::runtime::errors::Cancelled;
-use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait};
-use crate::scheduler::waker::waker_of;
+use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait};
+use crate::scheduler::wait::waker::waker_of;
 use crate::scheduler::worker::{Strand, Worker};
 use crate::task::record::Record;
 use crate::task::thread_waiter::ThreadWaiter;

@@ -4,10 +4,12 @@ use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
 use crate::runtime::task::{Claim, Task};
-use crate::scheduler::no_suspend::{assert_may_suspend, assert_may_wait, refuse_between_tasks};
-use crate::scheduler::shared::Shared;
-use crate::scheduler::spawn::Terms;
+use crate::scheduler::life::spawn::Terms;
+use crate::scheduler::wait::no_suspend::{
+    assert_may_suspend, assert_may_wait, refuse_between_tasks,
+};
 use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::shared::Shared;
 use crate::task::cause::Reason;
 use crate::task::record::{Origin, Traits};
 use crate::task::words::wait::WaitKind;

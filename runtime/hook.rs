@@ -2,7 +2,7 @@
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
-use crate::scheduler::hook::{Body, Hung, hang};
+use crate::scheduler::cancel::hook::{Body, Hung, hang};
 use crate::task::cause::Cause;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};

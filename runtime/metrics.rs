@@ -2,8 +2,8 @@
 
 use crate::runtime::task::TaskId;
 use crate::scheduler::blocking::Counts;
-use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Remote;
+use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 use std::fmt::{self, Write as _};
 use std::panic::Location;

@@ -65,7 +65,7 @@ pub use time_async::{
     RuntimeEnded, Sleep, Timeout, TimeoutError, sleep_async, sleep_until_async, timeout_async,
 };
 
-pub use crate::scheduler::no_suspend::no_suspend;
+pub use crate::scheduler::wait::no_suspend::no_suspend;
 pub use crate::task::cause::Reason;
 
 use crate::scheduler::worker::Worker;

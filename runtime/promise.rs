@@ -4,7 +4,7 @@ use crate::runtime::here;
 use crate::runtime::hook::{CancelHook, HookGuard};
 use crate::runtime::spawn::terms;
 use crate::runtime::task::{Claim, Task};
-use crate::scheduler::external::{OnCancel, Outside};
+use crate::scheduler::life::external::{OnCancel, Outside};
 use crate::task::record::Traits;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};

@@ -2,14 +2,14 @@
 
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::{Cancelled, JoinError};
-use crate::scheduler::call::call_child;
 use crate::scheduler::cancel::cancel;
-use crate::scheduler::complete::{
+use crate::scheduler::life::complete::{
     dispose_before_the_end, dispose_by_handle, finish, free_bare, release, release_parent,
     release_run,
 };
-use crate::scheduler::no_suspend::{assert_may_wait, is_forbidden};
-use crate::scheduler::wait::await_end_anywhere;
+use crate::scheduler::run_loop::call::call_child;
+use crate::scheduler::wait::no_suspend::{assert_may_wait, is_forbidden};
+use crate::scheduler::wait::park::await_end_anywhere;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::task::cause::{Cause, Reason};

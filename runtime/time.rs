@@ -6,7 +6,7 @@ use crate::runtime::here;
 use crate::runtime::scope::{await_children, enter, leave};
 use crate::runtime::suspend::yield_now;
 use crate::scheduler::cancel::cancel_node;
-use crate::scheduler::scope::ScopeFrame;
+use crate::scheduler::life::scope::ScopeFrame;
 use crate::scheduler::timers::{Limit, Tick};
 use crate::shim::time::{Duration, Instant, now};
 use std::fmt;

@@ -55,7 +55,7 @@ use super::slots::{Slots, ThreadNumber};
 use super::stop::{notify_complete, notify_stopped, stop};
 use super::within::TimeOver;
 use super::word::{Arrival, CHILD, GUARD, Look, Step, Word};
-use crate::scheduler::waiters::WaitList;
+use crate::scheduler::wait::waiters::WaitList;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard};
 use std::ptr;

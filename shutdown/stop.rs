@@ -11,7 +11,7 @@
 use super::node::{Next, Node, State, carry_out, depart};
 use super::node_ref::NodeRef;
 use super::word::{CHILD, HOLD, TOO_MANY, too_many};
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 use crate::shim::atomic::Ordering;
 use std::ptr;

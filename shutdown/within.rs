@@ -8,7 +8,7 @@ use super::stop::ForEnd;
 use super::{Swansong, stop};
 use crate::runtime::CancelHandle;
 use crate::runtime::{Late, shield};
-use crate::scheduler::waiters::{Manner, enter_and};
+use crate::scheduler::wait::waiters::{Manner, enter_and};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::time::{Duration, Instant, now};
 use crate::sync::after;

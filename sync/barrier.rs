@@ -1,6 +1,6 @@
 use super::after;
 use super::errors::WaitError;
-use crate::scheduler::waiters::{Entering, WaitList, WaitNode, Waitable, Wakes, enter};
+use crate::scheduler::wait::waiters::{Entering, WaitList, WaitNode, Waitable, Wakes, enter};
 use crate::shim::{Mutex, MutexGuard, const_fn};
 use std::fmt;
 use std::panic::Location;

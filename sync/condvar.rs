@@ -2,8 +2,8 @@ use super::after;
 use super::errors::WaitError;
 use super::mutex::{AsyncMutexGuard, MutexGuard};
 use crate::runtime::Cancelled;
-use crate::scheduler::wait::Short;
-use crate::scheduler::waiters::{
+use crate::scheduler::wait::park::Short;
+use crate::scheduler::wait::waiters::{
     Entering, Manner, Turns, WaitList, WaitNode, Waitable, Wake, Wakes, enter_and,
 };
 use crate::shim::{Mutex, MutexGuard as Lock, const_fn};

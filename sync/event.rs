@@ -1,7 +1,9 @@
 use super::after;
 use super::errors::WaitError;
 use crate::runtime::is_cancelled;
-use crate::scheduler::waiters::{Entering, Turns, WaitList, WaitNode, Waitable, Wakes, enter};
+use crate::scheduler::wait::waiters::{
+    Entering, Turns, WaitList, WaitNode, Waitable, Wakes, enter,
+};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{Mutex, MutexGuard, const_fn};
 use std::fmt;

@@ -3,9 +3,9 @@
 //! be passed by those who run.
 //! The essay of the mutex says why they are passed at all.
 
-use crate::scheduler::no_suspend::is_forbidden;
 use crate::scheduler::timers::Tick;
-use crate::scheduler::waiters::WaitNode;
+use crate::scheduler::wait::no_suspend::is_forbidden;
+use crate::scheduler::wait::waiters::WaitNode;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::shim::panicking;

@@ -66,15 +66,15 @@
 //! # Orderings
 //!
 //! Every change of the word that gives the mutex up is a release, and every change that takes it is
-//! an acquire. A hand-over is carried by the grant (see `scheduler/waiters`); the word is only a
+//! an acquire. A hand-over is carried by the grant (see `scheduler/wait/waiters`); the word is only a
 //! name then. All changes are compare-and-swaps, because a called waiter clears CALLED without the
 //! queue's lock.
 
 use super::holder::Holder;
 use super::passing::{CalledAt, Passes, is_overdue};
-use crate::scheduler::no_suspend::is_forbidden;
-use crate::scheduler::wait::Short;
-use crate::scheduler::waiters::{
+use crate::scheduler::wait::no_suspend::is_forbidden;
+use crate::scheduler::wait::park::Short;
+use crate::scheduler::wait::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wake, Wakes, enter_node,
 };
 use crate::scheduler::worker::Worker;

@@ -48,9 +48,9 @@
 //! Every entry is an acquire, every exit a release. What is handed over is carried by the grant.
 
 use super::passing::{CalledAt, FirstSince, Passes, gives_way, is_overdue};
-use crate::scheduler::no_suspend::is_forbidden;
-use crate::scheduler::wait::Short;
-use crate::scheduler::waiters::{
+use crate::scheduler::wait::no_suspend::is_forbidden;
+use crate::scheduler::wait::park::Short;
+use crate::scheduler::wait::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
 };
 use crate::scheduler::worker::Worker;

@@ -56,9 +56,9 @@
 //! the grant.
 
 use super::passing::{CalledAt, Passes, gives_way, is_overdue};
-use crate::scheduler::no_suspend::is_forbidden;
-use crate::scheduler::wait::Short;
-use crate::scheduler::waiters::{
+use crate::scheduler::wait::no_suspend::is_forbidden;
+use crate::scheduler::wait::park::Short;
+use crate::scheduler::wait::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
 };
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};

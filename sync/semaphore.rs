@@ -2,7 +2,7 @@ use super::after;
 use super::errors::WaitError;
 use super::raw_semaphore::{Acquiring, RawSemaphore};
 use crate::runtime::is_cancelled;
-use crate::scheduler::waiters::Waitable;
+use crate::scheduler::wait::waiters::Waitable;
 use crate::shim::const_fn;
 use std::fmt;
 use std::mem;

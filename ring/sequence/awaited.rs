@@ -3,7 +3,7 @@
 use super::spinning::{Learned, Spinning};
 use super::strategy::WaitStrategy;
 use crate::runtime::is_cancelled;
-use crate::scheduler::waiters::{Entering, Manner, WaitNode, Waitable, enter_node};
+use crate::scheduler::wait::waiters::{Entering, Manner, WaitNode, Waitable, enter_node};
 use crate::shim::time::Instant;
 use crate::sync::WaitError;
 use std::panic::Location;

@@ -53,7 +53,7 @@ use super::awaited::CLOSED;
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::Watcher;
 use super::raw_group::{arm, minimum};
-use crate::scheduler::waiters::{WaitList, WaitNode, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wakes};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;

@@ -8,7 +8,7 @@ use super::single::assert_size;
 use super::strategy::WaitStrategy;
 use super::wait::SequenceWait;
 use crate::runtime::is_cancelled;
-use crate::scheduler::waiters::WaitNode;
+use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::Arc;
 use crate::shim::time::{Duration, Instant};
 use crate::sync::WaitError;

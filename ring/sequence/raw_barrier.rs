@@ -27,7 +27,7 @@ use super::arithmetic::{Sequence, nearest};
 use super::awaited::{CLOSED, Options, PUBLISHED};
 use super::spinning::Learned;
 use super::strategy::WaitStrategy;
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
 use crate::shim::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use crate::shim::{Mutex, MutexGuard};

@@ -20,7 +20,7 @@ use super::awaited::{Awaited, CLOSED, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::{End, Fences, Watcher};
 use super::spinning::Learned;
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::{Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError, Weak};
 

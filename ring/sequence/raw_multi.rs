@@ -8,7 +8,7 @@ use super::raw_barrier::Watcher;
 use super::raw_group::minimum;
 use super::spinning::Learned;
 use super::stamps::{Reading, Stamps};
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};

@@ -30,7 +30,7 @@
 use super::awaited::{CLOSED, PUBLISHED};
 use super::raw_barrier::Fences;
 use super::strategy::WaitStrategy;
-use crate::scheduler::waiters::{WaitList, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, Wakes};
 use crate::shim::asymmetric::prepare;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::shim::{Mutex, MutexGuard};

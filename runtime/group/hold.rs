@@ -6,9 +6,9 @@
 //! that moment is inside a [`Rundown`], and the group is settled by the last of those to leave, or by the hook. Its node,
 //! and the runtime, are there for whoever is inside; whoever is refused touches neither.
 
-use crate::scheduler::external::{OnCancel, Outside};
-use crate::scheduler::hook::Body;
-use crate::scheduler::rundown::Rundown;
+use crate::scheduler::cancel::hook::Body;
+use crate::scheduler::life::external::{OnCancel, Outside};
+use crate::scheduler::life::rundown::Rundown;
 use crate::task::cause::Cause;
 use std::sync::{Arc, OnceLock};
 

@@ -3,8 +3,8 @@
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::payload::PanicPayload;
 use crate::runtime::several::TaskError;
+use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::cancel::{cancel_node, is_cancelled};
-use crate::scheduler::reason::cause_of;
 use crate::task::cause::{Cause, Reason};
 use crate::task::outcome::Failure;
 use crate::task::words::tree::{Node, Verdict};

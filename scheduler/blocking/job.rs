@@ -1,6 +1,6 @@
 //! A job: a closure that a pool thread runs while its owner waits.
 
-use crate::scheduler::complete::wake;
+use crate::scheduler::life::complete::wake;
 use crate::task::outcome::{Payload, quietly};
 use crate::task::words::join::{Finished, JoinWord};
 use crate::task::words::tree::Node;

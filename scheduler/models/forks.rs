@@ -1,6 +1,6 @@
 //! The row of forks: its owner, who returns past a fork, against thieves that follow a pointer to it.
 
-use crate::scheduler::forks::{Forked, Forks, Left, Link};
+use crate::scheduler::queue::forks::{Forked, Forks, Left, Link};
 use crate::shim::Cell;
 use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
@@ -144,14 +144,14 @@ fn loom_each_fork_runs_once_whatever_its_address() {
 #[test]
 #[should_panic]
 fn loom_negative_a_row_without_fences() {
-    plant("scheduler/forks.rs", FENCES);
+    plant("scheduler/queue/forks.rs", FENCES);
     explore(3, || nested_joins(false));
 }
 
 #[test]
 #[should_panic]
 fn loom_negative_a_row_that_does_not_hand_over() {
-    plant("scheduler/forks.rs", ORDERS_AND_FENCES);
+    plant("scheduler/queue/forks.rs", ORDERS_AND_FENCES);
     explore(3, || {
         let yard = Yard::<1>::new();
         let thief = spawn(move || yard.steal());
@@ -165,7 +165,7 @@ fn loom_negative_a_row_that_does_not_hand_over() {
 /// No fence carries what is below a fork that has been taken off.
 #[test]
 fn loom_what_is_below_a_popped_fork_is_handed_over_without_a_fence() {
-    plant("scheduler/forks.rs", FENCES);
+    plant("scheduler/queue/forks.rs", FENCES);
     explore(3, || {
         let yard = Yard::<2>::new();
         let thief = spawn(move || yard.steal());

@@ -1,8 +1,8 @@
 //! The private front: its owner against thieves, and against sleepers who ask.
 
 use super::{Dormitory, Tasks};
-use crate::scheduler::front::{Front, PUBLIC, Portion};
-use crate::scheduler::idle::{Rest, Roused};
+use crate::scheduler::queue::front::{Front, PUBLIC, Portion};
+use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
@@ -130,21 +130,21 @@ fn loom_each_item_of_a_front_is_taken_once() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_front_without_fences() {
-    plant("scheduler/front.rs", FENCES);
+    plant("scheduler/queue/front.rs", FENCES);
     explore(3, pop_and_steal);
 }
 
 /// The owner only pushes: no fence carries what its `tail` hands over.
 #[test]
 fn loom_a_pushed_task_is_handed_over_without_a_fence() {
-    plant("scheduler/front.rs", FENCES);
+    plant("scheduler/queue/front.rs", FENCES);
     explore(3, push_and_steal);
 }
 
 #[test]
 #[should_panic(expected = "times that task")]
 fn loom_negative_a_front_that_does_not_hand_over() {
-    plant("scheduler/front.rs", ORDERS_AND_FENCES);
+    plant("scheduler/queue/front.rs", ORDERS_AND_FENCES);
     explore(3, push_and_steal);
 }
 
@@ -153,7 +153,7 @@ type Take = fn(&Front, NonNull<Record>) -> bool;
 
 /// The owner takes the newest of two; a thief takes the older one, which no fence carries to it.
 fn lower_and_steal(take: Take) {
-    plant("scheduler/front.rs", FENCES);
+    plant("scheduler/queue/front.rs", FENCES);
     explore(3, move || {
         let yard = Yard::<2>::new();
         let thief = spawn(move || yard.steal(1));
@@ -244,7 +244,7 @@ fn loom_a_child_in_the_middle_is_taken_once() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_child_in_the_middle_without_fences() {
-    plant("scheduler/front.rs", FENCES);
+    plant("scheduler/queue/front.rs", FENCES);
     explore(3, take_and_steal);
 }
 
@@ -471,7 +471,7 @@ fn loom_a_request_of_another_is_as_good_as_ones_own() {
 /// What one that rests has pushed before is seen by who sees that it rests, without a fence: see `Idle::barrier`.
 #[test]
 fn loom_what_one_has_pushed_is_seen_with_its_rest() {
-    plant("scheduler/front.rs", FENCES);
+    plant("scheduler/queue/front.rs", FENCES);
     explore(3, || {
         let yard = Yard::<1>::new();
         let owner = spawn(move || {
@@ -539,6 +539,6 @@ fn loom_negative_an_answer_without_a_fence() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_push_that_does_not_fence_before_it_looks_for_a_request() {
-    plant("scheduler/front.rs", FENCES);
+    plant("scheduler/queue/front.rs", FENCES);
     explore(3, || ask_and_push::<1>(0, false, true));
 }

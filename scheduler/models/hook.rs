@@ -1,10 +1,12 @@
 //! A hook, its guard, the end of its node, and a cancel.
 
+use crate::scheduler::cancel::hook::{Body, Hung, hang, unhook_all, unhook_watchers};
 use crate::scheduler::cancel::{cancel, cancel_all, link, make_known};
-use crate::scheduler::complete::{finish, unlink_node};
-use crate::scheduler::hook::{Body, Hung, hang, unhook_all, unhook_watchers};
-use crate::scheduler::root::Root;
-use crate::scheduler::watching::{Watching, is_cancelled_or_was, is_marked_or_was, watch_task};
+use crate::scheduler::life::complete::{finish, unlink_node};
+use crate::scheduler::life::root::Root;
+use crate::scheduler::wait::watching::{
+    Watching, is_cancelled_or_was, is_marked_or_was, watch_task,
+};
 use crate::shim::atomic::live_atomics;
 use crate::shim::check::{Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;

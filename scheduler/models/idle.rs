@@ -1,7 +1,7 @@
 //! Sleepers, searchers and those who wake them.
 
 use super::Dormitory;
-use crate::scheduler::idle::{Rest, Roused};
+use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::{spawn, yield_now};
@@ -165,7 +165,7 @@ fn loom_a_napper_is_counted_once() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_sleep_without_fences() {
-    plant("scheduler/idle.rs", FENCES);
+    plant("scheduler/steal/idle.rs", FENCES);
     explore(3, || one_worker(Rest::Sleep, true));
 }
 

@@ -1,8 +1,8 @@
 //! The inbox of a worker, and the waking of the worker.
 
 use super::{Dormitory, Tasks};
-use crate::scheduler::idle::Rest;
-use crate::scheduler::inbox::Inbox;
+use crate::scheduler::queue::inbox::Inbox;
+use crate::scheduler::steal::idle::Rest;
 use crate::shim::atomic::Ordering;
 use crate::shim::check::{FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
@@ -78,7 +78,7 @@ fn loom_a_chain_that_is_sent_at_once_keeps_its_order() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_an_inbox_without_order() {
-    plant("scheduler/inbox.rs", ORDERS);
+    plant("scheduler/queue/inbox.rs", ORDERS);
     explore(3, two_pushers);
 }
 
@@ -179,6 +179,6 @@ fn loom_an_invitation_is_taken_with_what_lies_on_it() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_push_and_a_sleep_without_fences() {
-    plant("scheduler/idle.rs", FENCES);
+    plant("scheduler/steal/idle.rs", FENCES);
     explore(3, || no_sleep_through_a_push(1));
 }

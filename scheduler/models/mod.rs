@@ -16,7 +16,7 @@ mod requests;
 mod root;
 mod rundown;
 
-use crate::scheduler::idle::{Idle, Sleeper, Sleepers};
+use crate::scheduler::steal::idle::{Idle, Sleeper, Sleepers};
 use crate::shim::Cell;
 use crate::task::models::record as new_record;
 use crate::task::record::Record;

@@ -4,9 +4,9 @@
 //! (front.rs has the same for a front alone.)
 
 use super::{Dormitory, Tasks};
-use crate::scheduler::forks::{Forked, Forks, Link};
-use crate::scheduler::front::{Front, Portion};
-use crate::scheduler::idle::{Rest, Roused};
+use crate::scheduler::queue::forks::{Forked, Forks, Link};
+use crate::scheduler::queue::front::{Front, Portion};
+use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
@@ -327,7 +327,7 @@ fn loom_a_spawn_answers_for_the_forks_and_a_fork_for_the_tasks() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_fork_that_does_not_fence_before_it_looks_for_a_request() {
-    plant("scheduler/forks.rs", FENCES);
+    plant("scheduler/queue/forks.rs", FENCES);
     explore(3, || ask_and_fork::<0>(Does::Fork, false, But::Nothing));
 }
 
@@ -367,7 +367,7 @@ fn loom_negative_a_searcher_that_asks_all_others() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_searcher_that_leaves_without_a_fence() {
-    plant("scheduler/idle.rs", FENCES);
+    plant("scheduler/steal/idle.rs", FENCES);
     explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
 }
 
@@ -440,6 +440,6 @@ fn loom_one_that_gets_up_and_forks_is_not_missed_by_a_searcher_that_leaves() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_one_that_gets_up_without_a_fence() {
-    plant("scheduler/idle.rs", FENCES);
+    plant("scheduler/steal/idle.rs", FENCES);
     explore(3, || get_up_and_fork(false));
 }

@@ -1,6 +1,6 @@
 //! The end of a runtime: strangers who spawn against the closing.
 
-use crate::scheduler::root::Root;
+use crate::scheduler::life::root::Root;
 use crate::shim::check::{ALL, Stage, explore, plant};
 use crate::shim::plant::Kind;
 use crate::shim::thread::spawn;

@@ -1,6 +1,6 @@
 //! A door that one closes while others go through it.
 
-use crate::scheduler::rundown::Rundown;
+use crate::scheduler::life::rundown::Rundown;
 use crate::shim::check::{ALL, Baton, Stage, explore, plant};
 use crate::shim::plant::Kind;
 use crate::shim::thread::spawn;
@@ -61,6 +61,6 @@ fn loom_one_of_two_strangers_and_the_closer_is_the_last() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_door_without_order() {
-    plant("scheduler/rundown.rs", &[Kind::Update]);
+    plant("scheduler/life/rundown.rs", &[Kind::Update]);
     explore(ALL, || go_through_and_close(1));
 }

@@ -15,9 +15,9 @@
 //! wheel closed, under its lock, and gives up.
 
 use super::{Action, Tick, Timer, Timers};
-use crate::scheduler::complete::wake_future;
-use crate::scheduler::shared::Shared;
+use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Instant, now};
 use crate::shim::{Arc, Cell};

@@ -1,7 +1,7 @@
 //! Deadlines of scopes: what a `timeout` opens.
 
 use super::{Action, Tick, Timer, Timers};
-use crate::scheduler::scope::ScopeFrame;
+use crate::scheduler::life::scope::ScopeFrame;
 use crate::scheduler::worker::Worker;
 use crate::task::words::tree::{Node, NodeKind};
 use std::cell::{Cell, OnceCell};

@@ -67,7 +67,7 @@ pub(crate) use deadline::{Limit, fire_if_overdue};
 pub(crate) use watch::Watch;
 
 use crate::scheduler::cancel::{Woken, mark_overdue};
-use crate::scheduler::complete::wake_future;
+use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::shim::time::{Duration, Instant, now, zero};

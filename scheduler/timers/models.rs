@@ -2,9 +2,9 @@
 //! that lie down and get up. Run by ci/loom.sh. There is no clock: where a model fires, the time has come.
 
 use super::{Action, Tick, Timer, Timers, Watch};
-use crate::scheduler::complete::wake_future;
-use crate::scheduler::idle::{Rest, Sleepers};
+use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::models::Dormitory;
+use crate::scheduler::steal::idle::{Rest, Sleepers};
 use crate::shim::Cell;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, Stage, explore, plant};
@@ -213,7 +213,7 @@ fn loom_negative_a_worker_that_lies_down_without_a_look_at_its_own_timers() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_lying_down_without_a_fence() {
-    plant("scheduler/idle.rs", FENCES);
+    plant("scheduler/steal/idle.rs", FENCES);
     explore(3, || set_while_its_worker_lies_down(true));
 }
 

@@ -1,7 +1,7 @@
 //! Who sees to the timers of workers that are busy. The module above says why nobody is forgotten.
 
 use super::{NEVER, Tick, Timers};
-use crate::scheduler::idle::{Idle, Rest, Sleepers};
+use crate::scheduler::steal::idle::{Idle, Rest, Sleepers};
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 use crate::shim::time::Duration;

@@ -10,7 +10,7 @@ pub use errors::{BroadcastRecvError, BroadcastTryRecvError};
 use super::after;
 use super::errors::WaitError;
 use crate::runtime::is_cancelled;
-use crate::scheduler::waiters::{Entering, enter};
+use crate::scheduler::wait::waiters::{Entering, enter};
 use crate::task::outcome::resume_in_destructor;
 use state::{Following, Place, Shared};
 use std::fmt;

@@ -34,7 +34,7 @@
 //! changed meanwhile, and there is a value, or has been one, or none will come. So a cancelled wait has nothing to give back.
 
 use super::errors::BroadcastTryRecvError;
-use crate::scheduler::waiters::{Turns, WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{Turns, WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{Payload, drop_all, drop_payload, quietly};
 use std::collections::VecDeque;

@@ -1,8 +1,8 @@
 use super::errors::SendError;
 use super::line::Passed;
 use super::shared::{Receiving, Sending, Shared, Tried};
-use crate::scheduler::no_suspend::is_forbidden;
-use crate::scheduler::waiters::{Entering, Waitable};
+use crate::scheduler::wait::no_suspend::is_forbidden;
+use crate::scheduler::wait::waiters::{Entering, Waitable};
 use crate::sync::WaitError;
 use std::fmt;
 use std::mem;

@@ -15,7 +15,7 @@
 //!   waiter is overdue. The called ones may be kept by workers that compute; or each value may have
 //!   been taken before its sender could look whether somebody waits.
 //! * A task that sends or receives in a loop checks in now and then
-//!   ([`check_in`](crate::scheduler::check_in)), so a called waiter of its own worker comes. A
+//!   ([`check_in`](crate::scheduler::run_loop::check_in)), so a called waiter of its own worker comes. A
 //!   future returns `Pending` once if 1,024 values have passed.
 //!
 //! While the first waiter is overdue the line is *strict*: nobody passes, and what becomes free is
@@ -46,7 +46,7 @@
 //! serve the line.
 
 use super::word::{Told, distance};
-use crate::scheduler::waiters::{WaitList, WaitNode, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wakes};
 use crate::shim::time::{Instant, now};
 use crate::sync::passing::{self, HOGS};
 

@@ -3,7 +3,7 @@
 use super::bounded;
 use super::line::PERMIT;
 use super::shared::{Receiving, Sending, Shared, Tried};
-use crate::scheduler::waiters::WaitNode;
+use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter, enter_node};

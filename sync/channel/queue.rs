@@ -10,7 +10,7 @@
 use super::line::Supply;
 use super::shared::{Ends, Tried};
 use super::word::{ONE_POSITION, Told};
-use crate::scheduler::waiters::Wakes;
+use crate::scheduler::wait::waiters::Wakes;
 use std::collections::VecDeque;
 
 pub(super) struct Queue<T> {

@@ -21,7 +21,7 @@
 use super::line::{CALL, Either, Line, PERMIT, returns};
 use super::queue::{self, Queue};
 use super::ring::{self, Ring};
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{drop_all, resume_in_destructor};

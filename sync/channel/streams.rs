@@ -8,7 +8,7 @@
 use super::futures::Asking;
 use super::shared::{Receiving, Sending, State, Tried};
 use super::{Receiver, Sender};
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 use futures_core::Stream;
 use futures_sink::Sink;

@@ -7,7 +7,7 @@ mod semaphore;
 use super::event::{RawEvent, SET};
 use super::holder::Holder;
 use super::raw_mutex::{BEHIND, CALL, Locking, RawMutex};
-use crate::scheduler::waiters::{Entry, WaitNode, Waitable, Who, leave, queue};
+use crate::scheduler::wait::waiters::{Entry, WaitNode, Waitable, Who, leave, queue};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::task::models::Processor;

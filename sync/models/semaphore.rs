@@ -1,7 +1,7 @@
 //! Models of a semaphore.
 
 use super::{Task, enter_or_come};
-use crate::scheduler::waiters::{Entering, Waitable};
+use crate::scheduler::wait::waiters::{Entering, Waitable};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::raw_semaphore::{CALL, CLOSED, RawSemaphore};

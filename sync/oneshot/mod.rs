@@ -8,7 +8,7 @@ use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
 use crate::runtime::is_cancelled;
-use crate::scheduler::waiters::{Entering, enter};
+use crate::scheduler::wait::waiters::{Entering, enter};
 use crate::task::outcome::{drop_all, resume_in_destructor};
 use state::{Closing, Receiving, Shared};
 use std::fmt;

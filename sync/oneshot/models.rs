@@ -1,7 +1,7 @@
 //! Models of oneshots; run by ci/loom.sh. See `sync::models` for what a task is there.
 
 use super::state::{Closing, Receiving, Shared, State};
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;

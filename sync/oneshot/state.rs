@@ -18,7 +18,7 @@
 //! That the receiver does not want it any more (it has closed the channel, or is gone) is a flag beside it, which is written
 //! under the lock and may be read without: once it is there, no value gets past it.
 
-use crate::scheduler::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::{Mutex, MutexGuard};
 use crate::sync::TryRecvError;

@@ -1,5 +1,5 @@
 use super::state::{Changing, NOTHING, Numbered, Shared};
-use crate::scheduler::waiters::Entering;
+use crate::scheduler::wait::waiters::Entering;
 use crate::sync::WaitError;
 use std::fmt;
 use std::panic::Location;

@@ -13,7 +13,7 @@ use super::errors::WaitError;
 use super::holder::Holder;
 use crate::retire::chain::Pin;
 use crate::runtime::is_cancelled;
-use crate::scheduler::waiters::enter;
+use crate::scheduler::wait::waiters::enter;
 use crate::shim::time::now;
 use state::{Changing, NOTHING, Numbered, Shared};
 use std::fmt;

@@ -19,7 +19,7 @@
 //! A new value, and the end of the last sender, call all who wait, in [`Turns`]. Who was called looks again: versions only grow, and
 //! the end is for ever, so it finds what it was called for, or something newer.
 
-use crate::scheduler::waiters::{Turns, WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{Turns, WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::{Mutex, MutexGuard};
 use crate::sync::TryRecvError;

@@ -164,7 +164,7 @@ impl Branch {
 
     /// The node is reached by the cancel of `origin`. Before its word is marked, and after that by who has marked it when it had no extras. Not
     /// atomically: who cancels it itself at this moment may be named instead, then or later. Why it is cancelled is decided elsewhere
-    /// (scheduler/reason.rs).
+    /// (scheduler/cancel/reason.rs).
     pub(crate) fn set_origin(&self, origin: *const Node) {
         if self.origin.load(Ordering::Relaxed).is_null() {
             self.origin.store(origin.cast_mut(), Ordering::Release);

@@ -96,7 +96,7 @@ fn is_cancelled(task: NonNull<Record>) -> bool {
     }
 }
 
-/// The task ends, as in `scheduler::complete`, and its record goes.
+/// The task ends, as in `scheduler::life::complete`, and its record goes.
 fn ends(task: NonNull<Record>) {
     // SAFETY: not freed yet.
     let record = unsafe { task.as_ref() };

@@ -127,7 +127,7 @@ fn loom_a_waker_is_called_once_or_comes_back() {
     });
 }
 
-/// A task that waits for another's end, as `await_end` and `resume` in scheduler/wait.rs do it.
+/// A task that waits for another's end, as `await_end` and `resume` in scheduler/wait/park.rs do it.
 struct Pair {
     child: Stage<Child>,
     waiter: NonNull<Record>,

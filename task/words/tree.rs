@@ -68,7 +68,7 @@ pub(crate) enum NodeKind {
 }
 
 /// Whether a worker that has begun a task runs nothing else but such that descend from a certain scope until
-/// it has ended (scheduler/restrict.rs).
+/// it has ended (scheduler/wait/restrict.rs).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Restriction {

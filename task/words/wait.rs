@@ -16,10 +16,10 @@
 //! * A **cut** ends a wait that may be cut short: it clears PARKED and leaves CUT, so that the waiter knows
 //!   that no grant woke it and that it must take its registration back. If the registration is gone already, a
 //!   grant is under way, and the waiter waits for it (shielded). Who cuts has marked a node of the tree before
-//!   (scheduler/cancel.rs), and the waiter looks at the node when it has published: no word of this kind
+//!   (scheduler/cancel/mod.rs), and the waiter looks at the node when it has published: no word of this kind
 //!   remembers a cancel.
 //!
-//! * An external task ([`crate::scheduler::external`]) waits **before its start**, outside of all queues. Whoever
+//! * An external task ([`crate::scheduler::life::external`]) waits **before its start**, outside of all queues. Whoever
 //!   settles it clears PARKED together with OUTSIDE, and finds nothing to clear any more if a cut was faster, or when
 //!   the task has long started, and may wait as any other (in a destructor).
 //!

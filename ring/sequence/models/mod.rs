@@ -6,7 +6,7 @@ use super::awaited::{CLOSED, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::End;
 use super::raw_group::RawGroup;
-use crate::scheduler::waiters::{Entering, Waitable};
+use crate::scheduler::wait::waiters::{Entering, Waitable};
 use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter};

@@ -6,7 +6,7 @@ use crate::ring::sequence::awaited::{CLOSED, Options, PUBLISHED};
 use crate::ring::sequence::barrier::SequenceBarrier;
 use crate::ring::sequence::claims::{Claims, Count};
 use crate::ring::sequence::raw_multi::{RawMulti, Reads, Room};
-use crate::scheduler::waiters::{Entering, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{Entering, WaitNode, Waitable, Wakes};
 use crate::shim::check::{Baton, FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter_node};

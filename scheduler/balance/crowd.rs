@@ -1,0 +1,413 @@
+//! How many tasks of each kind each worker has: even shares of those that wait before they compute.
+//!
+//! # Counts and shares
+//!
+//! A worker counts the coroutines that run tasks of each class of spawn places, and publishes the
+//! counts in its [`Census`], which it alone writes. Before it begins one more task of a class that
+//! is to be spread (habits.rs) it compares: it begins no more than an even share of all that it
+//! sees, those that nobody has begun included. What even shares leave over goes to workers with
+//! fewest. The counts of others are read without order: they are advice, and a wrong one costs
+//! balance.
+//!
+//! # Offers
+//!
+//! A worker that has its share *offers* the task: it puts the task into its public deque, notes the
+//! class in its census, *invites* workers that have less than theirs, whether they rest or compute
+//! (inbox.rs), and stands back from the class as soon as it comes to its main coroutine
+//! (spread.rs). An invited worker takes one offered task when its own task waits or checks in, and
+//! then invites itself again; a ready task of its own comes between two.
+//!
+//! Searchers leave the deque of a worker that offers alone if they have their share themselves:
+//! they would pass its tasks to each other, and the worker that is invited would find none. Nobody
+//! sleeps through such a task: to offer it wakes a sleeper as any push into a public deque does,
+//! and a worker that lies down looks at all deques, whatever their owners offer. So a searcher with
+//! its share does not sleep either; it stands back as if the tasks were its own, and then tolerates
+//! one more than its share and takes it. A task that is offered therefore waits for a bounded time
+//! for one with less, also if its owner computes for ever or may not begin anything, unless all
+//! other workers compute, too.
+//!
+//! The note in the census goes when the worker comes to its main coroutine without having to stand
+//! back, or hands over other tasks. It is a hint like the counts.
+
+use crate::scheduler::balance::habits::{CLASSES, Class};
+use crate::scheduler::queue::item::Item;
+use crate::scheduler::run_loop::pick::BATCH;
+use crate::scheduler::worker::coroutine::{Observation, Observed};
+use crate::scheduler::worker::{Remote, Strand, Worker};
+use crate::shim::atomic::{AtomicU8, Ordering};
+use crate::shim::point;
+use crate::shim::time::{Instant, now};
+use crate::task::record::{JoinedAtHome, Record};
+use crossbeam_deque::Steal;
+use std::ptr::{self, NonNull};
+
+/// So many tasks of a class are left together: they may be a pair that wakes each other all the
+/// time.
+const PAIR: usize = 2;
+
+/// What each worker may have of a class: so many, and if that leaves a rest, one more.
+struct Share {
+    whole: usize,
+    rest: bool,
+    /// What the one with fewest has.
+    least: u8,
+}
+
+impl Share {
+    /// Whether one that has `mine` may have one more. Of the rest that goes first to those with
+    /// fewest.
+    fn exceeds(&self, mine: u8) -> bool {
+        let count = usize::from(mine);
+        count < self.whole || self.rest && count == self.whole && mine <= self.least
+    }
+}
+
+/// What others see of the tasks of a worker.
+pub(crate) struct Census {
+    /// Its coroutines for each class. Counts stop at 255, where nothing is spread any more.
+    counts: [AtomicU8; CLASSES],
+    /// The class that it has too many of, and offers in public; or [`NONE`].
+    offered: AtomicU8,
+}
+
+/// No class.
+const NONE: u8 = u8::MAX;
+
+impl Census {
+    pub(crate) fn new() -> Census {
+        Census { counts: std::array::from_fn(|_| AtomicU8::new(0)), offered: AtomicU8::new(NONE) }
+    }
+
+    pub(crate) fn get(&self, class: Class) -> u8 {
+        self.counts[usize::from(class.0)].load(Ordering::Relaxed)
+    }
+
+    fn set(&self, class: Class, count: u8) {
+        self.counts[usize::from(class.0)].store(count, Ordering::Relaxed);
+    }
+
+    /// Whether there is nothing, as at the end of a runtime.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts.iter().all(|count| count.load(Ordering::Relaxed) == 0)
+    }
+
+    /// What is offered.
+    pub(crate) fn offered(&self) -> Option<Class> {
+        let class = self.offered.load(Ordering::Relaxed);
+        (class != NONE).then_some(Class(class))
+    }
+
+    /// Says what is offered from now on. Returns what was before.
+    fn offer(&self, class: Option<Class>) -> Option<Class> {
+        let before = self.offered();
+        if before != class {
+            self.offered.store(class.map_or(NONE, |class| class.0), Ordering::Relaxed);
+        }
+        before
+    }
+}
+
+impl Worker {
+    /// Observes the task that a coroutine is made for, if something is to be learnt.
+    #[inline]
+    pub(crate) fn observe(&self, strand: &Strand, task: &Record) {
+        let shared = self.shared();
+        strand.observation.set(Observation::Ignored);
+        if shared.workers() > 1 && !task.traits.migratable {
+            let class = shared.habits.class_of(task);
+            if !shared.habits.is_settled(class) || self.accounts.is_sample() {
+                self.observe_since(strand, task, class, Some(now()));
+            }
+        }
+    }
+
+    #[cold]
+    fn observe_since(&self, strand: &Strand, task: &Record, class: Class, began: Option<Instant>) {
+        self.count(class, 1);
+        strand.observation.set(Observation::Task(Observed {
+            class: class.0,
+            task,
+            began,
+            waited: began.is_none(),
+            hasty: None,
+            idle: self.idle_time.get(),
+            parks: self.counters().parks.get(),
+        }));
+    }
+
+    fn count(&self, class: Class, more: i8) {
+        let census = &self.remote.census;
+        let count = census.get(class).saturating_add_signed(more);
+        census.set(class, count);
+        if count == 0 {
+            self.accounts.forget_tolerance(class);
+        }
+    }
+
+    /// The task has ended that the running coroutine was observed for.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn leave_crowd(&self, strand: &Strand, task: Observed) {
+        strand.observation.set(Observation::None);
+        self.count(Class(task.class), -1);
+        if let Some(began) = task.began {
+            let idle = self.idle_time.get().saturating_sub(task.idle);
+            let parks = self.counters().parks.get() - task.parks;
+            self.shared().habits.learn_end(&task, now() - began, idle, parks);
+        }
+    }
+
+    /// The task on the running coroutine waits, and no other is ready.
+    #[inline]
+    pub(crate) fn learn_wait(&self) {
+        let strand = self.strand();
+        let known = match strand.observation.get() {
+            Observation::None => false,
+            Observation::Ignored => true,
+            Observation::Task(task) => task.waited && ptr::eq(task.task, strand.task.get()),
+        };
+        if !known {
+            self.learn_wait_of_task(strand);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn_wait_of_task(&self, strand: &Strand) {
+        let shared = self.shared();
+        if ptr::eq(strand, self.main.get()) || shared.workers() == 1 {
+            return;
+        }
+        // SAFETY: null, or the task that is set aside on this coroutine, which has not ended.
+        let Some(task) = (unsafe { strand.task.get().as_ref() }) else { return };
+        // One that its joiner has called counts with the joiner.
+        if task.traits.migratable || task.at_home.get() == JoinedAtHome::Called {
+            return;
+        }
+        let class = shared.habits.class_of(task);
+        match strand.observation.get() {
+            Observation::Task(mut observed) if ptr::eq(observed.task, task) => {
+                observed.waited = true;
+                if let Some(began) = observed.began
+                    && self.counters().parks.get() == observed.parks + 1
+                {
+                    observed.hasty = Some(shared.habits.learn_wait(class, now() - began));
+                }
+                strand.observation.set(Observation::Task(observed));
+            }
+            // One that a loop has started, or that was called on the stack of another.
+            before if !shared.habits.is_settled(class) => {
+                if let Observation::Task(other) = before {
+                    self.count(Class(other.class), -1);
+                }
+                self.observe_since(strand, task, class, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a claimed fresh task is to be begun here. If not, it is offered to the others, and
+    /// this worker stands back as soon as it comes to its main coroutine.
+    #[inline(always)]
+    pub(crate) fn keeps(&self, record: NonNull<Record>) -> bool {
+        !self.shared().habits.any_spreads() || self.weigh(record)
+    }
+
+    /// As `keeps`, for a task that a loop is about to start: it is observed, or offered to the
+    /// others.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn keeps_on_loop(&self, record: NonNull<Record>) -> bool {
+        // SAFETY: the run reference is in our hand.
+        let task = unsafe { record.as_ref() };
+        let keeps = self.keeps(record);
+        if !keeps {
+            self.offer_to_others(record);
+        } else if !task.traits.needs_own_stack()
+            && self.shared().habits.spreads(self.shared().habits.class_of(task))
+        {
+            self.observe(self.strand(), task);
+        }
+        keeps
+    }
+
+    /// Whether a child may be called on the stack of its parent, where it is not counted.
+    #[inline(always)]
+    pub(crate) fn may_call(&self, child: &Record) -> bool {
+        let habits = &self.shared().habits;
+        !habits.any_spreads() || !habits.spreads(habits.class_of(child))
+    }
+
+    #[inline(never)]
+    fn weigh(&self, record: NonNull<Record>) -> bool {
+        // SAFETY: the run reference is in our hand.
+        let class = self.shared().habits.class_of(unsafe { record.as_ref() });
+        !self.shared().habits.spreads(class) || self.has_room(class, 1) || self.cannot_share(record)
+    }
+
+    /// Whether this worker has less than its share of a class; `more` of them are in its hand.
+    #[inline(never)]
+    pub(crate) fn has_room(&self, class: Class, more: usize) -> bool {
+        let mine = self.remote.census.get(class);
+        let tolerated = mine == 0 || mine == u8::MAX || mine < self.accounts.tolerated(class);
+        tolerated || self.share(class, more).exceeds(mine)
+    }
+
+    /// An even share of a class: of those that have been begun, that are offered, and that may be
+    /// among the fresh ones here.
+    ///
+    /// Those that have been begun are counted first. So one that is begun meanwhile may be missed,
+    /// which makes the share smaller for a moment, and is not counted twice, which would have one
+    /// worker take what is another's.
+    fn share(&self, class: Class, more: usize) -> Share {
+        let (mut begun, mut least) = (0, u8::MAX);
+        for remote in self.shared().remotes() {
+            let count = remote.census.get(class);
+            begun += usize::from(count);
+            least = least.min(count);
+        }
+        let offers = |remote: &&Remote| remote.census.offered() == Some(class);
+        let lengths = |remote: &Remote| remote.front.len() + remote.thief.len();
+        let offered: usize = self.others().filter(offers).map(lengths).sum();
+        let all = begun + offered + self.remote.front.len() + self.deque.len() + more;
+        if all <= PAIR {
+            return Share { whole: usize::MAX, rest: false, least };
+        }
+        let workers = self.shared().workers();
+        Share { whole: all / workers, rest: !all.is_multiple_of(workers), least }
+    }
+
+    /// Whether a task cannot be started elsewhere, or other rules hold, as stacks are short.
+    fn cannot_share(&self, record: NonNull<Record>) -> bool {
+        let shared = self.shared();
+        // SAFETY: the run reference is in our hand.
+        unsafe { record.as_ref() }.traits.local
+            || shared.workers() == 1
+            || self.exhausted.get()
+            || shared.pressure.load(Ordering::Relaxed)
+            || shared.is_closing()
+    }
+
+    /// Puts a claimed task, which is not kept here, where others find it, and invites those that
+    /// have less than their share.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn offer_to_others(&self, record: NonNull<Record>) {
+        // SAFETY: the run reference is in our hand.
+        let task = unsafe { record.as_ref() };
+        let class = self.shared().habits.class_of(task);
+        self.spread.stand_back_for(class);
+        self.announce_offer(Some(class));
+        if self.deque.len() < BATCH {
+            task.unclaim();
+            point();
+            self.deque.push(Item::fresh(record));
+        } else {
+            // Its growth would cost kilobytes of the stack that we happen to stand on.
+            self.requeue(record);
+        }
+        self.invite_others(class);
+        // Those who are invited may compute, and who sleeps and has its share takes it after a
+        // while.
+        self.shared().idle.notify(self.shared(), false);
+    }
+
+    /// Tells the others what this worker offers from now on.
+    #[inline]
+    pub(crate) fn announce_offer(&self, class: Option<Class>) {
+        if self.remote.census.offered() != class {
+            self.change_offer(class);
+        }
+    }
+
+    #[cold]
+    fn change_offer(&self, class: Option<Class>) {
+        let before = self.remote.census.offer(class);
+        let offering = &self.shared().offering;
+        match (before, class) {
+            (None, Some(_)) => _ = offering.fetch_add(1, Ordering::Relaxed),
+            (Some(_), None) => _ = offering.fetch_sub(1, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// Whether any worker offers tasks. Searchers ask this again and again, so it lies apart from
+    /// what changes with each task.
+    #[inline]
+    pub(crate) fn anyone_offers(&self) -> bool {
+        self.shared().offering.load(Ordering::Relaxed) > 0
+    }
+
+    /// A task that another worker offers, claimed, if this one has less than its share of such
+    /// tasks. If it has not, it is to stand back from them as if they were its own.
+    pub(crate) fn take_offered(&self) -> Option<NonNull<Record>> {
+        if !self.anyone_offers() {
+            return None;
+        }
+        for remote in self.others() {
+            let Some(class) = remote.census.offered() else { continue };
+            point();
+            if remote.thief.is_empty() {
+                continue;
+            }
+            if !self.has_room(class, 0) {
+                self.spread.stand_back_for(class);
+            } else if let Steal::Success(item) = remote.thief.steal()
+                && let Some(record) = self.open(item)
+            {
+                return Some(record);
+            }
+        }
+        None
+    }
+
+    /// Whether another worker offers tasks of this class.
+    pub(crate) fn is_offered(&self, class: Class) -> bool {
+        self.others()
+            .any(|remote| remote.census.offered() == Some(class) && !remote.thief.is_empty())
+    }
+
+    /// Invites workers with less than their share of a class, as many as are needed to take what is
+    /// left here.
+    pub(crate) fn invite_others(&self, class: Class) {
+        let shared = self.shared();
+        let share = self.share(class, 0);
+        let mut left = self.deque.len() + self.remote.front.len();
+        for remote in self.others().filter(|remote| share.exceeds(remote.census.get(class))) {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+            if remote.inbox.invite() {
+                shared.idle.notify_worker(shared, remote.index);
+            }
+        }
+    }
+
+    /// The others' remote parts, from the next one on.
+    fn others(&self) -> impl Iterator<Item = &Remote> {
+        let (shared, me) = (self.shared(), self.remote.index);
+        let count = shared.workers();
+        (1..count).map(move |i| shared.remote((me + i) % count))
+    }
+
+    /// How many of a class the others have.
+    pub(crate) fn elsewhere(&self, class: Class) -> u32 {
+        self.others().map(|remote| u32::from(remote.census.get(class))).sum()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Share;
+
+    #[test]
+    fn what_is_left_of_even_shares_goes_to_those_with_fewest() {
+        // Six on four workers.
+        let share = |least| Share { whole: 1, rest: true, least };
+        assert_eq!([0, 1, 2].map(|mine| share(0).exceeds(mine)), [true, false, false]);
+        assert_eq!([0, 1, 2].map(|mine| share(1).exceeds(mine)), [true, true, false]);
+        let even = Share { whole: 2, rest: false, least: 0 };
+        assert_eq!([0, 1, 2, 3].map(|mine| even.exceeds(mine)), [true, true, false, false]);
+    }
+}

@@ -1,0 +1,287 @@
+//! Spreading starts, so that pinning does not cost balance.
+//!
+//! A started task stays on its worker. Where tasks wait before they compute, whoever starts them decides
+//! who computes later: a worker that starts a thousand in the time that another takes to wake up has them
+//! all. So a worker does not start a task on a new coroutine if it has [`SLACK`] more unfinished ones
+//! than another worker has; it **stands back**: it offers its fresh tasks in public, wakes somebody, and
+//! does nothing but look for ready ones, as long as the other makes progress. If nobody does for
+//! [`PATIENCE`] (they compute, or the machine has no processor for them) it tolerates the imbalance, and
+//! twice as much the next time. Where ready tasks keep it from standing back at all, a fresh one is started
+//! at each second of their turns.
+//!
+//! Tasks that run to their end without waiting take no new coroutine, and know nothing of this. The
+//! numbers of others are read without order: they are advice.
+
+use crate::scheduler::balance::habits::Class;
+use crate::scheduler::queue::front::Portion;
+use crate::scheduler::run_loop::pick::BATCH;
+use crate::scheduler::worker::Worker;
+use crate::shim::atomic::Ordering;
+use crate::shim::spin_loop;
+use crate::shim::thread;
+use crate::shim::time::{Duration, Instant, now};
+use std::cell::Cell;
+
+/// So many coroutines more than another has are no matter.
+const SLACK: u32 = 32;
+/// How long a worker that stands back waits for the others to start one.
+const PATIENCE: Duration = Duration::from_micros(100);
+/// A worker that stands back invites others again after so long.
+const INVITES: Duration = Duration::from_micros(50);
+/// What has been interrupted for no longer goes on.
+const MOMENT: Duration = Duration::from_millis(1);
+/// How long before it lets others have the processor at each turn.
+const POLITE: Duration = Duration::from_micros(2);
+
+/// What a worker remembers of all this.
+pub(crate) struct Spread {
+    /// Up to so many coroutines nothing is compared.
+    allowed: Cell<u32>,
+    /// How much imbalance is tolerated the next time.
+    step: Cell<u32>,
+    /// Of what it has too many, if it is to stand back.
+    excess: Cell<Option<Excess>>,
+    /// When it found that first, since it stood back last.
+    since: Cell<Option<Instant>>,
+    /// Of the last time that it stood back, if another one then took what it had not started, or a task of its own was
+    /// woken, and when that was.
+    interrupted: Cell<Option<(Standstill, Instant)>>,
+}
+
+/// Of what a worker has more than others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Excess {
+    /// Of coroutines.
+    Coroutines,
+    /// Of tasks of one class (crowd.rs).
+    Class(Class),
+}
+
+impl Spread {
+    pub(crate) fn new() -> Spread {
+        Spread {
+            allowed: Cell::new(SLACK),
+            step: Cell::new(SLACK),
+            excess: Cell::new(None),
+            since: Cell::new(None),
+            interrupted: Cell::new(None),
+        }
+    }
+
+    /// The worker is to stand back from one class.
+    pub(crate) fn stand_back_for(&self, class: Class) {
+        self.excess.set(Some(Excess::Class(class)));
+        if self.since.get().is_none() {
+            self.since.set(Some(now()));
+        }
+    }
+
+    /// A task has been begun although the worker should have stood back.
+    pub(crate) fn begins_in_turn(&self) {
+        self.since.set(None);
+    }
+}
+
+impl Worker {
+    /// Whether a fresh task may be started here on a new coroutine. If not, the worker soon comes to its
+    /// main coroutine, and stands back.
+    #[inline]
+    pub(crate) fn may_start(&self) -> bool {
+        self.live() <= self.spread.allowed.get() || self.compare()
+    }
+
+    /// Whether this worker is to stand back, and others have time to take what it offers.
+    pub(crate) fn is_to_stand_back(&self) -> bool {
+        self.spread.excess.get().is_some() && !self.is_kept_waiting()
+    }
+
+    /// Whether it should have stood back for long, and has not come to it.
+    pub(crate) fn is_kept_waiting(&self) -> bool {
+        match self.spread.excess.get() {
+            None => false,
+            Some(Excess::Coroutines) => true,
+            Some(Excess::Class(class)) => {
+                let since = self.spread.since.get();
+                since.is_some_and(|since| now() - since >= self.shared().habits.patience(class))
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn compare(&self) -> bool {
+        let shared = self.shared();
+        if shared.workers() == 1 {
+            self.spread.allowed.set(u32::MAX);
+            return true;
+        }
+        // Local tasks cannot be started elsewhere; and other rules hold where stacks are short.
+        if !self.local.borrow().is_empty()
+            || self.exhausted.get()
+            || shared.pressure.load(Ordering::Relaxed)
+            || shared.is_closing()
+        {
+            return true;
+        }
+        let level = self.least().saturating_add(SLACK);
+        let fair = self.live() <= level;
+        if fair {
+            self.spread.allowed.set(level);
+            self.spread.step.set(SLACK);
+            self.spread.interrupted.set(None);
+        }
+        if !fair {
+            self.spread.excess.set(Some(Excess::Coroutines));
+        } else if self.spread.excess.get() == Some(Excess::Coroutines) {
+            self.spread.excess.set(None);
+        }
+        fair
+    }
+
+    /// The number of coroutines of the other worker that has fewest.
+    fn least(&self) -> u32 {
+        let me = self.remote.index;
+        let others = self.shared().remotes().filter(|remote| remote.index != me);
+        others.map(|remote| remote.live.load(Ordering::Relaxed)).min().unwrap_or(u32::MAX)
+    }
+
+    /// Stands back, if this worker has found that it should. On its main coroutine, and not among the
+    /// searchers. False if it has not.
+    pub(crate) fn stand_back(&self) -> bool {
+        let Some(excess) = self.spread.excess.take() else {
+            self.spread.since.set(None);
+            self.announce_offer(None);
+            return false;
+        };
+        if self.wait_for_others(excess) {
+            self.spread.since.set(None);
+        }
+        true
+    }
+
+    /// Waits until the others have caught up, or do not do so for long. Returns `false` if tasks of this worker are
+    /// ready before that.
+    fn wait_for_others(&self, excess: Excess) -> bool {
+        let shared = self.shared();
+        let start = now();
+        let mut standstill = self.standstill(excess, start);
+        let mut invited = start;
+        loop {
+            if self.deque.is_empty() && !self.remote.front.is_empty() {
+                self.hand_over(1, Portion { takers: 1, most: BATCH });
+                shared.idle.notify(shared, true);
+            }
+            if self.remote.timers.want_looks() {
+                self.look_at_clock();
+            }
+            let (time, progress) = (now(), self.progress(excess));
+            if self.has_ready() {
+                self.spread.interrupted.set(Some((standstill, time)));
+                return false;
+            }
+            if shared.is_stopping() {
+                return true;
+            }
+            let offered_elsewhere =
+                matches!(excess, Excess::Class(class) if self.is_offered(class));
+            if !self.has_fresh() && !offered_elsewhere {
+                self.spread.interrupted.set(Some((standstill, time)));
+                return true;
+            }
+            let (even, patience) = match excess {
+                Excess::Coroutines => (self.live() <= progress.saturating_add(SLACK / 2), PATIENCE),
+                Excess::Class(class) => (self.has_room(class, 0), shared.habits.patience(class)),
+            };
+            if even {
+                return true;
+            }
+            if standstill.lasts(progress, time) >= patience {
+                self.tolerate(excess);
+                self.announce_offer(None);
+                return true;
+            }
+            if time - start < POLITE {
+                spin_loop();
+                continue;
+            }
+            if let Excess::Class(class) = excess
+                && time - invited >= INVITES
+                && self.remote.census.offered() == Some(class)
+            {
+                // Where something else lay in an inbox, there was no room for an invitation.
+                self.invite_others(class);
+                invited = time;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// What grows as others take what this worker leaves to them.
+    fn progress(&self, excess: Excess) -> u32 {
+        match excess {
+            Excess::Coroutines => self.least(),
+            Excess::Class(class) => self.elsewhere(class),
+        }
+    }
+
+    /// Goes on with that of the last time, if that was a moment ago. What this worker had then may have been stolen by one
+    /// that stands back, too, and stolen back; or tasks of its own are woken again and again. Else none of them would ever
+    /// have stood back for long enough.
+    fn standstill(&self, excess: Excess, time: Instant) -> Standstill {
+        match self.spread.interrupted.take() {
+            // The time between does not count.
+            Some((standstill, last)) if standstill.excess == excess && time - last < MOMENT => {
+                Standstill { since: time - (last - standstill.since), ..standstill }
+            }
+            _ => Standstill { excess, most: self.progress(excess), since: time },
+        }
+    }
+
+    fn tolerate(&self, excess: Excess) {
+        match excess {
+            Excess::Coroutines => {
+                let step = self.spread.step.get();
+                self.spread.allowed.set(self.live().saturating_add(step));
+                self.spread.step.set(step.saturating_mul(2));
+            }
+            Excess::Class(class) => self.accounts.tolerate(class, self.remote.census.get(class)),
+        }
+    }
+}
+
+/// For how long the others have not caught up.
+struct Standstill {
+    excess: Excess,
+    /// Their greatest progress.
+    most: u32,
+    since: Instant,
+}
+
+impl Standstill {
+    /// Those that come and go are no progress, which would have no end.
+    fn lasts(&mut self, progress: u32, time: Instant) -> Duration {
+        if progress > self.most {
+            (self.most, self.since) = (progress, time);
+        }
+        time - self.since
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coming_and_going_is_a_standstill_and_catching_up_is_none() {
+        let start = now();
+        let at = |us| start + Duration::from_micros(us);
+        let mut standstill = Standstill { excess: Excess::Coroutines, most: 1, since: start };
+        for us in 1..=100 {
+            let lasts = standstill.lasts(1 + (us % 2) as u32, at(us));
+            // The first that comes is one more than there were.
+            assert_eq!(lasts, Duration::from_micros(us - 1));
+        }
+        assert_eq!(standstill.lasts(3, at(101)), Duration::ZERO);
+        assert_eq!(standstill.lasts(2, at(104)), Duration::from_micros(3));
+    }
+}

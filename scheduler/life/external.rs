@@ -1,0 +1,260 @@
+//! External tasks: children whose outcome comes from outside, from any thread, with no closure of their own.
+//!
+//! # Life
+//!
+//! ```text
+//!  Created --> Parked --settle: the outcome is stored--> Ready, in the injector --> Running --> Finished
+//!                 |                                        ^
+//!                 +------ cut by a cancel, if it may be ---+
+//! ```
+//!
+//! An external task waits before its start. Its wait word decides who goes on with it: the [`Outside`], which settles it,
+//! or a cancel, which cuts the wait of one that allows that. Whoever clears PARKED has the record to itself until it
+//! is queued: the one stores the outcome and queues it, the other queues it without. The worker that takes it out finds
+//! the outcome, or a cancelled task that never starts. So the end of the task, and with it that of its parent, is always
+//! scheduled, and never happens inside the call that has settled it. Once started it is a task as any other, and may
+//! wait again: destructors run in its name, those of its task-locals and of a value that nobody takes.
+//!
+//! As long as it is not settled it is an unfinished child: the nodes above it are open, and the runtime does not end.
+//! Once it is queued all of that may be gone.
+
+use crate::retire::record_pool;
+use crate::scheduler::cancel::hook::{Body, Hung, hang_on};
+use crate::scheduler::cancel::link;
+use crate::scheduler::cancel::reason::cause_of;
+use crate::scheduler::life::complete::release;
+use crate::scheduler::life::spawn::{Terms, birth, fit};
+use crate::scheduler::queue::item::Item;
+use crate::scheduler::worker::shared::Shared;
+use crate::scheduler::worker::{Worker, fetch_ids};
+use crate::shim::Arc;
+use crate::shim::atomic::Ordering;
+use crate::task::cell::{layout_of_external, settle};
+use crate::task::outcome::{Failure, Outcome};
+use crate::task::record::{Origin, Phase, Record, Traits};
+use crate::task::words::tree::{NOBODY, Node};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+/// What a cancel does to an external task that is not settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnCancel {
+    /// Ends it.
+    End,
+    /// Tells the hooks that hang on it; it is waited for all the same.
+    Tell,
+    /// Nothing.
+    Wait,
+}
+
+/// The right, and the duty, to settle an external task.
+pub(crate) struct Outside<T> {
+    /// A counted reference.
+    record: NonNull<Record>,
+    outcome: PhantomData<fn(T)>,
+}
+
+// SAFETY: the record is shared by design; the outcome moves to another thread, which `T: Send` allows.
+unsafe impl<T: Send> Send for Outside<T> {}
+// SAFETY: a shared one takes and gives nothing of `T`.
+unsafe impl<T: Send> Sync for Outside<T> {}
+
+impl<T> Outside<T> {
+    /// Settles the task; gives the outcome back if a cancel was faster.
+    pub(crate) fn settle(&self, outcome: Outcome<T>) -> Result<(), Outcome<T>> {
+        if !self.take() {
+            return Err(outcome);
+        }
+        // SAFETY: taken just now, and `T` is that of the making.
+        unsafe { settle(self.record, outcome) };
+        queue(self.record);
+        Ok(())
+    }
+
+    /// Settles it without a value, unless it is settled.
+    pub(crate) fn abandon(&self) {
+        if !self.take() {
+            return;
+        }
+        let failure = if self.is_cancelled() {
+            // It is in our hand, so it has not ended.
+            Failure::NotStarted(cause_of(&self.record().node))
+        } else {
+            Failure::Abandoned
+        };
+        // SAFETY: as in `settle`.
+        unsafe { settle::<T>(self.record, Err(failure)) };
+        queue(self.record);
+    }
+
+    pub(crate) fn record(&self) -> &Record {
+        // SAFETY: our reference.
+        unsafe { self.record.as_ref() }
+    }
+
+    /// Takes the task out of its wait before the start; false if somebody has done so before.
+    fn take(&self) -> bool {
+        self.record().wait.take_from_outside()
+    }
+
+    /// What the workers of the task's runtime share.
+    ///
+    /// Only for one that a cancel does not end: before it is settled.
+    pub(crate) fn shared(&self) -> &Shared {
+        let place = self.record().place.load(Ordering::Relaxed);
+        // SAFETY: the runtime does not end before the task.
+        unsafe { &*ptr::with_exposed_provenance(place) }
+    }
+
+    /// Whether the task is cancelled, and that has reached it. One load.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.record().node.word().is_marked()
+    }
+
+    /// Hangs a hook on the task, unless a cancel does nothing to it.
+    pub(crate) fn hang(&self, body: Box<dyn Body>) -> Hung {
+        hang(self.record(), body)
+    }
+}
+
+impl<T> Drop for Outside<T> {
+    fn drop(&mut self) {
+        self.abandon();
+        // SAFETY: ours; it is the last only if the handle has disposed of the outcome.
+        unsafe { release(self.record, 1) };
+    }
+}
+
+/// Hangs a hook on an external task, which may have ended, unless a cancel does nothing to it.
+pub(crate) fn hang(task: &Record, body: Box<dyn Body>) -> Hung {
+    debug_assert_eq!(task.traits.origin, Origin::External);
+    // SAFETY: it was linked, and its branch expects hooks.
+    unsafe { hang_on(&task.node, body) }
+}
+
+/// Whether a task whose wait was cut short is an external one that has not started, to be [queued](../queue).
+pub(crate) fn is_outside(task: &Record) -> bool {
+    task.traits.origin == Origin::External && task.node.home() == NOBODY
+}
+
+/// Queues an external task that has not started, and whose PARKED bit the caller has cleared.
+pub(crate) fn queue(record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    let shared: *const Shared = ptr::with_exposed_provenance(task.place.load(Ordering::Relaxed));
+    // As in `resume_all`: the runtime may end before the rest of the call. It may do so as soon as the task is ready,
+    // which a joiner sees before it is in the queue.
+    let here = Worker::current().is_some_and(|worker| ptr::eq(worker.shared.get(), shared));
+    let _kept = (!here).then(|| {
+        // SAFETY: the pointer came from an Arc that the workers' threads hold, and they do not end before
+        // the task does, which is in our hand.
+        unsafe {
+            Arc::increment_strong_count(shared);
+            Arc::from_raw(shared)
+        }
+    });
+    task.set_phase(Phase::Ready);
+    // SAFETY: kept above, or by the thread that we are on.
+    unsafe { &*shared }.offer(Item::fresh(record));
+}
+
+/// Lets a new external task wait, and makes the right to settle it.
+///
+/// # Safety
+/// The record was made with this `T`, is known to nobody else, and its parent is open.
+unsafe fn publish<T>(shared: &Shared, record: NonNull<Record>, on_cancel: OnCancel) -> Outside<T> {
+    // SAFETY: new, and the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    task.add_reference();
+    let outside = Outside { record, outcome: PhantomData };
+    task.place.store(ptr::from_ref(shared).expose_provenance(), Ordering::Relaxed);
+    task.set_phase(Phase::Parked);
+    if on_cancel != OnCancel::Wait {
+        // For cancels of what is above it. It may have ended before somebody hangs a hook on it.
+        task.node.extras_or_new().branch().expect_hooks();
+        link(&task.node);
+    }
+    let ends = on_cancel == OnCancel::End;
+    task.wait.publish_outside(ends);
+    // As every wait: a cancel has found it parked, or is seen here.
+    if ends && task.node.word().is_cancelled_in_total_order() && task.wait.cut() {
+        queue(record);
+    }
+    outside
+}
+
+fn external(terms: Terms) -> Terms {
+    Terms { traits: Traits { origin: Origin::External, ..terms.traits }, ..terms }
+}
+
+impl Worker {
+    /// Makes an external child of `parent`: the record, with the handle's reference, and the right to settle it.
+    ///
+    /// # Safety
+    /// The parent is the running task's node, or one that the caller holds open.
+    pub(crate) unsafe fn spawn_external<T>(
+        &self,
+        parent: *const Node,
+        mut terms: Terms,
+        on_cancel: OnCancel,
+    ) -> (NonNull<Record>, Outside<T>) {
+        // An outcome that nobody takes is dropped there.
+        fit::<(), T>(&mut terms, self.class);
+        let memory = self.records.take(const { layout_of_external::<T>() });
+        // SAFETY: passed on.
+        let birth = unsafe { birth(parent, self.next_id(), external(terms)) };
+        // SAFETY: the memory was taken for this layout.
+        let record = unsafe { Record::new_external::<T>(memory, birth) };
+        // SAFETY: passed on.
+        unsafe { self.count_child(parent) };
+        // SAFETY: made above.
+        (record, unsafe { publish(self.shared(), record, on_cancel) })
+    }
+}
+
+impl Shared {
+    /// Makes an external child of the root, from any thread. The caller has been admitted.
+    pub(crate) fn spawn_external_root<T>(
+        &self,
+        terms: Terms,
+        on_cancel: OnCancel,
+    ) -> (NonNull<Record>, Outside<T>) {
+        // SAFETY: the root, which is open by the admission.
+        unsafe { self.spawn_external_counted(&raw const self.root.node, terms, on_cancel) }
+    }
+
+    /// Makes an external child of a node of this runtime, from any thread.
+    ///
+    /// # Safety
+    /// The caller holds the node open.
+    pub(crate) unsafe fn spawn_external_below<T>(
+        &self,
+        parent: *const Node,
+        terms: Terms,
+        on_cancel: OnCancel,
+    ) -> (NonNull<Record>, Outside<T>) {
+        // SAFETY: open.
+        unsafe { &*parent }.add_child_from_outside();
+        // SAFETY: passed on.
+        unsafe { self.spawn_external_counted(parent, terms, on_cancel) }
+    }
+
+    /// # Safety
+    /// As for `spawn_external_below`; the child has been counted.
+    unsafe fn spawn_external_counted<T>(
+        &self,
+        parent: *const Node,
+        mut terms: Terms,
+        on_cancel: OnCancel,
+    ) -> (NonNull<Record>, Outside<T>) {
+        fit::<(), T>(&mut terms, self.config.stack_class);
+        let memory = record_pool::allocate(layout_of_external::<T>());
+        // SAFETY: passed on.
+        let birth = unsafe { birth(parent, fetch_ids(1), external(terms)) };
+        // SAFETY: the memory was taken for this layout.
+        let record = unsafe { Record::new_external::<T>(memory, birth) };
+        self.injected.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: made above; the parent is open.
+        (record, unsafe { publish(self, record, on_cancel) })
+    }
+}

@@ -1,0 +1,203 @@
+//! Spawning: a record is made and put into a queue.
+
+use crate::retire::record_pool;
+use crate::retire::stack::StackClass;
+use crate::scheduler::worker::shared::Shared;
+use crate::scheduler::worker::{Worker, fetch_ids};
+use crate::task::cell::{layout_of, layout_of_fallible};
+use crate::task::extras::Extras;
+use crate::task::outcome::Outcome;
+use crate::task::record::{Birth, Record, Traits};
+use crate::task::words::tree::Node;
+use std::panic::Location;
+use std::ptr::NonNull;
+
+/// What a spawn says besides the closure.
+pub(crate) struct Terms {
+    pub(crate) spawned_at: &'static Location<'static>,
+    pub(crate) traits: Traits,
+    pub(crate) extras: Option<Box<Extras>>,
+    pub(crate) detached: bool,
+}
+
+/// The stack that captures and results of these sizes ask for, at least: they pass over it by value,
+/// in debug builds several times. `None` if the usual one has room enough.
+const fn stack_for_payload<F, T>() -> Option<usize> {
+    let payload = size_of::<F>() + size_of::<T>();
+    // An eighth of the smallest default stack in use.
+    let copies = if cfg!(debug_assertions) { 24 } else { 8 };
+    if payload <= 4 << 10 { None } else { Some(payload * copies + (64 << 10)) }
+}
+
+/// Adjusts the class of stack to what captures and result need.
+pub(crate) fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
+    let Some(size) = stack_for_payload::<F, T>() else { return };
+    let chosen = match terms.traits.stack_class {
+        0 => usual,
+        class => StackClass::from_byte(class),
+    };
+    if chosen.size() < size
+        && let Ok(class) = StackClass::for_size(size)
+    {
+        terms.traits.stack_class = class.to_byte();
+    }
+}
+
+/// What a child of `parent` is born with.
+///
+/// # Safety
+/// The parent is open.
+#[inline(always)]
+pub(crate) unsafe fn birth(parent: *const Node, id: u64, terms: Terms) -> Birth {
+    // SAFETY: the caller's.
+    let bonds = unsafe { &*parent }.bonds().inherited();
+    Birth {
+        parent,
+        bonds,
+        id,
+        spawned_at: terms.spawned_at,
+        traits: terms.traits.under(bonds.restriction()),
+        extras: terms.extras,
+        detached: terms.detached,
+    }
+}
+
+impl Worker {
+    /// Spawns a child of `parent` on this worker.
+    ///
+    /// # Safety
+    /// What `f` borrows outlives the child: the parent does not end before it, and the caller keeps
+    /// the borrows until the parent has ended.
+    #[inline]
+    pub(crate) unsafe fn spawn<F: FnOnce() -> T, T>(
+        &self,
+        parent: *const Node,
+        f: F,
+        terms: Terms,
+    ) -> NonNull<Record> {
+        let local = terms.traits.local;
+        // SAFETY: passed on.
+        let record = unsafe { self.new_task(parent, f, terms) };
+        if local {
+            self.queue_local(record);
+        } else if self.remote.front.push(record) {
+            self.attend();
+        }
+        record
+    }
+
+    /// As `spawn`, of a closure that says itself why it gives no value. Not for local tasks.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn spawn_fallible<F: FnOnce() -> Outcome<T>, T>(
+        &self,
+        parent: *const Node,
+        f: F,
+        mut terms: Terms,
+    ) -> NonNull<Record> {
+        fit::<F, T>(&mut terms, self.class);
+        let memory = self.records.take(const { layout_of_fallible::<F, T>() });
+        // SAFETY: passed on.
+        let birth = unsafe { birth(parent, self.next_id(), terms) };
+        // SAFETY: the memory was taken for this layout.
+        let record = unsafe { Record::new_fallible(memory, f, birth) };
+        // SAFETY: passed on.
+        unsafe { self.count_child(parent) };
+        if self.remote.front.push(record) {
+            self.attend();
+        }
+        record
+    }
+
+    /// Makes a child of `parent` that lies in no queue.
+    ///
+    /// # Safety
+    /// As for `spawn`.
+    #[inline]
+    pub(crate) unsafe fn new_task<F: FnOnce() -> T, T>(
+        &self,
+        parent: *const Node,
+        f: F,
+        mut terms: Terms,
+    ) -> NonNull<Record> {
+        fit::<F, T>(&mut terms, self.class);
+        let memory = self.records.take(const { layout_of::<F, T>() });
+        // SAFETY: passed on.
+        let birth = unsafe { birth(parent, self.next_id(), terms) };
+        // SAFETY: the memory was taken for this layout.
+        let record = unsafe { Record::new(memory, f, birth) };
+        // SAFETY: passed on.
+        unsafe { self.count_child(parent) };
+        record
+    }
+
+    /// Counts a child of `parent` that is spawned here.
+    ///
+    /// # Safety
+    /// The parent is the running task's node or one that the caller holds open.
+    #[inline(always)]
+    pub(crate) unsafe fn count_child(&self, parent: *const Node) {
+        // SAFETY: the caller's.
+        unsafe { &*parent }.add_child(self.number());
+        self.counters().spawned.add(1);
+    }
+
+    #[cold]
+    fn queue_local(&self, record: NonNull<Record>) {
+        // SAFETY: made by the caller, known to nobody yet.
+        unsafe { record.as_ref() }.set_phase(crate::task::record::Phase::Ready);
+        self.local.borrow_mut().push_back(record);
+    }
+}
+
+impl Shared {
+    /// Spawns a child of the root from any thread. The caller has been admitted.
+    ///
+    /// # Safety
+    /// What `f` borrows outlives the task.
+    pub(crate) unsafe fn spawn_root<F: FnOnce() -> T, T>(
+        &self,
+        f: F,
+        terms: Terms,
+    ) -> NonNull<Record> {
+        // SAFETY: the root, which is open by the admission.
+        unsafe { self.spawn_counted(&raw const self.root.node, f, terms) }
+    }
+
+    /// Spawns a child of a node of this runtime from any thread.
+    ///
+    /// # Safety
+    /// What `f` borrows outlives the task; the caller holds the node open.
+    pub(crate) unsafe fn spawn_below<F: FnOnce() -> T, T>(
+        &self,
+        parent: *const Node,
+        f: F,
+        terms: Terms,
+    ) -> NonNull<Record> {
+        // SAFETY: open.
+        unsafe { &*parent }.add_child_from_outside();
+        // SAFETY: passed on.
+        unsafe { self.spawn_counted(parent, f, terms) }
+    }
+
+    /// # Safety
+    /// As for `spawn_below`; the child has been counted.
+    unsafe fn spawn_counted<F: FnOnce() -> T, T>(
+        &self,
+        parent: *const Node,
+        f: F,
+        mut terms: Terms,
+    ) -> NonNull<Record> {
+        fit::<F, T>(&mut terms, self.config.stack_class);
+        let memory = record_pool::allocate(layout_of::<F, T>());
+        // SAFETY: passed on.
+        let birth = unsafe { birth(parent, fetch_ids(1), terms) };
+        // SAFETY: the memory was taken for this layout.
+        let record = unsafe { Record::new(memory, f, birth) };
+        // SAFETY: made above.
+        unsafe { record.as_ref() }.set_phase(crate::task::record::Phase::Ready);
+        self.inject(record);
+        record
+    }
+}

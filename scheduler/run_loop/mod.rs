@@ -1,0 +1,432 @@
+//! How a worker runs tasks: the loop, and the switches between coroutines.
+//!
+//! The loop runs on coroutine stacks. It takes a fresh task and calls it; a task that never waits
+//! costs neither a switch nor a stack. When a task waits, its coroutine, with the loop frame at the
+//! bottom, is set aside, and the worker goes on with a ready coroutine or with a new loop on another
+//! stack. A loop that finds a ready coroutine leaves for it, and stands by or gives up its stack. The
+//! main coroutine (the thread's own stack) is where a worker goes when it has nothing else. What comes
+//! next is decided in `pick`, and tasks are called in `call`.
+
+pub(crate) mod call;
+pub(crate) mod check_in;
+pub(crate) mod pick;
+
+use crate::retire::chain::{Saved, innermost, restore_chain, suspend_chain};
+use crate::retire::stack::StackClass;
+use crate::scheduler::life::complete::Uncounting;
+use crate::scheduler::run_loop::call::{call, start};
+use crate::scheduler::stacks::shortage;
+use crate::scheduler::worker::coroutine::{Coroutine, Observation};
+use crate::scheduler::worker::{Strand, Worker};
+use crate::shim::atomic::Ordering;
+use crate::shim::{abort_with, point};
+use crate::task::record::Record;
+use std::hint::cold_path;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+
+/// How a coroutine comes out of standing by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum StoodBy {
+    /// There is a task for it, or for its loop.
+    Needed,
+    /// Another one stands by, or somebody may need its stack.
+    Superfluous,
+    /// Its time is over: it was asked to end by the main coroutine.
+    Dismissed,
+}
+
+impl Worker {
+    /// What goes on when `task`, which runs here, is set aside until somebody makes it ready again; may be
+    /// the running coroutine itself. The caller has seen to that, and has stored the coroutine in the
+    /// task's `place`.
+    #[inline]
+    pub(crate) fn next_after(&self, task: NonNull<Record>) -> *const Strand {
+        point();
+        self.strand().task.set(task.as_ptr());
+        if !self.remote.forks.is_clear() {
+            return self.pick_after_forks();
+        }
+        self.pick()
+    }
+
+    /// As `next_after`, where it is known what goes on.
+    pub(crate) fn set_aside(&self, task: NonNull<Record>) {
+        point();
+        self.strand().task.set(task.as_ptr());
+        if !self.remote.forks.is_clear() {
+            self.publish_forks();
+        }
+    }
+
+    /// What the task that is set aside waits for may be among its forks.
+    #[cold]
+    #[inline(never)]
+    fn pick_after_forks(&self) -> *const Strand {
+        self.publish_forks();
+        self.pick()
+    }
+
+    /// Goes on with `next`, and comes back when somebody continues the running coroutine, whose task is
+    /// noted in it. Returns the worker that the task then runs on (another one only if it may migrate).
+    ///
+    /// Inlined, with nothing but the switch and what belongs to it: each return from a function that
+    /// another coroutine has called is one that the processor predicts wrong.
+    #[inline(always)]
+    pub(crate) fn leave_for<'a>(&self, next: *const Strand) -> &'a Worker {
+        let me = self.strand();
+        let node = self.node.get();
+        if !ptr::eq(next, me) {
+            if self.remote.forks.is_clear() && innermost().is_null() {
+                self.switch(me, next);
+            } else {
+                cold_path();
+                self.leave_open(me, next);
+            }
+        }
+        // SAFETY: whoever continues a task does so on a worker's thread.
+        let worker = unsafe { Worker::current_unchecked() };
+        worker.bury();
+        worker.node.set(node);
+        worker
+    }
+
+    #[inline(always)]
+    fn switch(&self, me: &Strand, next: *const Strand) {
+        self.counters().switches.add(1);
+        self.current.set(next);
+        // SAFETY: `me` runs; `next` is suspended, new, or the main coroutine, in this worker's
+        // hand alone, and lives until it has run to its end.
+        unsafe { me.context.switch(&(*next).context) };
+    }
+
+    /// Leaves a coroutine that has open joins, or bare coroutines on its stack.
+    #[cold]
+    #[inline(never)]
+    fn leave_open(&self, me: &Strand, next: *const Strand) {
+        let forks = self.leave_forks();
+        let chain = suspend_chain();
+        self.switch(me, next);
+        let worker = Worker::current().expect("a task runs on a worker");
+        // SAFETY: this coroutine runs again, and whoever has run before has left a clear row.
+        unsafe { worker.remote.forks.come_back(forks) };
+        worker.restore_chain(chain);
+    }
+
+    /// Puts the bare coroutines of a task back that goes on.
+    pub(crate) fn restore_chain(&self, chain: Saved) {
+        if restore_chain(chain) {
+            self.remote.forks.demand_attention();
+        }
+    }
+
+    /// A new coroutine; none if there is no stack to be had.
+    pub(crate) fn new_strand(
+        &self,
+        class: StackClass,
+        first: *const Record,
+    ) -> Option<*const Strand> {
+        if class == self.class
+            // SAFETY: null, or a coroutine that is suspended in `stand_by`.
+            && let Some(spare) = unsafe { self.spare.replace(ptr::null()).as_ref() }
+        {
+            spare.first.set(first);
+            self.adopt(spare);
+            if self.exhausted.get() {
+                shortage::end(self);
+            }
+            return Some(spare);
+        }
+        let taken = self.stacks.borrow_mut().take(class, &self.shared().stacks);
+        match taken {
+            Ok(stack) => {
+                // SAFETY: the stack is ours and unused.
+                let strand = unsafe { Coroutine::create(stack, ptr::from_ref(self), first, enter) };
+                // SAFETY: made above.
+                self.adopt(unsafe { strand.as_ref() });
+                if self.exhausted.get() {
+                    shortage::end(self);
+                }
+                Some(strand.as_ptr())
+            }
+            Err(_) => {
+                shortage::begin(self);
+                None
+            }
+        }
+    }
+
+    /// From the main coroutine: runs until there is nothing left to do without searching. False if
+    /// there was nothing.
+    pub(crate) fn run_until_idle(&self) -> bool {
+        if self.restrictions.any() {
+            // What it was ordered while it rested comes first.
+            if self.shared().pressure.load(Ordering::Relaxed) && shortage::relieve(self) {
+                return true;
+            }
+            let next = self.pick();
+            let found = !ptr::eq(next, self.main.get());
+            if found {
+                self.leave_main(next);
+            }
+            return found;
+        }
+        if !self.dedicated.get().is_null() {
+            self.tell_of_next();
+            return shortage::retry_dedicated(self);
+        }
+        if self.shared().pressure.load(Ordering::Relaxed) {
+            self.tell_of_next();
+            if shortage::relieve(self) {
+                return true;
+            }
+        }
+        // Not a task whose turn it is: that might wait for the very task.
+        let kept = if self.has_next.replace(false) { self.next_ready() } else { None };
+        let next = kept.unwrap_or_else(|| self.pick());
+        self.tell_of_next();
+        if ptr::eq(next, self.main.get()) {
+            return false;
+        }
+        self.leave_main(next);
+        true
+    }
+
+    /// Wakes somebody for the task of which a searcher that left has told nobody, if something else has come
+    /// first: a task of its own that was woken since, or too many that it has already.
+    pub(crate) fn tell_of_next(&self) {
+        if !self.takes_next.replace(false) {
+            return;
+        }
+        let shared = self.shared();
+        let injected = !shared.injector.is_empty();
+        if injected || !self.deque.is_empty() {
+            shared.idle.notify(shared, injected);
+        }
+    }
+
+    /// From the main coroutine: runs another until somebody comes back.
+    pub(crate) fn leave_main(&self, next: *const Strand) {
+        if self.watches.get() || self.remote.timers.want_looks() {
+            self.hand_watch_over();
+        }
+        self.current.set(next);
+        // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
+        unsafe { self.main().context.switch(&(*next).context) };
+        self.bury();
+        if !self.vacated.get().is_null() {
+            shortage::see_off(self);
+        }
+        // What the coroutine that came here has set is not ours.
+        self.node.set(ptr::null());
+    }
+
+    /// What is due from time to time.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn housekeeping(&self) {
+        // SAFETY: the queue lives as long as the worker.
+        let retired = unsafe { self.retired().as_ref() };
+        if !retired.is_empty() {
+            // SAFETY: we are the owner.
+            unsafe { retired.drain(&self.records) };
+        }
+    }
+
+    /// The loop: runs fresh tasks until a coroutine is ready or there is nothing.
+    ///
+    /// `ended`: what has been called on this coroutine before.
+    fn run_loop(&self, mut ended: Uncounting) {
+        while let Some(record) = self.next_for_loop() {
+            ended.before(self, record);
+            ended.after(self, start(self, record));
+            end_observation(self, self.strand());
+        }
+        ended.finish(self);
+    }
+
+    /// The next fresh task that the loop calls, if nothing else comes first.
+    #[inline(always)]
+    fn next_for_loop(&self) -> Option<NonNull<Record>> {
+        self.collect();
+        if self.restrictions.any() || (!self.ready.is_empty() && !self.tick()) {
+            return None;
+        }
+        self.answer_between_tasks();
+        let record = self.next_fresh().or_else(|| self.next_of_victim())?;
+        if self.shared().habits.any_spreads() && !self.keeps_on_loop(record) {
+            return None;
+        }
+        // SAFETY: we hold the run reference.
+        let traits = unsafe { record.as_ref() }.traits;
+        if traits.needs_own_stack() {
+            self.dedicated.set(record.as_ptr());
+            return None;
+        }
+        Some(record)
+    }
+
+    /// Keeps the running coroutine, whose loop has nothing to do, for the next task that needs one, and
+    /// leaves for another meanwhile: to end it and to make a new one would cost more.
+    ///
+    /// Inlined, so that a coroutine that stands by again after one task has returned from no more
+    /// functions than it has called: the processor predicts returns by calls, and the coroutine that is
+    /// continued next is predicted right.
+    #[inline(always)]
+    fn stand_by(&self) -> StoodBy {
+        if !self.spare.get().is_null() || self.shared().pressure.load(Ordering::Relaxed) {
+            return StoodBy::Superfluous;
+        }
+        let me = self.strand();
+        self.disown(me);
+        me.task.set(ptr::null());
+        self.spare.set(me);
+        let next = self.pick_after_end();
+        if !ptr::eq(next, me) {
+            self.current.set(next);
+            // SAFETY: `me` runs; `next` is suspended or new, and in our hand alone.
+            unsafe { me.context.switch(&(*next).context) };
+            self.bury();
+            self.node.set(ptr::null());
+        }
+        if self.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
+    }
+
+    /// Ends the spare coroutine, if there is one. On the main coroutine.
+    pub(crate) fn dismiss_spare(&self) {
+        // SAFETY: null, or a coroutine that is suspended in `stand_by`.
+        if let Some(spare) = unsafe { self.spare.replace(ptr::null()).as_ref() } {
+            self.adopt(spare);
+            self.dismissing.set(true);
+            self.leave_main(spare);
+        }
+    }
+
+    /// Ends the running coroutine and leaves for the next one.
+    fn retire_strand(&self, dismissed: bool) -> ! {
+        let me = self.strand();
+        self.disown(me);
+        let Some(stack) = me.take_stack() else {
+            // A guest: nothing may happen on its host's stack before main has seen to both.
+            self.vacated.set(me);
+            self.current.set(self.main.get());
+            // SAFETY: nothing on this part of the stack is used again; main is suspended.
+            unsafe { me.context.leave(&self.main().context) }
+        };
+        let next = if dismissed { self.main.get() } else { self.pick_after_end() };
+        self.current.set(next);
+        #[cfg(cygnet_tsan)]
+        self.departed.set(me);
+        // We still stand on it. The pool is ours, and nobody takes from it before the switch.
+        self.stacks.borrow_mut().put(stack);
+        // SAFETY: nothing on this stack is used again: `enter` has no locals left; `next` is in our
+        // hand alone.
+        unsafe { me.context.leave(&(*next).context) }
+    }
+
+    /// Forgets the coroutine that has ended and left for the present one: it could not do so itself,
+    /// standing on what was to be forgotten. Only a sanitizer keeps anything of it.
+    #[inline(always)]
+    pub(crate) fn bury(&self) {
+        #[cfg(cygnet_tsan)]
+        // SAFETY: its stack lies in our pool, from which nothing has been taken since.
+        if let Some(strand) = unsafe { self.departed.replace(ptr::null()).as_ref() } {
+            strand.context.end();
+        }
+    }
+
+    fn pick_after_end(&self) -> *const Strand {
+        if self.restrictions.any() {
+            return self.pick_kin();
+        }
+        if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
+            // SAFETY: we hold the run reference.
+            let class = self.class_for(unsafe { record.as_ref() });
+            match self.new_strand(class, record.as_ptr()) {
+                Some(strand) => return strand,
+                None => self.dedicated.set(record.as_ptr()),
+            }
+        }
+        if self.shared().pressure.load(Ordering::Relaxed) {
+            // Somebody may need the stack that comes free.
+            return self.main.get();
+        }
+        if let Some(strand) = self.next_ready() { strand } else { self.main.get() }
+    }
+}
+
+/// Where every coroutine of a worker begins.
+pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
+    let strand: *const Strand = data.cast();
+    // SAFETY: `data` is the coroutine that has just begun; it lives until it retires.
+    let strand_ref = unsafe { &*strand };
+    // SAFETY: this is the first thing it does.
+    unsafe { strand_ref.context.arrive(message) };
+    // A task's own panic does not come here; this would be a bug of the scheduler, and there is no
+    // frame below to unwind into.
+    let Ok(dismissed) = catch_unwind(AssertUnwindSafe(|| {
+        let worker = Worker::current().expect("coroutines run on workers");
+        worker.bury();
+        // What the coroutine that was left has set is not ours, and may be gone when we use it.
+        worker.node.set(ptr::null());
+        loop {
+            let first = NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut());
+            let mut ended = Uncounting::new();
+            if let Some(first) = first
+                && !start_first(worker, strand_ref, first, &mut ended)
+            {
+                return false;
+            }
+            worker.run_loop(ended);
+            match worker.stand_by() {
+                StoodBy::Needed => {}
+                StoodBy::Superfluous => return false,
+                StoodBy::Dismissed => return true,
+            }
+        }
+    })) else {
+        abort_with("the scheduler has panicked below a task, which is a bug");
+    };
+    Worker::current().expect("coroutines run on workers").retire_strand(dismissed)
+}
+
+/// Runs the task that a coroutine was made for; false if no loop may run on it afterwards.
+fn start_first(
+    worker: &Worker,
+    strand: &Strand,
+    first: NonNull<Record>,
+    ended: &mut Uncounting,
+) -> bool {
+    if strand.is_guest() {
+        call(worker, first).uncount(worker);
+        end_observation(worker, strand);
+        return false;
+    }
+    // SAFETY: its run reference came with it.
+    let task = unsafe { first.as_ref() };
+    // Else it may have changed workers by its end, or the stack is a rare one.
+    let usual = !task.traits.migratable && worker.class_for(task) == worker.class;
+    if task.traits.migratable {
+        // Nor is a task that it calls: whoever counts one is on the worker that forgets it.
+        strand.observation.set(Observation::Ignored);
+        let task = start(worker, first);
+        // It may have changed workers.
+        task.uncount(Worker::current().expect("tasks run on workers"));
+    } else {
+        ended.after(worker, start(worker, first));
+        end_observation(worker, strand);
+        strand.observation.set(Observation::None);
+        if !usual {
+            ended.finish(worker);
+        }
+    }
+    usual
+}
+
+/// After a task on a coroutine, which may have been observed there. It has not changed workers.
+#[inline(always)]
+fn end_observation(worker: &Worker, strand: &Strand) {
+    if let Observation::Task(task) = strand.observation.get() {
+        worker.leave_crowd(strand, task);
+    }
+}

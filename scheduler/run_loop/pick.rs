@@ -1,0 +1,585 @@
+//! What a worker does next: the order of service.
+//!
+//! Ready coroutines, the front and the deque (last in first out, but see `begins_oldest`), local
+//! tasks, the injector; each 61st decision turns the order round, so that nothing waits for ever
+//! behind endless local spawns or endless yields. `search` looks further when there is nothing here.
+
+use crate::retire::chain::innermost;
+use crate::retire::stack::StackClass;
+use crate::scheduler::life::complete::release;
+use crate::scheduler::queue::front::{PUBLIC, Portion};
+use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::stacks::shortage;
+use crate::scheduler::worker::{Strand, Turn, Worker};
+use crate::shim::atomic::Ordering;
+use crate::shim::point;
+use crate::task::record::{Phase, Record};
+use std::ptr::{self, NonNull};
+
+/// So many items an owner hands over at most, until its public deque holds as many; a thief takes half
+/// of that.
+pub(crate) const BATCH: usize = 64;
+
+impl Worker {
+    /// The coroutine to run next. May be the one that is being suspended.
+    ///
+    /// Inlined, with the usual case alone: there is a ready one, and no reason to look further.
+    #[inline(always)]
+    pub(crate) fn pick(&self) -> *const Strand {
+        if !self.ready.is_empty()
+            && !self.has_ready_besides_queue()
+            && !self.remote.timers.want_looks()
+            && !self.restrictions.any()
+            && self.next_turn.get() != Turn::Neglected
+            && !self.tick()
+            && let Some(strand) = self.next_ready()
+        {
+            return strand;
+        }
+        self.pick_of_all()
+    }
+
+    #[inline(never)]
+    fn pick_of_all(&self) -> *const Strand {
+        self.collect();
+        if self.restrictions.any() {
+            return self.pick_kin();
+        }
+        if self.next_turn.get() == Turn::Neglected {
+            self.next_turn.set(Turn::ReadyAgain);
+            if let Some(strand) = self.next_neglected().and_then(|record| self.begin(record)) {
+                return strand;
+            }
+        }
+        if self.tick() {
+            // The turn of fresh tasks, before those that yield all the time.
+            // Not left to the tick in `next_fresh`, which always comes right after this one.
+            self.serve_owed();
+            self.offers.set(self.offers.get().wrapping_add(1));
+            if self.has_neglected()
+                && let Some(strand) = self.next_neglected().and_then(|record| self.begin(record))
+            {
+                return strand;
+            }
+            let in_turn = self.is_kept_waiting();
+            if self.has_fresh()
+                && (self.may_start() || in_turn)
+                && let Some(strand) = self.begin_fresh(in_turn)
+            {
+                self.spread.begins_in_turn();
+                return strand;
+            }
+            if self.exhausted.get() && !ptr::eq(self.current.get(), self.main.get()) {
+                // There a fresh task may be run on the stack of one that waits for it.
+                return self.main.get();
+            }
+        }
+        if self.invited.replace(false) {
+            // There may be more offered tasks than invitations, so this worker invites itself again.
+            // Between two offered tasks one that is ready has its turn.
+            if self.took_offered.replace(false) && !self.ready.is_empty() {
+                self.invite_itself();
+            } else if let Some(strand) = self.take_offered().and_then(|task| self.begin(task)) {
+                self.took_offered.set(true);
+                self.invite_itself();
+                return strand;
+            }
+        }
+        if let Some(strand) = self.next_ready() {
+            return strand;
+        }
+        self.learn_wait();
+        if self.has_fresh()
+            && self.may_start()
+            && let Some(strand) = self.begin_fresh(false)
+        {
+            return strand;
+        }
+        self.main.get()
+    }
+
+    /// Has this worker look at what is offered at its next decision, too.
+    fn invite_itself(&self) {
+        // If something else lies there, that is looked into as well.
+        let lies_there = !self.remote.inbox.invite();
+        self.invited.set(lies_there);
+    }
+
+    /// A new coroutine for a fresh task that is kept here, or for any; none if there is no task, or no stack
+    /// for it.
+    #[inline(always)]
+    fn begin_fresh(&self, any: bool) -> Option<*const Strand> {
+        self.answer_between_tasks();
+        let record = self.next_fresh()?;
+        if any || self.keeps(record) { self.begin(record) } else { self.begin_another(record) }
+    }
+
+    /// Offers a task that is not kept here to others, and begins another one.
+    #[cold]
+    #[inline(never)]
+    fn begin_another(&self, mut record: NonNull<Record>) -> Option<*const Strand> {
+        loop {
+            self.offer_to_others(record);
+            // Those that were offered are the next ones now, and are not kept either.
+            if self.remote.front.is_empty() || self.deque.len() >= BATCH {
+                return None;
+            }
+            record = self.next_fresh()?;
+            if self.keeps(record) {
+                return self.begin(record);
+            }
+        }
+    }
+
+    /// A new coroutine for a claimed task; if there is no stack the task is kept for later.
+    #[inline(always)]
+    pub(crate) fn begin(&self, record: NonNull<Record>) -> Option<*const Strand> {
+        // SAFETY: we hold the run reference.
+        let task = unsafe { record.as_ref() };
+        match self.new_strand(self.class_for(task), record.as_ptr()) {
+            Some(strand) => {
+                // SAFETY: made for the task just now.
+                self.observe(unsafe { &*strand }, task);
+                Some(strand)
+            }
+            None => {
+                self.keep_for_later(record);
+                None
+            }
+        }
+    }
+
+    /// Keeps a claimed task for which there is no stack.
+    #[cold]
+    #[inline(never)]
+    fn keep_for_later(&self, record: NonNull<Record>) {
+        // One that an earlier attempt has left there is not to be lost.
+        if self.dedicated.get().is_null() {
+            self.dedicated.set(record.as_ptr());
+        } else {
+            shortage::put_back(self, record);
+        }
+    }
+
+    pub(crate) fn class_for(&self, task: &Record) -> StackClass {
+        match task.traits.stack_class {
+            0 => self.class,
+            class => StackClass::from_byte(class),
+        }
+    }
+
+    /// The coroutine of the next ready task.
+    #[inline(always)]
+    pub(crate) fn next_ready(&self) -> Option<*const Strand> {
+        let record = self.ready.pop()?;
+        // SAFETY: a ready task has not ended.
+        let record = unsafe { record.as_ref() };
+        record.set_phase(Phase::Running);
+        Some(ptr::with_exposed_provenance(record.place.load(Ordering::Relaxed)))
+    }
+
+    /// Whether a fresh task is at hand, without looking at other workers.
+    pub(crate) fn has_fresh(&self) -> bool {
+        !self.remote.front.is_empty()
+            || !self.deque.is_empty()
+            || !self.local.borrow().is_empty()
+            || !self.shared().injector.is_empty()
+            || !self.dedicated.get().is_null()
+    }
+
+    /// Whether there are fresh tasks that come last.
+    pub(crate) fn has_neglected(&self) -> bool {
+        // Newest first is the right order, but there are tasks that it would never come to.
+        let rarely = self.offers.get().is_multiple_of(16) && !self.is_to_stand_back();
+        !self.local.borrow().is_empty()
+            || !self.shared().injector.is_empty()
+            || rarely && (!self.deque.is_empty() || self.remote.front.len() > 1)
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.remote.inbox.is_empty()
+    }
+
+    /// Whether others have sent something that has not been taken in.
+    #[inline(always)]
+    pub(crate) fn has_ready_besides_queue(&self) -> bool {
+        !self.remote.inbox.is_empty()
+    }
+
+    /// Takes in the tasks that others have woken.
+    #[inline]
+    pub(crate) fn collect(&self) {
+        if !self.remote.inbox.is_empty() {
+            let invited = self.remote.inbox.take_all(|record| self.make_ready(record));
+            self.invited.set(invited || self.invited.get());
+        }
+        if self.remote.timers.want_looks() {
+            self.look_at_clock();
+        }
+    }
+
+    /// Queues a task of this worker whose PARKED bit has been cleared. On its thread.
+    pub(crate) fn make_ready(&self, record: NonNull<Record>) {
+        // SAFETY: a task that waited has not ended.
+        let task = unsafe { record.as_ref() };
+        let place = ptr::with_exposed_provenance::<Strand>(task.place.load(Ordering::Relaxed));
+        let stays = ptr::eq(place, self.current.get()) || self.restrictions.any();
+        if task.traits.migratable && !stays {
+            // Its context is saved: only the running coroutine's is not.
+            // SAFETY: the coroutine of a suspended task is alive.
+            self.disown(unsafe { &*place });
+            let shared = self.shared();
+            if self.deque.len() < BATCH {
+                self.deque.push(Item::started(record));
+            } else {
+                shared.injector.push(Item::started(record));
+            }
+            shared.idle.notify(shared, false);
+        } else {
+            self.ready.push(record);
+        }
+    }
+
+    /// Moves a ready task of this worker before the others; false if it is not ready here, or may not run at
+    /// present.
+    pub(crate) fn bring_forward(&self, record: NonNull<Record>) -> bool {
+        self.collect();
+        if !self.ready.remove(record) {
+            return false;
+        }
+        let may_run = self.may_run(record);
+        if may_run {
+            self.ready.push_front(record);
+        } else {
+            self.ready.push(record);
+        }
+        may_run
+    }
+
+    /// Makes a fresh task the next one to run here; false if it is not to be had, or may not run here at
+    /// present, or no stack is there.
+    pub(crate) fn start_next(&self, record: NonNull<Record>) -> bool {
+        // SAFETY: the caller holds the handle.
+        let task = unsafe { record.as_ref() };
+        let class = self.class_for(task);
+        if !self.remote.front.take(record) {
+            // In a queue of this runtime's, not of another's: known by addresses that are compared and
+            // not followed.
+            let parent = task.node.parent;
+            let root = &raw const self.shared().root.node;
+            let ours = ptr::eq(parent, self.node.get()) || ptr::eq(parent, root);
+            if !ours || task.phase() != Phase::Ready || !task.claim() {
+                return false;
+            }
+            // The queue's entry goes stale and keeps its reference.
+            task.add_reference();
+            task.unclaim_privately();
+        }
+        if !self.may_run(record) {
+            self.requeue(record);
+            return false;
+        }
+        let Some(strand) = self.new_strand(class, record.as_ptr()) else {
+            self.requeue(record);
+            return false;
+        };
+        task.place.store(strand.expose_provenance(), Ordering::Relaxed);
+        self.ready.push_front(record);
+        true
+    }
+
+    /// Makes a fresh task that was stolen just now, and is in our hand, the next one to run here, on a coroutine of its own. For the main
+    /// coroutine, which runs it before anything else; if there is no stack it is kept as any other.
+    ///
+    /// A thief keeps the first task of its loot in this way. Where others may steal it, it could be passed from thief to thief for ever: each of
+    /// them looks at every worker before it runs anything, and that takes longer than the next one needs to find it, if enough of them search.
+    pub(crate) fn run_next(&self, record: NonNull<Record>) {
+        if self.begin_next(record) {
+            self.has_next.set(true);
+        }
+    }
+
+    /// As `run_next`, if the task is kept here.
+    pub(crate) fn run_next_or_offer(&self, record: NonNull<Record>) {
+        if self.keeps(record) {
+            self.run_next(record);
+        } else {
+            self.offer_to_others(record);
+        }
+    }
+
+    /// Puts a claimed task in front of those that are ready, on a new coroutine. Returns `false` if there is no
+    /// stack: then the task is kept for later.
+    pub(crate) fn begin_next(&self, record: NonNull<Record>) -> bool {
+        let Some(strand) = self.begin(record) else { return false };
+        // SAFETY: we hold the run reference.
+        let task = unsafe { record.as_ref() };
+        task.unclaim_privately();
+        task.place.store(strand.expose_provenance(), Ordering::Relaxed);
+        self.ready.push_front(record);
+        true
+    }
+
+    /// Starts a fresh child of the running node, which lies in no queue, at once on a coroutine of its own; `task`,
+    /// which runs, comes next after it. If there is no stack, or nothing may suspend here, the child is queued.
+    pub(crate) fn start_now(&self, task: NonNull<Record>, record: NonNull<Record>) {
+        // SAFETY: made by the caller.
+        let class = self.class_for(unsafe { record.as_ref() });
+        let strand =
+            if crate::shim::panicking() { None } else { self.new_strand(class, record.as_ptr()) };
+        let Some(strand) = strand else {
+            if self.remote.front.push(record) {
+                self.attend();
+            }
+            return;
+        };
+        // SAFETY: the running task.
+        let me = unsafe { task.as_ref() };
+        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.set_phase(Phase::Suspended);
+        self.ready.push_front(task);
+        self.set_aside(task);
+        self.leave_for(strand);
+    }
+
+    /// Hands tasks over if somebody has asked, or is about to, and there is more than what this
+    /// worker takes next: else the request stands until the next push. Taken back, it would have to
+    /// wake somebody for nothing.
+    #[inline]
+    pub(crate) fn answer_between_tasks(&self) {
+        if self.is_to_share() && self.remote.front.len() > 1 {
+            self.hand_on();
+        }
+    }
+
+    /// Whether somebody has asked for work, or has taken all that was handed over last and comes
+    /// back soon. Then it would have to wait for the end of the next task.
+    #[inline]
+    pub(crate) fn is_to_share(&self) -> bool {
+        self.remote.front.wants_attention() || self.shares.get() && self.deque.is_empty()
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hand_on(&self) {
+        if self.remote.front.wants_attention() {
+            self.attend();
+        } else {
+            self.answer();
+        }
+    }
+
+    /// Hands tasks over if somebody has asked.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn attend(&self) {
+        let remote = &self.remote;
+        let searched = || self.shared().idle.anyone_searching();
+        // A lone task is not handed over. The request stands, so that the next push answers it: see
+        // idle.rs. But a front that has been emptied by a thief may still be full: the thief has
+        // not read the slots.
+        let lone = remote.front.len() == 1 && remote.forks.is_clear();
+        if lone && remote.front.has_room() && searched() {
+            return;
+        }
+        let asked = remote.front.attend(searched);
+        // In a bare coroutine each fork is attended to.
+        let asked = innermost().is_null() && self.remote.forks.attend() || asked;
+        if asked {
+            self.answer();
+        }
+    }
+
+    /// Hands tasks over: somebody has asked, and the request has been taken back.
+    pub(crate) fn answer(&self) {
+        let shared = self.shared();
+        // What is handed over now may be of any class.
+        self.announce_offer(None);
+        // A single item is most likely joined by its spawner in a moment; who wants it all the same
+        // takes it by force after a while.
+        // A full public deque needs no more; and its growth would cost kilobytes of the stack that we
+        // happen to stand on.
+        let room = BATCH.saturating_sub(self.deque.len());
+        let portion = Portion { takers: shared.idle.searching().max(1), most: room };
+        let given = self.hand_over(2, portion);
+        self.shares.set(given > 0);
+        if given == 0 && room > 0 {
+            self.offer_fork();
+        }
+        // With its fence also if nothing was handed over: the request that we have just taken back may
+        // be one that a second worker found and relied on, which lies down at this moment.
+        shared.idle.notify(shared, false);
+    }
+
+    /// Moves a portion of the front to the public deque, from the end that this worker comes to last. A front with
+    /// fewer than `least` tasks gives none.
+    pub(crate) fn hand_over(&self, least: usize, portion: Portion) -> usize {
+        let front = &self.remote.front;
+        let spread = self.begins_oldest();
+        if !(spread | self.joins_oldest.replace(false)) {
+            return front.hand_over(least, portion, |record| self.publish(record));
+        }
+        let given = front.hand_over_newest(least, portion, |record| self.publish(record));
+        if spread {
+            self.spread_at.set((self.spread_at.get().0, front.tail()));
+        }
+        given
+    }
+
+    /// A task that is spread, and was at this index of the front, is joined before those that are
+    /// younger: those are begun the oldest first.
+    pub(crate) fn begin_oldest_from(&self, index: usize) {
+        let (front, (from, below)) = (&self.remote.front, self.spread_at.get());
+        let from = match index {
+            // Its older siblings have been handed over as well, or before.
+            PUBLIC => front.head(),
+            // Those before it have been joined.
+            _ if (from..below).contains(&index) => from,
+            _ => index,
+        };
+        self.spread_at.set((from, front.tail()));
+    }
+
+    /// Whether there are tasks in the front, and all of them are of those that are begun the oldest
+    /// first.
+    fn begins_oldest(&self) -> bool {
+        let (front, (from, below)) = (&self.remote.front, self.spread_at.get());
+        front.tail() <= below && front.head() >= from && !front.is_empty()
+    }
+
+    /// Puts a fresh task that has left a front into the public deque.
+    pub(crate) fn publish(&self, record: NonNull<Record>) {
+        // SAFETY: the run reference is in our hand.
+        unsafe { record.as_ref() }.set_phase(Phase::Ready);
+        point();
+        self.deque.push(Item::fresh(record));
+    }
+
+    /// A fresh task, claimed.
+    pub(crate) fn next_fresh(&self) -> Option<NonNull<Record>> {
+        if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
+            return Some(record);
+        }
+        if self.tick() {
+            self.serve_owed();
+            let last_first = self.next_neglected();
+            if last_first.is_some() {
+                return last_first;
+            }
+        }
+        if self.begins_oldest() {
+            let oldest = self.next_oldest();
+            if oldest.is_some() {
+                return oldest;
+            }
+        }
+        self.remote
+            .front
+            .pop()
+            .or_else(|| self.next_public())
+            .or_else(|| self.next_local())
+            .or_else(|| self.next_injected())
+    }
+
+    /// A fresh task of those that the usual order may never reach: each kind has its turn.
+    pub(in crate::scheduler) fn next_neglected(&self) -> Option<NonNull<Record>> {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        (0..4).find_map(|i| match turn.wrapping_add(i) % 4 {
+            0 => self.next_local(),
+            1 => self.next_injected(),
+            2 => self.next_oldest_public(),
+            _ => self.next_oldest(),
+        })
+    }
+
+    /// The oldest task of the front, which is otherwise served last in first out.
+    pub(crate) fn next_oldest(&self) -> Option<NonNull<Record>> {
+        let mut oldest = None;
+        self.remote.front.hand_over(1, Portion::ONE, |record| oldest = Some(record));
+        oldest
+    }
+
+    /// The oldest task of the deque, likewise.
+    fn next_oldest_public(&self) -> Option<NonNull<Record>> {
+        use crossbeam_deque::Steal;
+        loop {
+            point();
+            match self.remote.thief.steal() {
+                Steal::Success(item) => {
+                    if let Some(record) = self.open(item) {
+                        return Some(record);
+                    }
+                }
+                Steal::Retry => std::hint::spin_loop(),
+                Steal::Empty => return None,
+            }
+        }
+    }
+
+    pub(crate) fn next_public(&self) -> Option<NonNull<Record>> {
+        point();
+        while let Some(item) = self.deque.pop() {
+            // Nobody is in a hurry to take it.
+            self.shares.set(false);
+            if let Some(record) = self.open(item) {
+                return Some(record);
+            }
+        }
+        None
+    }
+
+    /// A fresh task out of an item. A started one is made ready here; a stale one is released.
+    pub(crate) fn open(&self, item: Item) -> Option<NonNull<Record>> {
+        match item.open() {
+            Runnable::Fresh(record) => {
+                // SAFETY: the item holds a reference.
+                if unsafe { record.as_ref() }.claim() {
+                    return Some(record);
+                }
+                // SAFETY: the item's reference, given up.
+                unsafe { release(record, 1) };
+            }
+            Runnable::Started(record) => {
+                // SAFETY: a started task has not ended, and its coroutine is suspended.
+                let task = unsafe { record.as_ref() };
+                let place = task.place.load(Ordering::Relaxed);
+                // SAFETY: as above; the item makes it ours.
+                self.adopt(unsafe { &*ptr::with_exposed_provenance::<Strand>(place) });
+                self.ready.push(record);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn next_local(&self) -> Option<NonNull<Record>> {
+        loop {
+            let record = self.local.borrow_mut().pop_front()?;
+            // SAFETY: the queue holds a reference.
+            if unsafe { record.as_ref() }.claim() {
+                return Some(record);
+            }
+            // SAFETY: a joiner has claimed it and left the queue's reference.
+            unsafe { release(record, 1) };
+        }
+    }
+
+    fn next_injected(&self) -> Option<NonNull<Record>> {
+        use crossbeam_deque::Steal;
+        let injector = &self.shared().injector;
+        while !injector.is_empty() {
+            point();
+            match injector.steal_batch_and_pop(&self.deque, 16) {
+                Steal::Success(item) => {
+                    self.announce_arrivals();
+                    if let Some(record) = self.open(item) {
+                        return Some(record);
+                    }
+                }
+                Steal::Retry => std::hint::spin_loop(),
+                Steal::Empty => break,
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,549 @@
+//! When no stack can be had.
+//!
+//! A worker that cannot get a stack for a fresh task is *starving*. Nothing of this module runs as long
+//! as none is, but for a load of `pressure` where a worker has nothing else to do.
+//!
+//! # What is done, in this order
+//!
+//! 1. **Ready coroutines go on**, and loops that have a stack go on taking fresh tasks. So a task waits
+//!    until another has ended, and nothing is lost.
+//! 2. **Warm stacks go back** (`relieve`, `rest`): under pressure every worker that comes to its main
+//!    coroutine gives up its pool, also the starving one, whose pool may be of another class. Loops
+//!    that end pass through main. Whoever gave something back wakes the starving.
+//! 3. **Fresh tasks go to the injector**, where every worker finds them. Whoever starves naps, for at
+//!    most 16 ms at a time, since memory may come free without anybody telling.
+//! 4. **A fresh task is run as a guest** on the stack of a coroutine that waits for it: below the frames
+//!    of the waiter, which cannot go on before the guest has ended, as it waits for that very task or
+//!    for one that ends after it. A cancel that would wake the waiter is held back meanwhile by a
+//!    shield in its wait word. The guest is a coroutine of its own and may wait like any other. It
+//!    takes at least 12 KiB and a quarter of the stack ([`Coroutine::has_room_for_guest`]); a task
+//!    that asked for a larger stack, or may migrate, is no guest.
+//! 5. **An error** if all that does not help: see below.
+//!
+//! # The world at rest, and the verdict
+//!
+//! A worker that starves, or idles under pressure, notes itself in the books before it lies down, and
+//! strikes itself out, under the same lock, before it does anything else. So whoever holds the lock and
+//! finds all workers noted, none of them with orders that it has not got up for yet, has stopped the
+//! world: no task runs and the tree does not change, but for what foreign threads do (spawn, unpark, cancel, drop handles). The last one to be noted looks at
+//! everything (verdict.rs): it finds guests' hosts on any worker and leaves orders for them; and if there
+//! is none, it passes a verdict if
+//!
+//! * a last attempt to get a stack failed (for memory and mappings: for 200 ms, as others may free some);
+//! * every coroutine of the runtime is parked in a wait for a task of this runtime: the end of a scope,
+//!   a join, block_on; or is kept waiting by a restriction (restrict.rs), until such a
+//!   wait ends. A park, a call of `blocking`, a wait for another runtime's task or for a primitive (a mutex, an
+//!   event, ..) is not one, nor is a worker that is held in the middle of an unwinding: all these may go on by what
+//!   others do;
+//! * a fresh task is among those waited for, or below one, and might run on some worker: one that all of
+//!   them keep waiting may find a stack later.
+//!
+//! Then this task ends with [`Failure::NoStack`], which wakes whoever waits for it. One at a time, since
+//! the one woken frees a stack, or runs the others.
+//!
+//! Not detected, and waiting for ever like any deadlock: tasks that wait for each other in a ring; a
+//! coroutine that parks, or waits for a primitive, and would be woken only by a task that has no stack. Taken for a
+//! deadlock although a foreign thread could end it: joins that it would cancel by dropping their tasks' handles.
+
+use crate::retire::stack::{StackClass, StackExhausted};
+use crate::scheduler::cancel::is_cancelled;
+use crate::scheduler::cancel::reason::cause_of;
+use crate::scheduler::life::complete::complete;
+use crate::scheduler::queue::front::Portion;
+use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::run_loop::call::drop_locals;
+use crate::scheduler::run_loop::enter;
+use crate::scheduler::stacks::verdict::judge;
+use crate::scheduler::steal::idle::{Rest, Roused};
+use crate::scheduler::wait::no_suspend::no_suspend;
+use crate::scheduler::worker::coroutine::Coroutine;
+use crate::scheduler::worker::shared::Shared;
+use crate::scheduler::worker::{Strand, Worker, task_of};
+use crate::shim::atomic::Ordering;
+use crate::shim::time::{Duration, Instant};
+use crate::shim::{Mutex, MutexGuard};
+use crate::task::outcome::Failure;
+use crate::task::record::{Origin, Phase, Record};
+use crate::task::words::tree::{Node, NodeKind};
+use std::ptr::{self, NonNull};
+use std::sync::PoisonError;
+
+/// Fresh tasks that a worker looks at before it lies down.
+const LOOK: usize = 64;
+/// Generations that it looks up for one that waits.
+const DEPTH: usize = 64;
+
+/// What a worker is to do on its main coroutine.
+pub(crate) enum Order {
+    /// Run the task on the host's stack.
+    Visit(NonNull<Record>, *const Strand),
+    /// End the task, for want of a stack.
+    Refuse(NonNull<Record>, StackExhausted),
+}
+
+// SAFETY: tasks are shared by design; the host is followed by its own worker only, which keeps it
+// suspended.
+unsafe impl Send for Order {}
+
+/// The lines of the books, one for each worker.
+#[derive(Default)]
+pub(crate) struct Line {
+    starving: bool,
+    resting: bool,
+    pub(crate) orders: Vec<Order>,
+}
+
+pub(crate) struct Books {
+    pub(crate) lines: Vec<Line>,
+    /// When the first of the present series of judgements found no way out.
+    pub(crate) hopeless: Option<Instant>,
+}
+
+/// See the module's documentation.
+pub(crate) struct Shortage(Mutex<Books>);
+
+impl Shortage {
+    pub(crate) fn new(workers: usize) -> Shortage {
+        let lines = (0..workers).map(|_| Line::default()).collect();
+        Shortage(Mutex::new(Books { lines, hopeless: None }))
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A worker could not get a stack.
+#[cold]
+pub(crate) fn begin(worker: &Worker) {
+    if worker.exhausted.replace(true) {
+        return;
+    }
+    let shared = worker.shared();
+    shared.shortage.books().lines[worker.remote.index].starving = true;
+    shared.pressure.store(true, Ordering::SeqCst);
+    // Those who sleep keep warm stacks, and must be known to rest.
+    for index in (0..shared.workers()).filter(|index| *index != worker.remote.index) {
+        shared.idle.notify_worker(shared, index);
+    }
+}
+
+/// It has got one after all, or needs none any more.
+#[cold]
+pub(crate) fn end(worker: &Worker) {
+    worker.exhausted.set(false);
+    let shared = worker.shared();
+    let mut books = shared.shortage.books();
+    books.lines[worker.remote.index].starving = false;
+    books.hopeless = None;
+    settle(shared, &books);
+}
+
+/// Sees to it that there is pressure as long as somebody starves, or has orders: who does not starve
+/// looks for them only under pressure, and may get up after the one for whose sake they were given.
+fn settle(shared: &Shared, books: &Books) {
+    let pressure = books.lines.iter().any(|line| line.starving || !line.orders.is_empty());
+    // Under the lock: one that begins to starve raises it afterwards.
+    shared.pressure.store(pressure, Ordering::SeqCst);
+}
+
+/// What a worker does for the starving, and for itself, whenever it is at its main coroutine under
+/// pressure. True if it has run something.
+#[cold]
+pub(crate) fn relieve(worker: &Worker) -> bool {
+    if !worker.exhausted.get() {
+        give_up_warm(worker);
+    }
+    let orders = {
+        let mut books = worker.shared().shortage.books();
+        let orders = std::mem::take(&mut books.lines[worker.remote.index].orders);
+        if !orders.is_empty() {
+            settle(worker.shared(), &books);
+        }
+        orders
+    };
+    let mut ran = false;
+    for order in orders {
+        ran |= carry_out(worker, order);
+    }
+    ran || worker.exhausted.get() && look_here(worker)
+}
+
+/// A loop has left its stack for a task that needs a larger one, and there was none. Now that no stack
+/// of this worker is in use: tries again; false if it must wait.
+#[cold]
+pub(crate) fn retry_dedicated(worker: &Worker) -> bool {
+    give_up_warm(worker);
+    let Some(record) = NonNull::new(worker.dedicated.replace(ptr::null()).cast_mut()) else {
+        return false;
+    };
+    match worker.new_strand(class_of(worker.shared(), record), record.as_ptr()) {
+        Some(strand) => {
+            worker.leave_main(strand);
+            true
+        }
+        None => {
+            put_back(worker, record);
+            false
+        }
+    }
+}
+
+/// The class of stack that a fresh task needs.
+pub(crate) fn class_of(shared: &Shared, record: NonNull<Record>) -> StackClass {
+    // SAFETY: in our hand, or queued by a worker that rests.
+    match unsafe { record.as_ref() }.traits.stack_class {
+        0 => shared.config.stack_class,
+        class => StackClass::from_byte(class),
+    }
+}
+
+/// Gives back all warm stacks and wakes those who starve; true if there was one.
+fn give_up_warm(worker: &Worker) -> bool {
+    worker.dismiss_spare();
+    worker.housekeeping();
+    if worker.stacks.borrow().warm() == 0 {
+        return false;
+    }
+    let shared = worker.shared();
+    worker.stacks.borrow_mut().drain(&shared.stacks);
+    let starving: Vec<usize> = {
+        let books = shared.shortage.books();
+        let others = |index: &usize| *index != worker.remote.index && books.lines[*index].starving;
+        (0..shared.workers()).filter(others).collect()
+    };
+    for index in starving {
+        shared.idle.notify_worker(shared, index);
+    }
+    true
+}
+
+/// Lies down under pressure. Nothing if there is something to do at once.
+#[cold]
+pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
+    let shared = worker.shared();
+    let me = worker.remote.index;
+    if worker.has_ready() || give_up_warm(worker) && worker.has_fresh() {
+        return None;
+    }
+    if publish(worker) > 0 {
+        shared.idle.notify(shared, true);
+    }
+    if worker.exhausted.get() && !worker.has_fresh() {
+        end(worker);
+        return None;
+    }
+    let mut books = shared.shortage.books();
+    if worker.has_ready() || !books.lines[me].orders.is_empty() {
+        return None;
+    }
+    books.lines[me].resting = true;
+    let mut ordered = Vec::new();
+    // One that has orders is about to get up, and what it was told to do comes first.
+    // MUTANT(shortage.rest.all): with books.lines.iter().all(|line| line.resting)
+    if books.lines.iter().all(|line| line.resting && line.orders.is_empty()) {
+        judge(worker, &mut books, &mut ordered);
+        if ordered.contains(&me) {
+            books.lines[me].resting = false;
+        }
+        if !ordered.is_empty() {
+            settle(shared, &books);
+        }
+    }
+    let mine = !books.lines[me].resting;
+    drop(books);
+    for &index in ordered.iter().filter(|index| **index != me) {
+        shared.idle.notify_worker(shared, index);
+    }
+    if mine {
+        return None;
+    }
+    worker.counters().sleeps.add(1);
+    let nap = worker.time_to_next().map_or(nap, |time| nap.min(time));
+    let roused = shared.idle.rest(shared, me, Rest::Nap(nap), || {
+        worker.has_ready()
+            || shared.is_stopping()
+            || !shared.shortage.books().lines[me].orders.is_empty()
+    });
+    shared.shortage.books().lines[me].resting = false;
+    Some(roused)
+}
+
+/// Moves the fresh tasks at hand to where everybody finds them; says how many.
+fn publish(worker: &Worker) -> usize {
+    let shared = worker.shared();
+    let mut count = 0;
+    if let Some(record) = NonNull::new(worker.dedicated.replace(ptr::null()).cast_mut()) {
+        put_back(worker, record);
+        count += 1;
+    }
+    loop {
+        let given = worker.remote.front.hand_over(1, Portion::HALF, |record| {
+            // SAFETY: the run reference is in our hand.
+            unsafe { record.as_ref() }.set_phase(Phase::Ready);
+            shared.injector.push(Item::fresh(record));
+        });
+        count += given;
+        if given == 0 && worker.remote.front.is_empty() {
+            break;
+        }
+    }
+    while let Some(item) = worker.deque.pop() {
+        match item.open() {
+            Runnable::Fresh(record) => {
+                shared.injector.push(Item::fresh(record));
+                count += 1;
+            }
+            Runnable::Started(record) => {
+                // It needs no stack.
+                let _ = worker.open(Item::started(record));
+            }
+        }
+    }
+    count
+}
+
+/// Queues a claimed task again.
+pub(crate) fn put_back(worker: &Worker, record: NonNull<Record>) {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    task.unclaim();
+    if task.traits.local {
+        worker.local.borrow_mut().push_back(record);
+    } else {
+        worker.shared().injector.push(Item::fresh(record));
+    }
+}
+
+/// Looks at some of the fresh tasks at hand: ends those that will not be called anyway, and runs the
+/// first that can be a guest here. True if it did anything.
+fn look_here(worker: &Worker) -> bool {
+    let mut others = Vec::new();
+    let mut found = None;
+    let mut ended = false;
+    let restricted = worker.restrictions.any();
+    let next = || if restricted { worker.next_kin() } else { worker.next_fresh() };
+    while others.len() < LOOK
+        && let Some(record) = next()
+    {
+        if let Some(why) = cancelled(record) {
+            refuse(worker, record, why);
+            ended = true;
+            continue;
+        }
+        found = host_of(record, worker).map(|host| (record, host));
+        if found.is_some() {
+            break;
+        }
+        others.push(record);
+    }
+    if restricted && found.is_none() && others.is_empty() {
+        // What else is fresh is not to be started here.
+        end(worker);
+    }
+    for record in others {
+        put_back(worker, record);
+    }
+    match found {
+        Some((record, host)) => carry_out(worker, Order::Visit(record, host)) || ended,
+        None => ended,
+    }
+}
+
+/// Why a fresh task that is in our hand will not be called anyway. An external one has no closure, and keeps the
+/// outcome that it has.
+fn cancelled(record: NonNull<Record>) -> Option<Failure> {
+    // SAFETY: the run reference is in our hand.
+    let task = unsafe { record.as_ref() };
+    let ends = match task.traits.origin {
+        Origin::Spawned => is_cancelled(&task.node),
+        Origin::Called => false,
+        Origin::External => true,
+    };
+    ends.then(|| Failure::NotStarted(cause_of(&task.node)))
+}
+
+/// A coroutine of `worker` that waits for the end of the fresh task, or of one that ends after it, and
+/// has room for it.
+///
+/// The worker is the caller, on its main coroutine, or at rest with the books locked.
+pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Strand> {
+    // SAFETY: the run reference is in the caller's hand.
+    let task = unsafe { record.as_ref() };
+    if task.traits.needs_own_stack() || !worker.may_run(record) {
+        return None;
+    }
+    let mut at: *const Node = &raw const task.node;
+    for _ in 0..DEPTH {
+        // SAFETY: the ancestors of an unfinished task are alive.
+        let node = unsafe { at.as_ref() }?;
+        let waiter = match node.kind {
+            NodeKind::Root => return None,
+            NodeKind::Scope => node.is_waiting().then(|| task_of(at)).flatten(),
+            NodeKind::Task => {
+                // Only its parent, which is alive, as the word's own pointer may not be.
+                // SAFETY: a node of kind Task is the start of its record.
+                let joined = unsafe { (*at.cast::<Record>()).join.waiting_task() };
+                task_of(node.parent).filter(|parent| joined == Some(parent.as_ptr().cast_const()))
+            }
+        };
+        if let Some(waiter) = waiter
+            && let Some(host) = coroutine_of(waiter, worker)
+            && host.has_room_for_guest()
+        {
+            return Some(host);
+        }
+        at = node.parent;
+    }
+    None
+}
+
+/// The coroutine that a task is parked on, if `worker` is its home.
+fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Strand> {
+    // SAFETY: an ancestor of an unfinished task.
+    let task = unsafe { record.as_ref() };
+    if task.node.home() != worker.number() || task.phase() != Phase::Parked {
+        return None;
+    }
+    // One that a cancel has woken has the phase until it runs, and needs its stack for that.
+    if !task.wait.is_parked() {
+        return None;
+    }
+    let place = ptr::with_exposed_provenance::<Strand>(task.place.load(Ordering::Relaxed));
+    // SAFETY: the task is parked (or woken and not continued) at home, which runs nothing now, so its
+    // coroutine is alive and suspended.
+    let strand = unsafe { &*place };
+    ptr::eq(strand.task.get(), record.as_ptr()).then_some(strand)
+}
+
+/// True if it has run or ended the task.
+fn carry_out(worker: &Worker, order: Order) -> bool {
+    match order {
+        Order::Refuse(record, reason) => {
+            let taken = take_if_local(worker, record);
+            if taken {
+                let why = cancelled(record).unwrap_or(Failure::NoStack(reason));
+                refuse(worker, record, why);
+            }
+            taken
+        }
+        Order::Visit(record, host) => {
+            // SAFETY: the host is one of ours and suspended: nothing has run here since it was found.
+            take_if_local(worker, record) && visit(worker, record, unsafe { &*host })
+        }
+    }
+}
+
+/// Takes a task that nobody may steal out of its queue; all others are in our hand already.
+fn take_if_local(worker: &Worker, record: NonNull<Record>) -> bool {
+    // SAFETY: queued here, or in our hand.
+    let task = unsafe { record.as_ref() };
+    if task.traits.local && task.phase() == Phase::Ready {
+        let mut local = worker.local.borrow_mut();
+        let at = local.iter().position(|other| *other == record);
+        return at.and_then(|at| local.remove(at)).is_some() && task.claim();
+    }
+    true
+}
+
+/// Runs a claimed task on the stack of one that waits for it; false if that one has been woken, and the
+/// task is queued again.
+fn visit(worker: &Worker, record: NonNull<Record>, host: &Strand) -> bool {
+    // SAFETY: the task of a suspended coroutine has not ended.
+    let waiter = unsafe { &*host.task.get() };
+    let shielded = if host.has_room_for_guest() { waiter.wait.shield() } else { None };
+    let Some(shielded) = shielded else {
+        // Cancelled meanwhile: it frees its stack.
+        put_back(worker, record);
+        return false;
+    };
+    host.lent.set(shielded);
+    // SAFETY: suspended, with room; it waits for what cannot end before this task, and no cancel wakes
+    // it either.
+    let guest =
+        unsafe { Coroutine::create_guest(host, ptr::from_ref(worker), record.as_ptr(), enter) };
+    // SAFETY: made above.
+    worker.adopt(unsafe { guest.as_ref() });
+    worker.counters().in_place.add(1);
+    worker.leave_main(guest.as_ptr());
+    true
+}
+
+/// A guest has ended: its host is its own again. On the main coroutine, at once.
+#[cold]
+pub(crate) fn see_off(worker: &Worker) {
+    // SAFETY: the guest's memory lies on the stack of its host, which is still suspended.
+    let guest = unsafe { &*worker.vacated.replace(ptr::null()) };
+    // SAFETY: it has left for good and only this coroutine has run since.
+    let host = unsafe { guest.dismiss_guest() };
+    if !host.lent.replace(false) {
+        return;
+    }
+    let task = NonNull::new(host.task.get().cast_mut()).expect("a host has a task");
+    // SAFETY: the task of a suspended coroutine has not ended.
+    let wait = &unsafe { task.as_ref() }.wait;
+    if wait.unshield() {
+        worker.make_ready(task);
+    }
+}
+
+/// Ends a claimed task uncalled, on the main coroutine.
+fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
+    // SAFETY: claimed.
+    let task = unsafe { record.as_ref() };
+    if task.phase() != Phase::Running {
+        // From the front, where it was private.
+        task.set_phase(Phase::Running);
+    }
+    task.node.set_home(worker.number());
+    let outer = worker.node.replace(&raw const task.node);
+    // What it has captured is dropped: destructors of a user's, which cannot wait on this stack.
+    no_suspend(|| {
+        // SAFETY: claimed.
+        unsafe { Record::abandon(record, why) };
+        if let Some(extras) = task.extras() {
+            drop_locals(extras);
+        }
+    });
+    worker.node.set(outer);
+    // SAFETY: the run reference is in our hand.
+    unsafe { complete(worker, record) }.uncount(worker);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::scheduler::blocking::PoolConfig;
+    use crate::scheduler::worker::shared::Config;
+
+    #[test]
+    fn one_with_orders_feels_the_pressure_also_when_nobody_starves_any_more() {
+        let config = Config {
+            workers: 2,
+            stack_class: StackClass::for_size(64 << 10).unwrap(),
+            max_stacks: Some(1),
+            on_panic: None,
+            guard_report: false,
+        };
+        let blocking = PoolConfig {
+            max_threads: 1,
+            keep_alive: Duration::ZERO,
+            thread_name: String::new(),
+            cores: None,
+        };
+        let shared = Shared::new(config, blocking);
+        // SAFETY: no thread is this worker.
+        let starving = unsafe { &*shared.seat(0) };
+        starving.shared.set(crate::shim::Arc::as_ptr(&shared));
+        begin(starving);
+        // Nobody carries it out here.
+        let order = Order::Refuse(NonNull::dangling(), StackExhausted::Limit { max_stacks: 1 });
+        shared.shortage.books().lines[1].orders.push(order);
+        end(starving);
+        assert!(shared.pressure.load(Ordering::Relaxed));
+        let mut books = shared.shortage.books();
+        books.lines[1].orders.clear();
+        settle(&shared, &books);
+        assert!(!shared.pressure.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,239 @@
+//! The look at a world at rest: who can be helped, and who has to fail.
+//!
+//! Everything here runs with the books of `shortage` locked and all workers noted in them as resting;
+//! that module says what this means, and why a verdict is sound.
+
+use crate::retire::stack::StackExhausted;
+use crate::scheduler::life::complete::release;
+use crate::scheduler::life::scope::ScopeFrame;
+use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::stacks::shortage::{Books, Order, class_of, host_of, put_back};
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::shared::Shared;
+use crate::shim::time::{Duration, now};
+use crate::task::record::{Phase, Record};
+use crate::task::words::tree::{Node, NodeKind};
+use crossbeam_deque::Steal;
+use std::collections::HashSet;
+use std::ptr::{self, NonNull};
+
+/// How long the kernel must have refused before a task fails by it.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// All workers rest: finds guests and hosts, or one that has to fail. Enters in `ordered` whom to wake.
+pub(crate) fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>) {
+    let shared = worker.shared();
+    let Some(still) = nobody_runs(shared) else { return };
+    let fresh = drain_injector(worker);
+    let mut local = Vec::new();
+    for_each_worker(shared, |worker| {
+        let index = worker.remote.index;
+        // Stale entries stay for their worker.
+        let fresh = |record: &&NonNull<Record>| {
+            // SAFETY: the queue holds a reference.
+            unsafe { record.as_ref() }.phase() == Phase::Ready
+        };
+        local.extend(worker.local.borrow().iter().filter(fresh).map(|record| (*record, index)));
+    });
+    let mut left = Vec::new();
+    for record in fresh {
+        let mut host = None;
+        for_each_worker(shared, |worker| {
+            let index = worker.remote.index;
+            if host.is_none() && !ordered.contains(&index) {
+                host = host_of(record, worker).map(|host| (index, host));
+            }
+        });
+        match host {
+            Some((index, host)) => {
+                ordered.push(index);
+                books.lines[index].orders.push(Order::Visit(record, host));
+            }
+            None => left.push(record),
+        }
+    }
+    for &(record, index) in &local {
+        for_each_worker(shared, |worker| {
+            if worker.remote.index == index
+                && !ordered.contains(&index)
+                && let Some(host) = host_of(record, worker)
+            {
+                ordered.push(index);
+                books.lines[index].orders.push(Order::Visit(record, host));
+            }
+        });
+    }
+    if ordered.is_empty()
+        && let Some((record, index)) = verdict(worker, &left, &local, &still)
+        && let Some(reason) = last_attempt(shared, books, record)
+    {
+        left.retain(|other| *other != record);
+        ordered.push(index);
+        books.lines[index].orders.push(Order::Refuse(record, reason));
+    }
+    for record in left {
+        put_back(worker, record);
+    }
+}
+
+fn for_each_worker(shared: &Shared, mut f: impl FnMut(&Worker)) {
+    for index in 0..shared.workers() {
+        // SAFETY: the worker rests and the books are locked, so its thread does not write its own part,
+        // and what it wrote before is visible by the lock.
+        f(unsafe { &*shared.seat(index) });
+    }
+}
+
+/// The tasks of all coroutines.
+#[derive(Default)]
+struct Still {
+    parked: HashSet<*const Record>,
+    /// Kept waiting by a restriction: they go on when the waits of others have ended.
+    kept: HashSet<*const Record>,
+}
+
+/// The tasks of all coroutines, if none can go on and nobody has been sent anything.
+fn nobody_runs(shared: &Shared) -> Option<Still> {
+    let mut still = Still::default();
+    let mut all = true;
+    for_each_worker(shared, |worker| {
+        all &= !worker.has_ready() && !worker.has_ready_besides_queue();
+        worker.restrictions.for_each_kept(|record| {
+            still.kept.insert(record.as_ptr().cast_const());
+        });
+        worker.for_each_strand(|strand| {
+            // SAFETY: null, or the task of a suspended coroutine, which has not ended.
+            match unsafe { strand.task.get().as_ref() } {
+                Some(task) if still.kept.contains(&ptr::from_ref(task)) => {}
+                Some(task) if task.phase() == Phase::Parked && task.wait.is_parked() => {
+                    still.parked.insert(ptr::from_ref(task));
+                }
+                // It has been kept before it began.
+                None if still.kept.contains(&strand.first.get()) => {}
+                _ => all = false,
+            }
+        });
+    });
+    all.then_some(still)
+}
+
+/// Takes all fresh tasks out of the injector, claimed.
+fn drain_injector(worker: &Worker) -> Vec<NonNull<Record>> {
+    let mut fresh = Vec::new();
+    loop {
+        match worker.shared().injector.steal() {
+            Steal::Success(item) => match item.open() {
+                Runnable::Fresh(record) => {
+                    // SAFETY: the item holds a reference.
+                    if unsafe { record.as_ref() }.claim() {
+                        fresh.push(record);
+                    } else {
+                        // SAFETY: a stale item's reference, given up.
+                        unsafe { release(record, 1) };
+                    }
+                }
+                Runnable::Started(record) => {
+                    // It needs no stack, and goes on here.
+                    let _ = worker.open(Item::started(record));
+                }
+            },
+            Steal::Retry => {}
+            Steal::Empty => return fresh,
+        }
+    }
+}
+
+/// The worker that ends a fresh task uncalled: the one in whose own queue it lies, else the present one
+/// rather than another. None if all that could keep it waiting.
+fn who_refuses(worker: &Worker, record: NonNull<Record>, index: Option<usize>) -> Option<usize> {
+    let mut found = None;
+    for_each_worker(worker.shared(), |other| {
+        let here = index.is_none_or(|index| index == other.remote.index);
+        if here && other.may_run(record) && (found.is_none() || ptr::eq(other, worker)) {
+            found = Some(other.remote.index);
+        }
+    });
+    found
+}
+
+/// The task that has to fail, and the worker that sees to it; none if somebody may go on.
+fn verdict(
+    worker: &Worker,
+    fresh: &[NonNull<Record>],
+    local: &[(NonNull<Record>, usize)],
+    still: &Still,
+) -> Option<(NonNull<Record>, usize)> {
+    let Still { parked, kept } = still;
+    // Also when the runtime ends: sections that ignore cancellation wait on.
+    if worker.has_ready() {
+        return None;
+    }
+    // Every unfinished task of the runtime is fresh, or is on a coroutine, or is an ancestor of one.
+    let mut seen = HashSet::new();
+    let mut waiting = HashSet::new();
+    let all_fresh = || {
+        let local = local.iter().map(|(record, index)| (*record, Some(*index)));
+        fresh.iter().map(|record| (*record, None)).chain(local)
+    };
+    let mut candidate = None;
+    for (record, index) in all_fresh() {
+        let mut above = HashSet::new();
+        collect_waiting(record.as_ptr().cast_const().cast(), &mut seen, &mut above);
+        // The first that is waited for itself or by its ancestors; those of later ones may have been
+        // seen.
+        if candidate.is_none() && (parked.is_empty() || !above.is_disjoint(parked)) {
+            candidate = who_refuses(worker, record, index).map(|index| (record, index));
+        }
+        waiting.extend(above);
+    }
+    for task in parked.iter().chain(kept) {
+        collect_waiting(task.cast(), &mut seen, &mut waiting);
+    }
+    if parked.iter().all(|task| waiting.contains(task)) { candidate } else { None }
+}
+
+/// Enters the tasks that wait for the end of `node` or of one of its ancestors. Stops at what has been
+/// seen.
+fn collect_waiting(
+    mut at: *const Node,
+    seen: &mut HashSet<*const Node>,
+    waiting: &mut HashSet<*const Record>,
+) {
+    // SAFETY: the caller's task is unfinished, so its ancestors are alive.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if !seen.insert(at) {
+            return;
+        }
+        match node.kind {
+            // SAFETY: a node of kind Task is the start of its record.
+            NodeKind::Task => waiting.extend(unsafe { (*at.cast::<Record>()).join.waiting_task() }),
+            NodeKind::Scope if node.is_waiting() => {
+                // SAFETY: a node of kind Scope is the start of its frame.
+                let owner = unsafe { (*at.cast::<ScopeFrame>()).owner() };
+                waiting.insert(owner.as_ptr());
+            }
+            NodeKind::Scope => {}
+            NodeKind::Root => return,
+        }
+        at = node.parent;
+    }
+}
+
+/// Why there is no stack for the task: nothing if there is one after all, or hope.
+fn last_attempt(
+    shared: &Shared,
+    books: &mut Books,
+    record: NonNull<Record>,
+) -> Option<StackExhausted> {
+    match shared.stacks.take(class_of(shared, record)) {
+        Ok(stack) => {
+            shared.stacks.give_back([stack]);
+            None
+        }
+        Err(reason @ StackExhausted::Limit { .. }) => Some(reason),
+        Err(reason) => {
+            let since = *books.hopeless.get_or_insert_with(now);
+            (now() - since >= PATIENCE).then_some(reason)
+        }
+    }
+}

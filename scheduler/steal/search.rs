@@ -1,0 +1,522 @@
+//! What a worker does when it has nothing: search, back off, sleep.
+//!
+//! A searcher looks into the injector and the public deques of the others in random order. If one has
+//! work only in its private front, it asks; an owner that spawns answers at its next push. No answer
+//! within a few microseconds means a long computation, and the searcher takes by force: a membarrier,
+//! which costs both sides 2 us, so it must be worth it.
+//!
+//! See idle.rs for who may search and how nobody sleeps through work.
+
+use crate::scheduler::run_loop::pick::BATCH;
+use crate::scheduler::stacks::shortage;
+use crate::scheduler::steal::idle::{Rest, Roused};
+use crate::scheduler::steal::loot::Loot;
+use crate::scheduler::worker::{Remote, Worker};
+use crate::shim::atomic::Ordering;
+use crate::shim::spin_until;
+use crate::shim::thread;
+use crate::shim::time::{Duration, Instant, now};
+use crate::shim::{Fault, fault, point, searches, spin_loop};
+use crate::task::words::tree::WorkerNumber;
+use crossbeam_deque::Steal;
+
+/// How long a searcher waits for an answer before it takes by force: as long as that takes, which
+/// is 3 us on a machine of its own and more than 20 in some virtual ones. Both it and the owner
+/// lose that time. In between these bounds.
+const PATIENCE: Duration = Duration::from_micros(3);
+const LONGEST_PATIENCE: Duration = Duration::from_micros(50);
+/// How long it searches before it lets others have the processor at each turn, and at all.
+const POLITE: Duration = Duration::from_micros(2);
+const SEARCH: Duration = Duration::from_micros(20);
+/// The most for one whose last loot has lasted for half as long: most likely there is more of that
+/// kind soon.
+const LONGEST_SEARCH: Duration = Duration::from_micros(40);
+/// The same if all others rest, so that work can only come from outside.
+const SEARCH_ALONE: Duration = Duration::from_micros(5);
+/// How long a worker that may not search, as enough others do, waits for its own tasks to be woken
+/// or to be let in among the searchers, ...
+const LINGER: Duration = Duration::from_micros(20);
+/// ... and without any tasks, where the workers have to share the processors.
+const LINGER_SHARING: Duration = Duration::from_micros(5);
+/// So often in a row it waits for those without a search.
+const AWAITED: u8 = 16;
+/// So often a search takes by force and finds nothing left, before it is given up: what comes and goes
+/// within `PATIENCE` is too short as well.
+const VAIN: u32 = 2;
+const FIRST_NAP: Duration = Duration::from_micros(50);
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// What has been in use so recently is kept warm by a worker that has nothing to do.
+const KEEP: Duration = Duration::from_millis(10);
+/// As long as no stack can be had.
+const FIRST_FAMINE: Duration = Duration::from_micros(100);
+const LONGEST_FAMINE: Duration = Duration::from_millis(16);
+
+/// A request that waits for its answer.
+struct Asked {
+    victim: usize,
+    since: Instant,
+    spawned: u64,
+}
+
+/// What a worker remembers from one search to the next.
+pub(crate) struct Searcher {
+    /// The next nap, if the last loot was short.
+    nap: Duration,
+    /// Tasks spawned by all workers when the last nap began.
+    spawned: u64,
+    /// How long it takes to take something by force, on average.
+    force: Duration,
+    /// The next nap, if there are no stacks.
+    famine: Duration,
+    /// For how long the last loot has lasted, if this worker has not rested since.
+    lasted: Duration,
+    /// Already counted as searching, by the one that woke us.
+    counted: bool,
+    /// So many searches in a row were over because a task of the worker's own had been woken.
+    awaited: u8,
+    /// When memory was last given back, and what the worker had used by then.
+    tidied: Option<(Instant, Usage)>,
+}
+
+/// How often a worker has needed memory that it keeps in a pool.
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    stacks: u64,
+    records: u64,
+}
+
+impl Usage {
+    fn of(worker: &Worker) -> Usage {
+        let counters = worker.counters();
+        Usage {
+            stacks: worker.stacks.borrow().taken(),
+            records: counters.spawned.get() + counters.tasks.get(),
+        }
+    }
+}
+
+impl Searcher {
+    pub(crate) fn new() -> Searcher {
+        Searcher {
+            nap: Duration::ZERO,
+            spawned: u64::MAX,
+            force: PATIENCE,
+            famine: Duration::ZERO,
+            lasted: Duration::ZERO,
+            counted: false,
+            awaited: 0,
+            tidied: None,
+        }
+    }
+
+    /// Finds work for `worker`, which has none, or sleeps until there may be some.
+    pub(crate) fn search_or_sleep(&mut self, worker: &Worker) {
+        let _searches = searches();
+        let start = now();
+        self.find_or_sleep(worker, start);
+        worker.idle_time.set(worker.idle_time.get() + (now() - start));
+    }
+
+    /// `time` is the present.
+    fn find_or_sleep(&mut self, worker: &Worker, time: Instant) {
+        worker.fire_overdue(|| ());
+        if worker.restrictions.any() {
+            self.settle_count(worker);
+            if !worker.shared().pressure.load(Ordering::Relaxed) {
+                self.counted |= worker.search_kin() == Some(Roused::ToSearch);
+            } else if !worker.find_kin_under_pressure() {
+                self.starve(worker);
+            }
+            self.settle_count(worker);
+            return;
+        }
+        if worker.exhausted.get() {
+            self.settle_count(worker);
+            if shortage::relieve(worker) {
+                self.famine = Duration::ZERO;
+                return;
+            }
+            self.starve(worker);
+            // Woken to search, or not: it is others that have stacks.
+            self.settle_count(worker);
+            return;
+        }
+        self.judge_loot(worker, time);
+        if worker.stand_back() {
+            return;
+        }
+        if self.nap.is_zero() && self.search(worker) {
+            return;
+        }
+        self.settle_count(worker);
+        self.rest(worker);
+        // Woken to search: do that now. Running anything while counted as a searcher would keep
+        // every other worker asleep.
+        if self.counted {
+            self.search(worker);
+            self.settle_count(worker);
+        }
+    }
+
+    fn judge_loot(&mut self, worker: &Worker, time: Instant) {
+        let Some(loot) = worker.loot.take() else { return };
+        if loot.is_done(worker.live()) && loot.was_short(time) {
+            self.nap_longer(worker);
+        } else {
+            self.nap = Duration::ZERO;
+            self.lasted = loot.lasted(time);
+            // It was worth it: perhaps for those that nap, too. They tell each other, one by one.
+            worker.shared().idle.wake_napper(worker.shared());
+        }
+    }
+
+    /// The more workers nap, the longer: so many looks in a millisecond are enough for all together.
+    fn nap_longer(&mut self, worker: &Worker) {
+        let longest = LONGEST_NAP * worker.shared().idle.napping().max(1);
+        self.nap = (self.nap * 2).clamp(FIRST_NAP, longest);
+    }
+
+    /// True if there is something to run now.
+    fn search(&mut self, worker: &Worker) -> bool {
+        // Probably it is so again. Whoever leaves the searchers has to see to those who sleep, which costs more
+        // than such a wait. But one that never searched would leave all work to the others.
+        if !self.counted && (1..AWAITED).contains(&self.awaited) && worker.live() > 0 {
+            spin_until(LINGER, || {
+                worker.has_ready() || worker.has_fresh() || worker.shared().is_stopping()
+            });
+            if worker.has_ready() {
+                self.awaited += 1;
+                return true;
+            }
+        }
+        self.awaited = 0;
+        let shared = worker.shared();
+        if !self.counted
+            && !shared.idle.start_searching(shared.workers())
+            && let Some(found) = linger(worker, self.patient(worker, LINGER))
+        {
+            return found;
+        }
+        self.counted = true;
+        let start = now();
+        let mut asked: Option<Asked> = None;
+        let mut found = false;
+        let mut vain = 0;
+        let mut asked_all = false;
+        loop {
+            if worker.has_ready() || worker.has_fresh() {
+                self.awaited = u8::from(worker.has_ready());
+                found = true;
+                break;
+            }
+            if Searcher::steal_public(worker) {
+                found = true;
+                break;
+            }
+            let time = now();
+            match asked {
+                Some(Asked { victim, since, spawned }) if time - since >= self.patience() => {
+                    asked = None;
+                    if self.take_by_force(worker, victim, spawned) {
+                        found = true;
+                        break;
+                    }
+                    vain += 1;
+                    if vain == VAIN {
+                        self.nap_longer(worker);
+                        break;
+                    }
+                }
+                Some(_) => {}
+                None => {
+                    asked = self.ask(worker, time);
+                    if asked.is_none() && !asked_all {
+                        // A loop that could share what is left of it looks for requests; one who forks now
+                        // and then notices it when he does.
+                        others(worker).for_each(Remote::ask);
+                        asked_all = true;
+                    }
+                    let alone = shared.idle.resting() + 1 >= shared.workers();
+                    let limit = if alone { SEARCH_ALONE } else { self.patient(worker, SEARCH) };
+                    if asked.is_none() && (time - start >= limit || shared.workers() == 1) {
+                        break;
+                    }
+                }
+            }
+            if shared.is_stopping() || time - start >= SEARCH * 4 {
+                break;
+            }
+            if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
+        }
+        if found {
+            // The next thing that this worker takes is a task out of its own deque or the injector, unless
+            // it has something that comes before: that might wait for the very task.
+            let before = worker.has_ready()
+                || !worker.dedicated.get().is_null()
+                || !worker.remote.front.is_empty()
+                || !worker.local.borrow().is_empty();
+            self.leave_search(worker, usize::from(!before));
+        }
+        found
+    }
+
+    /// Leaves the searchers, if counted, and sees to it that somebody looks for what is left.
+    fn settle_count(&mut self, worker: &Worker) {
+        self.leave_search(worker, 0);
+    }
+
+    /// As `settle_count`, where so many tasks of the injector or the worker's own deque are its own next:
+    /// `Worker::run_until_idle` sees to it that they are.
+    fn leave_search(&mut self, worker: &Worker, next: usize) {
+        if !std::mem::replace(&mut self.counted, false) {
+            return;
+        }
+        let shared = worker.shared();
+        // Whoever has set a timer meanwhile has woken nobody, and left it to us.
+        worker.watches.set(true);
+        shared.idle.stop_searching();
+        if shared.idle.resting() == 0 {
+            return;
+        }
+        let left = || {
+            shared.injector.len() + worker.deque.len() > next
+                || others(worker).any(|r| !r.thief.is_empty())
+                || shared.remotes().any(Remote::has_private)
+        };
+        let ask = || shared.remotes().for_each(Remote::ask);
+        if shared.idle.look_after_search(shared.workers() - 1, ask, left) {
+            // As the producer would have, had there been no searcher. Its own deque comes before the injector.
+            let injected = next.saturating_sub(worker.deque.len());
+            shared.idle.wake_one(shared, shared.injector.len() > injected);
+        } else {
+            worker.takes_next.set(next > 0);
+        }
+    }
+
+    fn steal_public(worker: &Worker) -> bool {
+        if let Some(record) = worker.take_offered() {
+            looted(worker, 1, None);
+            worker.run_next(record);
+            return true;
+        }
+        let (shared, anyone_offers) = (worker.shared(), worker.anyone_offers());
+        let count = shared.workers();
+        let start = worker.random() as usize % count;
+        for i in 0..count {
+            let remote = shared.remote((start + i) % count);
+            let offers = || anyone_offers && remote.census.offered().is_some();
+            if remote.index == worker.remote.index || offers() {
+                continue;
+            }
+            // Retry means that another thief is at it: move on to the next victim.
+            point();
+            if remote.thief.is_empty() || fault(Fault::Steal) {
+                continue;
+            }
+            let (from, most) = (&remote.thief, BATCH / 2);
+            if !worker.may_start() {
+                if from.steal_batch(&worker.deque, most) {
+                    looted(worker, 0, Some(remote.index));
+                    return true;
+                }
+            } else if let Steal::Success(item) = from.steal_batch_and_pop(&worker.deque, most) {
+                looted(worker, 1, Some(remote.index));
+                let first = worker.open(item).or_else(|| worker.next_public());
+                first.into_iter().for_each(|first| worker.run_next_or_offer(first));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Asks the first worker with something in its front.
+    fn ask(&self, worker: &Worker, since: Instant) -> Option<Asked> {
+        let shared = worker.shared();
+        let count = shared.workers();
+        let start = worker.random() as usize % count;
+        let victim = (0..count)
+            .map(|i| shared.remote((start + i) % count))
+            .find(|remote| remote.index != worker.remote.index && remote.has_private())?;
+        victim.ask();
+        Some(Asked { victim: victim.index, since, spawned: victim.counters.spawned.get() })
+    }
+
+    fn patience(&self) -> Duration {
+        self.force.clamp(PATIENCE, LONGEST_PATIENCE)
+    }
+
+    /// How long to look out for work: `time`, or twice as long as the last loot has lasted, if that is
+    /// longer. Where the workers share the processors, others have something better to do.
+    fn patient(&self, worker: &Worker, time: Duration) -> Duration {
+        if worker.shared().has_processors {
+            (self.lasted * 2).clamp(time, LONGEST_SEARCH)
+        } else {
+            time
+        }
+    }
+
+    /// Steals from the front of one that has not answered. `spawned`: how many tasks it had spawned when
+    /// it was asked.
+    fn take_by_force(&mut self, worker: &Worker, victim: usize, spawned: u64) -> bool {
+        let remote = worker.shared().remote(victim);
+        if !remote.has_private() {
+            return false;
+        }
+        let silent = remote.counters.spawned.get() == spawned && remote.front.wants_attention();
+        let (keeps, mut kept) = (worker.may_start(), None);
+        let start = now();
+        let mut taken = remote.front.steal(BATCH / 2, |record| match kept {
+            None if keeps => kept = Some(record),
+            _ => worker.publish(record),
+        });
+        if taken == 0 && worker.steal_fork(remote, |_| true) {
+            taken = 1;
+            kept = if keeps { worker.next_public() } else { None };
+        }
+        self.force = (self.force * 7 + (now() - start)) / 8;
+        worker.counters().rescues.add(1);
+        if taken > 0 {
+            looted(worker, usize::from(kept.is_some()), Some(victim));
+            kept.into_iter().for_each(|first| worker.run_next_or_offer(first));
+            if silent {
+                // It computes, and would not have come to them soon: not to be judged by their length.
+                worker.loot.set(None);
+                self.nap = Duration::ZERO;
+            }
+        }
+        taken > 0
+    }
+
+    /// There are tasks, or another worker has some, but no stacks.
+    fn starve(&mut self, worker: &Worker) {
+        self.famine = (self.famine * 2).clamp(FIRST_FAMINE, LONGEST_FAMINE);
+        let rested = shortage::rest(worker, self.famine);
+        if rested.is_none() {
+            self.famine = Duration::ZERO;
+        }
+        self.counted |= rested == Some(Roused::ToSearch);
+    }
+
+    /// Gives back what a sleeping worker should not hold on to. Not what it has used since the last time: one
+    /// that waits for another worker for a moment needs it again, and a burst of tasks is often followed by
+    /// the next. Some: when to come again for that.
+    fn tidy(&mut self, worker: &Worker) -> Option<Duration> {
+        worker.dismiss_spare();
+        worker.housekeeping();
+        let exceeds = || {
+            worker.records.exceeds_bound()
+                || worker.remote.front.exceeds_bound()
+                || worker.stacks.borrow().exceeds_bound()
+        };
+        let (time, usage) = (now(), Usage::of(worker));
+        let mut before = Usage::default();
+        if let Some((last, used)) = self.tidied {
+            if time - last < KEEP {
+                return exceeds().then(|| KEEP - (time - last));
+            }
+            before = used;
+        }
+        worker.records.trim((usage.records - before.records) as usize);
+        worker.remote.front.trim();
+        let (shared, used) = (worker.shared(), usage.stacks.wrapping_sub(before.stacks) as usize);
+        while worker.stacks.borrow_mut().trim(&shared.stacks, used) {
+            if worker.has_ready() || worker.has_fresh() {
+                // The next time goes on with it, also if another worker was faster.
+                return Some(KEEP);
+            }
+        }
+        self.tidied = Some((time, usage));
+        exceeds().then_some(KEEP)
+    }
+
+    fn rest(&mut self, worker: &Worker) {
+        let shared = worker.shared();
+        if shared.pressure.load(Ordering::Relaxed) {
+            return self.starve(worker);
+        }
+        self.famine = Duration::ZERO;
+        self.lasted = Duration::ZERO;
+        let spawned: u64 = others(worker).map(|r| r.counters.spawned.get()).sum();
+        // A nap in which nobody has spawned anything is followed by sleep in earnest, unless there is
+        // something that would keep us from it.
+        let busy = || spawned != self.spawned || others(worker).any(Remote::has_private);
+        let rest = if !self.nap.is_zero() && busy() {
+            // As long as others spawn: one nap may follow the other for ever.
+            if self.tidied.is_none_or(|(last, _)| now() - last >= KEEP) {
+                self.tidy(worker);
+            }
+            Rest::Nap(self.nap)
+        } else {
+            self.nap = Duration::ZERO;
+            self.tidy(worker).map_or(Rest::Sleep, Rest::SleepFor)
+        };
+        let naps = matches!(rest, Rest::Nap(_));
+        let planned = worker.plan_rest(rest);
+        self.spawned = spawned;
+        worker.counters().sleeps.add(1);
+        let roused = shared.idle.rest(shared, worker.remote.index, planned, || {
+            if worker.has_ready()
+                || worker.has_fresh() && !worker.exhausted.get()
+                || worker.must_plan_anew()
+                || shared.is_stopping()
+                || shared.pressure.load(Ordering::Relaxed)
+            {
+                return true;
+            }
+            if shared.workers() == 1 || naps {
+                return false;
+            }
+            let public = || others(worker).any(|r| !r.thief.is_empty());
+            let ask = || others(worker).for_each(Remote::ask);
+            let private = || others(worker).any(Remote::has_private);
+            shared.idle.look_before_sleep(shared.workers(), public, ask, private)
+        });
+        self.counted |= roused == Roused::ToSearch;
+        worker.end_rest();
+        // Woken to search or not: foreign code may be called, and nobody is woken as long as one who runs that counts.
+        worker.fire_overdue(|| self.settle_count(worker));
+        if let Rest::Nap(time) = rest {
+            // One more look; short loot makes the next nap longer.
+            self.nap = Duration::ZERO;
+            let found = self.search(worker);
+            self.settle_count(worker);
+            self.nap = if found && worker.loot.get().is_none() { Duration::ZERO } else { time };
+            if !found {
+                self.nap_longer(worker);
+            }
+        }
+    }
+}
+
+/// Something was stolen, of which so many items are not in the deque.
+fn looted(worker: &Worker, besides: usize, victim: Option<usize>) {
+    worker.counters().steals.add(1);
+    worker.loot.set(Some(Loot::of(worker, besides, victim)));
+}
+
+/// For a worker that may not search, as enough others do: looks out for a while for what comes to it by
+/// itself, as a task that waits for another worker's is often woken sooner than a thread could be put to
+/// sleep; and for a searcher that leaves, as one whose task this worker has just woken soon does.
+///
+/// Whether there is something to run now; `None` if it has been let in among the searchers.
+fn linger(worker: &Worker, time: Duration) -> Option<bool> {
+    let shared = worker.shared();
+    let found = || worker.has_ready() || worker.has_fresh();
+    let short = worker.live() == 0 && !shared.has_processors;
+    let limit = if short { LINGER_SHARING } else { time };
+    let mut let_in = false;
+    spin_until(limit, || {
+        if !found() && !shared.is_stopping() {
+            let_in = shared.idle.start_searching(shared.workers());
+            return let_in;
+        }
+        true
+    });
+    if let_in { None } else { Some(found()) }
+}
+
+/// The others' remote parts.
+fn others(worker: &Worker) -> impl Iterator<Item = &Remote> {
+    let me: WorkerNumber = worker.number();
+    worker.shared().remotes().filter(move |remote| remote.number != me)
+}

@@ -1,0 +1,507 @@
+//! The waits of a task: on the end of another, on a permit, on the children of a scope; and yielding.
+//!
+//! Every wait goes through the wait word (see `task/words/wait.rs`, which has the protocol). Here are
+//! the two ends of it that need the scheduler: leaving the worker to others, and coming back.
+
+use crate::scheduler::cancel;
+use crate::scheduler::life::scope::ScopeFrame;
+use crate::scheduler::run_loop::call;
+use crate::scheduler::timers::{Action, Tick, Timer};
+use crate::scheduler::wait::hold;
+use crate::scheduler::wait::no_suspend::{assert_may_suspend, refuse_to_suspend};
+use crate::scheduler::worker::shared::Shared;
+use crate::scheduler::worker::{Strand, Worker};
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::load_in_total_order;
+use crate::shim::{self, Arc, Bug};
+use crate::task::record::{Phase, Record};
+use crate::task::thread_waiter::ThreadWaiter;
+use crate::task::words::join::{JoinWord, Waiter};
+use crate::task::words::tree::{Node, Verdict};
+use crate::task::words::wait::{Publish, WaitKind, Woken};
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr::{self, NonNull};
+
+/// The calling task is cancelled, or its thread unwinds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cut;
+
+/// Why a wait was cut short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Short {
+    /// The task is cancelled.
+    Cancelled,
+    /// The time of the wait is over.
+    TimedOut,
+}
+
+/// Says to a simulation what the caller waits for, as long as what is returned lives.
+#[inline(always)]
+pub(crate) fn waits<'a>(what: impl Fn() -> String + 'a) -> shim::Waits<'a> {
+    let task = if shim::is_simulated() { Worker::current().and_then(Worker::task) } else { None };
+    shim::waits(move || {
+        // SAFETY: a task that waits has not ended.
+        match task.map(|task| unsafe { task.as_ref() }) {
+            Some(task) => {
+                let name = task.name().map_or(String::new(), |name| format!(" `{name}`"));
+                let (id, place) = (task.id(), task.spawned_at);
+                format!("task {id}{name}, spawned at {place}, waits for {}", what())
+            }
+            None => format!("the thread waits for {}", what()),
+        }
+    })
+}
+
+/// What else than a cancel of its node cuts a wait short.
+pub(in crate::scheduler) trait Limit {
+    /// Whether it has done so. For who has published the wait.
+    fn is_over(&self) -> bool;
+}
+
+impl Limit for () {
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// A timer that says so here.
+impl Limit for AtomicBool {
+    fn is_over(&self) -> bool {
+        load_in_total_order(self)
+    }
+}
+
+/// How a wait is spent.
+enum Rest {
+    /// It is over already.
+    Over(Result<(), Cut>),
+    /// With this thread: nobody else may run on it.
+    Held,
+    /// Beside this coroutine, which goes on meanwhile.
+    Beside(*const Strand),
+}
+
+/// Publishes a wait of a task that runs in `node`, and takes it back if that has been cancelled since it asked.
+#[inline(always)]
+pub(in crate::scheduler) fn publish_wait(
+    node: &Node,
+    me: &Record,
+    kind: WaitKind,
+    limit: &impl Limit,
+) -> Result<Publish, Cut> {
+    let published = me.wait.publish(kind);
+    if shim::has(Bug::NoLookAfterPublishing) {
+        return Ok(published);
+    }
+    if published == Publish::Parked
+        && kind != WaitKind::Structured
+        // MUTANT(parking.look): false
+        && (node.word().is_cancelled_in_total_order() || limit.is_over())
+        // Else somebody else has woken it.
+        // MUTANT(parking.cut): true
+        && me.wait.cut()
+    {
+        return Err(Cut);
+    }
+    Ok(published)
+}
+
+/// Puts a task whose PARKED bit the caller has cleared back to work, at its home.
+pub(crate) fn resume(record: *const Record) {
+    let record = NonNull::new(record.cast_mut()).expect("a waiter is not null");
+    let home = home_of(record);
+    match Worker::current() {
+        Some(worker) if ptr::eq(worker, home) => worker.make_ready(record),
+        worker => deliver(worker, home, record, record),
+    }
+}
+
+/// The same of several that have one home, linked to each other, each to the one that comes before it.
+pub(crate) fn resume_all(last: NonNull<Record>, first: NonNull<Record>) {
+    let home = home_of(first);
+    match Worker::current() {
+        Some(worker) if ptr::eq(worker, home) => worker.make_all_ready(last, first),
+        worker => deliver(worker, home, last, first),
+    }
+}
+
+/// The worker where a task that waits has its coroutine.
+#[inline(always)]
+fn home_of<'a>(record: NonNull<Record>) -> &'a Worker {
+    // SAFETY: a task that waits has not ended.
+    let place = unsafe { record.as_ref() }.place.load(Ordering::Relaxed);
+    // SAFETY: the coroutine of a waiting task is alive, and stays where it is until it is queued; a worker lives
+    // as long as one of its tasks has not ended.
+    unsafe { &*(*ptr::with_exposed_provenance::<Strand>(place)).worker.get() }
+}
+
+/// Sends tasks to a home that is not the present worker.
+#[inline(never)]
+fn deliver(worker: Option<&Worker>, home: &Worker, last: NonNull<Record>, first: NonNull<Record>) {
+    home.remote.sleeper.assert_reachable();
+    let shared = home.shared.get();
+    if let Some(worker) = worker
+        && ptr::eq(worker.shared.get(), shared)
+    {
+        return send(worker.shared(), home, last, first);
+    }
+    // Once they are in the inbox the tasks may run, end, and their runtime with them; hold on to what the
+    // rest of the call uses.
+    // SAFETY: the pointer came from an Arc that the worker's thread holds.
+    let shared = unsafe {
+        Arc::increment_strong_count(shared);
+        Arc::from_raw(shared)
+    };
+    send(&shared, home, last, first);
+}
+
+fn send(shared: &Shared, home: &Worker, last: NonNull<Record>, first: NonNull<Record>) {
+    let index = home.remote.index;
+    if home.remote.inbox.push_all(last, first) {
+        shared.idle.notify_worker(shared, index);
+    }
+}
+
+impl Worker {
+    /// Publishes a wait of `task`, which runs here, and sleeps if need be. `Err` if it is cancelled
+    /// and the kind allows that to count: then nothing was published, or the wait was cut short.
+    #[inline(always)]
+    pub(crate) fn wait(&self, task: NonNull<Record>, kind: WaitKind) -> (Result<(), Cut>, &Worker) {
+        let mut worker = self;
+        loop {
+            worker = match worker.lie_down(task, kind, &()) {
+                Rest::Over(result) => return (result, worker),
+                Rest::Held => hold::hold(worker, task),
+                Rest::Beside(next) => worker.leave_for(next),
+            };
+            // SAFETY: the running task.
+            if unsafe { task.as_ref() }.wait.woken() == Woken::Granted {
+                return (Ok(()), worker);
+            }
+            // The cut may have been for a node that the task has left, or for one above what it ignores.
+            if worker.is_cancelled_here() {
+                return (Err(Cut), worker);
+            }
+        }
+    }
+
+    /// Waits for a grant, until `at` at most. One that has come by then is collected, whatever the time is.
+    pub(in crate::scheduler) fn wait_until(
+        &self,
+        task: NonNull<Record>,
+        at: Tick,
+    ) -> (Result<(), Short>, &Worker) {
+        let over = AtomicBool::new(false);
+        let timer = Timer::new(at, Action::Expire(task, NonNull::from(&over)));
+        let timers = ptr::from_ref(&self.remote.timers);
+        // SAFETY: it is taken out, or has fired, before this frame goes.
+        unsafe { self.set_timer(Pin::new_unchecked(&timer)) };
+        let mut worker = self;
+        let result = loop {
+            let granted = match worker.lie_down(task, WaitKind::Grant, &over) {
+                Rest::Over(result) => result.is_ok(),
+                Rest::Held => unreachable!("only a structured wait holds its worker"),
+                Rest::Beside(next) => {
+                    worker = worker.leave_for(next);
+                    // SAFETY: the running task.
+                    unsafe { task.as_ref() }.wait.woken() == Woken::Granted
+                }
+            };
+            if granted {
+                break Ok(());
+            }
+            if worker.is_cut() {
+                break Err(Short::Cancelled);
+            }
+            if over.load(Ordering::Relaxed) {
+                break Err(Short::TimedOut);
+            }
+            // The cut was for a node that the task has left, or for one above what it ignores.
+        };
+        // SAFETY: a worker of this runtime, whichever it is that the task runs on now.
+        unsafe { &*timers }.unset(&timer);
+        (result, worker)
+    }
+
+    /// As `make_ready`, of several that are linked to each other, each to the one that comes before it.
+    fn make_all_ready(&self, last: NonNull<Record>, first: NonNull<Record>) {
+        let mut at = last;
+        let mut later: *mut Record = ptr::null_mut();
+        // Turned round: each to the one that comes after it.
+        while at != first {
+            // SAFETY: in the caller's hand.
+            let link = unsafe { &at.as_ref().link };
+            let before = link.load(Ordering::Relaxed);
+            link.store(later, Ordering::Relaxed);
+            later = at.as_ptr();
+            at = NonNull::new(before).expect("the chain leads to the first");
+        }
+        self.make_ready(first);
+        while let Some(record) = NonNull::new(later) {
+            // SAFETY: as above.
+            later = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
+            self.make_ready(record);
+        }
+    }
+
+    /// The node that runs.
+    fn running_node(&self) -> &Node {
+        // SAFETY: that of the running task, or of a scope on its stack.
+        unsafe { &*self.node.get() }
+    }
+
+    /// Whether the running task is cancelled, in the node that it is in.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::scheduler) fn is_cancelled_here(&self) -> bool {
+        cancel::is_cancelled(self.running_node())
+    }
+
+    /// Publishes a wait of `task`, and says how it is to be spent.
+    #[inline(never)]
+    fn lie_down(&self, task: NonNull<Record>, kind: WaitKind, limit: &impl Limit) -> Rest {
+        // SAFETY: the running task.
+        let me = unsafe { task.as_ref() };
+        // In the middle of an unwinding others must not run on this thread.
+        let panicking = crate::shim::panicking();
+        if kind != WaitKind::Structured && (panicking || !self.may_wait()) {
+            return Rest::Over(Err(Cut));
+        }
+        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.set_phase(Phase::Parked);
+        let published = self.publish_wait(me, kind, limit);
+        if published != Ok(Publish::Parked) {
+            me.set_phase(Phase::Running);
+            return Rest::Over(published.map(|_| ()));
+        }
+        self.counters().parks.add(1);
+        // Where nobody else may run on this thread, a wait that must be waited for holds it.
+        if panicking || self.forbidden.get() > 0 {
+            return Rest::Held;
+        }
+        Rest::Beside(self.next_after(task))
+    }
+
+    /// Sees to it that a cancel finds the running task when it waits; false if one has come already.
+    #[inline(always)]
+    pub(in crate::scheduler) fn may_wait(&self) -> bool {
+        let node = self.running_node();
+        if !node.is_linked() {
+            return cancel::link_to_wait(node);
+        }
+        node.verdict() != Verdict::Cancelled
+    }
+
+    /// Whether the running task is cancelled, if there is a deadline above it: for a wait that may be over, or go on in another task, without
+    /// a look at the clock. What has been marked `may_wait` sees.
+    #[inline(always)]
+    pub(in crate::scheduler) fn is_late(&self) -> bool {
+        let node = self.running_node();
+        node.is_timed() && cancel::is_cancelled(node)
+    }
+
+    /// Publishes a wait of the running task, and takes it back if it has been cancelled since it asked.
+    #[inline(always)]
+    pub(in crate::scheduler) fn publish_wait(
+        &self,
+        me: &Record,
+        kind: WaitKind,
+        limit: &impl Limit,
+    ) -> Result<Publish, Cut> {
+        publish_wait(self.running_node(), me, kind, limit)
+    }
+
+    /// Waits for a permit.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Cut> {
+        assert_may_suspend();
+        // Also if there is a permit.
+        if self.is_late() {
+            self.give_way(task);
+            return Err(Cut);
+        }
+        let place = Location::caller();
+        let _waits = waits(|| format!("a permit, parked at {place}"));
+        let (result, worker) = self.wait(task, WaitKind::Permit);
+        if result.is_err() {
+            worker.give_way(task);
+        }
+        result
+    }
+
+    /// Waits until a tick has come.
+    #[track_caller]
+    pub(crate) fn sleep(&self, task: NonNull<Record>, at: Tick) -> Result<(), Cut> {
+        assert_may_suspend();
+        if self.is_cut() {
+            self.give_way(task);
+            return Err(Cut);
+        }
+        let place = Location::caller();
+        let _waits = waits(|| format!("a time, asleep at {place}"));
+        let timer = Timer::new(at, Action::Wake(task));
+        let timers = ptr::from_ref(&self.remote.timers);
+        // SAFETY: it is taken out, or has fired, before this frame goes.
+        unsafe { self.set_timer(Pin::new_unchecked(&timer)) };
+        let (result, worker) = self.wait(task, WaitKind::Grant);
+        if result.is_ok() {
+            // It has fired: nobody else grants this wait.
+            return Ok(());
+        }
+        // SAFETY: a worker of this runtime, whichever it is that the task runs on now.
+        if !unsafe { &*timers }.unset(&timer) {
+            // It has fired right after the cut, and its grant is under way.
+            let (result, _) = worker.wait(task, WaitKind::Structured);
+            debug_assert!(result.is_ok(), "a structured wait was cut short");
+            return Err(Cut);
+        }
+        worker.give_way(task);
+        Err(Cut)
+    }
+
+    /// Waits until a join word is done.
+    #[track_caller]
+    pub(crate) fn await_end(
+        &self,
+        task: NonNull<Record>,
+        join: &JoinWord,
+        kind: WaitKind,
+    ) -> Result<(), Cut> {
+        if kind != WaitKind::Structured && self.is_cut() {
+            self.give_way(task);
+            return Err(Cut);
+        }
+        if join.is_done() {
+            return Ok(());
+        }
+        assert_may_suspend();
+        let place = Location::caller();
+        let _waits = waits(|| format!("the end of a task at {place}"));
+        if join.register(Waiter::Task(task.as_ptr())).is_err() {
+            return Ok(());
+        }
+        let (result, worker) = self.wait(task, kind);
+        if result.is_ok() {
+            return Ok(());
+        }
+        if join.take_back() {
+            worker.give_way(task);
+            return Err(Cut);
+        }
+        // The end came right after the cut, and its grant is under way.
+        let (result, _) = worker.wait(task, WaitKind::Structured);
+        debug_assert!(result.is_ok(), "a structured wait was cut short");
+        Err(Cut)
+    }
+
+    /// Waits for the end of a fork that others have started. Also where nothing suspends.
+    pub(crate) fn await_fork(&self, task: NonNull<Record>, join: &JoinWord) {
+        if join.register(Waiter::Task(task.as_ptr())).is_ok() {
+            let (result, _) = self.wait(task, WaitKind::Structured);
+            debug_assert!(result.is_ok(), "a structured wait was cut short");
+        }
+    }
+
+    /// Closes a scope and waits for its last child.
+    pub(crate) fn await_children(&self, frame: &ScopeFrame) {
+        let task = frame.owner();
+        let mut worker = self;
+        // Its newest children may still lie on top of the front: call them.
+        while worker.strand().has_room() {
+            if worker.tick() {
+                worker.let_others();
+                worker = Worker::current().expect("tasks run on workers");
+            }
+            // A thief that has asked is answered between two children, with a share of those that are left.
+            worker.answer_between_tasks();
+            let Some(child) = worker.remote.front.pop() else { break };
+            // SAFETY: just taken out, with its run reference.
+            let task = unsafe { child.as_ref() };
+            let ours = ptr::eq(task.node.parent, &raw const frame.node);
+            if !ours || task.traits.needs_own_stack() || !worker.may_call(task) {
+                if worker.remote.front.push(child) {
+                    worker.attend();
+                }
+                break;
+            }
+            worker.counters().in_place.add(1);
+            let ended = call::call(worker, child);
+            worker = Worker::current().expect("tasks run on workers");
+            ended.uncount(worker);
+        }
+        if frame.node.close() {
+            return;
+        }
+        let _waits = waits(|| "the end of its children".to_owned());
+        let (result, _) = worker.wait(task, WaitKind::Structured);
+        debug_assert!(result.is_ok(), "a structured wait was cut short");
+    }
+
+    /// Lets the others run once.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn yield_now(&self, task: NonNull<Record>) -> Result<(), Cut> {
+        let worker = if let Some(next) = self.queue_behind(task) {
+            self.leave_for(next)
+        } else {
+            refuse_to_suspend();
+            self
+        };
+        if cancel::is_cancelled(worker.running_node()) { Err(Cut) } else { Ok(()) }
+    }
+
+    /// Puts the running task behind those that are ready; what goes on, or none if it is not allowed
+    /// to be set aside here.
+    #[inline(always)]
+    fn queue_behind(&self, task: NonNull<Record>) -> Option<*const Strand> {
+        let allowed = !crate::shim::panicking() && self.forbidden.get() == 0;
+        allowed.then(|| self.queue_and_pick(task))
+    }
+
+    // Apart, and without a call but at its very end, so that it has no registers to save.
+    #[inline(never)]
+    fn queue_and_pick(&self, task: NonNull<Record>) -> *const Strand {
+        // SAFETY: the running task.
+        let me = unsafe { task.as_ref() };
+        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.set_phase(Phase::Suspended);
+        self.ready.push(task);
+        self.next_after(task)
+    }
+
+    /// Lets the others run once, if that is allowed here. Also what a cancelled wait does, so that a
+    /// task that goes on calling waits cannot hold its worker.
+    pub(crate) fn give_way(&self, task: NonNull<Record>) {
+        if let Some(next) = self.queue_behind(task) {
+            self.leave_for(next);
+        }
+    }
+
+    /// Whether a wait of the running task that may be cut short would be.
+    #[inline(always)]
+    pub(crate) fn is_cut(&self) -> bool {
+        // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
+        let node = unsafe { self.node.get().as_ref() };
+        node.is_some_and(cancel::is_cancelled) || crate::shim::panicking()
+    }
+}
+
+/// Waits for the end of a task from wherever the caller is: a task, or a plain thread.
+#[track_caller]
+pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), Cut> {
+    if let Some(worker) = Worker::current()
+        && let Some(task) = worker.task()
+    {
+        return worker.await_end(task, join, kind);
+    }
+    let place = Location::caller();
+    let _waits = waits(|| format!("the end of a task at {place}"));
+    let waiter = ThreadWaiter::current();
+    if join.register(Waiter::Thread(Arc::as_ptr(&waiter))).is_ok() {
+        waiter.wait();
+    }
+    Ok(())
+}

@@ -1,0 +1,509 @@
+//! Waits during which a worker runs nothing but descendants.
+//!
+//! A task that holds a lock of std's, or anything else that belongs to its thread, over a wait can be
+//! blocked for good by a stranger: one that its worker runs meanwhile, on the same thread, and that asks
+//! for the same lock. `scope_with` and `join_with` open a scope that **restricts**: from its opening to its
+//! end the task's worker starts and continues only the scope's *kin*, its owner and whatever descends from
+//! it. Whatever the kin wait for in there is done by kin, and none of them waits for a stranger.
+//!
+//! # It spreads
+//!
+//! A descendant that runs on another worker restricts that one too, from its start to its end: else a
+//! stranger could block that worker, with the descendant suspended below it, and the owner would wait for
+//! it for ever. So a node knows whether it lies under such a scope ([`Restriction`], inherited), and a
+//! worker counts, for each such scope, those of the kin that have been started on it and have not ended. As
+//! only kin are started, the scopes of a worker are nested one in the other; the innermost counts.
+//!
+//! # What becomes of the strangers
+//!
+//! The fresh ones that lie in the worker's own queues go to the injector, for others. Those that have been
+//! started here are kept with the scope that keeps them waiting, once they are met in the run queue, and go
+//! back there when it is lifted: so each is looked at once, and not at every decision. Local tasks stay in
+//! their queue.
+//!
+//! # Order of service
+//!
+//! As without a restriction: ready kin, then fresh ones; at each 61st decision the fresh ones come first, the
+//! oldest of one queue after the other, so that none waits for ever behind kin that yield all the time.
+//!
+//! # Why the kin do not get lost
+//!
+//! A worker that is blocked by a stranger runs no kin, but some that nobody has started may lie in its
+//! queues. There is no event that tells of it. So a restricted worker with nothing to do does not only rest
+//! like others, to be woken when something appears, but looks itself, every now and then: it takes one task
+//! at a time out of the public deques, and fronts and forks by force, keeps what is kin, and leaves the
+//! rest to all. Between two looks it sleeps up to [`LONGEST`].
+//!
+//! It sleeps in the list of those whom a producer wakes, as what is produced may be kin. What it leaves wakes
+//! the next one in that list, who may be restricted too. So one that was woken in vain is not in the list the
+//! next time: else two of them would keep each other awake as long as a stranger lies in the injector.
+//!
+//! # When no stack can be had
+//!
+//! As without a restriction (scheduler/stacks/shortage.rs), but that kin alone are guests here. Strangers that are
+//! kept hold their stacks meanwhile, and nobody expects anything of them.
+//!
+//! Out of its reach are tasks that cannot change workers: a local task, or one that has been started, of a
+//! worker that is blocked, or of this one and no kin. Kin that wait for such a task wait for ever, which is
+//! the documented limit; after [`PATIENCE`] the worker says so on stderr.
+//!
+//! A migratable task stays where it is as long as its worker is restricted, and so do those that are spawned
+//! as such below the scope.
+
+use crate::scheduler::life::scope::ScopeFrame;
+use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::queue::run_queue::RunQueue;
+use crate::scheduler::steal::idle::{Rest, Roused};
+use crate::scheduler::wait::hold::{GivenAway, claimed, next_injected};
+use crate::scheduler::worker::{Remote, Strand, Worker};
+use crate::shim::atomic::Ordering;
+use crate::shim::time::{Duration, Instant, now};
+use crate::shim::{say, spin_loop, thread};
+use crate::task::record::{Phase, Record};
+use crate::task::words::tree::{Node, NodeKind, Restriction};
+use crossbeam_deque::Steal;
+use std::cell::{Cell, RefCell};
+use std::ptr::{self, NonNull};
+
+/// How long a look lasts, and a request waits for its answer.
+const LOOK: Duration = Duration::from_micros(20);
+const ANSWER: Duration = Duration::from_micros(3);
+/// Sleep between two looks.
+const SHORTEST: Duration = Duration::from_micros(50);
+const LONGEST: Duration = Duration::from_millis(10);
+/// Of strangers taken from one deque in one look, at most.
+const STRANGERS: usize = 16;
+/// After so long without anything to do a worker says whom it keeps waiting.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A scope that restricts a worker.
+struct Imposed {
+    scope: *const Node,
+    /// The number of its kin that run here.
+    kin: usize,
+    /// Strangers that are ready, and were met while it was the innermost one.
+    kept: RunQueue,
+}
+
+/// The scopes that restrict a worker.
+#[derive(Default)]
+pub(crate) struct Restrictions {
+    /// Nested, the innermost last.
+    scopes: RefCell<Vec<Imposed>>,
+    any: Cell<bool>,
+    /// Woken to search, and nothing was found since.
+    vain: Cell<bool>,
+    /// Since when there has been nothing to do, whether that has been reported, and how long to sleep next.
+    idle_since: Cell<Option<Instant>>,
+    reported: Cell<bool>,
+    sleep: Cell<Duration>,
+}
+
+impl Restrictions {
+    /// Whether there are any.
+    #[inline(always)]
+    pub(crate) fn any(&self) -> bool {
+        self.any.get()
+    }
+
+    fn innermost(&self) -> *const Node {
+        self.scopes.borrow().last().map_or(ptr::null(), |imposed| imposed.scope)
+    }
+
+    /// Keeps a stranger until the innermost scope is lifted.
+    fn keep_waiting(&self, record: NonNull<Record>) {
+        if let Some(imposed) = self.scopes.borrow().last() {
+            imposed.kept.push(record);
+        }
+    }
+
+    /// Calls `f` for each of those that are kept.
+    pub(crate) fn for_each_kept(&self, mut f: impl FnMut(NonNull<Record>)) {
+        self.scopes.borrow().iter().for_each(|imposed| imposed.kept.for_each(&mut f));
+    }
+
+    fn found(&self) {
+        self.vain.set(false);
+        self.idle_since.set(None);
+        self.reported.set(false);
+        self.sleep.set(SHORTEST);
+    }
+}
+
+/// The innermost scope that restricts, at or above a node that lies under one.
+fn restricting(mut node: *const Node) -> *const Node {
+    loop {
+        // SAFETY: the ancestors of an unfinished task are alive, and one of them restricts.
+        let node_ref = unsafe { &*node };
+        if node_ref.restriction() == Restriction::Here {
+            return node;
+        }
+        node = node_ref.parent;
+    }
+}
+
+/// Whether a node lies under a scope.
+fn descends_from(mut node: *const Node, scope: *const Node) -> bool {
+    // SAFETY: the ancestors of an unfinished task are alive.
+    while let Some(node_ref) = unsafe { node.as_ref() } {
+        if ptr::eq(node, scope) {
+            return true;
+        }
+        if node_ref.restriction() == Restriction::None {
+            return false;
+        }
+        node = node_ref.parent;
+    }
+    false
+}
+
+impl Worker {
+    /// One of a scope's kin begins here, or its owner opens it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn restrict(&self, scope: *const Node) {
+        let mut scopes = self.restrictions.scopes.borrow_mut();
+        match scopes.iter_mut().find(|imposed| ptr::eq(imposed.scope, scope)) {
+            Some(imposed) => imposed.kin += 1,
+            None => scopes.push(Imposed { scope, kin: 1, kept: RunQueue::new() }),
+        }
+        self.restrictions.any.set(true);
+        self.restrictions.found();
+    }
+
+    /// It has ended, or its owner closes it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn lift(&self, scope: *const Node) {
+        let mut scopes = self.restrictions.scopes.borrow_mut();
+        let entry = scopes.iter().position(|imposed| ptr::eq(imposed.scope, scope));
+        let index = entry.expect("what is lifted has been imposed");
+        scopes[index].kin -= 1;
+        if scopes[index].kin == 0 {
+            let imposed = scopes.remove(index);
+            self.ready.put_first(&imposed.kept);
+        }
+        self.restrictions.any.set(!scopes.is_empty());
+    }
+
+    /// A task under a scope that restricts begins here.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn restrict_to_kin(&self, task: &Record) {
+        self.restrict(restricting(task.node.parent));
+    }
+
+    /// It has ended.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn lift_from_kin(&self, task: &Record) {
+        self.lift(restricting(task.node.parent));
+    }
+
+    /// Whether a task that lies in a queue, or is claimed, may run here at present.
+    pub(crate) fn may_run(&self, record: NonNull<Record>) -> bool {
+        !self.restrictions.any() || self.is_kin(record)
+    }
+
+    /// Whether a task may run as long as the innermost restriction stands.
+    fn is_kin(&self, record: NonNull<Record>) -> bool {
+        let scope = self.restrictions.innermost();
+        // SAFETY: kin that run here, or the owner, have not ended, so the scope is open.
+        let owns = match unsafe { &*scope }.kind {
+            // SAFETY: a node of kind Scope is the start of its frame.
+            NodeKind::Scope => unsafe { (*scope.cast::<ScopeFrame>()).owner() == record },
+            _ => false,
+        };
+        // SAFETY: in a queue of ours, or claimed: it has not ended.
+        owns || descends_from(unsafe { record.as_ref() }.node.parent, scope)
+    }
+
+    /// What `pick` does under a restriction: the coroutine to run next. What others have sent has been taken
+    /// in.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn pick_kin(&self) -> *const Strand {
+        if self.tick() {
+            // As in `pick`: the turn of fresh ones, before those that yield all the time.
+            self.serve_owed();
+            if let Some(strand) = self.next_neglected_kin().and_then(|record| self.begin(record)) {
+                self.restrictions.found();
+                return strand;
+            }
+            if self.exhausted.get() && !ptr::eq(self.current.get(), self.main.get()) {
+                return self.main.get();
+            }
+        }
+        if let Some(record) = self.next_ready_kin() {
+            // SAFETY: a ready task has not ended.
+            let task = unsafe { record.as_ref() };
+            task.set_phase(Phase::Running);
+            self.restrictions.found();
+            return ptr::with_exposed_provenance(task.place.load(Ordering::Relaxed));
+        }
+        let Some(strand) = self.next_kin().and_then(|record| self.begin(record)) else {
+            return self.main.get();
+        };
+        self.restrictions.found();
+        strand
+    }
+
+    /// The first ready task that is kin. Strangers before it are kept waiting.
+    fn next_ready_kin(&self) -> Option<NonNull<Record>> {
+        while let Some(record) = self.ready.pop() {
+            if self.is_kin(record) {
+                return Some(record);
+            }
+            self.restrictions.keep_waiting(record);
+        }
+        None
+    }
+
+    /// Fresh kin that lie here or in the injector, claimed. Strangers that lie here go to the injector.
+    pub(crate) fn next_kin(&self) -> Option<NonNull<Record>> {
+        let mut given = GivenAway::default();
+        let found = self.next_kin_here(&mut given);
+        given.queue(self);
+        found.or_else(|| self.next_injected_kin())
+    }
+
+    /// Likewise, of those that the usual order may never reach: each queue has its turn, and its oldest one
+    /// comes first.
+    pub(in crate::scheduler) fn next_neglected_kin(&self) -> Option<NonNull<Record>> {
+        let mut given = GivenAway::default();
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        let found = (0..4).find_map(|i| match turn.wrapping_add(i) % 4 {
+            0 => self.next_local_kin(),
+            1 => self.next_injected_kin(),
+            2 => loop {
+                match self.remote.thief.steal() {
+                    Steal::Success(item) => {
+                        if let Some(record) = self.open_kin(item, &mut given) {
+                            break Some(record);
+                        }
+                    }
+                    Steal::Retry => spin_loop(),
+                    Steal::Empty => break None,
+                }
+            },
+            _ => loop {
+                match self.next_oldest() {
+                    Some(record) if !self.is_kin(record) => given.fresh.push(record),
+                    found => break found,
+                }
+            },
+        });
+        given.queue(self);
+        found
+    }
+
+    fn next_injected_kin(&self) -> Option<NonNull<Record>> {
+        let wanted = |record| self.is_kin(record).then_some(());
+        next_injected(self, wanted).map(|(record, ())| record)
+    }
+
+    /// What an item holds, if that is fresh and kin; claimed.
+    fn open_kin(&self, item: Item, given: &mut GivenAway) -> Option<NonNull<Record>> {
+        match claimed(item)? {
+            Runnable::Fresh(record) if self.is_kin(record) => return Some(record),
+            Runnable::Fresh(record) => given.fresh.push(record),
+            Runnable::Started(record) => given.started.push(record),
+        }
+        None
+    }
+
+    fn next_kin_here(&self, given: &mut GivenAway) -> Option<NonNull<Record>> {
+        if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
+            if self.is_kin(record) {
+                return Some(record);
+            }
+            given.fresh.push(record);
+        }
+        if self.remote.front.wants_attention() {
+            self.attend();
+        }
+        while let Some(record) = self.remote.front.pop() {
+            if self.is_kin(record) {
+                return Some(record);
+            }
+            given.fresh.push(record);
+        }
+        while let Some(item) = self.deque.pop() {
+            if let Some(record) = self.open_kin(item, given) {
+                return Some(record);
+            }
+        }
+        self.next_local_kin()
+    }
+
+    fn next_local_kin(&self) -> Option<NonNull<Record>> {
+        let mut local = self.local.borrow_mut();
+        // A stale entry is of a task that may have ended: it is claimed before it is looked at.
+        for index in 0..local.len() {
+            // SAFETY: the queue holds a reference.
+            let task = unsafe { local[index].as_ref() };
+            if task.claim() {
+                if self.is_kin(local[index]) {
+                    return local.remove(index);
+                }
+                task.unclaim();
+            }
+        }
+        None
+    }
+
+    /// What a restricted worker does when it has nothing: looks for kin elsewhere, or sleeps until there may
+    /// be some. On the main coroutine, and not among the searchers.
+    pub(crate) fn search_kin(&self) -> Option<Roused> {
+        if self.has_ready() {
+            return None; // a timer that was due a moment ago, and kin or not: `pick` knows
+        }
+        let given_away = self.shared().given_away.load(Ordering::Acquire);
+        // One that has been found and waits for a stack is enough.
+        if self.dedicated.get().is_null() && self.look_for_kin() {
+            self.restrictions.found();
+            return None;
+        }
+        self.note_idleness();
+        let time = self.restrictions.sleep.get().max(SHORTEST);
+        self.restrictions.sleep.set((time * 2).min(LONGEST));
+        let rest =
+            if self.restrictions.vain.take() { Rest::HeldFor(time) } else { Rest::SleepFor(time) };
+        let rest = self.time_to_next().map_or(rest, |time| rest.at_most(time));
+        let shared = self.shared();
+        self.counters().sleeps.add(1);
+        let roused = shared.idle.rest(shared, self.remote.index, rest, || {
+            self.has_ready_besides_queue()
+                || shared.is_stopping()
+                || shared.given_away.load(Ordering::Relaxed) != given_away
+        });
+        self.restrictions.vain.set(roused == Roused::ToSearch);
+        Some(roused)
+    }
+
+    /// As `search_kin`, where some worker can get no stack, but that it does not sleep: see `shortage`. True if
+    /// there is something to run now.
+    pub(crate) fn find_kin_under_pressure(&self) -> bool {
+        let stack = !self.exhausted.get() && self.dedicated.get().is_null();
+        let found = stack && self.look_for_kin();
+        if found {
+            self.restrictions.found();
+        } else {
+            self.note_idleness();
+        }
+        found
+    }
+
+    /// There is nothing to do: says so after a while.
+    fn note_idleness(&self) {
+        let since = self.restrictions.idle_since.get().unwrap_or_else(now);
+        self.restrictions.idle_since.set(Some(since));
+        if now() - since >= PATIENCE && !self.restrictions.reported.replace(true) {
+            self.report_strangers();
+        }
+    }
+
+    /// Finds kin of the innermost scope at other workers; true if there is something to run now.
+    fn look_for_kin(&self) -> bool {
+        let shared = self.shared();
+        let others = || shared.remotes().filter(|remote| remote.index != self.remote.index);
+        let mut given = GivenAway::default();
+        let start = now();
+        let mut asked: Option<Instant> = None;
+        let found = loop {
+            if self.has_ready_besides_queue() || !shared.injector.is_empty() && self.keep_injected()
+            {
+                break true;
+            }
+            if others().any(|remote| self.take_public_kin(remote, &mut given)) {
+                break true;
+            }
+            match asked {
+                None if others().any(Remote::has_private) => {
+                    others().filter(|remote| remote.has_private()).for_each(Remote::ask);
+                    asked = Some(now());
+                }
+                Some(since) if now() - since >= ANSWER => {
+                    asked = None;
+                    let mut by_force = others().filter(|remote| remote.has_private());
+                    if by_force.any(|remote| self.take_private_kin(remote, &mut given)) {
+                        break true;
+                    }
+                }
+                _ => {}
+            }
+            if now() - start >= LOOK {
+                break false;
+            }
+            if asked.is_none() { thread::yield_now() } else { spin_loop() }
+        };
+        given.queue(self);
+        found
+    }
+
+    fn keep(&self, record: NonNull<Record>) -> bool {
+        debug_assert!(self.dedicated.get().is_null());
+        self.dedicated.set(record.as_ptr());
+        true
+    }
+
+    fn keep_injected(&self) -> bool {
+        self.next_injected_kin().is_some_and(|record| self.keep(record))
+    }
+
+    /// Takes tasks out of another's public deque, one at a time, until one is kin.
+    fn take_public_kin(&self, from: &Remote, given: &mut GivenAway) -> bool {
+        for _ in 0..STRANGERS {
+            // Retry means that another thief is at it.
+            let Steal::Success(item) = from.thief.steal() else { return false };
+            if let Some(record) = self.open_kin(item, given) {
+                return self.keep(record);
+            }
+        }
+        false
+    }
+
+    /// Takes the oldest task of a front, or the oldest fork, by force.
+    fn take_private_kin(&self, from: &Remote, given: &mut GivenAway) -> bool {
+        self.counters().rescues.add(1);
+        let mut found = None;
+        from.front.steal(1, |record| found = Some(record));
+        let Some(record) = found else {
+            let scope = self.restrictions.innermost();
+            return self.steal_fork(from, |node| descends_from(node, scope));
+        };
+        // SAFETY: just taken out of a front, whose items are ours to start.
+        unsafe { record.as_ref() }.set_phase(Phase::Running);
+        if self.is_kin(record) {
+            return self.keep(record);
+        }
+        given.fresh.push(record);
+        false
+    }
+
+    /// Says on stderr who is kept waiting, if it may be they who are waited for.
+    fn report_strangers(&self) {
+        let alone = self.shared().workers() == 1;
+        let fresh = if alone { self.shared().injector.len() } else { 0 };
+        let mut strangers = self.local.borrow().len() + fresh;
+        self.restrictions.for_each_kept(|_| strangers += 1);
+        if strangers == 0 {
+            return;
+        }
+        let scope = self.restrictions.innermost();
+        // SAFETY: the scope is open, as in `is_kin`.
+        let owner = unsafe { (*scope.cast::<ScopeFrame>()).owner() };
+        // SAFETY: the owner of an open scope has not ended.
+        let owner = unsafe { owner.as_ref() };
+        say(&format!(
+            "cygnet: a wait for descendants only, of task {} ({}, spawned at {}), has kept {strangers} ready \
+             task(s) of worker {} waiting for {} s; if a descendant waits for one of them, both wait for ever",
+            owner.id(),
+            owner.name().unwrap_or("without a name"),
+            owner.spawned_at,
+            self.remote.index,
+            PATIENCE.as_secs(),
+        ));
+    }
+}

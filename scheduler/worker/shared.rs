@@ -1,0 +1,209 @@
+//! What the workers of one runtime share.
+
+use crate::retire::memory::StackMemory;
+use crate::retire::stack::StackClass;
+use crate::scheduler::balance::habits::Habits;
+use crate::scheduler::blocking::{BlockingPool, PoolConfig};
+use crate::scheduler::cancel::cancel_all;
+use crate::scheduler::cancel::unresponsive::Unresponsive;
+use crate::scheduler::life::root::Root;
+use crate::scheduler::queue::item::Item;
+use crate::scheduler::queue::public::Injector;
+use crate::scheduler::stacks::shortage::Shortage;
+use crate::scheduler::steal::idle::{Idle, Sleeper, Sleepers};
+use crate::scheduler::timers::Watch;
+use crate::scheduler::wait::hold::claimed;
+use crate::scheduler::wait::no_suspend::no_suspend;
+use crate::scheduler::worker::{Remote, Worker};
+use crate::shim::asymmetric;
+use crate::shim::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::shim::processors;
+use crate::shim::{Arc, Mutex, point};
+use crate::task::attachment::Attachment;
+use crate::task::outcome::{Payload, drop_payload, quietly};
+use crate::task::record::Record;
+use crossbeam_deque::Steal;
+use std::ptr::{self, NonNull};
+
+/// What a runtime is built with.
+pub(crate) struct Config {
+    pub(crate) workers: usize,
+    pub(crate) stack_class: StackClass,
+    pub(crate) max_stacks: Option<usize>,
+    pub(crate) on_panic: Option<OnPanic>,
+    /// Whether the places of guards are kept, for the shutdown of the runtime.
+    pub(crate) guard_report: bool,
+}
+
+/// Told of panics whose handle is gone: the payload, and the task's id and name.
+pub(crate) type OnPanic = Box<dyn Fn(&Payload, &Record) + Send + Sync>;
+
+/// A worker in its place. Others see only its `remote` part.
+pub(crate) struct Seat(Box<Worker>);
+
+// SAFETY: a seat gives out the `remote` part, which is Sync, and a raw pointer for the one thread
+// that becomes the worker.
+unsafe impl Sync for Seat {}
+// SAFETY: nothing in a worker is tied to the thread that built it.
+unsafe impl Send for Seat {}
+
+/// See the module's documentation.
+pub(crate) struct Shared {
+    pub(crate) root: Root,
+    pub(crate) injector: Injector,
+    pub(crate) idle: Idle,
+    pub(crate) watch: Watch,
+    pub(crate) stacks: StackMemory,
+    pub(crate) blocking: BlockingPool,
+    pub(crate) config: Config,
+    /// Whether each worker has a processor, so that one that waits takes nothing from the others.
+    pub(crate) has_processors: bool,
+    /// Nothing is left to run: workers leave.
+    stopping: AtomicBool,
+    /// Some worker cannot get a stack.
+    pub(crate) pressure: AtomicBool,
+    pub(crate) shortage: Shortage,
+    pub(crate) unresponsive: Unresponsive,
+    /// Of the tasks of each spawn place.
+    pub(crate) habits: Habits,
+    /// Workers that offer tasks (crowd.rs).
+    pub(crate) offering: AtomicUsize,
+    /// Spawns from outside, for the numbers of workers' own see their counters.
+    pub(crate) injected: AtomicU64,
+    /// How often a held worker has given tasks away.
+    pub(crate) given_away: AtomicU64,
+    /// On whose wheel the next timer of a future is set from outside.
+    pub(crate) next_wheel: AtomicUsize,
+    /// What the layer above hangs on the root.
+    pub(crate) attached: Attachment,
+    /// For the held worker that looks into the injector.
+    pub(crate) held: Mutex<()>,
+    seats: Vec<Seat>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config, blocking: PoolConfig) -> Arc<Shared> {
+        asymmetric::prepare();
+        let mut shared = Shared {
+            root: Root::new(config.workers),
+            injector: Injector::new(),
+            idle: Idle::new(),
+            watch: Watch::new(),
+            stacks: StackMemory::new(config.max_stacks),
+            blocking: BlockingPool::new(blocking),
+            stopping: AtomicBool::new(false),
+            pressure: AtomicBool::new(false),
+            shortage: Shortage::new(config.workers),
+            unresponsive: Unresponsive::new(),
+            habits: Habits::new(),
+            offering: AtomicUsize::new(0),
+            injected: AtomicU64::new(0),
+            given_away: AtomicU64::new(0),
+            next_wheel: AtomicUsize::new(0),
+            attached: Attachment::none(),
+            held: Mutex::new(()),
+            seats: Vec::new(),
+            has_processors: config.workers <= processors(),
+            config,
+        };
+        let class = shared.config.stack_class;
+        shared.seats =
+            (0..shared.config.workers).map(|i| Seat(Box::new(Worker::new(i, class)))).collect();
+        shared.remotes().for_each(|remote| remote.forks.anchor());
+        Arc::new(shared)
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.seats.len()
+    }
+
+    pub(crate) fn remote(&self, worker: usize) -> &Remote {
+        &self.seats[worker].0.remote
+    }
+
+    pub(crate) fn remotes(&self) -> impl Iterator<Item = &Remote> {
+        self.seats.iter().map(|seat| &seat.0.remote)
+    }
+
+    /// The whole worker, for the thread that is to be it.
+    pub(crate) fn seat(&self, worker: usize) -> *const Worker {
+        ptr::from_ref(&*self.seats[worker].0)
+    }
+
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.root.is_closing()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Takes in a fresh task from outside.
+    pub(crate) fn inject(&self, record: NonNull<Record>) {
+        self.injected.fetch_add(1, Ordering::Relaxed);
+        self.offer(Item::fresh(record));
+    }
+
+    /// Puts an item where any worker finds it, and sees to it that one looks.
+    pub(crate) fn offer(&self, item: Item) {
+        point();
+        self.injector.push(item);
+        self.idle.notify(self, true);
+    }
+
+    /// Begins the end: no new tasks from outside, and all are cancelled.
+    pub(crate) fn close(&self) {
+        self.root.close();
+        cancel_all(&self.root);
+    }
+
+    /// Sends the workers home. No task is left.
+    pub(crate) fn stop(&self) {
+        self.unresponsive.clear();
+        self.stopping.store(true, Ordering::SeqCst);
+        for index in 0..self.workers() {
+            self.idle.notify_worker(self, index);
+        }
+        self.close_timers();
+    }
+
+    /// A panic whose handle is gone.
+    pub(crate) fn unobserved(&self, payload: Payload, task: &Record) {
+        if let Some(hook) = &self.config.on_panic {
+            // A user's function: it may panic, and must not suspend where it is called.
+            let failed = quietly(|| no_suspend(|| hook(&payload, task)));
+            if let Some(second) = failed {
+                drop_payload(second);
+            }
+        }
+        drop_payload(payload);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        debug_assert!(
+            self.remotes().all(|remote| remote.census.is_empty()),
+            "a task has ended and is still counted"
+        );
+        // No task is left; but an external one that was joined before it lay in the queue has left an entry there, maybe
+        // when no worker came by any more.
+        loop {
+            match self.injector.steal() {
+                Steal::Success(item) => {
+                    let claimed = claimed(item);
+                    debug_assert!(claimed.is_none(), "a runtime has ended before one of its tasks");
+                }
+                Steal::Retry => {}
+                Steal::Empty => return,
+            }
+        }
+    }
+}
+
+impl Sleepers for Shared {
+    fn sleeper(&self, worker: usize) -> &Sleeper {
+        &self.remote(worker).sleeper
+    }
+}
