@@ -9,6 +9,7 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::payload::panic_text;
 use crate::runtime::task::{Task, TaskId};
 use crate::scheduler::blocking::{Cores, PoolConfig};
+use crate::scheduler::life::complete::wake;
 use crate::scheduler::worker::shared::{Config, OnPanic, Shared};
 use crate::scheduler::worker::thread::{self, ThreadConfig};
 use crate::shim::unmodelled::thread::{Builder as ThreadBuilder, JoinHandle};
@@ -320,6 +321,7 @@ impl Builder {
             guard_report: self.guard_report,
         };
         let blocking = PoolConfig {
+            wake,
             max_threads: self.max_blocking_threads,
             keep_alive: self.blocking_keep_alive,
             thread_name: self.thread_name.clone(),

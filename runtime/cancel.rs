@@ -8,10 +8,10 @@ use crate::scheduler::cancel::hook::Body;
 use crate::scheduler::cancel::{
     begin_ignoring, cancel, cancel_branch, link, make_known, stop_ignoring,
 };
-use crate::scheduler::life::complete::release;
 use crate::scheduler::wait::watching::{
     Watching, is_cancelled_or_was, is_marked_or_was, watch_scope, watch_task,
 };
+use crate::scheduler::worker::release::release;
 use crate::task::branch::Branch;
 use crate::task::cause::{Cause, Reason};
 use crate::task::extras::Extras;

@@ -2,7 +2,7 @@
 
 use crate::runtime::task::TaskId;
 use crate::scheduler::blocking::Counts;
-use crate::scheduler::worker::Remote;
+use crate::scheduler::worker::remote::Remote;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 use std::fmt::{self, Write as _};

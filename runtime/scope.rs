@@ -8,7 +8,7 @@ use crate::runtime::scoped_task::ScopedTask;
 use crate::runtime::spawn::{TaskBuilder, terms};
 use crate::runtime::task::Claim;
 use crate::scheduler::cancel::cancel_node;
-use crate::scheduler::life::scope::ScopeFrame;
+use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::life::spawn::Terms;
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
 use crate::scheduler::worker::Worker;
@@ -167,7 +167,7 @@ where
     let (worker, task) = here("scope");
     let _pin = Pin::innermost();
     let restricts = wait == Wait::DescendantsOnly;
-    let frame = ScopeFrame::new(worker, task, None);
+    let frame = worker.frame_of_scope(task, None);
     let frame = if restricts { frame.restricting() } else { frame };
     let scope = Scope { frame, scope: PhantomData, env: PhantomData };
     let outer = enter(worker, &scope.frame);
@@ -379,7 +379,7 @@ impl<'scope> Scope<'scope, '_> {
     pub(crate) fn assert_here<'a>(&self) -> (&'a Worker, NonNull<Record>) {
         let (worker, parent) = here("Scope::spawn");
         assert!(
-            self.frame.is_of(worker),
+            worker.has_scope(&self.frame),
             "cygnet: a scope was used by a task of another runtime than its own"
         );
         (worker, parent)

@@ -4,13 +4,13 @@ use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::scheduler::cancel::cancel;
 use crate::scheduler::life::complete::{
-    dispose_before_the_end, dispose_by_handle, finish, free_bare, release, release_parent,
-    release_run,
+    dispose_before_the_end, dispose_by_handle, finish, release_parent, release_run,
 };
 use crate::scheduler::run_loop::call::call_child;
 use crate::scheduler::wait::no_suspend::{assert_may_wait, is_forbidden};
 use crate::scheduler::wait::park::await_end_anywhere;
 use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::release::{free_bare, release};
 use crate::shim::atomic::Ordering;
 use crate::task::cause::{Cause, Reason};
 use crate::task::record::{JoinedAtHome, Record};

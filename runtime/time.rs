@@ -6,8 +6,8 @@ use crate::runtime::here;
 use crate::runtime::scope::{await_children, enter, leave};
 use crate::runtime::suspend::yield_now;
 use crate::scheduler::cancel::cancel_node;
-use crate::scheduler::life::scope::ScopeFrame;
-use crate::scheduler::timers::{Limit, Tick};
+use crate::scheduler::timers::limit::Limit;
+use crate::scheduler::timers::tick::Tick;
 use crate::shim::time::{Duration, Instant, now};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -158,7 +158,7 @@ fn deadline_at<R>(moment: Option<Instant>, f: impl FnOnce() -> R) -> Result<R, L
     let (worker, task) = here("timeout");
     let _pin = Pin::innermost();
     let limit = moment.map(|moment| Limit::new(Tick::not_before(moment), place));
-    let frame = ScopeFrame::new(worker, task, limit.as_ref().map(NonNull::from));
+    let frame = worker.frame_of_scope(task, limit.as_ref().map(NonNull::from));
     let outer = enter(worker, &frame);
     if let Some(limit) = &limit {
         if moment.is_some_and(|moment| moment <= now()) {
@@ -211,7 +211,7 @@ fn deadline_at<R>(moment: Option<Instant>, f: impl FnOnce() -> R) -> Result<R, L
 pub fn shield<R>(time: Duration, f: impl FnOnce() -> R) -> Result<R, Late<R>> {
     let (worker, task) = here("shield");
     let _pin = Pin::innermost();
-    let frame = ScopeFrame::new(worker, task, None);
+    let frame = worker.frame_of_scope(task, None);
     let fresh = frame.node.word().ignore();
     debug_assert!(fresh, "nobody knows it yet");
     let outer = enter(worker, &frame);

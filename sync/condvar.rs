@@ -2,7 +2,7 @@ use super::after;
 use super::errors::WaitError;
 use super::mutex::{AsyncMutexGuard, MutexGuard};
 use crate::runtime::Cancelled;
-use crate::scheduler::wait::park::Short;
+use crate::scheduler::wait::interrupted::Short;
 use crate::scheduler::wait::waiters::{
     Entering, Manner, Turns, WaitList, WaitNode, Waitable, Wake, Wakes, enter_and,
 };

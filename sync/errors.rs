@@ -1,5 +1,5 @@
 use crate::runtime::Cancelled;
-use crate::scheduler::wait::park::Short;
+use crate::scheduler::wait::interrupted::Short;
 use std::error::Error;
 use std::fmt;
 

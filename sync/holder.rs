@@ -1,7 +1,8 @@
 //! Who holds a lock: a number for each task and each plain thread, and one for all futures.
 
 use crate::scheduler::cancel::is_cancelled;
-use crate::scheduler::worker::{Worker, fetch_ids, task_of};
+use crate::scheduler::life::scope_frame::task_of;
+use crate::scheduler::worker::{Worker, fetch_ids};
 use std::cell::Cell;
 use std::fmt;
 

@@ -4,7 +4,7 @@ use super::holder::Holder;
 use super::passing::gives_way;
 use super::raw_mutex::{Locking, RawMutex};
 use crate::runtime::Cancelled;
-use crate::scheduler::wait::park::Short;
+use crate::scheduler::wait::interrupted::Short;
 use crate::scheduler::wait::waiters::Manner;
 use crate::shim::const_fn;
 use std::cell::UnsafeCell;

@@ -3,7 +3,7 @@
 //! be passed by those who run.
 //! The essay of the mutex says why they are passed at all.
 
-use crate::scheduler::timers::Tick;
+use crate::scheduler::timers::tick::Tick;
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::wait::waiters::WaitNode;
 use crate::scheduler::worker::Worker;

@@ -72,8 +72,8 @@
 
 use super::holder::Holder;
 use super::passing::{CalledAt, Passes, is_overdue};
+use crate::scheduler::wait::interrupted::Short;
 use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::park::Short;
 use crate::scheduler::wait::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wake, Wakes, enter_node,
 };

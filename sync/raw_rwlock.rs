@@ -48,8 +48,8 @@
 //! Every entry is an acquire, every exit a release. What is handed over is carried by the grant.
 
 use super::passing::{CalledAt, FirstSince, Passes, gives_way, is_overdue};
+use crate::scheduler::wait::interrupted::Short;
 use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::park::Short;
 use crate::scheduler::wait::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
 };

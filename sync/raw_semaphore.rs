@@ -56,8 +56,8 @@
 //! the grant.
 
 use super::passing::{CalledAt, Passes, gives_way, is_overdue};
+use crate::scheduler::wait::interrupted::Short;
 use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::park::Short;
 use crate::scheduler::wait::waiters::{
     Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
 };

@@ -3,7 +3,7 @@ use super::errors::WaitError;
 use super::holder::Holder;
 use super::raw_rwlock::{Locking, READ, RawRwLock, WRITE};
 use crate::runtime::Cancelled;
-use crate::scheduler::wait::park::Short;
+use crate::scheduler::wait::interrupted::Short;
 use crate::scheduler::wait::waiters::Waitable;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_fn;

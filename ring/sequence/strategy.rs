@@ -1,7 +1,7 @@
 use super::spinning::{Learned, Spinning};
 use crate::runtime::{is_cancelled, yield_now};
+use crate::scheduler::wait::interrupted::Short;
 use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::park::Short;
 use crate::scheduler::worker::Worker;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{spin_loop, thread};

@@ -29,12 +29,13 @@
 //! The note in the census goes when the worker comes to its main coroutine without having to stand
 //! back, or hands over other tasks. It is a hint like the counts.
 
-use crate::scheduler::balance::habits::{CLASSES, Class};
+use crate::scheduler::balance::habits::Class;
 use crate::scheduler::queue::item::Item;
-use crate::scheduler::run_loop::pick::BATCH;
+use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::worker::coroutine::{Observation, Observed};
-use crate::scheduler::worker::{Remote, Strand, Worker};
-use crate::shim::atomic::{AtomicU8, Ordering};
+use crate::scheduler::worker::remote::Remote;
+use crate::scheduler::worker::{Strand, Worker};
+use crate::shim::atomic::Ordering;
 use crate::shim::point;
 use crate::shim::time::{Instant, now};
 use crate::task::record::{JoinedAtHome, Record};
@@ -59,51 +60,6 @@ impl Share {
     fn exceeds(&self, mine: u8) -> bool {
         let count = usize::from(mine);
         count < self.whole || self.rest && count == self.whole && mine <= self.least
-    }
-}
-
-/// What others see of the tasks of a worker.
-pub(crate) struct Census {
-    /// Its coroutines for each class. Counts stop at 255, where nothing is spread any more.
-    counts: [AtomicU8; CLASSES],
-    /// The class that it has too many of, and offers in public; or [`NONE`].
-    offered: AtomicU8,
-}
-
-/// No class.
-const NONE: u8 = u8::MAX;
-
-impl Census {
-    pub(crate) fn new() -> Census {
-        Census { counts: std::array::from_fn(|_| AtomicU8::new(0)), offered: AtomicU8::new(NONE) }
-    }
-
-    pub(crate) fn get(&self, class: Class) -> u8 {
-        self.counts[usize::from(class.0)].load(Ordering::Relaxed)
-    }
-
-    fn set(&self, class: Class, count: u8) {
-        self.counts[usize::from(class.0)].store(count, Ordering::Relaxed);
-    }
-
-    /// Whether there is nothing, as at the end of a runtime.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.counts.iter().all(|count| count.load(Ordering::Relaxed) == 0)
-    }
-
-    /// What is offered.
-    pub(crate) fn offered(&self) -> Option<Class> {
-        let class = self.offered.load(Ordering::Relaxed);
-        (class != NONE).then_some(Class(class))
-    }
-
-    /// Says what is offered from now on. Returns what was before.
-    fn offer(&self, class: Option<Class>) -> Option<Class> {
-        let before = self.offered();
-        if before != class {
-            self.offered.store(class.map_or(NONE, |class| class.0), Ordering::Relaxed);
-        }
-        before
     }
 }
 

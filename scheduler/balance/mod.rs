@@ -2,10 +2,12 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `spread` | a worker that has too many tasks stands back from new ones |
-//! | `crowd` | even shares of the tasks that wait before they compute |
+//! | `spread`, `standing_back` | a worker that has too many tasks stands back from new ones |
+//! | `census`, `crowd` | even shares of the tasks that wait before they compute |
 //! | `habits` | which tasks do: what is remembered of each place of the source that spawns |
 
+pub(crate) mod census;
 pub(crate) mod crowd;
 pub(crate) mod habits;
 pub(crate) mod spread;
+pub(crate) mod standing_back;

@@ -12,18 +12,15 @@
 //! Tasks that run to their end without waiting take no new coroutine, and know nothing of this. The
 //! numbers of others are read without order: they are advice.
 
-use crate::scheduler::balance::habits::Class;
+use crate::scheduler::balance::standing_back::{Excess, SLACK, Standstill};
 use crate::scheduler::queue::front::Portion;
-use crate::scheduler::run_loop::pick::BATCH;
+use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::shim::spin_loop;
 use crate::shim::thread;
 use crate::shim::time::{Duration, Instant, now};
-use std::cell::Cell;
 
-/// So many coroutines more than another has are no matter.
-const SLACK: u32 = 32;
 /// How long a worker that stands back waits for the others to start one.
 const PATIENCE: Duration = Duration::from_micros(100);
 /// A worker that stands back invites others again after so long.
@@ -32,55 +29,6 @@ const INVITES: Duration = Duration::from_micros(50);
 const MOMENT: Duration = Duration::from_millis(1);
 /// How long before it lets others have the processor at each turn.
 const POLITE: Duration = Duration::from_micros(2);
-
-/// What a worker remembers of all this.
-pub(crate) struct Spread {
-    /// Up to so many coroutines nothing is compared.
-    allowed: Cell<u32>,
-    /// How much imbalance is tolerated the next time.
-    step: Cell<u32>,
-    /// Of what it has too many, if it is to stand back.
-    excess: Cell<Option<Excess>>,
-    /// When it found that first, since it stood back last.
-    since: Cell<Option<Instant>>,
-    /// Of the last time that it stood back, if another one then took what it had not started, or a task of its own was
-    /// woken, and when that was.
-    interrupted: Cell<Option<(Standstill, Instant)>>,
-}
-
-/// Of what a worker has more than others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Excess {
-    /// Of coroutines.
-    Coroutines,
-    /// Of tasks of one class (crowd.rs).
-    Class(Class),
-}
-
-impl Spread {
-    pub(crate) fn new() -> Spread {
-        Spread {
-            allowed: Cell::new(SLACK),
-            step: Cell::new(SLACK),
-            excess: Cell::new(None),
-            since: Cell::new(None),
-            interrupted: Cell::new(None),
-        }
-    }
-
-    /// The worker is to stand back from one class.
-    pub(crate) fn stand_back_for(&self, class: Class) {
-        self.excess.set(Some(Excess::Class(class)));
-        if self.since.get().is_none() {
-            self.since.set(Some(now()));
-        }
-    }
-
-    /// A task has been begun although the worker should have stood back.
-    pub(crate) fn begins_in_turn(&self) {
-        self.since.set(None);
-    }
-}
 
 impl Worker {
     /// Whether a fresh task may be started here on a new coroutine. If not, the worker soon comes to its
@@ -246,42 +194,5 @@ impl Worker {
             }
             Excess::Class(class) => self.accounts.tolerate(class, self.remote.census.get(class)),
         }
-    }
-}
-
-/// For how long the others have not caught up.
-struct Standstill {
-    excess: Excess,
-    /// Their greatest progress.
-    most: u32,
-    since: Instant,
-}
-
-impl Standstill {
-    /// Those that come and go are no progress, which would have no end.
-    fn lasts(&mut self, progress: u32, time: Instant) -> Duration {
-        if progress > self.most {
-            (self.most, self.since) = (progress, time);
-        }
-        time - self.since
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn coming_and_going_is_a_standstill_and_catching_up_is_none() {
-        let start = now();
-        let at = |us| start + Duration::from_micros(us);
-        let mut standstill = Standstill { excess: Excess::Coroutines, most: 1, since: start };
-        for us in 1..=100 {
-            let lasts = standstill.lasts(1 + (us % 2) as u32, at(us));
-            // The first that comes is one more than there were.
-            assert_eq!(lasts, Duration::from_micros(us - 1));
-        }
-        assert_eq!(standstill.lasts(3, at(101)), Duration::ZERO);
-        assert_eq!(standstill.lasts(2, at(104)), Duration::from_micros(3));
     }
 }

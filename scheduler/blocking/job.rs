@@ -1,8 +1,7 @@
 //! A job: a closure that a pool thread runs while its owner waits.
 
-use crate::scheduler::life::complete::wake;
 use crate::task::outcome::{Payload, quietly};
-use crate::task::words::join::{Finished, JoinWord};
+use crate::task::words::join::{Finished, JoinWord, Waiter};
 use crate::task::words::tree::Node;
 use std::cell::UnsafeCell;
 
@@ -69,16 +68,16 @@ impl Sent {
         unsafe { &*self.0 }
     }
 
-    /// Marks the end and wakes the owner.
+    /// Marks the end. Returns the owner if it waits, to be woken.
     ///
     /// # Safety
     /// As for `open`; and the job has been run.
-    pub(super) unsafe fn finish(self) {
+    pub(super) unsafe fn finish(self) -> Option<Waiter> {
         // SAFETY: the owner keeps the job until the end is marked. That happens here, and
         // afterwards the job may be gone.
-        let finished = unsafe { (*self.0).end.finish() };
-        if let Finished::Waiter(waiter) = finished {
-            wake(waiter);
+        match unsafe { (*self.0).end.finish() } {
+            Finished::Waiter(waiter) => Some(waiter),
+            _ => None,
         }
     }
 }

@@ -63,6 +63,7 @@ pub(crate) use job::Job;
 use crate::shim::unmodelled::thread::{self, JoinHandle};
 use crate::shim::unmodelled::{Condvar, Mutex, MutexGuard};
 use crate::shim::{Fault, fault, thread_local};
+use crate::task::words::join::Waiter;
 use crate::task::words::tree::{Node, Verdict};
 use job::Sent;
 use std::cell::Cell;
@@ -79,6 +80,8 @@ pub(crate) struct PoolConfig {
     /// How long a thread stays idle before it ends.
     pub(crate) keep_alive: Duration,
     pub(crate) thread_name: String,
+    /// Wakes the owner of a job that has ended.
+    pub(crate) wake: fn(Waiter),
     /// The cores that the threads may run on, if workers are bound to fewer.
     pub(crate) cores: Option<Cores>,
 }
@@ -274,7 +277,9 @@ impl Pool {
             state.idle += 1;
             drop(state);
             // SAFETY: the job has run, and this thread uses nothing of it any more.
-            unsafe { sent.finish() };
+            if let Some(owner) = unsafe { sent.finish() } {
+                (self.config.wake)(owner);
+            }
         }
     }
 

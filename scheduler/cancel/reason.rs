@@ -8,8 +8,8 @@
 //! it marks the node, if others than the task have a reference; and a task that makes itself known to others looks for a mark when
 //! it has done so, in an order that the lock of its parent's list decides (`make_known`).
 
-use crate::scheduler::life::scope::ScopeFrame;
-use crate::scheduler::worker::task_of;
+use crate::scheduler::life::scope_frame::ScopeFrame;
+use crate::scheduler::life::scope_frame::task_of;
 use crate::task::branch::origin_of;
 use crate::task::cause::{Cause, Reason};
 use crate::task::extras::Extras;

@@ -4,8 +4,8 @@
 //! come to [`MANY`] is entered in the books of its runtime, with a reference, until it ends and somebody looks, or the
 //! runtime ends. So whoever waits for the end of the runtime can be told whom it waits for.
 
-use crate::scheduler::life::complete::release;
 use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::release::release;
 use crate::shim::atomic::Ordering;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::record::{Phase, Record};

@@ -7,14 +7,14 @@
 //! woken; its run reference is released; then the parent's count. So everything that a task owned is
 //! gone, or in the hands of its handle, before its parent can be seen to have ended.
 
-use crate::retire::queue::RetireQueue;
-use crate::retire::record_pool;
 use crate::scheduler::cancel::hook;
 use crate::scheduler::life::root::Root;
-use crate::scheduler::life::scope::ScopeFrame;
+use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::wait::no_suspend::no_suspend;
-use crate::scheduler::wait::park::resume;
+use crate::scheduler::wait::resume::resume;
 use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::release::release;
+use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 use crate::shim::{Bug, has};
 use crate::task::branch;
@@ -361,9 +361,21 @@ unsafe fn dispose_unseen(record: NonNull<Record>) {
     }
 }
 
+/// Tells the runtime's hook of a panic whose handle is gone.
+fn unobserved(shared: &Shared, payload: Payload, task: &Record) {
+    if let Some(hook) = &shared.config.on_panic {
+        // A user's function: it may panic, and must not suspend where it is called.
+        let failed = quietly(|| no_suspend(|| hook(&payload, task)));
+        if let Some(second) = failed {
+            drop_payload(second);
+        }
+    }
+    drop_payload(payload);
+}
+
 fn tell_hook(task: &Record, payload: Payload) {
     match Worker::current() {
-        Some(worker) => worker.shared().unobserved(payload, task),
+        Some(worker) => unobserved(worker.shared(), payload, task),
         None => drop_payload(payload),
     }
 }
@@ -405,48 +417,4 @@ unsafe fn tell_watchers(record: NonNull<Record>) {
     hook::unhook_watchers(unsafe { record.as_ref() });
     // SAFETY: passed on; the outcome was taken or dropped, or is the handle's, which has a reference.
     unsafe { release(record, WATCHED) };
-}
-
-/// Ends a record without extras all of whose references are the caller's, on a worker.
-///
-/// # Safety
-/// That, and the outcome is gone.
-#[inline(always)]
-pub(crate) unsafe fn free_bare(worker: &Worker, record: NonNull<Record>) {
-    // SAFETY: passed on.
-    let operations = unsafe { Record::end_bare(record) };
-    // SAFETY: the memory of an ended record.
-    unsafe {
-        worker.records.put_classed(record.cast(), operations.class, || operations.layout);
-    }
-}
-
-/// Releases `n` references from anywhere.
-///
-/// # Safety
-/// The references are the caller's, and the outcome is gone if these are the last.
-pub(crate) unsafe fn release(record: NonNull<Record>, n: u32) {
-    // SAFETY: alive by the references.
-    let task = unsafe { record.as_ref() };
-    if !task.release(n) {
-        return;
-    }
-    let custodian = task.place.load(Ordering::Relaxed);
-    // SAFETY: no reference is left.
-    let layout = unsafe { Record::end(record) }.layout;
-    let custodian: *mut RetireQueue = ptr::with_exposed_provenance_mut(custodian);
-    let worker = Worker::current();
-    match (NonNull::new(custodian), worker) {
-        (Some(queue), Some(worker)) if queue == worker.retired() => {
-            // SAFETY: this worker owns the queue.
-            unsafe { queue.as_ref().returned_at_home() };
-            // SAFETY: the memory of an ended record.
-            unsafe { worker.records.put(record.cast(), layout) };
-        }
-        // SAFETY: the task ended in this queue's custody, and has not come back before.
-        (Some(queue), _) => unsafe { RetireQueue::retire(queue, record.cast(), layout) },
-        // Never ran, never queued.
-        // SAFETY: the memory of an ended record.
-        (None, _) => unsafe { record_pool::free(record.cast(), layout) },
-    }
 }

@@ -37,10 +37,14 @@
 
 use crate::asm::call_aside;
 use crate::retire::chain::{Pin, innermost};
-use crate::scheduler::life::complete::{release, release_parent, release_run};
+use crate::scheduler::life::complete::{release_parent, release_run};
+use crate::scheduler::life::fork_frame::{Fork, Public};
+use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::life::spawn::Terms;
-use crate::scheduler::queue::forks::{Forked, Left, Link};
-use crate::scheduler::worker::{Remote, Worker, task_of};
+use crate::scheduler::queue::forks::{Left, Link};
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::release::release;
+use crate::scheduler::worker::remote::Remote;
 use crate::shim::atomic::Ordering;
 use crate::task::extras::Extras;
 use crate::task::outcome::{Payload, drop_payload, quietly};
@@ -51,42 +55,6 @@ use std::hint::cold_path;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-
-/// The part of a fork that does not depend on its types. See the module's documentation.
-#[repr(C)]
-pub(crate) struct Fork {
-    link: Link,
-    node: *const Node,
-    /// Calls the closure and stores the outcome.
-    call: unsafe fn(NonNull<Fork>),
-    public: UnsafeCell<MaybeUninit<Public>>,
-}
-
-/// What a fork has that has left its row.
-struct Public {
-    /// None: it could not be given to anybody.
-    proxy: Option<NonNull<Record>>,
-    /// The closure has been called. Written by the proxy, read after its end.
-    called: bool,
-    /// Keeps the bare coroutine that the join is in from suspending.
-    pin: Option<Pin>,
-}
-
-// SAFETY: node and call never change; the link is shared by the protocol of the row (`forks`), `public` by that in
-// the module's documentation.
-unsafe impl Sync for Fork {}
-
-// SAFETY: the first field of a struct in C's layout.
-unsafe impl Forked for Fork {
-    #[inline(always)]
-    fn link(&self) -> &Link {
-        &self.link
-    }
-
-    fn node(&self) -> *const Node {
-        self.node
-    }
-}
 
 /// A fork with its closure, then its outcome.
 #[repr(C)]

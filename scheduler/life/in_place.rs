@@ -2,8 +2,8 @@
 //! once.
 
 use crate::scheduler::life::complete::release_run;
+use crate::scheduler::wait::interrupted::Cut;
 use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::park::Cut;
 use crate::scheduler::worker::{Turn, Worker};
 use crate::shim::atomic::Ordering;
 use crate::task::record::{JoinedAtHome, Phase, Record};

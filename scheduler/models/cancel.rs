@@ -5,7 +5,8 @@ use crate::scheduler::cancel::{
     cancel_all, cancel_branch, cancel_node, expire, is_cancelled, link as link_below_root,
 };
 use crate::scheduler::life::root::Root;
-use crate::scheduler::wait::park::{Cut, Limit, publish_wait};
+use crate::scheduler::wait::interrupted::Cut;
+use crate::scheduler::wait::park::{Limit, publish_wait};
 use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;

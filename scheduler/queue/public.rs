@@ -9,6 +9,10 @@ use crate::scheduler::queue::item::Item;
 use crate::shim::{Access, Line};
 use crossbeam_deque::Steal;
 
+/// So many items an owner hands over at most, until its public deque holds as many; a thief takes half
+/// of that.
+pub(crate) const BATCH: usize = 64;
+
 /// A worker's public deque, which the owner pops newest first.
 pub(crate) struct Deque {
     real: crossbeam_deque::Worker<Item>,

@@ -17,86 +17,22 @@
 //! such task. It has somebody, and to begin it on a stack of its own would pin it here, where another worker could take it a
 //! moment later.
 
-use crate::scheduler::timers::Tick;
+use crate::scheduler::life::scope_frame::task_of;
+use crate::scheduler::timers::tick::Tick;
 use crate::scheduler::wait::hold::is_open_half;
-use crate::scheduler::worker::{Strand, Worker, task_of};
-use crate::shim::time::{Duration, Instant, now};
+use crate::scheduler::worker::Worker;
+use crate::shim::time::now;
 use crate::shim::{panicking, point};
 use crate::task::record::{JoinedAtHome, Record};
-use std::cell::Cell;
-use std::ptr;
-
-/// Values that a task sends or receives from one check-in to the next.
-const VALUES: u32 = 16;
-/// For how long it does so before it gives way to others that are ready.
-const SLICE: Duration = Duration::from_micros(20);
-/// Check-ins from one look for fresh tasks to the next, if the last one has found none.
-const SELDOM: u32 = 8;
-/// For how long a fresh task is left to others.
-const PATIENCE: Duration = Duration::from_millis(1);
-
-/// A coroutine from one wait to the next: how often tasks of its worker had waited by then.
-type Stint = (*const Strand, u64);
-
-const NOBODY: Stint = (ptr::null(), 0);
-
-/// What a worker remembers from one check-in to the next.
-pub(crate) struct CheckIns {
-    /// How many may still pass without a look for fresh tasks.
-    left: Cell<u32>,
-    /// When fresh tasks were seen first, if each look since has found some.
-    fresh_since: Cell<Option<Tick>>,
-    /// How many values may still pass without a check-in.
-    values: Cell<u32>,
-    /// Who was the last to check in so while others were ready, and since when.
-    slice: Cell<Option<(Stint, Instant)>>,
-}
-
-impl CheckIns {
-    pub(crate) const fn new() -> CheckIns {
-        CheckIns {
-            left: Cell::new(0),
-            fresh_since: Cell::new(None),
-            values: Cell::new(0),
-            slice: Cell::new(None),
-        }
-    }
-
-    /// Counts one. Returns `true` if it is to look for fresh tasks.
-    #[inline(always)]
-    fn count(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left == 0
-    }
-
-    /// Plans the next look after one that has found fresh tasks, or none. Returns `true` if one of them is to be
-    /// begun.
-    fn found(&self, any: bool, now: impl FnOnce() -> Tick) -> bool {
-        if !any {
-            self.fresh_since.set(None);
-            self.left.set(SELDOM - 1);
-            return false;
-        }
-        let now = now();
-        let since = self.fresh_since.get().unwrap_or(now);
-        let is_due = now.since(since) >= PATIENCE;
-        self.fresh_since.set((!is_due).then_some(since));
-        is_due
-    }
-}
 
 /// Counts a value that has been sent or received without a wait. At each sixteenth the task that runs here checks in, and
 /// gives way if others are ready and it has gone on for 20 us.
 #[inline(always)]
 pub(crate) fn count_value() {
-    if let Some(worker) = Worker::current() {
-        let left = worker.check_ins.values.get();
-        if left > 0 {
-            worker.check_ins.values.set(left - 1);
-        } else {
-            worker.check_in_with_value();
-        }
+    if let Some(worker) = Worker::current()
+        && !worker.check_ins.count_value()
+    {
+        worker.check_in_with_value();
     }
 }
 
@@ -104,22 +40,14 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn check_in_with_value(&self) {
-        self.check_ins.values.set(VALUES - 1);
+        self.check_ins.begin_values();
         let Some(task) = self.task() else { return };
         // Where nothing may suspend nothing else is to happen here either: the caller may be what a timer has called.
         if self.forbidden.get() > 0 || panicking() || !self.check_in() {
             return;
         }
-        let (me, time) = ((self.current.get(), self.counters().parks.get()), now());
-        let (before, since) = self.check_ins.slice.get().unwrap_or((NOBODY, time));
-        if before != me {
-            self.check_ins.slice.set(Some((me, time)));
-            if time - since >= SLICE {
-                // Each value seems to take long.
-                self.check_ins.values.set(0);
-            }
-        } else if time - since >= SLICE {
-            self.check_ins.slice.set(Some((NOBODY, time)));
+        let stint = (self.current.get().cast(), self.counters().parks.get());
+        if self.check_ins.is_over(stint, now()) {
             self.give_way(task);
         }
     }
@@ -175,53 +103,5 @@ impl Worker {
             at = is_called.then(|| task_of(task.node.parent)).flatten();
         }
         false
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    fn at(microseconds: u64) -> Tick {
-        Tick::not_before(crate::shim::time::zero() + Duration::from_micros(microseconds))
-    }
-
-    #[test]
-    fn one_of_eight_check_ins_looks_for_fresh_tasks_where_there_are_none() {
-        let check_ins = CheckIns::new();
-        let looks = |_: &i32| {
-            let looks = check_ins.count();
-            assert!(!(looks && check_ins.found(false, Tick::now)));
-            looks
-        };
-        let looks: Vec<_> = (0..80).filter(looks).collect();
-        assert_eq!(looks, (0..80).step_by(8).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn each_check_in_looks_for_fresh_tasks_where_there_are_some() {
-        let check_ins = CheckIns::new();
-        assert!(check_ins.count() && !check_ins.found(true, || at(5_000)));
-        assert!(check_ins.count() && !check_ins.found(true, || at(5_100)));
-    }
-
-    #[test]
-    fn a_fresh_task_is_begun_when_it_was_left_to_others_for_a_millisecond() {
-        let check_ins = CheckIns::new();
-        assert!(!check_ins.found(true, || at(5_000)));
-        assert!(!check_ins.found(true, || at(5_900)));
-        assert!(check_ins.found(true, || at(6_100)));
-        // The next one has its own time.
-        assert!(!check_ins.found(true, || at(6_200)));
-        assert!(check_ins.found(true, || at(7_300)));
-    }
-
-    #[test]
-    fn the_time_of_fresh_tasks_begins_anew_where_a_look_has_found_none() {
-        let check_ins = CheckIns::new();
-        assert!(!check_ins.found(true, || at(5_000)));
-        assert!(!check_ins.found(false, || unreachable!("no need for the time")));
-        assert!(!check_ins.found(true, || at(6_500)));
-        assert!(check_ins.found(true, || at(7_600)));
     }
 }

@@ -9,6 +9,7 @@
 
 pub(crate) mod call;
 pub(crate) mod check_in;
+pub(crate) mod check_ins;
 pub(crate) mod pick;
 
 use crate::retire::chain::{Saved, innermost, restore_chain, suspend_chain};

@@ -6,19 +6,16 @@
 
 use crate::retire::chain::innermost;
 use crate::retire::stack::StackClass;
-use crate::scheduler::life::complete::release;
 use crate::scheduler::queue::front::{PUBLIC, Portion};
 use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::stacks::shortage;
+use crate::scheduler::worker::release::release;
 use crate::scheduler::worker::{Strand, Turn, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::point;
 use crate::task::record::{Phase, Record};
 use std::ptr::{self, NonNull};
-
-/// So many items an owner hands over at most, until its public deque holds as many; a thief takes half
-/// of that.
-pub(crate) const BATCH: usize = 64;
 
 impl Worker {
     /// The coroutine to run next. May be the one that is being suspended.

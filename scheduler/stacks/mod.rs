@@ -2,8 +2,9 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `shortage` | who waits for a stack, lends one and gives it back |
+//! | `shortage`, `books` | who waits for a stack, lends one and gives it back |
 //! | `verdict` | who has to fail, if all wait for each other |
 
+pub(crate) mod books;
 pub(crate) mod shortage;
 pub(crate) mod verdict;

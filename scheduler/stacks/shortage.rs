@@ -45,73 +45,33 @@
 //! coroutine that parks, or waits for a primitive, and would be woken only by a task that has no stack. Taken for a
 //! deadlock although a foreign thread could end it: joins that it would cancel by dropping their tasks' handles.
 
-use crate::retire::stack::{StackClass, StackExhausted};
+use crate::retire::stack::StackClass;
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::life::complete::complete;
+use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::queue::front::Portion;
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::run_loop::call::drop_locals;
 use crate::scheduler::run_loop::enter;
+use crate::scheduler::stacks::books::{Books, Order};
 use crate::scheduler::stacks::verdict::judge;
 use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::scheduler::wait::no_suspend::no_suspend;
 use crate::scheduler::worker::coroutine::Coroutine;
 use crate::scheduler::worker::shared::Shared;
-use crate::scheduler::worker::{Strand, Worker, task_of};
+use crate::scheduler::worker::{Strand, Worker};
 use crate::shim::atomic::Ordering;
-use crate::shim::time::{Duration, Instant};
-use crate::shim::{Mutex, MutexGuard};
+use crate::shim::time::Duration;
 use crate::task::outcome::Failure;
 use crate::task::record::{Origin, Phase, Record};
 use crate::task::words::tree::{Node, NodeKind};
 use std::ptr::{self, NonNull};
-use std::sync::PoisonError;
 
 /// Fresh tasks that a worker looks at before it lies down.
 const LOOK: usize = 64;
 /// Generations that it looks up for one that waits.
 const DEPTH: usize = 64;
-
-/// What a worker is to do on its main coroutine.
-pub(crate) enum Order {
-    /// Run the task on the host's stack.
-    Visit(NonNull<Record>, *const Strand),
-    /// End the task, for want of a stack.
-    Refuse(NonNull<Record>, StackExhausted),
-}
-
-// SAFETY: tasks are shared by design; the host is followed by its own worker only, which keeps it
-// suspended.
-unsafe impl Send for Order {}
-
-/// The lines of the books, one for each worker.
-#[derive(Default)]
-pub(crate) struct Line {
-    starving: bool,
-    resting: bool,
-    pub(crate) orders: Vec<Order>,
-}
-
-pub(crate) struct Books {
-    pub(crate) lines: Vec<Line>,
-    /// When the first of the present series of judgements found no way out.
-    pub(crate) hopeless: Option<Instant>,
-}
-
-/// See the module's documentation.
-pub(crate) struct Shortage(Mutex<Books>);
-
-impl Shortage {
-    pub(crate) fn new(workers: usize) -> Shortage {
-        let lines = (0..workers).map(|_| Line::default()).collect();
-        Shortage(Mutex::new(Books { lines, hopeless: None }))
-    }
-
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A worker could not get a stack.
 #[cold]
@@ -513,7 +473,9 @@ fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::retire::stack::StackExhausted;
     use crate::scheduler::blocking::PoolConfig;
+    use crate::scheduler::life::complete::wake;
     use crate::scheduler::worker::shared::Config;
 
     #[test]
@@ -526,6 +488,7 @@ mod tests {
             guard_report: false,
         };
         let blocking = PoolConfig {
+            wake,
             max_threads: 1,
             keep_alive: Duration::ZERO,
             thread_name: String::new(),

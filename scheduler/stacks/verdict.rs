@@ -4,11 +4,12 @@
 //! that module says what this means, and why a verdict is sound.
 
 use crate::retire::stack::StackExhausted;
-use crate::scheduler::life::complete::release;
-use crate::scheduler::life::scope::ScopeFrame;
+use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::queue::item::{Item, Runnable};
-use crate::scheduler::stacks::shortage::{Books, Order, class_of, host_of, put_back};
+use crate::scheduler::stacks::books::{Books, Order};
+use crate::scheduler::stacks::shortage::{class_of, host_of, put_back};
 use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::release::release;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::time::{Duration, now};
 use crate::task::record::{Phase, Record};

@@ -7,11 +7,12 @@
 //!
 //! See idle.rs for who may search and how nobody sleeps through work.
 
-use crate::scheduler::run_loop::pick::BATCH;
+use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::stacks::shortage;
 use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::scheduler::steal::loot::Loot;
-use crate::scheduler::worker::{Remote, Worker};
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::remote::Remote;
 use crate::shim::atomic::Ordering;
 use crate::shim::spin_until;
 use crate::shim::thread;
@@ -491,7 +492,8 @@ impl Searcher {
 /// Something was stolen, of which so many items are not in the deque.
 fn looted(worker: &Worker, besides: usize, victim: Option<usize>) {
     worker.counters().steals.add(1);
-    worker.loot.set(Some(Loot::of(worker, besides, victim)));
+    let items = worker.deque.len() + besides;
+    worker.loot.set(Some(Loot::new(items, worker.live(), victim)));
 }
 
 /// For a worker that may not search, as enough others do: looks out for a while for what comes to it by

@@ -14,7 +14,8 @@
 //! **The end of the runtime** closes the wheels, when no task is left: whoever has a timer there is called, and a poll finds the
 //! wheel closed, under its lock, and gives up.
 
-use super::{Action, Tick, Timer, Timers};
+use super::tick::Tick;
+use super::timer::{Action, Timer};
 use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
@@ -159,69 +160,12 @@ fn drop_quietly(waker: Option<Waker>) {
     }
 }
 
-impl Timer {
-    /// Exchanges the waker of a future. Under the lock, or for one that is in no wheel.
-    pub(super) fn exchange(&self, waker: Option<Waker>) -> Option<Waker> {
-        match &self.action {
-            Action::Call(before) => before.replace(waker),
-            _ => unreachable!("of a future"),
-        }
-    }
-}
-
-impl Timers {
-    /// Sets the timer of a future, which is in no wheel: whether it is due before all others. Gives the waker back if the
-    /// wheel is closed.
-    ///
-    /// # Safety
-    /// As for `set`; it is taken back before it goes.
-    pub(super) unsafe fn admit(&self, timer: Pin<&Timer>, waker: Waker) -> Result<bool, Waker> {
-        let mut wheel = self.wheel();
-        // MUTANT(alarm.admit.closed): false
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(waker);
-        }
-        let before = timer.exchange(Some(waker));
-        debug_assert!(before.is_none(), "one that is out has no waker");
-        // SAFETY: passed on.
-        Ok(unsafe { self.enter(&mut wheel, timer) })
-    }
-
-    /// Gives the timer of a future another waker: that from before. Gives it back if the timer is out.
-    pub(super) fn renew(&self, timer: &Timer, waker: Waker) -> Result<Option<Waker>, Waker> {
-        let _wheel = self.wheel();
-        // MUTANT(alarm.renew.look): true
-        if timer.entry.is_in() { Ok(timer.exchange(Some(waker))) } else { Err(waker) }
-    }
-
-    /// Takes the timer of a future out, if it is in: its waker.
-    pub(super) fn take_back(&self, timer: &Timer) -> Option<Waker> {
-        let mut wheel = self.wheel();
-        // SAFETY: it was set here, or is out.
-        if unsafe { wheel.remove(&timer.entry) } { timer.exchange(None) } else { None }
-    }
-
-    /// Takes out the timers that are left, and lets none in any more. Those of tasks are gone. Whom to call.
-    pub(super) fn close(&self) -> Vec<Waker> {
-        let mut wheel = self.wheel();
-        self.closed.store(true, Ordering::Relaxed);
-        let mut wakers = Vec::new();
-        wheel.clear(|entry| {
-            // SAFETY: entries are their timers, which are there as long as we have the lock.
-            let timer = unsafe { entry.cast::<Timer>().as_ref() };
-            wakers.extend(timer.exchange(None));
-        });
-        self.next.store(super::NEVER, Ordering::Relaxed);
-        wakers
-    }
-}
-
 impl Shared {
     /// Sets the timer of a future on the worker that calls, or from outside on one by turns: which it is. Gives the waker back
     /// if the runtime has ended.
     ///
     /// # Safety
-    /// As for [`Timers::admit`].
+    /// As for [`Timers::admit`](super::timer::Timers::admit).
     unsafe fn set_alarm(&self, timer: Pin<&Timer>, waker: Waker) -> Result<usize, Waker> {
         let here = Worker::current().filter(|worker| ptr::eq(worker.shared.get(), self));
         let index = match here {

@@ -1,46 +1,15 @@
 //! Deadlines of scopes: what a `timeout` opens.
 
-use super::{Action, Tick, Timer, Timers};
-use crate::scheduler::life::scope::ScopeFrame;
+use super::limit::Limit;
+use super::tick::Tick;
+use super::timer::{Action, Timer, Timers};
+use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::worker::Worker;
 use crate::task::words::tree::{Node, NodeKind};
-use std::cell::{Cell, OnceCell};
-use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 
-/// When the time of a scope is up. On the frame of the call that has opened it.
-///
-/// One below another that comes first needs no timer, if both are of the same task: that cannot begin to ignore the
-/// cancel of the outer scope before it has left the inner one. Another task may, at any time; so a limit relies on none
-/// but those of its own task ([`Limit::sure`]), and looks at all ([`Limit::outer`]).
-pub(crate) struct Limit {
-    at: Tick,
-    pub(crate) place: &'static Location<'static>,
-    /// The timer, and the wheel where it was set.
-    timer: OnceCell<(Timer, *const Timers)>,
-    /// An outer limit, if this one knows of any that comes first; and when the first of all those is.
-    outer: Cell<Option<NonNull<Limit>>>,
-    first: Cell<Tick>,
-    /// When its scope is cancelled at the latest, whatever other tasks do.
-    sure: Cell<Tick>,
-    /// There may be outer ones that it does not know of.
-    ignorant: Cell<bool>,
-}
-
 impl Limit {
-    pub(crate) fn new(at: Tick, place: &'static Location<'static>) -> Limit {
-        Limit {
-            at,
-            place,
-            timer: OnceCell::new(),
-            outer: Cell::new(None),
-            first: Cell::new(at),
-            sure: Cell::new(at),
-            ignorant: Cell::new(false),
-        }
-    }
-
     /// Sets the timer, unless an outer limit of the same task comes first in any case.
     ///
     /// # Safety

@@ -1,7 +1,9 @@
 //! Models of the timers of futures: set, exchanged and taken back while others fire and close; and set from outside on workers
 //! that lie down and get up. Run by ci/loom.sh. There is no clock: where a model fires, the time has come.
 
-use super::{Action, Tick, Timer, Timers, Watch};
+use super::tick::Tick;
+use super::timer::{Action, Timer, Timers};
+use super::watch::Watch;
 use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::models::Dormitory;
 use crate::scheduler::steal::idle::{Rest, Sleepers};

@@ -37,12 +37,13 @@
 
 use crate::retire::chain::suspend_chain;
 use crate::retire::stack::Stack;
-use crate::scheduler::life::complete::release;
+use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::run_loop::call::start;
 use crate::scheduler::steal::idle::Rest;
 use crate::scheduler::worker::coroutine::Coroutine;
-use crate::scheduler::worker::{Strand, Worker, task_of};
+use crate::scheduler::worker::release::claimed;
+use crate::scheduler::worker::{Strand, Worker};
 use crate::shim::abort_with;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::Duration;
@@ -210,20 +211,6 @@ pub(in crate::scheduler) fn next_injected<W>(
         shared.idle.notify(shared, true);
     }
     found
-}
-
-/// What an item holds; a fresh task is claimed, a stale entry released.
-pub(in crate::scheduler) fn claimed(item: Item) -> Option<Runnable> {
-    let runnable = item.open();
-    if let Runnable::Fresh(record) = runnable
-        // SAFETY: the item holds a reference.
-        && !unsafe { record.as_ref() }.claim()
-    {
-        // SAFETY: the item's reference, given up.
-        unsafe { release(record, 1) };
-        return None;
-    }
-    Some(runnable)
 }
 
 /// Where a descendant is called.

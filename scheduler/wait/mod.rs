@@ -2,16 +2,20 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `park` | one task: it leaves its stack, and is woken |
+//! | `park`, `resume` | one task leaves its stack; it is woken, and goes to the queue of its home |
+//! | `interrupted` | why a wait was cut short |
 //! | `waiters` | the list of those who wait for a primitive: tasks, threads and futures |
 //! | `waker`, `watching` | tasks that poll futures; futures that wait for the end of a task |
 //! | `hold` | a wait where no other task may run: in an unwinding, or in a section of `no_suspend` |
-//! | `restrict` | a wait during which nothing but descendants may run |
+//! | `restrict`, `restrictions` | a wait during which nothing but descendants may run |
 
 pub(crate) mod hold;
+pub(crate) mod interrupted;
 pub(crate) mod no_suspend;
 pub(crate) mod park;
 pub(crate) mod restrict;
+pub(crate) mod restrictions;
+pub(crate) mod resume;
 pub(crate) mod waiters;
 pub(crate) mod waker;
 pub(crate) mod watching;

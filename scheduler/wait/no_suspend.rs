@@ -1,7 +1,7 @@
 //! Sections in which a task must not be suspended.
 
 use crate::retire::chain::Pin;
-use crate::scheduler::wait::park::Cut;
+use crate::scheduler::wait::interrupted::Cut;
 use crate::scheduler::worker::Worker;
 use crate::shim::thread_local;
 use std::cell::Cell;

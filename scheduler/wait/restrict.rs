@@ -50,85 +50,31 @@
 //! A migratable task stays where it is as long as its worker is restricted, and so do those that are spawned
 //! as such below the scope.
 
-use crate::scheduler::life::scope::ScopeFrame;
+use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::queue::run_queue::RunQueue;
 use crate::scheduler::steal::idle::{Rest, Roused};
-use crate::scheduler::wait::hold::{GivenAway, claimed, next_injected};
-use crate::scheduler::worker::{Remote, Strand, Worker};
+use crate::scheduler::wait::hold::{GivenAway, next_injected};
+use crate::scheduler::wait::restrictions::{Imposed, SHORTEST};
+use crate::scheduler::worker::release::claimed;
+use crate::scheduler::worker::remote::Remote;
+use crate::scheduler::worker::{Strand, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{say, spin_loop, thread};
 use crate::task::record::{Phase, Record};
 use crate::task::words::tree::{Node, NodeKind, Restriction};
 use crossbeam_deque::Steal;
-use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 
 /// How long a look lasts, and a request waits for its answer.
 const LOOK: Duration = Duration::from_micros(20);
 const ANSWER: Duration = Duration::from_micros(3);
-/// Sleep between two looks.
-const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_millis(10);
 /// Of strangers taken from one deque in one look, at most.
 const STRANGERS: usize = 16;
 /// After so long without anything to do a worker says whom it keeps waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A scope that restricts a worker.
-struct Imposed {
-    scope: *const Node,
-    /// The number of its kin that run here.
-    kin: usize,
-    /// Strangers that are ready, and were met while it was the innermost one.
-    kept: RunQueue,
-}
-
-/// The scopes that restrict a worker.
-#[derive(Default)]
-pub(crate) struct Restrictions {
-    /// Nested, the innermost last.
-    scopes: RefCell<Vec<Imposed>>,
-    any: Cell<bool>,
-    /// Woken to search, and nothing was found since.
-    vain: Cell<bool>,
-    /// Since when there has been nothing to do, whether that has been reported, and how long to sleep next.
-    idle_since: Cell<Option<Instant>>,
-    reported: Cell<bool>,
-    sleep: Cell<Duration>,
-}
-
-impl Restrictions {
-    /// Whether there are any.
-    #[inline(always)]
-    pub(crate) fn any(&self) -> bool {
-        self.any.get()
-    }
-
-    fn innermost(&self) -> *const Node {
-        self.scopes.borrow().last().map_or(ptr::null(), |imposed| imposed.scope)
-    }
-
-    /// Keeps a stranger until the innermost scope is lifted.
-    fn keep_waiting(&self, record: NonNull<Record>) {
-        if let Some(imposed) = self.scopes.borrow().last() {
-            imposed.kept.push(record);
-        }
-    }
-
-    /// Calls `f` for each of those that are kept.
-    pub(crate) fn for_each_kept(&self, mut f: impl FnMut(NonNull<Record>)) {
-        self.scopes.borrow().iter().for_each(|imposed| imposed.kept.for_each(&mut f));
-    }
-
-    fn found(&self) {
-        self.vain.set(false);
-        self.idle_since.set(None);
-        self.reported.set(false);
-        self.sleep.set(SHORTEST);
-    }
-}
 
 /// The innermost scope that restricts, at or above a node that lies under one.
 fn restricting(mut node: *const Node) -> *const Node {

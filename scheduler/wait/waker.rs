@@ -3,8 +3,8 @@
 //! A waker holds a reference to the task's record, as an `Unparker` does, and nothing else of the task: it can be cloned,
 //! sent, kept and used for as long as anybody likes. What it does is in `task/words/wait.rs`.
 
-use crate::scheduler::life::complete::release;
-use crate::scheduler::wait::park::resume;
+use crate::scheduler::wait::resume::resume;
+use crate::scheduler::worker::release::release;
 use crate::task::record::Record;
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};

@@ -4,6 +4,8 @@
 //! worker's own thread. The rest is [`Remote`].
 
 pub(crate) mod coroutine;
+pub(crate) mod release;
+pub(crate) mod remote;
 pub(crate) mod shared;
 pub(crate) mod thread;
 
@@ -12,27 +14,27 @@ use crate::retire::pool::StackPool;
 use crate::retire::queue::RetireQueue;
 use crate::retire::record_pool::RecordPool;
 use crate::retire::stack::StackClass;
-use crate::scheduler::balance::crowd::Census;
+use crate::scheduler::balance::census::Census;
 use crate::scheduler::balance::habits::Accounts;
-use crate::scheduler::balance::spread::Spread;
-use crate::scheduler::life::fork::Fork;
-use crate::scheduler::life::scope::ScopeFrame;
+use crate::scheduler::balance::standing_back::Spread;
+use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::queue::forks::Forks;
 use crate::scheduler::queue::front::Front;
 use crate::scheduler::queue::inbox::Inbox;
-use crate::scheduler::queue::public::{Deque, Thief};
+use crate::scheduler::queue::public::Deque;
 use crate::scheduler::queue::run_queue::RunQueue;
-use crate::scheduler::run_loop::check_in::CheckIns;
+use crate::scheduler::run_loop::check_ins::CheckIns;
 use crate::scheduler::steal::idle::Sleeper;
 use crate::scheduler::steal::loot::Loot;
-use crate::scheduler::timers::Timers;
-use crate::scheduler::wait::restrict::Restrictions;
+use crate::scheduler::timers::timer::Timers;
+use crate::scheduler::wait::restrictions::Restrictions;
 use crate::scheduler::worker::coroutine::Coroutine;
+use crate::scheduler::worker::remote::{Counters, Remote};
 use crate::scheduler::worker::shared::Shared;
-use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{self, Numbers};
 use crate::task::record::Record;
-use crate::task::words::tree::{Node, NodeKind, WorkerNumber};
+use crate::task::words::tree::{Node, WorkerNumber};
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -49,22 +51,6 @@ const PERIOD: u32 = 60;
 /// Ids are fetched from the global counter in blocks.
 const ID_BLOCK: u64 = 1024;
 
-/// A number that one thread writes and anybody reads.
-#[derive(Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    /// For the one thread that writes it.
-    #[inline]
-    pub(crate) fn add(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// Who is served when a task gives way unasked: the two kinds take turns, so that neither keeps the other
 /// waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,53 +61,6 @@ pub(crate) enum Turn {
     Neglected,
     /// The ready ones again, after a neglected one.
     ReadyAgain,
-}
-
-/// What a worker counts.
-#[derive(Default)]
-pub(crate) struct Counters {
-    /// Tasks started by a loop or on a stack of their own.
-    pub(crate) tasks: Counter,
-    /// Tasks called on the stack of another.
-    pub(crate) in_place: Counter,
-    pub(crate) spawned: Counter,
-    pub(crate) steals: Counter,
-    pub(crate) parks: Counter,
-    pub(crate) switches: Counter,
-    pub(crate) sleeps: Counter,
-    pub(crate) rescues: Counter,
-}
-
-/// The part of a worker that others may touch.
-#[repr(C)] // see `Worker`
-pub(crate) struct Remote {
-    pub(crate) forks: Forks<Fork>,
-    pub(crate) front: Front,
-    pub(crate) inbox: CachePadded<Inbox>,
-    pub(crate) thief: Thief,
-    pub(crate) sleeper: Sleeper,
-    pub(crate) timers: Timers,
-    /// Started, unfinished coroutines.
-    pub(crate) live: AtomicU32,
-    pub(crate) counters: CachePadded<Counters>,
-    pub(crate) census: CachePadded<Census>,
-    /// Shared by design; the worker closes it.
-    pub(crate) retired: NonNull<RetireQueue>,
-    pub(crate) number: WorkerNumber,
-    pub(crate) index: usize,
-}
-
-impl Remote {
-    /// Whether the worker seems to have something that nobody else takes without asking.
-    pub(crate) fn has_private(&self) -> bool {
-        !self.front.is_empty() || !self.forks.is_empty()
-    }
-
-    /// Asks the worker to hand something over, or to wake someone, as soon as it has something.
-    pub(crate) fn ask(&self) {
-        self.front.ask();
-        self.forks.ask();
-    }
 }
 
 /// See the module's documentation.
@@ -447,20 +386,6 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // SAFETY: the worker's thread has ended or never begun: this is the owner now, once.
         unsafe { RetireQueue::close(self.remote.retired, &self.records) };
-    }
-}
-
-/// The task that a node belongs to; none for a root.
-#[inline]
-pub(crate) fn task_of(node: *const Node) -> Option<NonNull<Record>> {
-    // SAFETY: nodes that are reachable here are alive: the running task's own, or the parent of
-    // an unfinished one.
-    let node_ref = unsafe { node.as_ref() }?;
-    match node_ref.kind {
-        NodeKind::Task => NonNull::new(node.cast_mut().cast()),
-        // SAFETY: a node of kind Scope is the start of its frame.
-        NodeKind::Scope => Some(unsafe { (*node.cast::<ScopeFrame>()).owner() }),
-        NodeKind::Root => None,
     }
 }
 

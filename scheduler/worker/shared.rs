@@ -4,23 +4,22 @@ use crate::retire::memory::StackMemory;
 use crate::retire::stack::StackClass;
 use crate::scheduler::balance::habits::Habits;
 use crate::scheduler::blocking::{BlockingPool, PoolConfig};
-use crate::scheduler::cancel::cancel_all;
 use crate::scheduler::cancel::unresponsive::Unresponsive;
 use crate::scheduler::life::root::Root;
 use crate::scheduler::queue::item::Item;
 use crate::scheduler::queue::public::Injector;
-use crate::scheduler::stacks::shortage::Shortage;
+use crate::scheduler::stacks::books::Shortage;
 use crate::scheduler::steal::idle::{Idle, Sleeper, Sleepers};
-use crate::scheduler::timers::Watch;
-use crate::scheduler::wait::hold::claimed;
-use crate::scheduler::wait::no_suspend::no_suspend;
-use crate::scheduler::worker::{Remote, Worker};
+use crate::scheduler::timers::watch::Watch;
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::release::claimed;
+use crate::scheduler::worker::remote::Remote;
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::processors;
 use crate::shim::{Arc, Mutex, point};
 use crate::task::attachment::Attachment;
-use crate::task::outcome::{Payload, drop_payload, quietly};
+use crate::task::outcome::Payload;
 use crate::task::record::Record;
 use crossbeam_deque::Steal;
 use std::ptr::{self, NonNull};
@@ -59,7 +58,7 @@ pub(crate) struct Shared {
     /// Whether each worker has a processor, so that one that waits takes nothing from the others.
     pub(crate) has_processors: bool,
     /// Nothing is left to run: workers leave.
-    stopping: AtomicBool,
+    pub(in crate::scheduler) stopping: AtomicBool,
     /// Some worker cannot get a stack.
     pub(crate) pressure: AtomicBool,
     pub(crate) shortage: Shortage,
@@ -150,34 +149,6 @@ impl Shared {
         point();
         self.injector.push(item);
         self.idle.notify(self, true);
-    }
-
-    /// Begins the end: no new tasks from outside, and all are cancelled.
-    pub(crate) fn close(&self) {
-        self.root.close();
-        cancel_all(&self.root);
-    }
-
-    /// Sends the workers home. No task is left.
-    pub(crate) fn stop(&self) {
-        self.unresponsive.clear();
-        self.stopping.store(true, Ordering::SeqCst);
-        for index in 0..self.workers() {
-            self.idle.notify_worker(self, index);
-        }
-        self.close_timers();
-    }
-
-    /// A panic whose handle is gone.
-    pub(crate) fn unobserved(&self, payload: Payload, task: &Record) {
-        if let Some(hook) = &self.config.on_panic {
-            // A user's function: it may panic, and must not suspend where it is called.
-            let failed = quietly(|| no_suspend(|| hook(&payload, task)));
-            if let Some(second) = failed {
-                drop_payload(second);
-            }
-        }
-        drop_payload(payload);
     }
 }
 

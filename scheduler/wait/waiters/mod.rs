@@ -47,9 +47,9 @@ pub(crate) use entering::Entering;
 pub(crate) use list::{WaitList, WaitNode, Wake, Wakes, Who};
 pub(crate) use turns::Turns;
 
-use crate::scheduler::timers::Tick;
+use crate::scheduler::timers::tick::Tick;
+use crate::scheduler::wait::interrupted::Short;
 use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait, is_forbidden};
-use crate::scheduler::wait::park::Short;
 use crate::scheduler::wait::park::waits;
 use crate::scheduler::worker::Worker;
 use crate::shim::MutexGuard;

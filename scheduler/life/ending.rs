@@ -1,0 +1,23 @@
+//! The end of a runtime, as its workers see it.
+
+use crate::scheduler::cancel::cancel_all;
+use crate::scheduler::worker::shared::Shared;
+use crate::shim::atomic::Ordering;
+
+impl Shared {
+    /// Begins the end: no new tasks from outside, and all are cancelled.
+    pub(crate) fn close(&self) {
+        self.root.close();
+        cancel_all(&self.root);
+    }
+
+    /// Sends the workers home. No task is left.
+    pub(crate) fn stop(&self) {
+        self.unresponsive.clear();
+        self.stopping.store(true, Ordering::SeqCst);
+        for index in 0..self.workers() {
+            self.idle.notify_worker(self, index);
+        }
+        self.close_timers();
+    }
+}

@@ -1,0 +1,148 @@
+//! What a worker remembers from one check-in to the next. `check_in` says what for.
+
+use crate::scheduler::timers::tick::Tick;
+use crate::shim::time::{Duration, Instant};
+use std::cell::Cell;
+use std::ptr;
+
+/// Values that a task sends or receives from one check-in to the next.
+const VALUES: u32 = 16;
+/// For how long it does so before it gives way to others that are ready.
+const SLICE: Duration = Duration::from_micros(20);
+/// Check-ins from one look for fresh tasks to the next, if the last one has found none.
+const SELDOM: u32 = 8;
+/// For how long a fresh task is left to others.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// A coroutine from one wait to the next: how often tasks of its worker had waited by then.
+pub(super) type Stint = (*const (), u64);
+
+const NOBODY: Stint = (ptr::null(), 0);
+
+/// What a worker remembers from one check-in to the next.
+pub(crate) struct CheckIns {
+    /// How many may still pass without a look for fresh tasks.
+    left: Cell<u32>,
+    /// When fresh tasks were seen first, if each look since has found some.
+    fresh_since: Cell<Option<Tick>>,
+    /// How many values may still pass without a check-in.
+    values: Cell<u32>,
+    /// Who was the last to check in so while others were ready, and since when.
+    slice: Cell<Option<(Stint, Instant)>>,
+}
+
+impl CheckIns {
+    pub(crate) const fn new() -> CheckIns {
+        CheckIns {
+            left: Cell::new(0),
+            fresh_since: Cell::new(None),
+            values: Cell::new(0),
+            slice: Cell::new(None),
+        }
+    }
+
+    /// Counts one. Returns `true` if it is to look for fresh tasks.
+    #[inline(always)]
+    pub(super) fn count(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left == 0
+    }
+
+    /// Plans the next look after one that has found fresh tasks, or none. Returns `true` if one of them is to be
+    /// begun.
+    pub(super) fn found(&self, any: bool, now: impl FnOnce() -> Tick) -> bool {
+        if !any {
+            self.fresh_since.set(None);
+            self.left.set(SELDOM - 1);
+            return false;
+        }
+        let now = now();
+        let since = self.fresh_since.get().unwrap_or(now);
+        let is_due = now.since(since) >= PATIENCE;
+        self.fresh_since.set((!is_due).then_some(since));
+        is_due
+    }
+
+    /// Counts a value that was sent or received. Returns `false` at each sixteenth, which is to check in.
+    #[inline(always)]
+    pub(super) fn count_value(&self) -> bool {
+        let left = self.values.get();
+        if left > 0 {
+            self.values.set(left - 1);
+        }
+        left > 0
+    }
+
+    /// Begins to count the values anew.
+    pub(super) fn begin_values(&self) {
+        self.values.set(VALUES - 1);
+    }
+
+    /// A task has checked in with a value, in this stint, while others are ready. Returns `true` if
+    /// it is to give way.
+    pub(super) fn is_over(&self, me: Stint, time: Instant) -> bool {
+        let (before, since) = self.slice.get().unwrap_or((NOBODY, time));
+        let is_long = time - since >= SLICE;
+        if before != me {
+            self.slice.set(Some((me, time)));
+            if is_long {
+                // Each value seems to take long.
+                self.values.set(0);
+            }
+            return false;
+        }
+        if is_long {
+            self.slice.set(Some((NOBODY, time)));
+        }
+        is_long
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn at(microseconds: u64) -> Tick {
+        Tick::not_before(crate::shim::time::zero() + Duration::from_micros(microseconds))
+    }
+
+    #[test]
+    fn one_of_eight_check_ins_looks_for_fresh_tasks_where_there_are_none() {
+        let check_ins = CheckIns::new();
+        let looks = |_: &i32| {
+            let looks = check_ins.count();
+            assert!(!(looks && check_ins.found(false, Tick::now)));
+            looks
+        };
+        let looks: Vec<_> = (0..80).filter(looks).collect();
+        assert_eq!(looks, (0..80).step_by(8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_check_in_looks_for_fresh_tasks_where_there_are_some() {
+        let check_ins = CheckIns::new();
+        assert!(check_ins.count() && !check_ins.found(true, || at(5_000)));
+        assert!(check_ins.count() && !check_ins.found(true, || at(5_100)));
+    }
+
+    #[test]
+    fn a_fresh_task_is_begun_when_it_was_left_to_others_for_a_millisecond() {
+        let check_ins = CheckIns::new();
+        assert!(!check_ins.found(true, || at(5_000)));
+        assert!(!check_ins.found(true, || at(5_900)));
+        assert!(check_ins.found(true, || at(6_100)));
+        // The next one has its own time.
+        assert!(!check_ins.found(true, || at(6_200)));
+        assert!(check_ins.found(true, || at(7_300)));
+    }
+
+    #[test]
+    fn the_time_of_fresh_tasks_begins_anew_where_a_look_has_found_none() {
+        let check_ins = CheckIns::new();
+        assert!(!check_ins.found(true, || at(5_000)));
+        assert!(!check_ins.found(false, || unreachable!("no need for the time")));
+        assert!(!check_ins.found(true, || at(6_500)));
+        assert!(check_ins.found(true, || at(7_600)));
+    }
+}

@@ -1,0 +1,49 @@
+//! What the workers of a runtime note of a shortage of stacks. `shortage` says what for.
+
+use crate::retire::stack::StackExhausted;
+use crate::scheduler::worker::Strand;
+use crate::shim::time::Instant;
+use crate::shim::{Mutex, MutexGuard};
+use crate::task::record::Record;
+use std::ptr::NonNull;
+use std::sync::PoisonError;
+
+/// What a worker is to do on its main coroutine.
+pub(crate) enum Order {
+    /// Run the task on the host's stack.
+    Visit(NonNull<Record>, *const Strand),
+    /// End the task, for want of a stack.
+    Refuse(NonNull<Record>, StackExhausted),
+}
+
+// SAFETY: tasks are shared by design; the host is followed by its own worker only, which keeps it
+// suspended.
+unsafe impl Send for Order {}
+
+/// The lines of the books, one for each worker.
+#[derive(Default)]
+pub(crate) struct Line {
+    pub(super) starving: bool,
+    pub(super) resting: bool,
+    pub(crate) orders: Vec<Order>,
+}
+
+pub(crate) struct Books {
+    pub(crate) lines: Vec<Line>,
+    /// When the first of the present series of judgements found no way out.
+    pub(crate) hopeless: Option<Instant>,
+}
+
+/// The books, under their lock.
+pub(crate) struct Shortage(Mutex<Books>);
+
+impl Shortage {
+    pub(crate) fn new(workers: usize) -> Shortage {
+        let lines = (0..workers).map(|_| Line::default()).collect();
+        Shortage(Mutex::new(Books { lines, hopeless: None }))
+    }
+
+    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,78 @@
+//! The part of a worker that others may touch.
+
+use crate::retire::queue::RetireQueue;
+use crate::scheduler::balance::census::Census;
+use crate::scheduler::life::fork_frame::Fork;
+use crate::scheduler::queue::forks::Forks;
+use crate::scheduler::queue::front::Front;
+use crate::scheduler::queue::inbox::Inbox;
+use crate::scheduler::queue::public::Thief;
+use crate::scheduler::steal::idle::Sleeper;
+use crate::scheduler::timers::timer::Timers;
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::task::words::tree::WorkerNumber;
+use crossbeam_utils::CachePadded;
+use std::ptr::NonNull;
+
+/// A number that one thread writes and anybody reads.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// For the one thread that writes it.
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a worker counts.
+#[derive(Default)]
+pub(crate) struct Counters {
+    /// Tasks started by a loop or on a stack of their own.
+    pub(crate) tasks: Counter,
+    /// Tasks called on the stack of another.
+    pub(crate) in_place: Counter,
+    pub(crate) spawned: Counter,
+    pub(crate) steals: Counter,
+    pub(crate) parks: Counter,
+    pub(crate) switches: Counter,
+    pub(crate) sleeps: Counter,
+    pub(crate) rescues: Counter,
+}
+
+/// The part of a worker that others may touch.
+#[repr(C)] // see `Worker`
+pub(crate) struct Remote {
+    pub(crate) forks: Forks<Fork>,
+    pub(crate) front: Front,
+    pub(crate) inbox: CachePadded<Inbox>,
+    pub(crate) thief: Thief,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) timers: Timers,
+    /// Started, unfinished coroutines.
+    pub(crate) live: AtomicU32,
+    pub(crate) counters: CachePadded<Counters>,
+    pub(crate) census: CachePadded<Census>,
+    /// Shared by design; the worker closes it.
+    pub(crate) retired: NonNull<RetireQueue>,
+    pub(crate) number: WorkerNumber,
+    pub(crate) index: usize,
+}
+
+impl Remote {
+    /// Whether the worker seems to have something that nobody else takes without asking.
+    pub(crate) fn has_private(&self) -> bool {
+        !self.front.is_empty() || !self.forks.is_empty()
+    }
+
+    /// Asks the worker to hand something over, or to wake someone, as soon as it has something.
+    pub(crate) fn ask(&self) {
+        self.front.ask();
+        self.forks.ask();
+    }
+}
