@@ -4,21 +4,21 @@ use crate::ring::sequence::{MultiClaim, SequenceRange, SingleClaim};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Items to be read. They are given back when it is dropped, as a whole: also if that is by a panic.
+/// A batch of items to read. Dropping it gives all of them back, also during a panic.
 ///
-/// One that is forgotten gives nothing back: the next batch begins where this one did.
+/// A batch that is forgotten gives nothing back: the next batch begins where this one did.
 #[must_use = "a batch that is dropped counts as read"]
 pub struct Batch<'a, T> {
     cursor: &'a mut Cursor<T>,
     numbers: SequenceRange<u64>,
-    /// Who shares the batch shares the items.
+    /// Sharing the batch shares the items.
     _items: PhantomData<&'a T>,
 }
 
-/// As [`Batch`], with items that may be changed.
+/// A [`Batch`] whose items may be changed.
 ///
-/// It goes where its items may go. To share it, or the slices of it, with other threads they must be `Sync`:
-///
+/// A batch can be sent to another thread if the items can. Sharing a batch, or slices of it, with
+/// other threads requires that the items are `Sync`:
 /// ```compile_fail
 /// # use std::cell::Cell;
 /// let mut ring = cygnet::ring::single_producer(2, || Cell::new(0));
@@ -33,7 +33,7 @@ pub struct Batch<'a, T> {
 pub struct BatchMut<'a, T> {
     cursor: &'a mut Cursor<T>,
     numbers: SequenceRange<u64>,
-    /// Who shares the batch shares the items.
+    /// Sharing the batch shares the items.
     _items: PhantomData<&'a mut T>,
 }
 
@@ -53,28 +53,32 @@ macro_rules! reads {
                 self.slices().flatten()
             }
 
-            /// The items, as slices of what lies side by side: two at most, but for those that were given up by who had claimed them.
+            /// The items as contiguous slices: at most two, plus one more for each gap that a claim
+            /// given back has left.
             #[inline]
             pub fn slices(&self) -> impl Iterator<Item = &[T]> {
-                // SAFETY: they can be read, and are given back after this borrow.
+                // SAFETY: the numbers are published to this reader, and it gives them back only
+                // when the batch is dropped, after this borrow.
                 unsafe { Slices::new(&self.cursor.items, self.numbers) }
             }
 
-            /// The numbers of the items. With many producers there may be some of which there is no item: they were given up.
+            /// The numbers of the items. With several producers some numbers may have no item,
+            /// because the producer gave them back.
             #[must_use]
             pub fn numbers(&self) -> SequenceRange<u64> {
                 self.numbers
             }
 
-            /// How many items there are.
+            /// The number of items.
             ///
-            /// With many producers it costs a load for each.
+            /// With several producers it costs a load for each.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.slices().map(<[T]>::len).sum()
             }
 
-            /// Whether there is none: all were given up by who had claimed them.
+            /// Returns `true` if there are no items: all numbers of the batch were given back by
+            /// their producer.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.slices().next().is_none()
@@ -100,27 +104,30 @@ reads! { Batch }
 reads! { BatchMut }
 
 impl<T> BatchMut<'_, T> {
-    /// The items, in order, to be changed.
+    /// The items, in order, for changing them.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slices_mut().flatten()
     }
 
-    /// The same as slices of what lies side by side.
+    /// The items as contiguous slices, for changing them.
     #[inline]
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
-        // SAFETY: the stage has no other reader, and they are given back after this borrow.
+        // SAFETY: the stage has no other reader, and the items are given back only after this
+        // borrow.
         unsafe { SlicesMut::new(&self.cursor.items, self.numbers) }
     }
 }
 
-/// What has been claimed.
+/// The claim behind a [`WriteBatch`].
 pub(super) enum Claim<'a> {
     Single(SingleClaim<'a, u64>),
     Multi(MultiClaim<'a, u64>),
 }
 
-/// Items to be written: what an earlier use has left in them. Dropped, they are given back, and readers do not see them.
+/// A batch of items to write. They hold the contents of their last use.
+///
+/// A batch that is dropped unpublished gives the items back, and readers do not see them.
 #[must_use = "a batch that is dropped is not published"]
 pub struct WriteBatch<'a, T> {
     items: &'a Items<T>,
@@ -141,13 +148,13 @@ impl<'a, T> WriteBatch<'a, T> {
         }
     }
 
-    /// How many items there are.
+    /// The number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.numbers().len()
     }
 
-    /// Whether there is none: none were asked for.
+    /// Returns `true` if there are no items, because none were asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -159,19 +166,22 @@ impl<'a, T> WriteBatch<'a, T> {
         self.slices_mut().flatten()
     }
 
-    /// The same as slices of what lies side by side: two at most.
+    /// The items as contiguous slices, at most two.
     #[inline]
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
-        // SAFETY: they have been claimed, and nobody else has them until the claim goes.
+        // SAFETY: the numbers are claimed, and belong to this batch alone until the claim is
+        // published or given back, which consumes the batch.
         unsafe { SlicesMut::of_claimed(self.items, self.numbers()) }
     }
 
-    /// Publishes all of them.
+    /// Publishes all items of the batch.
     ///
-    /// Returns `false` if that comes too late: a reader has gone, and has ended the ring by that. A single producer has published nothing then; with many producers
-    /// the readers that are left read the items all the same. Returns `true` after a `close`.
+    /// Returns `false` if it comes too late: a reader was dropped, which has ended the ring. A
+    /// single producer has published nothing then. With several producers, the remaining readers
+    /// read the items all the same. After a `close` the batch is not too late, and `publish`
+    /// returns `true`.
     ///
-    /// Does not suspend. Costs as [`SingleClaim::publish`], and [`MultiClaim::publish`].
+    /// Does not suspend. Costs as much as [`SingleClaim::publish`] or [`MultiClaim::publish`].
     #[inline]
     pub fn publish(self) -> bool {
         match self.claim {
@@ -180,7 +190,8 @@ impl<'a, T> WriteBatch<'a, T> {
         }
     }
 
-    /// Publishes the first so many, and gives back the others. Returns as [`publish`](WriteBatch::publish) does.
+    /// Publishes the first `count` items and gives back the rest. Returns the same as
+    /// [`publish`](WriteBatch::publish).
     pub fn publish_first(self, count: usize) -> bool {
         match self.claim {
             Claim::Single(claim) => claim.publish_first(count),

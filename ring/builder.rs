@@ -10,22 +10,23 @@ use crate::shim::Arc;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A ring that is being built: its stages, in order, and then who writes it.
+/// A builder of a ring: first its stages, in order, and then its producer.
 pub struct RingBuilder<T, P> {
     items: Arc<Items<T>>,
-    /// What the next stage waits for.
+    /// What the next stage reads from.
     source: Source,
     strategy: WaitStrategy,
-    /// The stages before the last one.
+    /// The readers of the stages before the last one.
     before: Vec<SequenceBarrier<u64>>,
-    /// The last stage.
+    /// The readers of the last stage.
     last: Vec<SequenceBarrier<u64>>,
-    /// With one who writes: what it publishes.
+    /// With a single producer, what it publishes.
     written: Option<SequenceBarrier<u64>>,
     _producers: PhantomData<fn() -> P>,
 }
 
-/// A ring of so many items, each of which `make` makes, for one who writes it. Who waits [spins, and then parks](WaitStrategy::SpinThenPark).
+/// A ring for a single producer, with `size` items created by `make`. Waiters [spin, and then
+/// park](WaitStrategy::SpinThenPark).
 ///
 /// # Panics
 /// If the size is not a power of two, or larger than 2^30.
@@ -35,10 +36,10 @@ pub fn single_producer<T: Send>(size: usize, make: impl FnMut() -> T) -> RingBui
     single_producer_with(size, WaitStrategy::default(), make)
 }
 
-/// As [`single_producer`], with another [`WaitStrategy`].
+/// A ring for a single producer, with another [`WaitStrategy`] than [`single_producer`].
 ///
 /// # Panics
-/// As there.
+/// As [`single_producer`].
 #[must_use]
 #[track_caller]
 pub fn single_producer_with<T: Send>(
@@ -60,7 +61,8 @@ pub fn single_producer_with<T: Send>(
     }
 }
 
-/// The same for many who write it, at once.
+/// A ring for several concurrent producers, with `size` items created by `make`. Waiters [spin, and
+/// then park](WaitStrategy::SpinThenPark).
 ///
 /// # Panics
 /// As [`single_producer`].
@@ -70,10 +72,10 @@ pub fn multi_producer<T: Send>(size: usize, make: impl FnMut() -> T) -> RingBuil
     multi_producer_with(size, WaitStrategy::default(), make)
 }
 
-/// As [`multi_producer`], with another [`WaitStrategy`].
+/// A ring for several concurrent producers, with another [`WaitStrategy`] than [`multi_producer`].
 ///
 /// # Panics
-/// As there.
+/// As [`single_producer`].
 #[must_use]
 #[track_caller]
 pub fn multi_producer_with<T: Send>(
@@ -94,22 +96,22 @@ pub fn multi_producer_with<T: Send>(
 }
 
 impl<T: Send, P> RingBuilder<T, P> {
-    /// A stage of one reader, which may change what it reads.
+    /// Adds a stage of one reader, which may change the items.
     pub fn stage(&mut self) -> Stage<T> {
         let [cursor] = self.cursors();
         Stage::new(cursor)
     }
 
-    /// A stage of several readers, each of which sees all items.
+    /// Adds a stage of `N` readers, each of which sees every item.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `N` is zero.
     #[track_caller]
     pub fn readers<const N: usize>(&mut self) -> [Reader<T>; N]
     where
         T: Sync,
     {
-        assert!(N > 0, "cygnet: a stage has readers");
+        assert!(N > 0, "cygnet: a stage needs at least one reader");
         self.cursors().map(Reader::new)
     }
 
@@ -123,16 +125,16 @@ impl<T: Send, P> RingBuilder<T, P> {
         positions.map(|position| Cursor::new(Arc::clone(&self.items), source.clone(), position))
     }
 
-    /// Those who read last: where they are.
+    /// The positions of the readers of the last stage.
     #[track_caller]
     fn readers_of_last_stage(&mut self) -> SequenceBarrierGroup<u64> {
-        assert!(!self.last.is_empty(), "cygnet: a ring has a stage");
+        assert!(!self.last.is_empty(), "cygnet: a ring needs at least one stage");
         SequenceBarrierGroup::new(std::mem::take(&mut self.last))
     }
 }
 
 impl<T: Send> RingBuilder<T, One> {
-    /// Who writes it.
+    /// Finishes the ring and returns its producer.
     ///
     /// # Panics
     /// If there is no stage.
@@ -140,7 +142,7 @@ impl<T: Send> RingBuilder<T, One> {
     #[track_caller]
     pub fn producer(mut self) -> Producer<T> {
         let read = self.readers_of_last_stage();
-        let written = self.written.take().expect("it has not been taken");
+        let written = self.written.take().expect("a builder makes one producer");
         let (size, strategy) = (self.items.size(), self.strategy);
         let before = std::mem::take(&mut self.before);
         let sequencer =
@@ -150,7 +152,7 @@ impl<T: Send> RingBuilder<T, One> {
 }
 
 impl<T: Send> RingBuilder<T, Many> {
-    /// Who writes it: to be cloned.
+    /// Finishes the ring and returns its first producer; clone it to get others.
     ///
     /// # Panics
     /// If there is no stage.
@@ -158,13 +160,13 @@ impl<T: Send> RingBuilder<T, Many> {
     #[track_caller]
     pub fn producer(mut self) -> MultiProducer<T> {
         let read = self.readers_of_last_stage();
-        let sequencer = self.items.sequencer().expect("that of many producers").clone();
+        let sequencer = self.items.sequencer().expect("several producers have a sequencer").clone();
         sequencer.set_readers(read, std::mem::take(&mut self.before));
         MultiProducer::new(Arc::clone(&self.items), sequencer)
     }
 }
 
-/// Without a producer nothing will ever be written.
+/// Ends the ring if it was dropped without a producer: nothing will ever be written.
 impl<T, P> Drop for RingBuilder<T, P> {
     fn drop(&mut self) {
         let built = self.last.is_empty();

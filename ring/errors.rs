@@ -1,12 +1,12 @@
 use std::error::Error;
 use std::fmt;
 
-/// Nothing could be read at once.
+/// Why a reader got no batch without waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryNextError {
-    /// There is nothing to read, and something may come.
+    /// There is nothing to read now, but more may come.
     Empty,
-    /// There is nothing to read, and nothing comes any more.
+    /// There is nothing to read, and nothing more will come.
     Closed,
 }
 
@@ -14,7 +14,7 @@ impl fmt::Display for TryNextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             TryNextError::Empty => "there is nothing to read",
-            TryNextError::Closed => "all of the ring has been read, and it is closed",
+            TryNextError::Closed => "the ring is closed, and all of it has been read",
         })
     }
 }

@@ -1,19 +1,22 @@
-//! Where the items lie.
+//! The storage of a ring.
 
 use crate::ring::sequence::{MultiProducerSequencer, SequenceRange};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::slice;
 
-/// The items of a ring. Who may touch which says its sequencer: an item belongs to who has claimed its number, from the claim to the end of that, and
-/// then to the readers of one stage after the other, from when the stage before has published the number until they have.
+/// The items of a ring. The sequencer decides which thread may access an item: the item belongs to
+/// the claim of its number until that claim is published or given back, and then to the readers of
+/// one stage after the other. A stage owns the item from the moment when the stage before publishes
+/// the number until the stage publishes it in turn.
 pub(super) struct Items<T> {
     items: Box<[UnsafeCell<T>]>,
-    /// With many producers: who knows which numbers have no item.
+    /// With several producers, their sequencer, which knows the numbers without an item.
     skips: Option<MultiProducerSequencer<u64>>,
 }
 
-// SAFETY: an item is touched by one thread at a time, or by several that share it: then `T` is `Sync`, as `RingBuilder::readers` asks.
+// SAFETY: an item is accessed by one thread at a time, for which `T: Send` suffices, or shared by
+// the readers of a stage, for which `RingBuilder::readers` requires `T: Sync`.
 unsafe impl<T: Send> Sync for Items<T> {}
 
 impl<T> Items<T> {
@@ -31,12 +34,12 @@ impl<T> Items<T> {
         self.items.len()
     }
 
-    /// With many producers: theirs.
+    /// The sequencer of the producers, if there are several.
     pub(super) fn sequencer(&self) -> Option<&MultiProducerSequencer<u64>> {
         self.skips.as_ref()
     }
 
-    /// The item of a number that has been claimed.
+    /// The item of a claimed number.
     pub(super) fn claimed(&self, number: u64) -> *mut T {
         self.at(number)
     }
@@ -51,7 +54,8 @@ impl<T> Items<T> {
         self.skips.as_ref().is_some_and(|sequencer| sequencer.is_skipped(number))
     }
 
-    /// How many of so many numbers have no item, and how many after these have one.
+    /// Counts the leading numbers of a range without an item, and then the numbers after them that
+    /// have one.
     #[cold]
     fn run(&self, first: u64, len: usize) -> (usize, usize) {
         let is_skipped = |index: usize| self.is_skipped(first.wrapping_add(index as u64));
@@ -60,27 +64,29 @@ impl<T> Items<T> {
         (start, end - start)
     }
 
-    /// The item of a number, if it has one. For whom it belongs to.
+    /// The item of a number, if it has one. The number belongs to the caller.
     pub(super) fn item(&self, number: u64) -> Option<*mut T> {
         (!self.is_skipped(number)).then(|| self.at(number))
     }
 
-    /// The item of a number, from which on others lie side by side, up to the end of the ring.
+    /// The item of a number. The items of the following numbers are next to it, up to the end of
+    /// the storage.
     #[inline(always)]
     fn at(&self, number: u64) -> *mut T {
-        // SAFETY: a place is one of the ring's.
+        // SAFETY: `place` is masked to an index below the number of items.
         let place = unsafe { self.items.as_ptr().add(self.place(number)) };
         UnsafeCell::raw_get(place)
     }
 }
 
-/// Where the items of some numbers lie, in runs of what lies side by side; without those of which there is no item. It goes where `T` may go, as it touches
-/// none of them: what is made of it says who may share them.
+/// The items of some numbers as runs of adjacent items, skipping numbers without an item. `Runs`
+/// accesses no item, and so can be sent wherever `T` can; the slices made from it decide on
+/// sharing.
 struct Runs<'a, T> {
     items: &'a Items<T>,
     first: u64,
     len: usize,
-    /// Whether all of them have items, as what has just been claimed.
+    /// All numbers have items, as in a new claim.
     all: bool,
 }
 
@@ -94,7 +100,7 @@ impl<'a, T> Runs<'a, T> {
         Runs { items, first: numbers.start(), len: numbers.len(), all }
     }
 
-    /// The next ones that lie side by side.
+    /// Returns the next run of adjacent items.
     #[inline(always)]
     fn next_run(&mut self) -> Option<(*mut T, usize)> {
         let mut run = self.len;
@@ -119,19 +125,20 @@ impl<'a, T> Runs<'a, T> {
     }
 }
 
-/// Items of some numbers, as slices of what lies side by side; without those of which there is no item.
+/// The items of some numbers, as shared slices of adjacent items.
 ///
 /// # Safety (of making one)
-/// The numbers are published, and belong to who makes it for `'a`.
+/// For `'a`, the numbers are published, and belong to the stage of the caller.
 pub(super) struct Slices<'a, T> {
     runs: Runs<'a, T>,
-    /// Who has it shares the items.
+    /// Sharing the iterator shares the items.
     _items: PhantomData<&'a T>,
 }
 
 impl<'a, T> Slices<'a, T> {
     /// # Safety
-    /// As above; shared with others, if these read only.
+    /// For `'a`, the numbers are published and belong to the stage of the caller, and all of its
+    /// readers only read the items.
     #[inline(always)]
     pub(super) unsafe fn new(items: &'a Items<T>, numbers: SequenceRange<u64>) -> Slices<'a, T> {
         Slices { runs: Runs::new(items, numbers), _items: PhantomData }
@@ -144,12 +151,12 @@ impl<'a, T> Iterator for Slices<'a, T> {
     #[inline(always)]
     fn next(&mut self) -> Option<&'a [T]> {
         let (first, len) = self.runs.next_run()?;
-        // SAFETY: they lie side by side, and may be read for so long, by the contract of `new`.
+        // SAFETY: the items are adjacent, and by the contract of `new` they may be read for `'a`.
         Some(unsafe { slice::from_raw_parts(first, len) })
     }
 }
 
-/// The same, to be changed.
+/// The items of some numbers, as exclusive slices of adjacent items.
 pub(super) struct SlicesMut<'a, T> {
     runs: Runs<'a, T>,
     _items: PhantomData<&'a mut T>,
@@ -157,16 +164,17 @@ pub(super) struct SlicesMut<'a, T> {
 
 impl<'a, T> SlicesMut<'a, T> {
     /// # Safety
-    /// As of `Slices`, and nobody else has them.
+    /// For `'a`, the numbers are published and belong to the caller, which is the only reader of
+    /// its stage.
     #[inline(always)]
     pub(super) unsafe fn new(items: &'a Items<T>, numbers: SequenceRange<u64>) -> SlicesMut<'a, T> {
         SlicesMut { runs: Runs::new(items, numbers), _items: PhantomData }
     }
 
-    /// The same of what has been claimed, and not published.
+    /// The items of numbers that are claimed and not published.
     ///
     /// # Safety
-    /// They belong to who makes it.
+    /// For `'a`, the numbers belong to a claim of the caller.
     #[inline(always)]
     pub(super) unsafe fn of_claimed(
         items: &'a Items<T>,
@@ -183,7 +191,8 @@ impl<'a, T> Iterator for SlicesMut<'a, T> {
     #[inline(always)]
     fn next(&mut self) -> Option<&'a mut [T]> {
         let (first, len) = self.runs.next_run()?;
-        // SAFETY: as above, and each item is in one slice.
+        // SAFETY: the items are adjacent, by the contract of `new` or `of_claimed` they belong to
+        // the caller alone for `'a`, and each item is in one slice only.
         Some(unsafe { slice::from_raw_parts_mut(first, len) })
     }
 }

@@ -1,19 +1,23 @@
-//! A ring of items, through which values go in batches without being moved: one or many who write, and stages of those who read.
+//! Rings: values pass from one or several producers through stages of readers, in batches, without
+//! being moved.
 //!
-//! The items are made once, with the ring, and stay where they are. Who writes *claims* some of them, writes them in place, and publishes them; who
-//! reads has all that are published, in order, as a *batch*, and gives them back when that is dropped. So an item that has memory of its own keeps it
-//! from one use to the next.
+//! The items are created once, with the ring, and stay in place. A producer *claims* some of them,
+//! writes them in place, and publishes them. A reader receives all published items, in order, as a
+//! *batch*, and gives them back when it drops the batch. An item that owns memory therefore keeps
+//! it from one use to the next.
 //!
-//! Who reads belongs to a **stage**. The readers of a stage each see every item, independently; those of the next stage see it when all of these
-//! have given it back, and the writers have it again after the last stage. A stage of one reader may [change](Stage) items, as nobody else has them; those of
-//! [several](Reader) share them.
+//! Readers belong to a **stage**. Each reader of a stage sees every item, independently of the
+//! others. The readers of the next stage see an item when all readers of this stage have given it
+//! back, and the producers have it again after the last stage. A stage of one reader may
+//! [change](Stage) items, as no other reader has access to them. The [readers](Reader) of a
+//! larger stage share them.
 //!
 //! ```
 //! use cygnet::ring;
 //!
 //! #[derive(Default)]
 //! struct Line {
-//!     text: String, // its memory is used again and again
+//!     text: String, // keeps its memory from one use to the next
 //!     number: Option<i64>,
 //! }
 //!
@@ -51,7 +55,7 @@
 //!         }
 //!         batch.publish();
 //!     }
-//!     drop(lines); // no more comes; what was published is read to its end
+//!     drop(lines); // ends the ring when everything published has been read
 //!     parse.join().unwrap();
 //!     assert_eq!((sum.join().unwrap(), count.join().unwrap()), (5050, 100));
 //! });
@@ -59,21 +63,27 @@
 //!
 //! # The end
 //!
-//! When the last writer goes the readers read what there is, stage after stage, and then are told [`Closed`](crate::sync::WaitError::Closed): nothing is lost.
+//! When the last producer is dropped, the readers of each stage read what has been published, and
+//! then get [`Closed`](crate::sync::WaitError::Closed). Nothing is lost.
 //!
-//! `close` refuses writers at once. A batch that one of many writers has claimed before may still be published: readers are told `Closed` when they have read all
-//! that was claimed, in as far as it was not given back. (A single writer cannot close the ring with a batch in hand, which borrows it.) A batch that is
-//! forgotten ([`mem::forget`](std::mem::forget)) is waited for until the last writer goes, and counts as given back then.
+//! `close` refuses later claims at once. With several producers, a batch that was claimed before
+//! the close may still be published: readers get `Closed` when they have read everything that was
+//! claimed and not given back. (A single producer cannot close the ring while it holds a batch,
+//! which borrows the producer.) Readers wait for a batch that was forgotten
+//! ([`mem::forget`](std::mem::forget)) until the last producer is dropped; the batch counts as
+//! given back then.
 //!
-//! A reader that goes before the end ends the ring: no stage reads past what it has given back, and writers are refused. A writer that publishes a batch which it
-//! has claimed before that comes too late: [`WriteBatch::publish`] returns `false`.
+//! A reader that is dropped before the end ends the ring: no stage reads past what that reader has
+//! given back, and producers are refused. A batch that was claimed before the drop and is published
+//! after it comes too late: [`WriteBatch::publish`] returns `false`.
 //!
-//! A reader that was told `Closed` is told so again by each later call.
+//! A reader that got `Closed` gets it again from each later call.
 //!
 //! # Cancellation
 //!
-//! Is total, as that of [sequences](crate::ring::sequence), on which this rests: a claim or a wait that is cancelled, times out or is dropped as a future is as if it
-//! had never been made, and a claim that is dropped unpublished is given back, so that readers never see it.
+//! Cancellation is total, as for the [sequences](crate::ring::sequence) underneath: a claim or a
+//! wait that is cancelled, times out or is dropped as a future has no effect. A claim that is
+//! dropped unpublished is given back, and readers never see it.
 
 mod batch;
 mod builder;
@@ -91,12 +101,12 @@ pub use errors::TryNextError;
 pub use producer::{MultiProducer, Producer};
 pub use reader::{Reader, Stage};
 
-/// How many write a ring.
+/// The number of producers of a ring.
 pub mod producers {
-    /// One.
+    /// One producer.
     #[derive(Debug)]
     pub enum One {}
-    /// Many.
+    /// Several producers.
     #[derive(Debug)]
     pub enum Many {}
 }

@@ -6,25 +6,26 @@ use crate::shim::time::Duration;
 use crate::sync::{SendError, WaitError};
 use std::fmt;
 
-/// The one who writes a ring. From [`RingBuilder::producer`](super::RingBuilder). When it goes the readers are told of the end.
+/// The only producer of a ring, created by [`RingBuilder::producer`](super::RingBuilder). Dropping
+/// it ends the ring for the readers.
 pub struct Producer<T> {
     items: Arc<Items<T>>,
     sequencer: SingleProducerSequencer<u64>,
 }
 
-/// One of many who write a ring; clones are others. From [`RingBuilder::producer`](super::RingBuilder). When the last one goes the readers
-/// are told of the end.
+/// One of several producers of a ring, created by [`RingBuilder::producer`](super::RingBuilder);
+/// clone it to get another. Dropping the last one ends the ring for the readers.
 pub struct MultiProducer<T> {
     items: Arc<Items<T>>,
     sequencer: Arc<Last>,
 }
 
-/// The sequencer of all who write a ring.
+/// The sequencer of all producers of a ring.
 struct Last(MultiProducerSequencer<u64>);
 
 impl Drop for Last {
     fn drop(&mut self) {
-        // A batch borrows a producer, and this was the last one.
+        // No claim is in hand: a batch borrows a producer, and this was the last one.
         self.0.finish_without_claims();
     }
 }
@@ -50,42 +51,44 @@ impl<T> MultiProducer<T> {
 macro_rules! produces {
     ($name:ident, $kind:ident, $self:ident, ($($mutability:tt)*), ($($path:tt)*)) => {
         impl<T> $name<T> {
-            /// Claims as many items as there is room for, but no more than `count`, when there is room for one.
+            /// Claims up to `count` items, waiting until there is room for at least one.
             ///
-            /// Suspends, unless there is.
+            /// Suspends unless there is room.
             ///
             /// # Errors
-            /// [`WaitError::Closed`] if the ring is closed, or a reader has gone; [`WaitError::Cancelled`] if the calling task is cancelled, also if there
-            /// is room.
+            /// [`WaitError::Closed`] if the ring is closed or a reader was dropped;
+            /// [`WaitError::Cancelled`] if the calling task is cancelled, even if there is room.
             ///
             /// # Panics
-            /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+            /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's
+            /// thread between tasks.
             #[track_caller]
             #[inline]
             pub fn claim(& $($mutability)* $self, count: usize) -> Result<WriteBatch<'_, T>, WaitError> {
                 $self $($path)*.claim_up_to(count).map(|claim| batch(&$self.items, Claim::$kind(claim)))
             }
 
-            /// Claims so many items, or all that the ring has if these are fewer, when there is room for all of them.
+            /// Claims `count` items, or the whole ring if it is smaller, waiting until there is
+            /// room for all of them.
             ///
             /// # Errors
             /// As [`claim`](Self::claim).
             ///
             /// # Panics
-            /// As there.
+            /// As [`claim`](Self::claim).
             #[track_caller]
             #[inline]
             pub fn claim_exactly(& $($mutability)* $self, count: usize) -> Result<WriteBatch<'_, T>, WaitError> {
                 $self $($path)*.claim_exactly(count).map(|claim| batch(&$self.items, Claim::$kind(claim)))
             }
 
-            /// As [`claim`](Self::claim), but waits no longer than `time`.
+            /// Does the same as [`claim`](Self::claim), but waits no longer than `time`.
             ///
             /// # Errors
-            /// [`WaitError::TimedOut`] if the time is over, and those of `claim`.
+            /// [`WaitError::TimedOut`] when the time is over, and the errors of `claim`.
             ///
             /// # Panics
-            /// As there.
+            /// As [`claim`](Self::claim).
             #[track_caller]
             pub fn claim_timeout(
                 & $($mutability)* $self,
@@ -96,7 +99,8 @@ macro_rules! produces {
                 Ok(batch(&$self.items, Claim::$kind(claim)))
             }
 
-            /// As [`claim`](Self::claim), as a future for any executor. One that is dropped has claimed nothing.
+            /// Does the same as [`claim`](Self::claim), as a future for any executor. A future that
+            /// is dropped has claimed nothing.
             ///
             /// # Errors
             /// [`WaitError::Closed`].
@@ -108,31 +112,34 @@ macro_rules! produces {
                 Ok(batch(&$self.items, Claim::$kind(claim)))
             }
 
-            /// As [`claim`](Self::claim), if that need not wait.
+            /// Claims up to `count` items if there is room now. Does not wait.
             #[must_use]
             pub fn try_claim(& $($mutability)* $self, count: usize) -> Option<WriteBatch<'_, T>> {
                 $self $($path)*.try_claim(count).map(|claim| batch(&$self.items, Claim::$kind(claim)))
             }
 
-            /// Writes one item over what is there, and publishes it.
+            /// Sends a value: waits for room, overwrites one item with the value, and publishes it.
             ///
-            /// A value that was sent is read, unless a reader goes before it has come to it: as with [`WriteBatch::publish`], but a value
-            /// that is sent while a reader goes is not given back.
+            /// Readers read the value unless a reader is dropped before reaching it. A
+            /// value sent while a reader is being dropped may be lost, as with
+            /// [`WriteBatch::publish`], and `send` does not return it.
             ///
-            /// Suspends, unless there is room.
+            /// Suspends unless there is room.
             ///
             /// # Errors
-            /// With the value, as [`claim`](Self::claim).
+            /// Those of [`claim`](Self::claim), together with the value.
             ///
             /// # Panics
-            /// As there.
+            /// As [`claim`](Self::claim).
             #[track_caller]
             #[inline]
             pub fn send(& $($mutability)* $self, value: T) -> Result<(), SendError<T>> {
-                // Apart from the other case: that it is one is known to the compiler, and so the rest becomes short.
+                // A path of its own: the compiler knows that the claim has one number, which
+                // shortens the rest.
                 if let Some(claim) = $self $($path)*.one_at_once() {
                     let number = claim.range().start();
-                    // SAFETY: claimed, and nobody else's until the claim goes.
+                    // SAFETY: the number is claimed, and its item belongs to this claim alone until
+                    // it is published.
                     unsafe { *$self.items.claimed(number) = value };
                     claim.publish();
                     return Ok(());
@@ -147,7 +154,8 @@ macro_rules! produces {
                 match $self $($path)*.claim_one() {
                     Ok(claim) => {
                         let number = claim.range().start();
-                        // SAFETY: as above.
+                        // SAFETY: the number is claimed, and its item belongs to this claim alone
+                        // until it is published.
                         unsafe { *$self.items.claimed(number) = value };
                         claim.publish();
                         Ok(())
@@ -156,7 +164,8 @@ macro_rules! produces {
                 }
             }
 
-            /// Refuses all who write, from now on. Readers read what is published, and what is claimed already and published later, and are then told of the
+            /// Refuses all later claims. Readers read everything that is published, and everything
+            /// that is already claimed and published later, and then get to the
             /// [end](super#the-end).
             ///
             /// Does not suspend.
@@ -164,13 +173,14 @@ macro_rules! produces {
                 $self $($path)*.close();
             }
 
-            /// Whether it is closed, or a reader has gone before the end. A load.
+            /// Returns `true` if the ring is closed, or a reader was dropped before the end. Costs
+            /// a load.
             #[must_use]
             pub fn is_closed(&$self) -> bool {
                 $self $($path)*.is_closed()
             }
 
-            /// How many items the ring has.
+            /// The number of items of the ring.
             #[must_use]
             pub fn size(&self) -> usize {
                 self.items.size()

@@ -10,17 +10,17 @@ use crate::shim::{Arc, spin_loop};
 use crate::sync::{WaitError, after};
 use std::fmt;
 
-/// With so many at once it does not matter what a look costs.
+/// From this number of items per look on, the cost of a look does not matter.
 const MANY: u64 = 32;
-/// Turns, at the most, that are left to who writes: a microsecond.
+/// The longest pause before a look, in turns: a microsecond.
 const LONGEST: u64 = 64;
 
-/// What a stage waits for.
+/// What a stage reads from.
 #[derive(Clone)]
 pub(super) enum Source {
-    /// The one producer, or the stage before.
+    /// The one producer, or the readers of the stage before.
     Barriers(SequenceBarrierGroup<u64>),
-    /// Many producers.
+    /// The sequencer of several producers.
     Stamps(MultiProducerSequencer<u64>),
 }
 
@@ -41,7 +41,7 @@ impl Source {
         }
     }
 
-    /// What a wait would come to at this moment, if it is decided.
+    /// Returns the result that a wait would have now, or `None` if it would have to wait.
     fn try_until(&self, next: u64) -> Option<Result<u64, WaitError>> {
         match self {
             Source::Barriers(group) => group.try_until(next),
@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// The last number that can be read.
+    /// Returns the last number that can be read.
     #[inline(always)]
     fn last(&self, next: u64) -> u64 {
         match self {
@@ -59,19 +59,20 @@ impl Source {
     }
 }
 
-/// Where one who reads is.
+/// The position of a reader.
 pub(super) struct Cursor<T> {
     pub(super) items: Arc<Items<T>>,
     source: Source,
-    /// What it has given back, for those who come after it.
+    /// The last number that the reader has given back, for the next stage or the producers.
     position: SequenceBarrier<u64>,
-    /// The first number that it has not given back.
+    /// The first number that the reader has not given back.
     next: u64,
-    /// The first one of which it does not know that it can be read.
+    /// The first number that is not known to be readable.
     end: u64,
-    /// How many there were when it looked last.
+    /// The count of readable numbers at the last look.
     found: u64,
-    /// It was told of the end, and has passed that on to those who come after it: nothing is read any more.
+    /// The reader was told of the end, and has passed that on to the next stage: it reads nothing
+    /// more.
     ended: bool,
 }
 
@@ -84,7 +85,7 @@ impl<T> Cursor<T> {
         Cursor { items, source, position, next: 0, end: 0, found: 0, ended: false }
     }
 
-    /// Waits until there is something to read: up to so many numbers.
+    /// Waits until there is something to read, and returns at most `most` numbers.
     #[track_caller]
     #[inline(always)]
     fn wait(
@@ -102,7 +103,7 @@ impl<T> Cursor<T> {
         Ok(self.known(most))
     }
 
-    /// Looks how far it can read.
+    /// Looks how far the reader can read.
     #[inline(always)]
     fn look(&mut self) {
         if !self.ended {
@@ -111,10 +112,15 @@ impl<T> Cursor<T> {
         }
     }
 
-    /// Some came at the last look, but not many: more are being written at this moment. Who then looks again at once takes the cache lines away from who
-    /// writes, for each few items, also those that are written next, which the processor fetches ahead: each item takes ten times as long. So it
-    /// waits, longer the more came: where one comes now and then, not at all. It does so also where it would park at once: with four producers a message
-    /// took three times as long without (105 ns and 32), as it parked for each few items.
+    /// Pauses before a look if the last look found a few items, as more are being written right
+    /// now.
+    ///
+    /// A reader that looks again at once takes cache lines away from the producers for every few
+    /// items, also the lines that are written next, because the processor prefetches them; each
+    /// item then takes ten times as long. The pause grows with the number of items found, and there
+    /// is none where single items arrive now and then. It also helps a reader that would park at
+    /// once: without it, a message through a ring of four producers took three times as long (105
+    /// ns instead of 32), because the reader parked after every few items.
     #[inline(always)]
     fn let_them_write(&self) {
         if self.found.wrapping_sub(2) < MANY - 2 {
@@ -126,13 +132,14 @@ impl<T> Cursor<T> {
     #[inline(never)]
     #[track_caller]
     fn wait_for_more(&mut self, until: Option<Instant>) -> Result<(), WaitError> {
-        // What a cancelled one has seen it has not read.
+        // A cancelled reader has read nothing: it forgets the numbers that it has seen.
         self.end = self.next;
         if self.ended && !is_cancelled() {
             return Err(WaitError::Closed);
         }
         let waited = self.source.wait_until(self.next, until);
-        // A blocking call of a cancelled task is not turned away, and may find what a single writer published while this one was told of the end.
+        // A wait in a blocking call is not refused when its task is cancelled. It may find numbers
+        // that a single producer has published while this reader was told of the end.
         self.learn(if self.ended { waited.and(Err(WaitError::Closed)) } else { waited })
     }
 
@@ -157,7 +164,7 @@ impl<T> Cursor<T> {
             Err(why) => {
                 if why == WaitError::Closed {
                     self.ended = true;
-                    // Nor does anything come for those after it.
+                    // Nothing more will reach the next stage either.
                     self.position.finish();
                 }
                 return Err(why);
@@ -172,7 +179,7 @@ impl<T> Cursor<T> {
         SequenceRange::of_ring(self.next, len.min(most.max(1)))
     }
 
-    /// What there is without a wait.
+    /// Returns what can be read without waiting.
     #[inline(always)]
     fn try_wait(&mut self, most: usize) -> Result<SequenceRange<u64>, TryNextError> {
         if self.next == self.end {
@@ -184,7 +191,8 @@ impl<T> Cursor<T> {
         Ok(self.known(most))
     }
 
-    /// Nothing was there: now there is something, or nothing yet, or it is the end.
+    /// Looks again after a look that found nothing: there are new numbers, none yet, or it is the
+    /// end.
     #[inline(never)]
     fn try_for_more(&mut self) -> Result<(), TryNextError> {
         if self.ended {
@@ -194,15 +202,15 @@ impl<T> Cursor<T> {
         self.learn(answer).map_err(|_| TryNextError::Closed)
     }
 
-    /// Gives back what was read.
+    /// Gives back numbers that were read.
     #[inline(always)]
     pub(super) fn give_back(&mut self, numbers: SequenceRange<u64>) {
-        debug_assert!(numbers.start() == self.next, "in order");
+        debug_assert!(numbers.start() == self.next, "batches are given back in order");
         self.next = numbers.end();
         self.position.publish(self.next.wrapping_sub(1));
     }
 
-    /// Waits for one item, passes over those that were given up, and gives it back when `f` has had it.
+    /// Waits for one item, skipping numbers without one, calls `f` with it, and gives it back.
     #[track_caller]
     fn with_next<R>(
         &mut self,
@@ -234,16 +242,18 @@ impl<T> Drop for Cursor<T> {
     }
 }
 
-/// The one reader of a stage, which may change what it reads: the stages after it see that. From [`RingBuilder::stage`](super::RingBuilder::stage).
+/// The only reader of a stage, which may change items: later stages see the changes. Created by
+/// [`RingBuilder::stage`](super::RingBuilder::stage).
 ///
-/// One that is dropped before the end ends the ring: see [the module](super#the-end).
+/// Dropping it before the end ends the ring: see [the module](super#the-end).
 pub struct Stage<T> {
     cursor: Cursor<T>,
 }
 
-/// One of several readers of a stage, each of which sees all items. From [`RingBuilder::readers`](super::RingBuilder::readers).
+/// One of several readers of a stage, each of which sees every item. Created by
+/// [`RingBuilder::readers`](super::RingBuilder::readers).
 ///
-/// One that is dropped before the end ends the ring: see [the module](super#the-end).
+/// Dropping it before the end ends the ring: see [the module](super#the-end).
 pub struct Reader<T> {
     cursor: Cursor<T>,
 }
@@ -255,34 +265,45 @@ macro_rules! reads {
                 $name { cursor }
             }
 
-            /// Waits until there is something to read, and takes all that it knows of. That is one number at least, and mostly as many items as
-            /// numbers; but a number that a producer has given back, or has published without an item, has none, and a batch of such numbers alone
-            /// is empty.
+            /// Takes everything that the reader knows to be readable, waiting until there is
+            /// something.
             ///
-            /// A reader looks how far it can read when it has read what it found at the last look. So a batch may be shorter than what is there: when a batch of
-            /// [a part](Self::next_batch_up_to) came before it, this is the rest of what was found then, and what was published since comes with the next one.
+            /// A batch has at least one number, and usually an item for each number. A number that
+            /// a producer has given back, or has published without an item, has no item, and a
+            /// batch of such numbers alone is empty.
             ///
-            /// Suspends, unless there is. Costs a load for each who comes before then, or one for each item, with many producers.
+            /// A reader looks for more only when it has read everything that it found at its last
+            /// look. After a batch of [limited size](Self::next_batch_up_to), the next batch is
+            /// therefore the rest of what that look found; numbers published since come with the
+            /// batch after it.
+            ///
+            /// Suspends unless there is something to read. Otherwise it costs one load per reader of the
+            /// stage before. In the first stage it costs one load with a single producer, and one per
+            /// item with several.
             ///
             /// # Errors
-            /// [`WaitError::Closed`] after the last one: nothing comes any more, and it is the answer from then on; [`WaitError::Cancelled`] if the calling task is cancelled, also if there is something.
+            /// [`WaitError::Closed`] after the last item, from then on; [`WaitError::Cancelled`] if
+            /// the calling task is cancelled, even if there is something to read.
             ///
             /// # Panics
-            /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
-            // Inlined: what it returns is written and read again in parts of different sizes, at which processors stall.
+            /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's
+            /// thread between tasks.
+            // Inlined: the result is written and read back in parts of different sizes, which
+            // stalls the processor.
             #[track_caller]
             #[inline(always)]
             pub fn next_batch(&mut self) -> Result<$batch<'_, T>, WaitError> {
                 self.next_batch_up_to(usize::MAX)
             }
 
-            /// The same, but no more than `most` numbers at once; one at least.
+            /// Takes at most `most` numbers (at least one), like [`next_batch`](Self::next_batch)
+            /// otherwise.
             ///
             /// # Errors
             /// As [`next_batch`](Self::next_batch).
             ///
             /// # Panics
-            /// As there.
+            /// As [`next_batch`](Self::next_batch).
             #[track_caller]
             #[inline(always)]
             pub fn next_batch_up_to(&mut self, most: usize) -> Result<$batch<'_, T>, WaitError> {
@@ -290,13 +311,13 @@ macro_rules! reads {
                 Ok($batch::new(&mut self.cursor, numbers))
             }
 
-            /// As [`next_batch`](Self::next_batch), but waits no longer than `time`.
+            /// Does the same as [`next_batch`](Self::next_batch), but waits no longer than `time`.
             ///
             /// # Errors
-            /// [`WaitError::TimedOut`] if the time is over, and those of `next_batch`.
+            /// [`WaitError::TimedOut`] when the time is over, and the errors of `next_batch`.
             ///
             /// # Panics
-            /// As there.
+            /// As [`next_batch`](Self::next_batch).
             #[track_caller]
             pub fn next_batch_timeout(
                 &mut self,
@@ -306,7 +327,8 @@ macro_rules! reads {
                 Ok($batch::new(&mut self.cursor, numbers))
             }
 
-            /// As [`next_batch`](Self::next_batch), as a future for any executor. One that is dropped has read nothing.
+            /// Does the same as [`next_batch`](Self::next_batch), as a future for any executor. A
+            /// future that is dropped has read nothing.
             ///
             /// # Errors
             /// [`WaitError::Closed`].
@@ -315,12 +337,13 @@ macro_rules! reads {
                 Ok($batch::new(&mut self.cursor, numbers))
             }
 
-            /// As [`next_batch`](Self::next_batch), if that need not wait. Also in a task that is cancelled.
+            /// Takes what is readable without waiting, even in a cancelled task.
             ///
             /// Does not suspend.
             ///
             /// # Errors
-            /// [`TryNextError::Empty`] if there is nothing at this moment; [`TryNextError::Closed`] after the last one.
+            /// [`TryNextError::Empty`] if there is nothing to read now; [`TryNextError::Closed`]
+            /// after the last item.
             #[inline(always)]
             pub fn try_next_batch(&mut self) -> Result<$batch<'_, T>, TryNextError> {
                 let numbers = self.cursor.try_wait(usize::MAX)?;
@@ -340,35 +363,37 @@ reads! { Stage, BatchMut }
 reads! { Reader, Batch }
 
 impl<T: Default> Stage<T> {
-    /// Waits for the next item, and takes it out of the ring, where a default one takes its place.
+    /// Waits for the next item and takes it out of the ring, leaving a default item in its place.
     ///
-    /// Suspends, unless there is one.
+    /// Suspends unless there is an item.
     ///
     /// # Errors
     /// As [`next_batch`](Stage::next_batch).
     ///
     /// # Panics
-    /// As there.
+    /// As [`next_batch`](Stage::next_batch).
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, WaitError> {
-        // SAFETY: the item is this one's until it is given back, and nobody else's.
+        // SAFETY: the item belongs to this reader, the only one of its stage, until it is given
+        // back.
         self.cursor.with_next(None, |item| std::mem::take(unsafe { &mut *item }))
     }
 }
 
 impl<T: Clone> Reader<T> {
-    /// Waits for the next item, and clones it.
+    /// Waits for the next item and clones it.
     ///
-    /// Suspends, unless there is one.
+    /// Suspends unless there is an item.
     ///
     /// # Errors
     /// As [`next_batch`](Reader::next_batch).
     ///
     /// # Panics
-    /// As there.
+    /// As [`next_batch`](Reader::next_batch).
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, WaitError> {
-        // SAFETY: until it is given back the item is shared with others who read.
+        // SAFETY: until the reader gives the item back, it is only shared with the other readers of
+        // the stage.
         self.cursor.with_next(None, |item| unsafe { &*item }.clone())
     }
 }

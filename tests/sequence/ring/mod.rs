@@ -290,11 +290,11 @@ fn a_ring_that_cannot_be_made_is_refused() {
         let said = panic_of(|| ring::multi_producer(12, u32::default));
         assert_eq!(said, format!("{expected}12"));
         let said = panic_of(|| ring::single_producer(8, u32::default).producer());
-        assert_eq!(said, "cygnet: a ring has a stage");
+        assert_eq!(said, "cygnet: a ring needs at least one stage");
         let said = panic_of(|| ring::multi_producer(8, u32::default).producer());
-        assert_eq!(said, "cygnet: a ring has a stage");
+        assert_eq!(said, "cygnet: a ring needs at least one stage");
         let said = panic_of(|| ring::multi_producer(8, u32::default).readers::<0>());
-        assert_eq!(said, "cygnet: a stage has readers");
+        assert_eq!(said, "cygnet: a stage needs at least one reader");
     });
 }
 
