@@ -131,7 +131,7 @@ impl<S: Sequence> SequenceRange<S> {
     pub fn new(start: S, len: usize) -> SequenceRange<S> {
         assert!(
             len <= 2 * S::LARGEST_RING,
-            "cygnet: {len} numbers in a row are more than can be told apart"
+            "cygnet: a range of {len} numbers is longer than twice the largest ring"
         );
         SequenceRange { start, len }
     }
@@ -139,7 +139,7 @@ impl<S: Sequence> SequenceRange<S> {
     /// For a ring's numbers, which can be told apart.
     #[inline(always)]
     pub(crate) fn of_ring(start: S, len: usize) -> SequenceRange<S> {
-        debug_assert!(len <= 2 * S::LARGEST_RING, "more than a ring has");
+        debug_assert!(len <= 2 * S::LARGEST_RING, "a range is at most twice the largest ring");
         SequenceRange { start, len }
     }
 

@@ -84,7 +84,7 @@ impl<S: Sequence> SequenceBarrier<S> {
     #[track_caller]
     pub(super) fn with_options(mut self, options: Options) -> SequenceBarrier<S> {
         let raw = Arc::get_mut(&mut self.raw);
-        raw.expect("cygnet: options are set before a barrier is cloned, or used in a group")
+        raw.expect("cygnet: set the options of a barrier before it is cloned or used in a group")
             .set_options(options);
         self
     }

@@ -1,52 +1,68 @@
-//! The claimed numbers of a ring with many producers, and the producers that wait for room.
+//! The claimed numbers of a ring with several producers, and the producers that wait for room.
 //!
 //! # Who may touch what
 //!
-//! `word` is the index that is claimed next, and the flags QUEUED and ENDED. QUEUED is set while producers are in the list of waiters. A producer that
-//! finds QUEUED clear claims by one compare-and-swap, after it has seen room. A producer that finds QUEUED set waits behind the others. QUEUED
-//! is set and cleared under the lock, and while it is set only the owner of the lock claims. So no producer passes the ones that wait.
+//! `word` holds the index that is claimed next, and the flags QUEUED and ENDED. QUEUED is set while
+//! producers are in the list of waiters. A producer that finds QUEUED clear and has seen room
+//! claims by one compare-and-swap. A producer that finds QUEUED set waits behind the others. QUEUED
+//! is set and cleared under the lock, and while it is set only the owner of the lock claims. So
+//! there is no barging past the waiters.
 //!
-//! A claim that is given up is *rolled back* if no later claim was made: a compare-and-swap takes the word back. The owner of the claim may do
-//! that at any time, without the lock. A claim that is not the newest is published as skipped.
+//! A claim that is given up is *rolled back* if no later claim was made: a compare-and-swap takes
+//! the word back. The owner of the claim may do that at any time, without the lock. A claim that is
+//! not the newest is published as skipped.
 //!
-//! ENDED is set under the lock, once. It refuses every later claim by the word itself: the compare-and-swap of a producer that has not seen ENDED
-//! fails. So from then on the index only falls, by rollbacks, and claims are in hand exactly as long as the readers do not have all
-//! indexes before it. [`stamps`](super::stamps) tells readers of the end by that.
+//! ENDED is set under the lock, once. It refuses every later claim by the word itself: the
+//! compare-and-swap of a producer that has not seen ENDED fails. So from then on the index only
+//! falls, by rollbacks, and a claim is in hand exactly while the readers lack an index before it.
+//! [`stamps`](super::stamps) relies on that to tell readers of the end.
 //!
 //! # The number comes with the grant
 //!
-//! A waiting producer asks for a count of numbers and owns none. When there is room for the first waiter, the owner of the lock
-//! claims in the name of that waiter: it advances the word, and stores the first index in the waiter's node. So numbers are handed out in the order in
-//! which the producers came, whatever the order in which they run afterwards.
+//! A waiting producer asks for a count of numbers and owns none. When there is room for the first
+//! waiter, the owner of the lock claims in the name of that waiter: it advances the word, and
+//! stores the first index in the waiter's node. So numbers are handed out in the order in which the
+//! producers came, whatever the order in which they run afterwards.
 //!
-//! The other choice is to grant room, and to let each producer take its number when it runs. Two producers that are woken together then
-//! swap their numbers whenever the second one runs first, and the ring keeps no order among producers that wait. Room without a number has one advantage: a
-//! producer that was granted room, and does not run yet, delays nobody. A producer that was handed a number delays the readers until
-//! it has run, as the owner of any claim does. Every scheme that keeps the order has this price, for the later numbers cannot be read first.
+//! The alternative is to grant room, and to let each producer take its number when it runs. Two
+//! producers that are woken together then swap their numbers whenever the second one runs first,
+//! and the ring keeps no order among waiting producers. Room without a number has one advantage: a
+//! producer that was granted room and does not run yet delays no reader. A producer that was handed
+//! a number delays the readers until it has run, as the owner of any claim does. Every scheme that
+//! keeps the order has this price, for the later numbers cannot be read first.
 //!
-//! Cancellation stays total. A producer that leaves the list before the grant never owned a number, for none was taken in advance. A producer that is found cancelled
-//! after the grant, or a future that is dropped then, owns a claim, and gives it up as any other claim is given up: rolled back, or published as
-//! skipped. Either way the numbers of other producers stay as they are, no reader waits for a number that nobody will publish, and the place is free again when the readers have
-//! stepped over it. A future that is forgotten after the grant is a claim that is forgotten.
+//! Cancellation stays total. A producer that leaves the list before the grant never owned a number,
+//! for none was taken in advance. A producer that is found cancelled after the grant, or a future
+//! that is dropped then, owns a claim, and gives it up like any other claim: by a rollback, or by
+//! publishing it as skipped. Either way the numbers of other producers stay as they are, no reader
+//! waits for a number that will never be published, and the place is free again when the readers
+//! have stepped over it. A future that is forgotten after the grant is a forgotten claim.
 //!
 //! # Room
 //!
-//! Those who read publish the last number that they do not need any more. Places are free up to a ring's size after the last of them. `limit` is what
-//! somebody has seen of that; it only grows, and so is never too far. Under the lock, and while QUEUED is set, only a rollback changes the word from elsewhere, to less.
+//! Each reader publishes the last number that it no longer needs. Places are free up to a ring's
+//! size past the slowest reader. That bound only grows, and `limit` is the bound as some producer
+//! has seen it, so `limit` is never too high. Under the lock, while QUEUED is set, another thread
+//! can change the index only by a rollback, which lowers it.
 //!
 //! # No wake-up is lost
 //!
-//! The first of the waiters, and no other, arms a watcher in each of those who read (see [`raw_group`](super::raw_group)). The watcher calls [`Claims::grant`] when the
-//! number has come that the first waiter needs. A producer that rolls back finds QUEUED in the same word by the same update, and calls `grant` too; or it has rolled back before QUEUED was
-//! set, and the waiter sees that.
+//! The first waiter, and no other, arms a watcher in each reader (see
+//! [`raw_group`](super::raw_group)). The watcher calls [`Claims::grant`] when the number has come
+//! that the first waiter needs. A producer that rolls back finds QUEUED in the same word by the
+//! same update, and calls `grant` too; or it has rolled back before QUEUED was set, and the waiter
+//! sees that.
 //!
 //! # Orderings
 //!
-//! What was done with a place by who has claimed it before, and gave it back, is carried by `word`; by who has read it, by what that one has published,
-//! and from one producer to the next by `limit`: all are released and acquired.
+//! `word` carries the accesses to a place by a producer that claimed the place and gave it back.
+//! The published number of a reader carries that reader's accesses, and `limit` passes them on from
+//! one producer to the next. All three are released and acquired.
 //!
-//! The word is also acquired before it is asked who has read how far: then that is not older than what those knew who have claimed up to there, and no
-//! more than a ring's size behind. Of what is further behind a narrow number could not be told from one that is ahead, and that would be room.
+//! The word is also acquired before the progress of the readers is loaded. The loaded progress is
+//! then no older than the progress that earlier claims up to this word relied on, and so at most a
+//! ring's size behind the word. With narrow numbers, progress further behind could not be told from
+//! progress ahead, and would count as room.
 
 use super::arithmetic::Sequence;
 use super::awaited::CLOSED;
@@ -64,7 +80,7 @@ const QUEUED: u64 = 1;
 const ENDED: u64 = 2;
 const ONE: u64 = 4;
 
-/// How many are asked for.
+/// The count of numbers that a producer asks for.
 #[derive(Clone, Copy)]
 pub(super) struct Count {
     pub(super) least: u32,
@@ -80,7 +96,7 @@ impl Count {
         Count { least: (token >> 32) as u32, most: token as u32 }
     }
 
-    /// What it gets of so much room, if that is enough.
+    /// Returns the count to claim out of `room`, or `None` if that is fewer than `least`.
     fn of(self, room: u64) -> Option<u32> {
         let count = u64::from(self.most).min(room) as u32;
         (count >= self.least).then_some(count)
@@ -89,19 +105,20 @@ impl Count {
 
 pub(super) struct Claims<S: Sequence> {
     word: CachePadded<AtomicU64>,
-    /// The first index for which nobody has seen room yet.
+    /// The first index for which no room has been seen yet.
     limit: CachePadded<AtomicU64>,
     size: u64,
     /// The number of the first index.
     base: S,
-    /// Those who read.
+    /// The readers that make room.
     readers: OnceLock<Box<[SequenceBarrier<S>]>>,
-    /// Their tokens are counts. A grant replaces the token by the first index, and answers how many there are.
+    /// The token of a waiter is its count. A grant replaces the token by the first claimed index,
+    /// and its answer is the count claimed.
     waiters: Mutex<WaitList>,
 }
 
 impl<S: Sequence> Claims<S> {
-    /// From this number on.
+    /// Creates claims that start at the number `base`.
     pub(super) fn new(base: S, size: usize) -> Claims<S> {
         Claims {
             word: CachePadded::new(AtomicU64::new(0)),
@@ -113,12 +130,12 @@ impl<S: Sequence> Claims<S> {
         }
     }
 
-    /// Says who reads. Once, before anybody claims.
+    /// Sets the readers. Called once, before the first claim.
     pub(super) fn set_readers(&self, readers: Box<[SequenceBarrier<S>]>) {
-        assert!(self.readers.set(readers).is_ok(), "it is said once");
+        assert!(self.readers.set(readers).is_ok(), "the readers are set once");
     }
 
-    /// None, before it is said who they are.
+    /// The readers that make room; empty before they are set.
     pub(super) fn readers(&self) -> &[SequenceBarrier<S>] {
         self.readers.get().map_or(&[], |readers| readers)
     }
@@ -129,7 +146,7 @@ impl<S: Sequence> Claims<S> {
         self.base.offset(index.cast_signed() as isize)
     }
 
-    /// The index of a number that is near `near`; less than zero for one before the first.
+    /// The index of a number that is near `near`. Negative for a number before the first.
     #[inline(always)]
     pub(super) fn index(&self, number: S, near: u64) -> i64 {
         near.cast_signed().wrapping_add(number.difference(self.number(near)) as i64)
@@ -141,20 +158,22 @@ impl<S: Sequence> Claims<S> {
         self.word.load(Ordering::Acquire) / ONE
     }
 
-    /// The first index for which there is no room, if `next` is claimed next. No more than a ring's size from there: who reads may have published
-    /// what was never claimed.
+    /// Returns the first index for which there is no room if `next` is claimed next. That is at
+    /// most `next` plus a ring's size, even if readers have published numbers that were never
+    /// claimed.
     fn look_for_limit(&self, next: u64) -> u64 {
         let read = self.index(minimum(self.readers()).next(), next);
         let limit = read.min(next.cast_signed()).saturating_add(self.size.cast_signed());
         limit.max(next.cast_signed()).cast_unsigned()
     }
 
-    /// Claims, if there is room that nobody waits for.
+    /// Claims if there is room and no producer waits for it.
     pub(super) fn claim_at_once(&self, count: Count) -> Option<Range<u64>> {
         self.try_claim(count).or_else(|| self.claim_under_the_lock(count))
     }
 
-    /// The same without the lock. Fails also while a producer enters the list, though that one may find room and leave some.
+    /// Does the same as [`claim_at_once`](Self::claim_at_once), without the lock. Also fails while
+    /// another producer enters the list, even if that producer then finds room and leaves some.
     #[inline]
     pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
         // MUTANT(claims.word): relaxed
@@ -198,7 +217,7 @@ impl<S: Sequence> Claims<S> {
         }
     }
 
-    /// Whether one could be claimed, and nobody waits for it.
+    /// Returns `true` if a number could be claimed, and no producer waits for one.
     pub(super) fn has_room(&self) -> bool {
         let word = self.word.load(Ordering::Acquire);
         let next = word / ONE;
@@ -206,21 +225,22 @@ impl<S: Sequence> Claims<S> {
         word & ENDED == 0 && self.look_for_limit(next) > next && !queued()
     }
 
-    /// Claims, after the producer that enters the list just now has done so.
+    /// Claims after a producer that is just entering the list.
     #[cold]
     fn claim_under_the_lock(&self, count: Count) -> Option<Range<u64>> {
         let word = self.word.load(Ordering::Acquire);
         let next = word / ONE;
-        // A producer that looks again and again leaves the lock alone while there is nothing to be had.
+        // A producer that polls leaves the lock alone while there is no room.
         if word & QUEUED == 0 || count.of(self.look_for_limit(next) - next).is_none() {
             return None;
         }
-        // Under the lock QUEUED says that producers wait, and nothing else.
+        // Under the lock, QUEUED means that producers wait, and not that one is just entering.
         let _waiters = self.lock();
         self.try_claim(count)
     }
 
-    /// Takes a claim back, if it is the newest. Then there is room for the producers that wait, see [`Claims::grant`], or readers have all that they will ever have.
+    /// Takes a claim back if it is the newest. That makes room for waiting producers (see
+    /// [`Claims::grant`]), or may complete what readers will ever get.
     pub(super) fn roll_back(&self, indexes: &Range<u64>) -> RolledBack {
         let mut word = self.word.load(Ordering::Relaxed);
         while word / ONE == indexes.end {
@@ -240,7 +260,7 @@ impl<S: Sequence> Claims<S> {
         RolledBack::No
     }
 
-    /// Under the lock: claims for a producer that enters, at once or when the watcher is called.
+    /// Under the lock: claims for an entering producer now, or arms the watcher.
     pub(super) fn enter(
         &self,
         waiters: &WaitList,
@@ -262,8 +282,8 @@ impl<S: Sequence> Claims<S> {
         answer
     }
 
-    /// Under the lock, while QUEUED is set: claims in the name of a node that is the first, or arms the watcher. The answer is how many were
-    /// claimed.
+    /// Under the lock, while QUEUED is set: claims in the name of the first waiter, or arms the
+    /// watcher. Returns the count claimed.
     fn claim_for(&self, node: &WaitNode, watcher: &Weak<dyn Watcher>) -> Option<u32> {
         let count = Count::from_token(node.token.get());
         let room = |next| count.of(self.look_for_limit(next).saturating_sub(next));
@@ -275,19 +295,20 @@ impl<S: Sequence> Claims<S> {
             // MUTANT(claims.claim_for.look): with None
             room(self.next())
         })?;
-        // A rollback may have been faster: the claim goes on where the word is.
+        // A rollback may have come first: the claim starts where the word is now.
         // MUTANT(claims.claim_for): split
         let start = self.word.fetch_add(u64::from(granted) * ONE, Ordering::AcqRel) / ONE;
         node.token.set(start);
         Some(granted)
     }
 
-    /// The indexes that were claimed for a node, which says so by its token and its answer.
+    /// The indexes that were claimed for a waiter, from the token and the answer in its node.
     pub(super) fn handed_over(token: u64, answer: u32) -> Range<u64> {
         token..token + u64::from(answer)
     }
 
-    /// Under the lock: claims for the first of the waiters as long as there is room, and hands the numbers over; or tells all of the end.
+    /// Under the lock: hands numbers to the first waiter as long as there is room, or tells all
+    /// waiters of the end.
     pub(super) fn grant(
         &self,
         waiters: &mut WaitList,
@@ -305,7 +326,7 @@ impl<S: Sequence> Claims<S> {
         self.open(waiters);
     }
 
-    /// Lets nobody claim any more, and tells the producers that wait.
+    /// Refuses later claims, and tells the waiting producers.
     pub(super) fn end(&self, wakes: &mut Wakes) {
         let mut waiters = self.lock();
         // MUTANT(claims.end): split
@@ -314,13 +335,13 @@ impl<S: Sequence> Claims<S> {
         self.open(&waiters);
     }
 
-    /// Whether nothing is claimed any more.
+    /// Returns `true` if later claims are refused.
     #[inline(always)]
     pub(super) fn is_ended(&self) -> bool {
         self.word.load(Ordering::Acquire) & ENDED != 0
     }
 
-    /// Under the lock: lets all claim, if nobody waits any more.
+    /// Under the lock: lets all producers claim if none waits any more.
     fn open(&self, waiters: &WaitList) {
         if waiters.is_empty() {
             // MUTANT(claims.open): split
@@ -333,11 +354,11 @@ impl<S: Sequence> Claims<S> {
     }
 }
 
-/// What became of a claim that was given up.
+/// The result of an attempt to roll a claim back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RolledBack {
     No,
     Done,
-    /// Producers may wait for the room, or readers for the end.
+    /// Rolled back: producers may wait for the room, or readers for the end.
     ForOthers,
 }

@@ -58,7 +58,7 @@ impl<S: Sequence> SequenceBarrierGroup<S> {
         options: Options,
     ) -> SequenceBarrierGroup<S> {
         let members: Box<[_]> = members.into_iter().collect();
-        assert!(!members.is_empty(), "cygnet: a group of barriers has members");
+        assert!(!members.is_empty(), "cygnet: a group of barriers needs at least one member");
         SequenceBarrierGroup { raw: RawGroup::new(members, options) }
     }
 

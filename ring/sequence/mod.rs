@@ -1,23 +1,26 @@
-//! How far those who write a ring and those who read it have got: numbers that are claimed, published and waited for.
+//! The progress of the producers and readers of a ring: sequence numbers that are claimed,
+//! published and waited for.
 //!
-//! A ring has a power of two of places; the item with the number `n` lies at the place `n % size`. Who writes *claims* numbers, writes the items of these, and
-//! *publishes* them; who reads *waits* until a number is published, reads the items up to it, and publishes that it has. What is here are the
-//! numbers. The items lie wherever one likes.
+//! A ring has a power of two of places; the item with the number `n` lies at the place `n % size`.
+//! A producer *claims* numbers, writes their items, and *publishes* them. A reader *waits* until a
+//! number is published, reads the items up to it, and publishes that it has read them. This module
+//! provides the numbers. The caller stores the items.
 //!
 //! | | |
 //! | --- | --- |
-//! | [`SequenceBarrier`] | how far one has got |
-//! | [`SequenceBarrierGroup`] | how far the last of several has got |
-//! | [`SingleProducerSequencer`] | one who writes |
-//! | [`MultiProducerSequencer`] | many who write |
-//! | [`Sequence`], [`SequenceRange`] | numbers that wrap around, and some of them in a row |
-//! | [`WaitStrategy`] | what who waits does meanwhile |
+//! | [`SequenceBarrier`] | the progress of one party |
+//! | [`SequenceBarrierGroup`] | the progress of the slowest of several parties |
+//! | [`SingleProducerSequencer`] | claims of a single producer |
+//! | [`MultiProducerSequencer`] | claims of several producers |
+//! | [`Sequence`], [`SequenceRange`] | numbers that wrap around, and ranges of them |
+//! | [`WaitStrategy`] | how a waiter waits |
 //!
-//! All of it works from tasks, plain threads and futures on any executor, in any mix. **Cancellation is total**: a wait or a claim that is cancelled,
-//! times out or is dropped as a future is as if it had never been made, and disturbs nobody.
+//! All of it works from tasks, plain threads and futures on any executor, in any mix.
+//! **Cancellation is total**: a wait or a claim that is cancelled, times out or is dropped as a
+//! future has no effect, and disturbs no other.
 //!
-//! The ideas are those of the LMAX disruptor (Thompson, Farley, Barker, Gee, Stewart: *Disruptor*, 2011), and the names those of L. Baker's cppcoro,
-//! in which a wait cannot be cancelled.
+//! The ideas are those of the LMAX disruptor (Thompson, Farley, Barker, Gee, Stewart: *Disruptor*,
+//! 2011). The names are those of L. Baker's cppcoro, in which a wait cannot be cancelled.
 //!
 //! ```
 //! use cygnet::ring::sequence::{SequenceBarrier, SingleProducerSequencer};
@@ -31,7 +34,7 @@
 //! let sum = rt.block_on(|| {
 //!     cygnet::scope(|s| {
 //!         s.spawn(|| {
-//!             let mut ring = ring; // goes with this task: then no more is written
+//!             let mut ring = ring; // dropped with this task, which ends the ring
 //!             for item in 1..=100 {
 //!                 let claim = ring.claim_one().unwrap();
 //!                 let place = claim.range().start() as usize % items.len();

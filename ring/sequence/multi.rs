@@ -18,28 +18,33 @@ use std::ops::Range;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::pin;
 
-/// Hands the places of a ring out to any number of producers, and tells readers what they have published. Handles are cheap to clone,
-/// and are handles to the same.
+/// Hands out the places of a ring to any number of producers, and tells readers what they have
+/// published. Handles are cheap to clone and refer to the same sequencer.
 ///
-/// A producer [claims](MultiProducerSequencer::claim_one) numbers, writes the items of these, and [publishes](MultiClaim::publish) them. It waits
-/// until those who read have left the places: they publish so in the barriers with which the sequencer was made. Who reads
-/// [waits](MultiProducerSequencer::wait_until_published) for numbers, which come in order whatever the order in which they are published.
+/// A producer [claims](MultiProducerSequencer::claim_one) numbers, writes their items, and
+/// [publishes](MultiClaim::publish) them. It waits until the readers have left the places, which
+/// they announce by publishing in the barriers with which the sequencer was created. Readers
+/// [wait](MultiProducerSequencer::wait_until_published) for numbers, which become readable in
+/// order, whatever the order in which they are published.
 ///
-/// Producers that wait for room are handed their numbers in the order in which they came, as soon as there is room (but for those that
-/// [spin](WaitStrategy::Spin), or still do [before they park](WaitStrategy::SpinThenPark): they are in no queue). A producer that was handed its numbers and does not run yet owns a claim already: readers wait
-/// for it, and other producers claim what comes after it.
+/// Producers that wait for room are handed numbers in FIFO order, as soon as there is room. (A
+/// producer that [spins](WaitStrategy::Spin), also [before it parks](WaitStrategy::SpinThenPark),
+/// is not in the queue.) A producer that was handed numbers and does not run yet owns a claim
+/// already: readers wait for it, and other producers claim later numbers.
 ///
-/// **Cancellation is total.** A claim that is not published is given back when it is dropped: the newest is *rolled back*, and its
-/// numbers are the next ones that are claimed; an older one is published as *skipped*, and readers [step over](MultiProducerSequencer::is_skipped) it.
-/// A wait for room that is cancelled, times out or is dropped as a future has no number; if it was handed one just then, it gives that back in the
-/// same way.
+/// **Cancellation is total.** A claim that is dropped unpublished is given back. The newest claim
+/// is *rolled back*, and its numbers are the next ones to be claimed. An older claim is published
+/// as *skipped*, and readers [step over](MultiProducerSequencer::is_skipped) it. A wait for room
+/// that is cancelled, times out or is dropped as a future owns no number; if it was handed numbers
+/// just then, it gives them back in the same way.
 ///
-/// A claim that is forgotten ([`mem::forget`](std::mem::forget)) is not given back: readers wait for it for ever, also after a
-/// [`close`](MultiProducerSequencer::close), and so do producers, a ring's size
-/// later. The same goes for a future that is forgotten after it was handed its numbers.
+/// A claim that is forgotten ([`mem::forget`](std::mem::forget)) is not given back. Readers wait
+/// for it for ever, even after a [`close`](MultiProducerSequencer::close), and so do producers, a
+/// ring's size later. The same goes for a future that is forgotten after it was handed its numbers.
 ///
-/// **The end**: [`finish`](MultiProducerSequencer::finish) and [`close`](MultiProducerSequencer::close) refuse later claims at once. Readers are told when the last claim in hand
-/// is published or given back.
+/// **The end.** [`finish`](MultiProducerSequencer::finish) and
+/// [`close`](MultiProducerSequencer::close) refuse later claims at once. Readers are told when the
+/// last claim in hand is published or given back.
 ///
 /// ```
 /// use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier};
@@ -50,7 +55,7 @@ use std::pin::pin;
 /// let more = ring.claim_up_to(3).unwrap();
 /// assert_eq!((first.range().start(), more.range().len()), (0, 3));
 /// more.publish();
-/// assert_eq!(ring.last_published_after(u64::MAX), u64::MAX); // nothing: 0 comes first
+/// assert_eq!(ring.last_published_after(u64::MAX), u64::MAX); // nothing is published: 0 comes first
 /// first.publish();
 /// assert_eq!(ring.wait_until_published(0, u64::MAX), Ok(3));
 /// read.publish(3); // their places are free
@@ -60,11 +65,12 @@ pub struct MultiProducerSequencer<S: Sequence = usize> {
 }
 
 impl<S: Sequence> MultiProducerSequencer<S> {
-    /// For a ring of so many places, whose items are read by those who publish in `read`. Its first number is the one after what is published
-    /// there.
+    /// Creates a sequencer for a ring of `size` places, the readers of which publish in `read`. Its
+    /// first number is the one after the last number published there.
     ///
     /// # Panics
-    /// If the size is not a power of two, or larger than the [largest](Sequence::LARGEST_RING), or than 2^30.
+    /// If the size is not a power of two, or larger than the [largest](Sequence::LARGEST_RING), or
+    /// than 2^30.
     #[must_use]
     pub fn new(read: impl Into<SequenceBarrierGroup<S>>, size: usize) -> MultiProducerSequencer<S> {
         assert_size::<S>(size);
@@ -72,7 +78,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         MultiProducerSequencer { raw: RawMulti::new(readers, size, Options::default()) }
     }
 
-    /// Before it is known who reads.
+    /// Creates a sequencer before its readers are known.
     #[track_caller]
     pub(crate) fn without_readers(
         size: usize,
@@ -84,7 +90,8 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         MultiProducerSequencer { raw }
     }
 
-    /// Says who reads last, and who before them. Once, before anybody claims.
+    /// Sets the readers of the last stage, and those of the stages before. Called once, before the
+    /// first claim.
     pub(crate) fn set_readers(
         &self,
         read: SequenceBarrierGroup<S>,
@@ -93,16 +100,17 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         self.raw.set_readers(read.members().collect(), before.into());
     }
 
-    /// With another [`WaitStrategy`] for both sides.
+    /// Sets another [`WaitStrategy`] for both sides.
     ///
     /// # Panics
-    /// If it has been cloned.
+    /// If the sequencer has been cloned, or numbers have been claimed.
     #[must_use]
     pub fn with_strategy(self, strategy: WaitStrategy) -> MultiProducerSequencer<S> {
         self.with(|options| Options { strategy, ..options })
     }
 
-    /// One that a wait or a claim which is cancelled or times out closes.
+    /// Makes the sequencer close when a wait or a claim is cancelled, times out, or is dropped as a
+    /// pending future.
     ///
     /// # Panics
     /// As [`with_strategy`](MultiProducerSequencer::with_strategy).
@@ -114,76 +122,83 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     fn with(self, options: impl FnOnce(Options) -> Options) -> MultiProducerSequencer<S> {
         assert!(
             Arc::strong_count(&self.raw) == 1 && self.raw.claims.next() == 0,
-            "cygnet: options are set before a sequencer is used"
+            "cygnet: set the options of a sequencer before it is cloned or used"
         );
         let readers = self.raw.claims.readers().into();
         let options = options(self.raw.options);
         let raw = RawMulti::new(readers, self.size(), options);
-        // The new one learns from those who read that it is closed, but nobody tells it that it has finished.
+        // The new sequencer sees closed readers for itself, but not that the old sequencer was
+        // finished.
         if self.is_closed() {
             raw.finish();
         }
         MultiProducerSequencer { raw }
     }
 
-    /// How many places the ring has.
+    /// The number of places of the ring.
     #[must_use]
     pub fn size(&self) -> usize {
         self.raw.stamps.size()
     }
 
-    /// Claims the next number, when there is room for it.
+    /// Claims the next number, waiting for room.
     ///
-    /// Suspends, unless there is room and nobody waits for it. Costs a compare-and-swap then. Producers that wait are served in the order of coming.
+    /// Suspends unless there is room and no other producer waits for it, and costs a
+    /// compare-and-swap then. Waiting producers are served in FIFO order.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if it is closed; [`WaitError::Cancelled`] if the calling task is cancelled, also if there is room.
+    /// [`WaitError::Closed`] if the sequencer is closed; [`WaitError::Cancelled`] if the calling
+    /// task is cancelled, even if there is room.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     #[inline]
     pub fn claim_one(&self) -> Result<MultiClaim<'_, S>, WaitError> {
         self.claim(Count { least: 1, most: 1 }, None)
     }
 
-    /// Claims as many as there is room for, but no more than `count`, when there is room for one. None at once, if that is 0.
+    /// Claims up to `count` numbers, waiting until there is room for at least one. A count of 0
+    /// gives an empty claim at once.
     ///
-    /// Suspends, and fails, as [`claim_one`](MultiProducerSequencer::claim_one).
+    /// Suspends and costs as [`claim_one`](MultiProducerSequencer::claim_one).
     ///
     /// # Errors
-    /// As there.
+    /// As [`claim_one`](MultiProducerSequencer::claim_one).
     ///
     /// # Panics
-    /// As there.
+    /// As [`claim_one`](MultiProducerSequencer::claim_one).
     #[track_caller]
     #[inline]
     pub fn claim_up_to(&self, count: usize) -> Result<MultiClaim<'_, S>, WaitError> {
         self.claim(Count::capped(count.min(1), count, self.size()), None)
     }
 
-    /// Claims so many, or all that the ring has if these are fewer, when there is room for all of them.
+    /// Claims `count` numbers, or the whole ring if it is smaller, waiting until there is room for
+    /// all of them.
     ///
-    /// Suspends, and fails, as [`claim_one`](MultiProducerSequencer::claim_one).
+    /// Suspends and costs as [`claim_one`](MultiProducerSequencer::claim_one).
     ///
     /// # Errors
-    /// As there.
+    /// As [`claim_one`](MultiProducerSequencer::claim_one).
     ///
     /// # Panics
-    /// As there.
+    /// As [`claim_one`](MultiProducerSequencer::claim_one).
     #[track_caller]
     #[inline]
     pub fn claim_exactly(&self, count: usize) -> Result<MultiClaim<'_, S>, WaitError> {
         self.claim(Count::capped(count, count, self.size()), None)
     }
 
-    /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), but no longer than `time`.
+    /// Does the same as [`claim_up_to`](MultiProducerSequencer::claim_up_to), but waits no longer
+    /// than `time`.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `claim_one`.
+    /// [`WaitError::TimedOut`] when the time is over, and the errors of `claim_one`.
     ///
     /// # Panics
-    /// As there.
+    /// As [`claim_one`](MultiProducerSequencer::claim_one).
     #[track_caller]
     pub fn claim_timeout(
         &self,
@@ -193,16 +208,19 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         self.claim(Count::capped(count.min(1), count, self.size()), after(time))
     }
 
-    /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), if that need not wait.
+    /// Claims up to `count` numbers if there is room now and no other producer waits for it. Does
+    /// not wait.
     #[must_use]
     pub fn try_claim(&self, count: usize) -> Option<MultiClaim<'_, S>> {
         let count = Count::capped(count.min(1), count, self.size());
         self.raw.claims.claim_at_once(count).map(|indexes| self.token(indexes))
     }
 
-    /// As [`claim_up_to`](MultiProducerSequencer::claim_up_to), as a future for any executor. One that is dropped gives back what it was handed.
+    /// Does the same as [`claim_up_to`](MultiProducerSequencer::claim_up_to), as a future for any
+    /// executor. A future that is dropped gives back the numbers that it was handed.
     ///
-    /// The numbers may be handed to the future before it is polled again: poll it or drop it, as readers wait for them.
+    /// The future may be handed its numbers before it is polled again. Poll it or drop it, as
+    /// readers wait for them.
     ///
     /// # Errors
     /// [`WaitError::Closed`].
@@ -218,7 +236,8 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         }
     }
 
-    /// The next number, if there is room for it and nobody waits.
+    /// Claims the next number if there is room, no producer waits, and the calling task is not
+    /// cancelled.
     #[inline(always)]
     pub(crate) fn one_at_once(&self) -> Option<MultiClaim<'_, S>> {
         if is_cancelled() {
@@ -270,14 +289,15 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         MultiClaim { raw: &self.raw, indexes }
     }
 
-    /// Whether a number could be claimed at this moment.
+    /// Returns `true` if a number could be claimed now.
     #[must_use]
     pub fn any_available(&self) -> bool {
         self.raw.claims.has_room()
     }
 
-    /// The last number before the first that is not published, for who knows that all up to `known` are: a reader, of what it has read. The number before
-    /// the first one of all, if there is none.
+    /// Returns the last number before the first unpublished one. The caller must know that all
+    /// numbers up to `known` are published, as a reader does of the numbers that it has read. If
+    /// nothing is published, the result is the number before the first one.
     ///
     /// Costs a load for each number after `known`.
     #[must_use]
@@ -286,34 +306,38 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         self.raw.published_from(known)
     }
 
-    /// The same for who knows nothing: it looks at all places.
+    /// Returns the last number before the first unpublished one, for a caller without knowledge:
+    /// looks at all places.
     #[must_use]
     pub fn last_published(&self) -> S {
         let frontier = self.raw.frontier(self.raw.claims.next());
         self.raw.claims.number(frontier.wrapping_sub(1))
     }
 
-    /// Whether the number was given up by who had claimed it, so that there is no item. For who reads: of numbers that are published,
-    /// and not yet read.
+    /// Returns `true` if a producer has given the number back, so that it has no item. A reader may
+    /// ask this of a number that is published, until the reader publishes it as read.
     #[must_use]
     #[inline]
     pub fn is_skipped(&self, sequence: S) -> bool {
         self.raw.stamps.is_skipped(self.raw.index_after(sequence).wrapping_sub(1))
     }
 
-    /// Whether none of the numbers from there on that are published was given up. For who has seen them.
+    /// Returns `true` if no producer has given back a published number from `number` on. The caller
+    /// has seen these numbers published.
     #[inline]
     pub(crate) fn has_no_skips_from(&self, number: S) -> bool {
         self.raw.stamps.has_no_skips_from(self.raw.index_after(number).wrapping_sub(1))
     }
 
-    /// Waits until `target` and all before it are published, for who knows that all up to `known` are: the last one that is.
+    /// Waits until all numbers up to `target` are published, and returns the last one that is. The
+    /// caller must know that all numbers up to `known` are published.
     ///
-    /// Suspends, unless they are.
+    /// Suspends unless they are published.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if they are not published, and nothing more [will be](MultiProducerSequencer::is_finished); [`WaitError::Cancelled`] if the calling task is
-    /// cancelled, also if they are.
+    /// [`WaitError::Closed`] if they are not published and nothing more [will
+    /// be](MultiProducerSequencer::is_finished); [`WaitError::Cancelled`] if the calling task is
+    /// cancelled, even if they are published.
     ///
     /// # Panics
     /// As [`claim_one`](MultiProducerSequencer::claim_one).
@@ -323,19 +347,21 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         self.wait_until(target, known, None)
     }
 
-    /// As [`wait_until_published`](MultiProducerSequencer::wait_until_published), but no longer than `time`.
+    /// Does the same as [`wait_until_published`](MultiProducerSequencer::wait_until_published), but
+    /// waits no longer than `time`.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `wait_until_published`.
+    /// [`WaitError::TimedOut`] when the time is over, and the errors of `wait_until_published`.
     ///
     /// # Panics
-    /// As there.
+    /// As [`claim_one`](MultiProducerSequencer::claim_one).
     #[track_caller]
     pub fn wait_timeout(&self, target: S, known: S, time: Duration) -> Result<S, WaitError> {
         self.wait_until(target, known, after(time))
     }
 
-    /// The same wait as a future, for any executor. It begins when it is polled first.
+    /// Does the same as [`wait_until_published`](MultiProducerSequencer::wait_until_published), as
+    /// a future for any executor. The wait begins with the first poll.
     #[track_caller]
     pub fn wait_async(&self, target: S) -> SequenceWait<'_, S> {
         let wanted = self.raw.index_after(target);
@@ -362,7 +388,8 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         }
     }
 
-    /// The same as [`wait_until_published`](MultiProducerSequencer::wait_until_published) without a wait: `None` if the number may still come.
+    /// Does the same as [`wait_until_published`](MultiProducerSequencer::wait_until_published)
+    /// without waiting: returns `None` if the number may still come.
     pub(crate) fn try_until(&self, target: S, known: S) -> Option<Result<S, WaitError>> {
         let (wanted, from) = (self.raw.index_after(target), self.raw.index_after(known));
         self.raw.answer(wanted, from).map(|answer| match answer {
@@ -371,41 +398,49 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         })
     }
 
-    /// Refuses every later claim, and ends the claims that wait for room. Claims in hand may still be published, and are read.
+    /// Refuses every later claim, and ends the claims that wait for room. Claims in hand may still
+    /// be published, and are read.
     ///
-    /// Readers are told [`Closed`](WaitError::Closed) when every number that was claimed is published or given back, and not before: so they have all of them.
+    /// Readers get [`Closed`](WaitError::Closed) when every claimed number is published or given
+    /// back, and not before, so they miss none.
     ///
     /// Does not suspend.
     pub fn finish(&self) {
         self.raw.finish();
     }
 
-    /// As [`finish`](MultiProducerSequencer::finish) for a caller that knows that no claim is in hand: what was claimed and not published was forgotten, and is given up.
+    /// Does the same as [`finish`](MultiProducerSequencer::finish), and gives up the claims that
+    /// were forgotten. The caller knows that no claim is in hand.
     pub(crate) fn finish_without_claims(&self) {
         self.raw.finish_without_claims();
     }
 
-    /// The same as [`finish`](MultiProducerSequencer::finish), and closes the barriers with which the sequencer was made: waits for what the readers publish there end
-    /// at once. Twice is once.
+    /// Does the same as [`finish`](MultiProducerSequencer::finish), and closes the barriers with
+    /// which the sequencer was created: waits for the progress of the readers end at once. Closing
+    /// again has no effect.
     ///
     /// Does not suspend.
     pub fn close(&self) {
         self.raw.close();
     }
 
-    /// Returns `true` if later claims are refused: it is closed or finished, or one of those who read has ended. A load.
+    /// Returns `true` if later claims are refused: the sequencer is closed or finished, or a reader
+    /// has ended. Costs a load.
     ///
-    /// Claims in hand may still be published: see [`is_finished`](MultiProducerSequencer::is_finished).
+    /// Claims in hand may still be published: see
+    /// [`is_finished`](MultiProducerSequencer::is_finished).
     #[must_use]
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.raw.is_closed()
     }
 
-    /// Returns `true` if nothing more will be published: it is closed or finished, and every number that was claimed is published or given back.
+    /// Returns `true` if nothing more will be published: the sequencer is closed or finished, and
+    /// every claimed number is published or given back.
     ///
-    /// A reader that polls asks for this first, and then for [what is published](MultiProducerSequencer::last_published_after): that is all then.
-    /// Looks at all places, at the most.
+    /// A polling reader calls this first, and then
+    /// [`last_published_after`](MultiProducerSequencer::last_published_after): if this was `true`,
+    /// that result is final. Looks at all places at most.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.raw.is_finished()
@@ -423,7 +458,7 @@ impl<S: Sequence> RefUnwindSafe for MultiProducerSequencer<S> {}
 
 impl<S: Sequence> fmt::Debug for MultiProducerSequencer<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What it is written to is foreign code, and runs without a lock.
+        // Formatting runs foreign code, which must not hold a lock.
         let for_room = self.raw.claims.lock().places();
         let to_read = self.raw.stamps.lock().waiters.places();
         f.debug_struct("MultiProducerSequencer")
@@ -437,7 +472,8 @@ impl<S: Sequence> fmt::Debug for MultiProducerSequencer<S> {
     }
 }
 
-/// Numbers that have been claimed, from a [`MultiProducerSequencer`]. Dropped they are given back: see there.
+/// Claimed numbers of a [`MultiProducerSequencer`]. A claim that is dropped [gives them
+/// back](MultiProducerSequencer).
 #[must_use = "a claim that is dropped is given back"]
 pub struct MultiClaim<'a, S: Sequence = usize> {
     raw: &'a RawMulti<S>,
@@ -445,7 +481,7 @@ pub struct MultiClaim<'a, S: Sequence = usize> {
 }
 
 impl<S: Sequence> MultiClaim<'_, S> {
-    /// The numbers.
+    /// The claimed numbers.
     #[must_use]
     #[inline]
     pub fn range(&self) -> SequenceRange<S> {
@@ -453,19 +489,24 @@ impl<S: Sequence> MultiClaim<'_, S> {
         SequenceRange::of_ring(self.raw.claims.number(self.indexes.start), len as usize)
     }
 
-    /// Publishes all of them.
+    /// Publishes all numbers of the claim.
     ///
-    /// Returns `false` if that comes too late: one of those who read has ended, and has closed the sequencer by that. The others read the numbers all the same.
-    /// Returns `true` after a [`close`](MultiProducerSequencer::close) or a [`finish`](MultiProducerSequencer::finish): readers wait for the claims that are in hand then.
+    /// Returns `false` if it comes too late: a reader has ended, which has closed the sequencer.
+    /// The other readers read the numbers all the same. Returns `true` after a
+    /// [`close`](MultiProducerSequencer::close) or a [`finish`](MultiProducerSequencer::finish), as
+    /// readers wait for the claims that were in hand then.
     ///
-    /// Does not suspend. Costs a store for each, and a load of what others wait for; a lock and a wake-up for each whose number has come.
+    /// Does not suspend. Costs a store for each number, and a load to see what readers wait for. If
+    /// they wait for one of these numbers, it costs a lock acquisition too, and a wake-up for each
+    /// reader that has got its number.
     #[inline]
     pub fn publish(mut self) -> bool {
         let indexes = std::mem::take(&mut self.indexes);
         self.raw.publish(indexes)
     }
 
-    /// Publishes the first so many, and gives back the others. Returns as [`publish`](MultiClaim::publish) does.
+    /// Publishes the first `count` numbers and gives back the rest. Returns the same as
+    /// [`publish`](MultiClaim::publish).
     pub fn publish_first(mut self, count: usize) -> bool {
         let middle = self.indexes.end.min(self.indexes.start.saturating_add(count as u64));
         let in_time = self.raw.publish(self.indexes.start..middle);

@@ -147,7 +147,7 @@ impl<S: Sequence> Waitable for RawGroup<S> {
         }
         let last = self.published();
         let others = waiters.iter().map(|node| S::from_word(node.token.get()));
-        let nearest = nearest(others.chain([target]), last).expect("there is one");
+        let nearest = nearest(others.chain([target]), last).expect("the new target is one");
         arm(&self.members, &self.watcher, nearest);
         // MUTANT(group.enter.look): with None
         self.answer(target)

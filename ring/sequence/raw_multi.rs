@@ -1,4 +1,5 @@
-//! What producers and readers of a ring share: what is [claimed](super::claims), and what is [published](super::stamps).
+//! The state that the producers and readers of a ring share: the [claimed](super::claims) and the
+//! [published](super::stamps) numbers.
 
 use super::arithmetic::Sequence;
 use super::awaited::{Awaited, CLOSED, Options};
@@ -16,12 +17,12 @@ use std::sync::{Arc, OnceLock, Weak};
 pub(super) struct RawMulti<S: Sequence> {
     pub(super) claims: Claims<S>,
     pub(super) stamps: Stamps,
-    /// Those who read before the readers that make room: without one of them nothing comes to these any more.
+    /// The readers of earlier stages. If one of them ends, nothing reaches the last stage.
     before: OnceLock<Box<[SequenceBarrier<S>]>>,
-    /// This one.
+    /// This sequencer.
     watcher: Weak<dyn Watcher>,
     pub(super) options: Options,
-    /// Of producers, and of readers.
+    /// For the producers, and for the readers.
     learned: [Learned; 2],
 }
 
@@ -36,7 +37,7 @@ impl<S: Sequence> RawMulti<S> {
         multi
     }
 
-    /// One whose first number is this.
+    /// Creates a sequencer with the first number `base`.
     pub(super) fn without_readers(base: S, size: usize, options: Options) -> Arc<RawMulti<S>> {
         Arc::new_cyclic(|this: &Weak<RawMulti<S>>| RawMulti {
             claims: Claims::new(base, size),
@@ -48,16 +49,16 @@ impl<S: Sequence> RawMulti<S> {
         })
     }
 
-    /// Says who reads. Once, before anybody claims.
+    /// Sets the readers. Called once, before the first claim.
     pub(super) fn set_readers(
         &self,
         readers: Box<[SequenceBarrier<S>]>,
         before: Box<[SequenceBarrier<S>]>,
     ) {
         self.claims.set_readers(readers);
-        assert!(self.before.set(before).is_ok(), "it is said once");
+        assert!(self.before.set(before).is_ok(), "the readers are set once");
         self.all_readers().for_each(|reader| reader.raw().watch(self.watcher.clone()));
-        // They may have been closed before.
+        // The readers may have been closed before they were watched.
         self.progress();
     }
 
@@ -66,23 +67,26 @@ impl<S: Sequence> RawMulti<S> {
         self.claims.readers().iter().chain(before)
     }
 
-    /// The last number that is published, for who knows that all up to `known` are. For readers: who is further behind than a ring's size finds
-    /// the numbers that were read meanwhile to be published.
+    /// Returns the last published number. The caller, a reader, knows that all numbers up to
+    /// `known` are published. For a caller more than a ring's size behind, the numbers that were
+    /// read meanwhile count as published.
     #[inline]
     pub(super) fn published_from(&self, known: S) -> S {
         let from = self.index_after(known);
         self.claims.number(self.stamps.frontier_from(from).wrapping_sub(1))
     }
 
-    /// The index of the number after this one.
+    /// The index of the number after `known`.
     #[inline]
     pub(super) fn index_after(&self, known: S) -> u64 {
-        // Narrow numbers are near what is claimed next; wide ones are what they are.
+        // A narrow number wraps around, and is taken to be near the index that is claimed next. A
+        // wide number does not wrap around.
         let near = if S::LARGEST_RING > u32::MAX as usize { 0 } else { self.claims.next() };
         self.claims.index(known, near).saturating_add(1).max(0).cast_unsigned()
     }
 
-    /// Publishes what was claimed, for who has claimed it. Returns `false` if it was closed because a reader had gone.
+    /// Publishes a claim of the caller's. Returns `false` if the sequencer was closed because a
+    /// reader had ended.
     #[inline(always)]
     pub(super) fn publish(&self, indexes: Range<u64>) -> bool {
         if self.stamps.publish(indexes) {
@@ -91,7 +95,7 @@ impl<S: Sequence> RawMulti<S> {
         !self.stamps.is_deserted()
     }
 
-    /// Gives up what was claimed, for who has claimed it.
+    /// Gives up a claim of the caller's.
     #[cold]
     pub(super) fn give_up(&self, indexes: Range<u64>) {
         match self.claims.roll_back(&indexes) {
@@ -113,7 +117,7 @@ impl<S: Sequence> RawMulti<S> {
         }
     }
 
-    /// Wakes the readers whose number is published, or will never be.
+    /// Wakes the readers that wait for a number which is published now, or never will be.
     #[cold]
     #[inline(never)]
     fn tell(&self) {
@@ -124,12 +128,12 @@ impl<S: Sequence> RawMulti<S> {
         wakes.deliver();
     }
 
-    /// What a reader's wait comes to, if it is decided: see [`Stamps::answer`].
+    /// Returns the answer of a reader's wait, if it is decided: see [`Stamps::answer`].
     pub(super) fn answer(&self, wanted: u64, from: u64) -> Option<u32> {
         self.stamps.answer(wanted, from, || self.claims.next())
     }
 
-    /// Claims for those who wait what there is room for.
+    /// Claims numbers for waiting producers while there is room.
     fn grant_room(&self) {
         let mut wakes = Wakes::default();
         let mut waiters = self.claims.lock();
@@ -138,13 +142,14 @@ impl<S: Sequence> RawMulti<S> {
         wakes.deliver();
     }
 
-    /// Whether nothing is claimed any more.
+    /// Returns `true` if later claims are refused.
     #[inline(always)]
     pub(super) fn is_closed(&self) -> bool {
         self.claims.is_ended()
     }
 
-    /// Whether that is so, and all that was claimed is published or given back.
+    /// Returns `true` if later claims are refused, and everything claimed is published or given
+    /// back.
     pub(super) fn is_finished(&self) -> bool {
         self.is_closed() && {
             let next = self.claims.next();
@@ -152,22 +157,26 @@ impl<S: Sequence> RawMulti<S> {
         }
     }
 
-    /// The index before which all are published, if `next` is claimed next. For who knows nothing else.
+    /// Returns the index before which everything is published. `next` is the index that is claimed
+    /// next; the caller knows nothing else.
     pub(super) fn frontier(&self, next: u64) -> u64 {
         self.stamps.frontier_from(next.saturating_sub(self.stamps.size() as u64))
     }
 
-    /// Lets nobody claim any more. Readers are told of the end when they have what was claimed before.
+    /// Refuses later claims. Readers are told of the end when they have everything that was claimed
+    /// before.
     pub(super) fn finish(&self) {
         let mut wakes = Wakes::default();
-        // First the claims: what is claimed next only falls then, and readers may ask for it.
+        // The claims end first: from then on the index that is claimed next only falls, and readers
+        // may rely on it.
         self.claims.end(&mut wakes);
         self.stamps.close();
         wakes.deliver();
         self.tell();
     }
 
-    /// The same for who knows that no claim is in hand. Claims that are not published were forgotten, and are given up.
+    /// Refuses later claims, and gives up unpublished ones. The caller knows that no claim is in
+    /// hand, so unpublished claims were forgotten.
     pub(super) fn finish_without_claims(&self) {
         self.finish();
         let next = self.claims.next();
@@ -185,7 +194,7 @@ impl<S: Sequence> RawMulti<S> {
     }
 }
 
-/// Called when somebody who reads has got on, or has ended.
+/// Called when a reader has made progress or has ended.
 impl<S: Sequence> Watcher for RawMulti<S> {
     fn progress(&self) {
         if self.all_readers().any(SequenceBarrier::is_finished) && !self.is_closed() {
@@ -203,10 +212,10 @@ impl<S: Sequence> Drop for RawMulti<S> {
     }
 }
 
-/// The sequencer, to be waited for by producers: for room.
+/// The sequencer as producers wait for it: for room.
 pub(super) struct Room<'a, S: Sequence>(pub(super) &'a RawMulti<S>);
 
-/// The sequencer, to be waited for by readers: for what is published.
+/// The sequencer as readers wait for it: for published numbers.
 pub(super) struct Reads<'a, S: Sequence>(pub(super) &'a RawMulti<S>);
 
 macro_rules! common {
@@ -256,7 +265,7 @@ impl<S: Sequence> Waitable for Room<'_, S> {
         self.0.claims.enter(waiters, node, &self.0.watcher)
     }
 
-    /// The next one may need less.
+    /// The next waiter may need less room.
     fn left(&self, waiters: &mut WaitList, wakes: &mut Wakes) {
         self.0.claims.grant(waiters, &self.0.watcher, wakes);
     }
@@ -293,12 +302,12 @@ impl<S: Sequence> Waitable for Reads<'_, S> {
         self.0.stamps.settle(reading, None, wakes, || self.0.claims.next());
     }
 
-    /// Nothing was taken.
+    /// A reader's grant takes nothing.
     fn give_back(&self, _: &WaitNode) {}
 }
 
 impl Count {
-    /// What a sequencer of this size is asked for: no more than it has.
+    /// Limits a request to the size of the ring.
     pub(super) fn capped(least: usize, most: usize, size: usize) -> Count {
         Count { least: least.min(size) as u32, most: most.min(size) as u32 }
     }

@@ -14,21 +14,27 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Weak;
 
-/// Hands the places of a ring out to one producer, and tells readers what it has published.
+/// Hands out the places of a ring to one producer, and tells readers what it has published.
 ///
-/// The producer [claims](SingleProducerSequencer::claim_one) numbers, writes the items of these, and [publishes](SingleClaim::publish) them. It waits
-/// until those who read have left the places: they publish so in the barriers with which the sequencer was made. Who reads waits for the
-/// [`published`](SingleProducerSequencer::published) numbers.
+/// The producer [claims](SingleProducerSequencer::claim_one) numbers, writes their items, and
+/// [publishes](SingleClaim::publish) them. It waits until the readers have left the places, which
+/// they announce by publishing in the barriers with which the sequencer was created. Readers wait
+/// for the [`published`](SingleProducerSequencer::published) numbers.
 ///
-/// **Cancellation is total**: a claim that is cancelled, times out or is dropped as a future is as if it had never been made. So is one that is had,
-/// and dropped before it is published, or forgotten: its numbers are the next ones that are claimed.
+/// **Cancellation is total**: a claim that is cancelled, times out or is dropped as a future has no
+/// effect. Neither has a claim that is dropped or forgotten before it is published: its numbers are
+/// the next ones to be claimed.
 ///
-/// The producer is whoever has the sequencer, and has one claim at a time. That costs it no locked instruction. When it goes readers are told that
-/// [no more](SequenceBarrier::finish) will be published.
+/// The owner of the sequencer is the producer, and has one claim at a time. Claiming and publishing
+/// therefore need no locked instruction. Dropping the sequencer tells readers that [no
+/// more](SequenceBarrier::finish) will be published.
 ///
-/// **The end.** A claim borrows the sequencer, so the producer itself can neither close nor drop it with a claim in hand. Only others can: a reader that ends, or
-/// whoever closes the [`published`](SingleProducerSequencer::published) numbers. Readers are told at once then, and a [publish](SingleClaim::publish) that comes after that is refused,
-/// and says so. (With many producers, readers are told when the last claim has ended: see [`MultiProducerSequencer`](super::MultiProducerSequencer).)
+/// **The end.** A claim borrows the sequencer, so the producer itself can neither close nor drop it
+/// with a claim in hand. Only others can end it then: a reader that ends, or a close of the
+/// [`published`](SingleProducerSequencer::published) numbers. Readers are told at once, and a later
+/// [publish](SingleClaim::publish) is refused and returns `false`. (With several producers, readers
+/// are told when the last claim has ended: see
+/// [`MultiProducerSequencer`](super::MultiProducerSequencer).)
 ///
 /// ```
 /// use cygnet::ring::sequence::{SequenceBarrier, SingleProducerSequencer};
@@ -40,7 +46,7 @@ use std::sync::Weak;
 /// let claim = ring.claim_up_to(3).unwrap();
 /// assert_eq!(claim.range().into_iter().collect::<Vec<_>>(), [0, 1, 2]);
 /// claim.publish();
-/// drop(ring.claim_one().unwrap()); // changed its mind
+/// drop(ring.claim_one().unwrap()); // given back
 /// assert_eq!(ring.claim_one().unwrap().range().start(), 3);
 ///
 /// assert_eq!(written.wait_until_published(0), Ok(2));
@@ -53,20 +59,21 @@ pub struct SingleProducerSequencer<S: Sequence = usize> {
     size: usize,
     first: S,
     next: S,
-    /// The last number for which somebody has seen room.
+    /// The last number for which room has been seen.
     room: S,
     _ends: Arc<Ends<S>>,
 }
 
-/// Closes the one side when the other is closed, or when one who reads has ended.
+/// Closes the readers and the producer together: when either side is closed, or a reader has ended.
 struct Ends<S: Sequence> {
     written: SequenceBarrier<S>,
     read: SequenceBarrierGroup<S>,
-    /// Those who read before these: without one of them nothing comes to these any more.
+    /// The readers of earlier stages. If one of them ends, nothing reaches the readers in `read`.
     before: Vec<SequenceBarrier<S>>,
-    /// They are being closed. Who closes one of them is told of it, too: once is enough, however many they are.
+    /// The barriers are being closed. Each of them calls this watcher when it closes, and closing
+    /// all of them once is enough.
     over: AtomicBool,
-    /// This one.
+    /// This watcher.
     watcher: Weak<dyn Watcher>,
 }
 
@@ -84,7 +91,7 @@ impl<S: Sequence> Ends<S> {
             watcher: this.clone(),
         });
         ends.watched().for_each(|barrier| barrier.raw().watch(ends.watcher.clone()));
-        // They may have ended before.
+        // The barriers may have ended before they were watched.
         ends.progress();
         ends
     }
@@ -93,7 +100,7 @@ impl<S: Sequence> Ends<S> {
         self.barriers().chain(self.before.iter().cloned())
     }
 
-    /// What ends together.
+    /// The barriers that end together.
     fn barriers(&self) -> impl Iterator<Item = SequenceBarrier<S>> + '_ {
         self.read.members().chain([self.written.clone()])
     }
@@ -106,7 +113,8 @@ impl<S: Sequence> Watcher for Ends<S> {
         if !over {
             return;
         }
-        // By each of several that end at once, before it goes on: the producer is refused from then on, whoever closes the others.
+        // Every call of this watcher that finds an end closes `written` before it returns. So the
+        // producer is refused from then on, whichever of several concurrent calls closes the rest.
         self.written.close();
         if !self.over.swap(true, Ordering::Relaxed) {
             self.barriers().for_each(|barrier| barrier.close());
@@ -121,23 +129,24 @@ impl<S: Sequence> Drop for Ends<S> {
 }
 
 /// # Panics
-/// If that is no size for a ring.
+/// If `size` is not valid for a ring of `S`.
 #[track_caller]
 pub(crate) fn assert_size<S: Sequence>(size: usize) {
     let largest = S::LARGEST_RING.min(1 << 30);
     assert!(
         size.is_power_of_two() && size <= largest,
-        "cygnet: a ring of {} has a power of two of places, {largest} at most, and not {size}",
+        "cygnet: the size of a ring of {} must be a power of two and at most {largest}, not {size}",
         std::any::type_name::<S>(),
     );
 }
 
 impl<S: Sequence> SingleProducerSequencer<S> {
-    /// For a ring of so many places, whose items are read by those who publish in `read`. Its first number is the one after what is published
-    /// there.
+    /// Creates a sequencer for a ring of `size` places, the readers of which publish in `read`. Its
+    /// first number is the one after the last number published there.
     ///
     /// # Panics
-    /// If the size is not a power of two, or larger than the [largest](Sequence::LARGEST_RING), or than 2^30.
+    /// If the size is not a power of two, or larger than the [largest](Sequence::LARGEST_RING), or
+    /// than 2^30.
     #[must_use]
     #[track_caller]
     pub fn new(
@@ -147,16 +156,18 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         SingleProducerSequencer::with(read.into(), size, Options::default())
     }
 
-    /// With another [`WaitStrategy`] for both sides.
+    /// Sets another [`WaitStrategy`] for both sides.
     ///
     /// # Panics
-    /// If it has been used.
+    /// If something has been published, or the group of [`published`](Self::published) has been
+    /// cloned.
     #[must_use]
     pub fn with_strategy(self, strategy: WaitStrategy) -> SingleProducerSequencer<S> {
         self.changed(|options| Options { strategy, ..options })
     }
 
-    /// One that a wait or a claim which is cancelled or times out closes.
+    /// Makes the sequencer close when a wait or a claim is cancelled, times out, or is dropped as a
+    /// pending future.
     ///
     /// # Panics
     /// As [`with_strategy`](SingleProducerSequencer::with_strategy).
@@ -168,7 +179,7 @@ impl<S: Sequence> SingleProducerSequencer<S> {
     fn changed(self, options: impl FnOnce(Options) -> Options) -> SingleProducerSequencer<S> {
         assert!(
             self.published.is_unique() && self.next == self.first,
-            "cygnet: options are set before a sequencer is used"
+            "cygnet: set the options of a sequencer before it is used"
         );
         let options = options(self.read.options());
         SingleProducerSequencer::with(self.read.clone(), self.size, options)
@@ -185,7 +196,8 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         SingleProducerSequencer::publishing_in(written, &read, Vec::new(), size, options)
     }
 
-    /// One that publishes in a barrier that others know already, with those who read before the readers that make room.
+    /// Creates a sequencer that publishes in a barrier which others already know. `before` are the
+    /// readers of the stages before those in `read`.
     pub(crate) fn with_written(
         written: SequenceBarrier<S>,
         read: &SequenceBarrierGroup<S>,
@@ -221,76 +233,81 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         }
     }
 
-    /// What has been published, to be waited for by those who read.
+    /// The group in which readers wait for published numbers.
     #[must_use]
     pub fn published(&self) -> &SequenceBarrierGroup<S> {
         &self.published
     }
 
-    /// How many places the ring has.
+    /// The number of places of the ring.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The last number that is published.
+    /// The last published number.
     #[must_use]
     pub fn last_published(&self) -> S {
         self.written.last_published()
     }
 
-    /// Claims the next number, when there is room for it.
+    /// Claims the next number, waiting for room.
     ///
-    /// Suspends, unless there is. Costs some loads then.
+    /// Suspends unless there is room, and costs some loads if there is.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if it is closed; [`WaitError::Cancelled`] if the calling task is cancelled, also if there is room.
+    /// [`WaitError::Closed`] if the sequencer is closed; [`WaitError::Cancelled`] if the calling
+    /// task is cancelled, even if there is room.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     #[inline]
     pub fn claim_one(&mut self) -> Result<SingleClaim<'_, S>, WaitError> {
         self.claim(1, 1, None)
     }
 
-    /// Claims as many as there is room for, but no more than `count`, when there is room for one. None at once, if that is 0.
+    /// Claims up to `count` numbers, waiting until there is room for at least one. A count of 0
+    /// gives an empty claim at once.
     ///
-    /// Suspends, and fails, as [`claim_one`](SingleProducerSequencer::claim_one).
+    /// Suspends and costs as [`claim_one`](SingleProducerSequencer::claim_one).
     ///
     /// # Errors
-    /// As there.
+    /// As [`claim_one`](SingleProducerSequencer::claim_one).
     ///
     /// # Panics
-    /// As there.
+    /// As [`claim_one`](SingleProducerSequencer::claim_one).
     #[track_caller]
     #[inline]
     pub fn claim_up_to(&mut self, count: usize) -> Result<SingleClaim<'_, S>, WaitError> {
         self.claim(1, count, None)
     }
 
-    /// Claims so many, or all that the ring has if these are fewer, when there is room for all of them.
+    /// Claims `count` numbers, or the whole ring if it is smaller, waiting until there is room for
+    /// all of them.
     ///
-    /// Suspends, and fails, as [`claim_one`](SingleProducerSequencer::claim_one).
+    /// Suspends and costs as [`claim_one`](SingleProducerSequencer::claim_one).
     ///
     /// # Errors
-    /// As there.
+    /// As [`claim_one`](SingleProducerSequencer::claim_one).
     ///
     /// # Panics
-    /// As there.
+    /// As [`claim_one`](SingleProducerSequencer::claim_one).
     #[track_caller]
     #[inline]
     pub fn claim_exactly(&mut self, count: usize) -> Result<SingleClaim<'_, S>, WaitError> {
         self.claim(count, count, None)
     }
 
-    /// As [`claim_up_to`](SingleProducerSequencer::claim_up_to), but no longer than `time`.
+    /// Does the same as [`claim_up_to`](SingleProducerSequencer::claim_up_to), but waits no longer
+    /// than `time`.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `claim_one`.
+    /// [`WaitError::TimedOut`] when the time is over, and the errors of `claim_one`.
     ///
     /// # Panics
-    /// As there.
+    /// As [`claim_one`](SingleProducerSequencer::claim_one).
     #[track_caller]
     pub fn claim_timeout(
         &mut self,
@@ -300,14 +317,15 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         self.claim(1, count, after(time))
     }
 
-    /// As [`claim_up_to`](SingleProducerSequencer::claim_up_to), if that need not wait.
+    /// Claims up to `count` numbers if there is room now. Does not wait.
     #[must_use]
     pub fn try_claim(&mut self, count: usize) -> Option<SingleClaim<'_, S>> {
         let count = self.available(count, usize::from(count > 0))?;
         if self.is_closed() { None } else { Some(self.token(count)) }
     }
 
-    /// As [`claim_up_to`](SingleProducerSequencer::claim_up_to), as a future for any executor. One that is dropped has claimed nothing.
+    /// Does the same as [`claim_up_to`](SingleProducerSequencer::claim_up_to), as a future for any
+    /// executor. A future that is dropped has claimed nothing.
     ///
     /// # Errors
     /// [`WaitError::Closed`].
@@ -319,7 +337,8 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         self.try_claim(count).ok_or(WaitError::Closed)
     }
 
-    /// The next number, if there is known to be room for it, and nothing else to be done before.
+    /// Claims the next number if room for it is already known, the sequencer is open, and the
+    /// calling task is not cancelled.
     #[inline(always)]
     pub(crate) fn one_at_once(&mut self) -> Option<SingleClaim<'_, S>> {
         if self.room.precedes(self.next) || self.is_closed() || is_cancelled() {
@@ -360,11 +379,12 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         if self.is_closed() {
             return Err(WaitError::Closed);
         }
-        let count = self.available(most, least).expect("it has been waited for");
+        let count = self.available(most, least).expect("the wait has made room");
         Ok(self.token(count))
     }
 
-    /// Who is refused finds it closed, though whoever has ended may not have come to that yet.
+    /// Closes the sequencer if the wait for room was refused. The thread that has ended a reader
+    /// may not have closed it yet, and a refused producer must find it closed.
     fn learn(&self, room: Result<S, WaitError>) -> Result<(), WaitError> {
         if room == Err(WaitError::Closed) {
             self.close();
@@ -372,12 +392,13 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         room.map(|_| ())
     }
 
-    /// The last number that must have been read before so many can be claimed.
+    /// The last number that must have been read before `count` numbers can be claimed.
     fn must_be_read(&self, count: usize) -> S {
         self.next.offset(count.cast_signed() - 1 - self.size.cast_signed())
     }
 
-    /// How many can be claimed at once, of those that are asked for; none if these are fewer than `least`.
+    /// Returns how many of `most` numbers can be claimed now, or `None` if that is fewer than
+    /// `least`.
     #[inline(always)]
     fn available(&mut self, most: usize, least: usize) -> Option<usize> {
         let mut room = self.room.difference(self.next) + 1;
@@ -388,17 +409,18 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         (count >= least).then_some(count)
     }
 
-    /// How many can be claimed at once, in all.
+    /// Loads the progress of the readers, and returns how many numbers can be claimed now.
     #[inline(never)]
     fn look_for_room(&mut self) -> isize {
-        // No further than a ring's size: who reads may have published what was never claimed.
+        // Room ends a ring's size after `next`, even if readers have published numbers that were
+        // never claimed.
         let (read, last) = (self.read.last_published(), self.next.offset(-1));
         let read = if last.precedes(read) { last } else { read };
         self.room = read.offset(self.size.cast_signed());
         self.room.difference(self.next) + 1
     }
 
-    /// Whether a number could be claimed at this moment.
+    /// Returns `true` if a number could be claimed now.
     #[must_use]
     pub fn any_available(&self) -> bool {
         !self.read.last_published().precedes(self.must_be_read(1)) && !self.is_closed()
@@ -410,14 +432,15 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         SingleClaim { sequencer: self, range }
     }
 
-    /// Closes both sides: all waits and claims end, and later ones do not begin. What is published already is read as before. Twice is once.
+    /// Closes both sides: ends all waits and claims, and refuses later ones. Numbers that are
+    /// already published are read as before. Closing again has no effect.
     ///
     /// Does not suspend.
     pub fn close(&self) {
         self.written.close();
     }
 
-    /// Whether it is closed, or one of those who read has ended. A load.
+    /// Returns `true` if the sequencer is closed, or a reader has ended. Costs a load.
     #[must_use]
     #[inline]
     pub fn is_closed(&self) -> bool {
@@ -445,7 +468,7 @@ impl<S: Sequence> fmt::Debug for SingleProducerSequencer<S> {
     }
 }
 
-/// Numbers that have been claimed, from a [`SingleProducerSequencer`]. Dropped they are given back: see there.
+/// Claimed numbers of a [`SingleProducerSequencer`]. A claim that is dropped gives them back.
 #[must_use = "a claim that is dropped is given back"]
 pub struct SingleClaim<'a, S: Sequence = usize> {
     sequencer: &'a mut SingleProducerSequencer<S>,
@@ -453,19 +476,20 @@ pub struct SingleClaim<'a, S: Sequence = usize> {
 }
 
 impl<S: Sequence> SingleClaim<'_, S> {
-    /// The numbers.
+    /// The claimed numbers.
     #[must_use]
     #[inline]
     pub fn range(&self) -> SequenceRange<S> {
         self.range
     }
 
-    /// Publishes all of them.
+    /// Publishes all numbers of the claim.
     ///
-    /// Returns `false`, and publishes nothing, if that comes too late: a reader has ended, or others have closed the
-    /// [`published`](SingleProducerSequencer::published) numbers, and readers may have been told so. An end that comes at the same moment may be missed.
+    /// Returns `false`, and publishes nothing, if it comes too late: a reader has ended, or the
+    /// [`published`](SingleProducerSequencer::published) numbers were closed, and readers may have
+    /// been told. An end that comes at the same moment may be missed.
     ///
-    /// Does not suspend. Costs as [`SequenceBarrier::publish`].
+    /// Does not suspend. Costs as much as [`SequenceBarrier::publish`].
     #[inline]
     pub fn publish(self) -> bool {
         if self.sequencer.is_closed() {
@@ -478,7 +502,8 @@ impl<S: Sequence> SingleClaim<'_, S> {
         true
     }
 
-    /// Publishes the first so many, and gives back the others. Returns as [`publish`](SingleClaim::publish) does.
+    /// Publishes the first `count` numbers and gives back the rest. Returns the same as
+    /// [`publish`](SingleClaim::publish).
     pub fn publish_first(mut self, count: usize) -> bool {
         self.range = self.range.take(count);
         self.publish()

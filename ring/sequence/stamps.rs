@@ -1,31 +1,43 @@
-//! What of a ring with many producers is published: a stamp for each place, and those who wait for it.
+//! The published numbers of a ring with several producers: a stamp for each place, and the readers
+//! that wait.
 //!
-//! Numbers are counted from the first one of the sequencer here, and do not wrap around: **indexes**. The stamp of a place says which index was the
-//! last to be published there, plus one; and whether it was *skipped*, that is, given up by who had claimed it. Published are, for who reads, all indexes
-//! before the first one that is missing: the **frontier**.
+//! Numbers are counted from the first one of the sequencer here, and do not wrap around:
+//! **indexes**. The stamp of a place holds the index that was last published there, plus one, and
+//! whether that index was *skipped*, which means given up by its producer. Readers see all indexes
+//! before the first unpublished one, the **frontier**.
 //!
-//! A place is written again only when all who read have left it. So a stamp that is later than the index that one looks for says that this one
-//! was published too, and read.
+//! A place is written again only when all readers have left it. So a stamp with a later index than
+//! the expected one implies that the expected index was published too, and read.
 //!
 //! # No wake-up is lost
 //!
-//! Who publishes stores its stamps, then loads `gap`: the index that is missing for those who wait. If that is one of its own it takes the lock, and looks
-//! how far the frontier is now. Who waits looks for the frontier under the lock, stores it in `gap`, and looks again. Between the two steps the one
-//! has a light fence, and the other a heavy one, or both a full one, as in a [barrier](super::raw_barrier); the same goes for who has moved the gap on for those who wait still. So whoever fills the gap finds it, or is
-//! found there. All others, who publish what lies behind it, pay a load. Who moves the gap serves all that are behind it: who has filled the old one may find
-//! the new one, and go away.
+//! A publisher stores its stamps, and then loads `gap`, the index that the waiting readers miss. If
+//! `gap` is one of its own indexes, the publisher takes the lock and computes the frontier. A
+//! waiting reader computes the frontier under the lock, stores it in `gap`, and looks again.
+//! Between its two steps the publisher has a light fence and the reader a heavy one, or both have a
+//! full one, as in a [barrier](super::raw_barrier). The same holds for a thread that moves `gap` on
+//! for other readers. So the publisher of the missing index finds it in `gap`, or the reader finds
+//! the stamp. Publishers of later indexes pay a load.
+//!
+//! The thread that moves `gap` also serves all waiters that the new frontier satisfies: the
+//! publisher that filled the old gap may load the new one, and leave.
 //!
 //! # The end
 //!
-//! Readers are told of the end when they have all that was claimed, and not before: what a producer has in hand it may still publish, as a permit
-//! of a channel that is closed. `closed` says that nothing more is claimed (the word of [`claims`](super::claims) was closed before that), and then the index that would be claimed next only
-//! falls. So when the frontier equals that index nothing is in hand, for good. The last claim ends in one of two ways. A producer that
-//! publishes or skips it fills the gap, and so finds the readers. A producer that rolls it back finds by the same update that the claims have
-//! ended, and looks for the readers; or the end comes after the rollback, and whoever ends the claims looks for the readers afterwards.
+//! Readers are told of the end when they have everything that was claimed, and not before: a claim
+//! in hand may still be published, like a permit of a closed channel. `closed` means that nothing
+//! more is claimed (the word of [`claims`](super::claims) was ended before). From then on the index
+//! that would be claimed next only falls. So when the frontier equals that index, no claim is in
+//! hand, for good.
 //!
+//! The last claim ends in one of two ways. A producer that publishes or skips it fills the gap, and
+//! so finds the readers. A producer that rolls it back finds by the same update that the claims
+//! have ended, and looks for the readers; or the end comes after the rollback, and the thread that
+//! ends the claims looks for the readers afterwards.
 //! # Orderings
 //!
-//! A stamp is stored with release, after the item was written, and loaded with acquire. `gap` carries nothing.
+//! A stamp is stored with release, after the item was written, and loaded with acquire. `gap`
+//! carries nothing.
 
 use super::awaited::{CLOSED, PUBLISHED};
 use super::raw_barrier::Fences;
@@ -38,12 +50,12 @@ use crossbeam_utils::CachePadded;
 use std::ops::Range;
 use std::sync::PoisonError;
 
-/// Nobody waits.
+/// The value of `gap` while no reader waits.
 const NONE: u64 = u64::MAX;
 const SKIPPED: u64 = 1;
 
 pub(super) struct Stamps {
-    /// Twice the index plus one, and whether it was skipped. 0 before the first.
+    /// Twice the index plus one, plus [`SKIPPED`] if the index was skipped. 0 before the first.
     stamps: Box<[AtomicU64]>,
     watched: CachePadded<Watched>,
     reading: Mutex<Reading>,
@@ -52,23 +64,23 @@ pub(super) struct Stamps {
 
 struct Watched {
     gap: AtomicU64,
-    /// Nothing is claimed any more.
+    /// Later claims are refused.
     closed: AtomicBool,
-    /// A reader has gone, and that was what closed it.
+    /// A reader has ended, and that has closed the sequencer.
     deserted: AtomicBool,
-    /// The index after the last one that was skipped.
+    /// The index after the last skipped one.
     skips: AtomicU64,
 }
 
 pub(super) struct Reading {
-    /// Their tokens are the frontiers that they wait for.
+    /// The token of a waiter is the frontier that it waits for.
     pub(super) waiters: WaitList,
-    /// All before it are published.
+    /// All indexes before this one are published.
     frontier: u64,
 }
 
 impl Stamps {
-    /// For a power of two.
+    /// Creates the stamps of a ring. `size` is a power of two.
     pub(super) fn new(size: usize, strategy: WaitStrategy) -> Stamps {
         prepare();
         Stamps {
@@ -93,16 +105,17 @@ impl Stamps {
         &self.stamps[index as usize & (self.stamps.len() - 1)]
     }
 
-    /// Publishes what has been claimed, for who has claimed it. Returns `true` if readers wait for it: see [`Stamps::settle`].
+    /// Publishes a claim of the caller's. Returns `true` if readers wait for one of its indexes:
+    /// the caller must then call [`Stamps::settle`].
     #[inline(always)]
     pub(super) fn publish(&self, indexes: Range<u64>) -> bool {
         self.store(indexes, 0)
     }
 
-    /// The same of what was given up.
+    /// Publishes a claim of the caller's as skipped. Returns the same as [`Stamps::publish`].
     #[cold]
     pub(super) fn skip(&self, indexes: Range<u64>) -> bool {
-        // Before the stamps, which carry it to whoever sees them.
+        // Stored before the stamps: a reader that sees one of them sees this store.
         // MUTANT(stamps.skip): first self.store(indexes.clone(), SKIPPED);
         // MUTANT(stamps.skips): split
         self.watched.skips.fetch_max(indexes.end, Ordering::Relaxed);
@@ -120,19 +133,21 @@ impl Stamps {
         indexes.contains(&self.watched.gap.load(Ordering::Relaxed))
     }
 
-    /// Whether what is published under this index was given up. For who reads it, before it says that it has.
+    /// Returns `true` if a published index was skipped. For a reader that has not published the
+    /// index as read.
     #[inline(always)]
     pub(super) fn is_skipped(&self, index: u64) -> bool {
         self.stamp(index).load(Ordering::Relaxed) & SKIPPED != 0
     }
 
-    /// Whether none of those from there on that the caller has seen to be published was skipped.
+    /// Returns `true` if no index from `index` on that the caller has seen published was skipped.
     #[inline(always)]
     pub(super) fn has_no_skips_from(&self, index: u64) -> bool {
         self.watched.skips.load(Ordering::Relaxed) <= index
     }
 
-    /// How many are published from there on, and before the first that is missing: its index. All before `from` have been.
+    /// Returns the first unpublished index. The caller knows that all indexes before `from` are
+    /// published.
     #[inline]
     pub(super) fn frontier_from(&self, from: u64) -> u64 {
         let mut index = from;
@@ -142,7 +157,7 @@ impl Stamps {
             if published == index + 1 {
                 index += 1;
             } else if published > index {
-                // Of a later lap: all that are a lap before it were read.
+                // The stamp is of a later lap: every index at least a lap before it was read.
                 index = published - self.stamps.len() as u64;
             } else {
                 return index;
@@ -150,7 +165,8 @@ impl Stamps {
         }
     }
 
-    /// What a wait comes to, if it is decided. `next` is the index that would be claimed next, if nothing is claimed any more.
+    /// Returns the answer of a wait, if it is decided. `next` is the index that would be claimed
+    /// next, if later claims are refused.
     fn decide(wanted: u64, frontier: u64, next: Option<u64>) -> Option<u32> {
         if wanted <= frontier {
             Some(PUBLISHED)
@@ -159,14 +175,17 @@ impl Stamps {
         }
     }
 
-    /// The same for a reader that knows that all before `from` are published.
+    /// Returns the answer of a reader's wait, if it is decided. The reader knows that all indexes
+    /// before `from` are published.
     pub(super) fn answer(&self, wanted: u64, from: u64, next: impl FnOnce() -> u64) -> Option<u32> {
         let next = self.is_closed().then(next);
         Stamps::decide(wanted, self.frontier_from(from), next)
     }
 
-    /// Under the lock: moves the gap to where it is, and grants whoever has come to be served by that: the one who fills the old gap may not
-    /// find it any more. With the wait of one who enters, what that comes to; if nothing, the gap is where who fills it will see it.
+    /// Under the lock: moves `gap` to the frontier, and grants the waiters that the frontier
+    /// decides, as the publisher that filled the old gap may not find it any more. Returns the
+    /// answer of the wait `entering`. If that is `None`, the publisher that fills `gap` will see
+    /// it.
     pub(super) fn settle(
         &self,
         reading: &mut Reading,
@@ -196,13 +215,13 @@ impl Stamps {
         }
     }
 
-    /// Says that nothing more is claimed. [`Stamps::settle`] follows.
+    /// Records that later claims are refused. The caller must then call [`Stamps::settle`].
     pub(super) fn close(&self) {
-        // No mark: in a model the light fence of a publish before it is a full one.
+        // Not a mutation point: in a model, the light fence of an earlier publish is a full one.
         self.watched.closed.store(true, Ordering::Release);
     }
 
-    /// Says that a reader has gone, before it is closed.
+    /// Records that a reader has ended, before the sequencer is closed.
     pub(super) fn desert(&self) {
         self.watched.deserted.store(true, Ordering::Relaxed);
     }

@@ -71,5 +71,5 @@ fn an_empty_range_has_no_numbers() {
 fn a_range_of_more_than_can_be_told_apart_panics() {
     assert_eq!(SequenceRange::new(9_u8, 128).len(), 128);
     let said = panic_of(|| SequenceRange::new(9_u8, 129));
-    assert_eq!(said, "cygnet: 129 numbers in a row are more than can be told apart");
+    assert_eq!(said, "cygnet: a range of 129 numbers is longer than twice the largest ring");
 }

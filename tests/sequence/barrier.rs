@@ -217,7 +217,7 @@ fn options_are_set_before_a_barrier_is_used() {
     let barrier = SequenceBarrier::<u8>::new();
     let _other = barrier.clone();
     let said = panic_of(|| barrier.terminal());
-    assert_eq!(said, "cygnet: options are set before a barrier is cloned, or used in a group");
+    assert_eq!(said, "cygnet: set the options of a barrier before it is cloned or used in a group");
     let barrier = SequenceBarrier::<u8>::new();
     let _group = SequenceBarrierGroup::from(&barrier);
     panic_of(|| barrier.with_strategy(WaitStrategy::Spin));

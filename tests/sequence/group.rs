@@ -169,5 +169,5 @@ fn a_terminal_group_closes_its_members() {
 #[test]
 fn a_group_without_members_panics() {
     let said = panic_of(|| SequenceBarrierGroup::<u8>::new([]));
-    assert_eq!(said, "cygnet: a group of barriers has members");
+    assert_eq!(said, "cygnet: a group of barriers needs at least one member");
 }

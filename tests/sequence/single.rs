@@ -193,7 +193,7 @@ fn a_ring_has_a_power_of_two_of_places() {
     for size in [0, 3, 65, 100, 128, usize::MAX] {
         let said = panic_of(|| ring::<u8>(size));
         let expected = format!(
-            "cygnet: a ring of u8 has a power of two of places, 64 at most, and not {size}"
+            "cygnet: the size of a ring of u8 must be a power of two and at most 64, not {size}"
         );
         assert_eq!(said, expected);
     }
@@ -214,7 +214,7 @@ fn who_reads_ahead_of_what_was_claimed_makes_no_more_room_than_there_is() {
 fn options_are_set_before_it_is_used() {
     let (_read, mut ring) = ring::<u8>(4);
     ring.claim_one().unwrap().publish();
-    assert_eq!(panic_of(|| ring.terminal()), "cygnet: options are set before a sequencer is used");
+    assert_eq!(panic_of(|| ring.terminal()), "cygnet: set the options of a sequencer before it is used");
 }
 
 #[test]

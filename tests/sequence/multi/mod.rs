@@ -180,12 +180,12 @@ fn readers_wait_for_the_gap_to_be_filled() {
 fn a_ring_has_a_power_of_two_of_places() {
     for size in [0, 6, 128] {
         let said = panic_of(|| ring::<u8>(size));
-        assert!(said.ends_with(&format!("64 at most, and not {size}")), "{said}");
+        assert!(said.ends_with(&format!("at most 64, not {size}")), "{said}");
     }
     panic_of(|| ring::<u64>((1 << 30) + 1));
     let (_read, used) = ring::<u8>(2);
     let _other = used.clone();
-    assert_eq!(panic_of(|| used.terminal()), "cygnet: options are set before a sequencer is used");
+    assert_eq!(panic_of(|| used.terminal()), "cygnet: set the options of a sequencer before it is cloned or used");
 }
 
 #[test]

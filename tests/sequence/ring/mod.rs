@@ -285,7 +285,7 @@ fn a_ring_that_cannot_be_made_is_refused() {
     within(|| {
         let said = panic_of(|| ring::single_producer(0, u32::default));
         let expected =
-            "cygnet: a ring of u64 has a power of two of places, 1073741824 at most, and not ";
+            "cygnet: the size of a ring of u64 must be a power of two and at most 1073741824, not ";
         assert_eq!(said, format!("{expected}0"));
         let said = panic_of(|| ring::multi_producer(12, u32::default));
         assert_eq!(said, format!("{expected}12"));
