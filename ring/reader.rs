@@ -277,9 +277,9 @@ macro_rules! reads {
             /// therefore the rest of what that look found; numbers published since come with the
             /// batch after it.
             ///
-            /// Suspends unless there is something to read. Otherwise it costs one load per reader of the
-            /// stage before. In the first stage it costs one load with a single producer, and one per
-            /// item with several.
+            /// Suspends unless there is something to read. Otherwise it costs one load per reader
+            /// of the stage before. In the first stage it costs one load with a single producer,
+            /// and one per item with several.
             ///
             /// # Errors
             /// [`WaitError::Closed`] after the last item, from then on; [`WaitError::Cancelled`] if

@@ -2,10 +2,11 @@ use std::fmt;
 use std::hash::Hash;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-/// A number of a ring's items, which wraps around: after the largest comes zero again.
+/// A sequence number, which wraps around: zero follows the largest number.
 ///
-/// Of two numbers that are no more than half of all numbers apart it can be said which one [precedes](Sequence::precedes) the other. So all that
-/// is alive at one time must be no further apart than that; a ring is a quarter of it at most.
+/// Of two numbers less than half of all numbers apart, one [precedes](Sequence::precedes) the
+/// other. So all numbers in use at one time must be that close together. A ring has at most a
+/// quarter of all numbers.
 ///
 /// ```
 /// use cygnet::ring::sequence::Sequence;
@@ -29,21 +30,21 @@ pub trait Sequence:
     + sealed::Word
     + 'static
 {
-    /// The one before zero: what has been published where nothing was.
+    /// The number before zero: the last published number where nothing has been published.
     const INITIAL: Self;
 
     /// The size of the largest ring.
     const LARGEST_RING: usize;
 
-    /// How far this is after `other`; less than zero if it precedes that.
+    /// The distance from `other` to this number; negative if this number precedes `other`.
     #[must_use]
     fn difference(self, other: Self) -> isize;
 
-    /// The number so far after this one, or before it.
+    /// The number at a distance of `by` from this one, before it if `by` is negative.
     #[must_use]
     fn offset(self, by: isize) -> Self;
 
-    /// Whether it comes before `other`.
+    /// Returns `true` if this number comes before `other`.
     #[must_use]
     #[inline(always)]
     fn precedes(self, other: Self) -> bool {
@@ -59,7 +60,7 @@ pub trait Sequence:
 }
 
 mod sealed {
-    /// How a number lies in an atomic word.
+    /// Conversion of a number to and from an atomic word.
     pub trait Word {
         fn to_word(self) -> u64;
         fn from_word(word: u64) -> Self;
@@ -68,8 +69,8 @@ mod sealed {
 
 pub(super) use sealed::Word;
 
-/// Of numbers that somebody waits for the one that comes first after `last`, or is reached already. One that is half of all numbers away, which
-/// precedes and is preceded, is the last of all, as `last` precedes it.
+/// Returns the target that comes first after `last`, or that is reached already. A target exactly
+/// half of all numbers away from `last` both precedes and follows it, and counts as the furthest.
 pub(super) fn nearest<S: Sequence>(targets: impl Iterator<Item = S>, last: S) -> Option<S> {
     targets.max_by_key(|&target| last.difference(target))
 }
@@ -107,7 +108,7 @@ macro_rules! sequences {
 
 sequences! { u8 i8, u16 i16, u32 i32, u64 i64, usize isize }
 
-/// Some numbers in a row, which may wrap around.
+/// A range of consecutive numbers, which may wrap around.
 ///
 /// ```
 /// use cygnet::ring::sequence::SequenceRange;
@@ -123,10 +124,10 @@ pub struct SequenceRange<S: Sequence = usize> {
 }
 
 impl<S: Sequence> SequenceRange<S> {
-    /// So many, from that one.
+    /// Creates the range of `len` numbers from `start` on.
     ///
     /// # Panics
-    /// If they are more than twice the [largest ring](Sequence::LARGEST_RING).
+    /// If `len` is more than twice the [largest ring](Sequence::LARGEST_RING).
     #[must_use]
     pub fn new(start: S, len: usize) -> SequenceRange<S> {
         assert!(
@@ -136,14 +137,14 @@ impl<S: Sequence> SequenceRange<S> {
         SequenceRange { start, len }
     }
 
-    /// For a ring's numbers, which can be told apart.
+    /// Creates a range within a ring, which is never too long.
     #[inline(always)]
     pub(crate) fn of_ring(start: S, len: usize) -> SequenceRange<S> {
         debug_assert!(len <= 2 * S::LARGEST_RING, "a range is at most twice the largest ring");
         SequenceRange { start, len }
     }
 
-    /// Where it begins, also if there are none.
+    /// The start of the range, even if it is empty.
     #[must_use]
     #[inline]
     pub fn start(&self) -> S {
@@ -157,55 +158,55 @@ impl<S: Sequence> SequenceRange<S> {
         self.start.offset(self.len.cast_signed())
     }
 
-    /// The first number.
+    /// The first number, or `None` if the range is empty.
     #[must_use]
     #[inline]
     pub fn first(&self) -> Option<S> {
         (!self.is_empty()).then_some(self.start)
     }
 
-    /// The last number.
+    /// The last number, or `None` if the range is empty.
     #[must_use]
     #[inline]
     pub fn last(&self) -> Option<S> {
         (!self.is_empty()).then(|| self.end().offset(-1))
     }
 
-    /// How many there are.
+    /// The count of numbers.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the range is empty.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The number at this place.
+    /// The number at `index`, counted from the start.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<S> {
         (index < self.len).then(|| self.start.offset(index.cast_signed()))
     }
 
-    /// Whether the number is one of them.
+    /// Returns `true` if the range contains the number.
     #[must_use]
     pub fn contains(&self, sequence: S) -> bool {
         let index = sequence.difference(self.start);
         index >= 0 && index.unsigned_abs() < self.len
     }
 
-    /// The first so many, or all if they are fewer.
+    /// The first `count` numbers, or all if there are fewer.
     #[must_use]
     #[inline]
     pub fn take(&self, count: usize) -> SequenceRange<S> {
         SequenceRange { start: self.start, len: self.len.min(count) }
     }
 
-    /// All but the first so many.
+    /// The numbers without the first `count`.
     #[must_use]
     #[inline]
     pub fn skip(&self, count: usize) -> SequenceRange<S> {
@@ -229,7 +230,7 @@ impl<S: Sequence> IntoIterator for SequenceRange<S> {
     }
 }
 
-/// The numbers of a [`SequenceRange`], one after the other.
+/// An iterator over the numbers of a [`SequenceRange`].
 #[derive(Clone, Debug)]
 pub struct SequenceIter<S: Sequence = usize> {
     range: SequenceRange<S>,

@@ -1,4 +1,5 @@
-//! The wait for something that is found by looking, before anybody is told of it: blocking, and as a future.
+//! Waits for a condition that a waiter can check for itself: it looks first, as its strategy says,
+//! and then queues for a wake-up. Blocking, and as a future.
 
 use super::spinning::{Learned, Spinning};
 use super::strategy::WaitStrategy;
@@ -10,7 +11,7 @@ use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// The answers. Sequencers have others for claims.
+/// Answers of a wait. Sequencers have others for claims.
 pub(super) const PUBLISHED: u32 = 0;
 pub(super) const CLOSED: u32 = u32::MAX;
 
@@ -18,7 +19,7 @@ pub(super) const CLOSED: u32 = u32::MAX;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Options {
     pub(super) strategy: WaitStrategy,
-    /// A wait that is cut short closes it.
+    /// A wait that is cut short closes the object.
     pub(super) terminal: bool,
 }
 
@@ -44,7 +45,7 @@ impl<W: Awaited> Awaited for &W {
     }
 }
 
-/// Waits as its strategy says: `look` is the answer, if there is one at this moment.
+/// Waits as the object's strategy says. `look` returns the answer if there is one now.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -58,7 +59,7 @@ pub(super) fn wait_for<W: Awaited>(
     wait_at(source, node.as_ref(), until, look)
 }
 
-/// The same with a node of the caller's, where a grant may leave something.
+/// Does the same as [`wait_for`] with a node of the caller's, in which a grant may leave a value.
 #[track_caller]
 pub(super) fn wait_at<W: Awaited>(
     source: W,
@@ -67,7 +68,7 @@ pub(super) fn wait_at<W: Awaited>(
     look: impl FnMut() -> Option<u32>,
 ) -> Result<u32, WaitError> {
     let Options { strategy, terminal } = source.options();
-    // Who is cancelled is turned away, also from what is there.
+    // A cancelled task is refused, even if there is an answer.
     let mut spinning = Spinning::default();
     let spun = if is_cancelled() {
         Ok(None)
@@ -86,11 +87,11 @@ pub(super) fn wait_at<W: Awaited>(
     })
 }
 
-/// The same as a future.
+/// A wait as a future.
 pub(super) struct Awaiting<W: Awaited + Copy> {
     entering: Entering<W>,
     source: W,
-    /// It has been polled, and was not ready.
+    /// The last poll was pending.
     waits: bool,
 }
 
@@ -105,16 +106,17 @@ impl<W: Awaited + Copy> Awaiting<W> {
         self.source
     }
 
-    /// What a grant has left in the node, after the answer.
+    /// What a grant has left in the node. For use after the answer.
     pub(super) fn token(&self) -> u64 {
         self.entering.token()
     }
 
-    /// Ready with the answer.
+    /// Polls for the answer.
     pub(super) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<u32> {
-        // SAFETY: `entering` is pinned with the whole, the others are not.
+        // SAFETY: `entering` is pinned with `self`, and is not moved. The other fields are not
+        // pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as above.
+        // SAFETY: `entering` is pinned with `self`, which is never moved.
         let polled = unsafe { Pin::new_unchecked(&mut this.entering) }.poll(cx);
         this.waits = polled.is_pending();
         polled

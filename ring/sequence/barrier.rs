@@ -12,19 +12,24 @@ use crate::sync::after;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-/// How far one has got, to be waited for by others: a number that only grows. Handles are cheap to clone, and are handles to the same.
+/// The progress of one party, to be waited for by others: a number that only grows. Handles are
+/// cheap to clone and refer to the same barrier.
 ///
-/// Who writes a ring's items publishes the last one that can be read; who reads them publishes the last one that it does not need any more.
-/// One at a time publishes; any number of tasks, threads and futures wait, each for the number that it needs.
+/// A producer publishes the last number that can be read. A reader publishes the last number that
+/// it no longer needs. One party at a time publishes; any number of tasks, threads and futures
+/// wait, each for its own number.
 ///
-/// **Cancellation is total**: a wait that is cancelled, or times out, or is dropped as a future, is as if it had never been made, and
-/// all others go on. Who wants one such to close the whole says so by [`terminal`](SequenceBarrier::terminal).
+/// **Cancellation is total**: a wait that is cancelled, times out or is dropped as a future has no
+/// effect, and all others go on. With [`terminal`](SequenceBarrier::terminal) such a wait closes
+/// the barrier.
 ///
-/// There are two ends. [`finish`](SequenceBarrier::finish) says that no more will be published: what was published is waited for as before.
-/// [`close`](SequenceBarrier::close) ends all waits, those of [groups](super::SequenceBarrierGroup) too. In both cases a wait for a number that **is
-/// published already is answered** with the last one that is, and any other one with [`WaitError::Closed`].
+/// There are two ends. [`finish`](SequenceBarrier::finish) means that no more will be published;
+/// published numbers can be waited for as before. [`close`](SequenceBarrier::close) ends all waits,
+/// and those of [groups](super::SequenceBarrierGroup) too. In both cases a wait for a number that
+/// **is published already is answered** with the last published number, and any other wait with
+/// [`WaitError::Closed`].
 ///
-/// What was done before a `publish` is seen by those who find it published.
+/// Everything done before a `publish` is visible to waiters that find the number published.
 ///
 /// ```
 /// use cygnet::ring::sequence::SequenceBarrier;
@@ -46,23 +51,24 @@ pub struct SequenceBarrier<S: Sequence = usize> {
 }
 
 impl<S: Sequence> SequenceBarrier<S> {
-    /// One of which nothing is published: [`last_published`](SequenceBarrier::last_published) is the number before zero.
+    /// Creates a barrier with nothing published:
+    /// [`last_published`](SequenceBarrier::last_published) is the number before zero.
     #[must_use]
     pub fn new() -> SequenceBarrier<S> {
         SequenceBarrier::starting_after(S::INITIAL)
     }
 
-    /// The same, but the numbers up to this one count as published.
+    /// Creates a barrier in which the numbers up to `last` count as published.
     #[must_use]
     pub fn starting_after(last: S) -> SequenceBarrier<S> {
         SequenceBarrier { raw: Arc::new(RawBarrier::new(last)) }
     }
 
-    /// With another [`WaitStrategy`]. Where who waits [parks](WaitStrategy::Park) at once, to publish costs a fence (some 20 cycles), so that to wait costs
-    /// no more than that.
+    /// Sets another [`WaitStrategy`]. If waiters [park](WaitStrategy::Park) at once, a publish
+    /// costs a fence (some 20 cycles), so that a wait costs no more than that.
     ///
     /// # Panics
-    /// If it has been cloned, or is a member of something.
+    /// If the barrier has been cloned, or is a member of a group or a sequencer.
     #[must_use]
     #[track_caller]
     pub fn with_strategy(self, strategy: WaitStrategy) -> SequenceBarrier<S> {
@@ -70,7 +76,8 @@ impl<S: Sequence> SequenceBarrier<S> {
         self.with_options(Options { strategy, ..options })
     }
 
-    /// One that a wait which is cancelled or times out closes for all, as where nothing else can be told to stop.
+    /// Makes the barrier close for all when a wait is cancelled, times out, or is dropped as a
+    /// pending future. For programs that have no other way to tell the others to stop.
     ///
     /// # Panics
     /// As [`with_strategy`](SequenceBarrier::with_strategy).
@@ -93,45 +100,50 @@ impl<S: Sequence> SequenceBarrier<S> {
         &self.raw
     }
 
-    /// The last number that is published. A load.
+    /// The last published number. Costs a load.
     #[must_use]
     #[inline]
     pub fn last_published(&self) -> S {
         self.raw.published()
     }
 
-    /// Publishes all numbers up to this one. False, and nothing is done, if it does not come after the last one that is published:
-    /// nothing is taken back.
+    /// Publishes all numbers up to `sequence`. Returns `false`, and does nothing, if `sequence` is
+    /// not after the last published number: a publish cannot be undone.
     ///
-    /// For one at a time. Does not suspend. Costs a store, and a load of what others wait for (and a fence: see
-    /// [`with_strategy`](SequenceBarrier::with_strategy)); a lock and a wake-up for each whose number has come.
+    /// To be called by one party at a time. Does not suspend. Costs a store, and a load to see what
+    /// is waited for (and a fence: see [`with_strategy`](SequenceBarrier::with_strategy)). If the
+    /// number is waited for, it costs a lock acquisition too, and a wake-up for each waiter that
+    /// has got its number.
     #[inline]
     pub fn publish(&self, sequence: S) -> bool {
         self.raw.publish(sequence)
     }
 
-    /// Waits until this number is published: the last one that is.
+    /// Waits until `target` is published, and returns the last published number.
     ///
-    /// Suspends, unless it is. Costs a load then.
+    /// Suspends unless it is published, and costs a load if it is.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if it is not published, and will not be; [`WaitError::Cancelled`] if the calling task is cancelled, also if it is.
+    /// [`WaitError::Closed`] if it is not published and will not be; [`WaitError::Cancelled`] if
+    /// the calling task is cancelled, even if it is published.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     #[inline]
     pub fn wait_until_published(&self, target: S) -> Result<S, WaitError> {
         self.wait_until(target, None)
     }
 
-    /// As [`wait_until_published`](SequenceBarrier::wait_until_published), but no longer than `time`.
+    /// Does the same as [`wait_until_published`](SequenceBarrier::wait_until_published), but waits
+    /// no longer than `time`.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `wait_until_published`.
+    /// [`WaitError::TimedOut`] when the time is over, and the errors of `wait_until_published`.
     ///
     /// # Panics
-    /// As there.
+    /// As [`wait_until_published`](SequenceBarrier::wait_until_published).
     #[track_caller]
     pub fn wait_timeout(&self, target: S, time: Duration) -> Result<S, WaitError> {
         self.wait_until(target, after(time))
@@ -150,33 +162,36 @@ impl<S: Sequence> SequenceBarrier<S> {
         }
     }
 
-    /// The same wait as a future, for any executor. It begins when it is polled first.
+    /// Does the same as [`wait_until_published`](SequenceBarrier::wait_until_published), as a
+    /// future for any executor. The wait begins with the first poll.
     #[track_caller]
     pub fn wait_async(&self, target: S) -> SequenceWait<'_, S> {
         SequenceWait::of_barrier(Awaiting::new(&*self.raw, target.to_word()))
     }
 
-    /// Says that no more will be published. Who waits for more is told, and also later.
+    /// Declares that no more will be published. Present and later waits for unpublished numbers end
+    /// with [`WaitError::Closed`].
     ///
     /// Does not suspend.
     pub fn finish(&self) {
         self.raw.end(End::Finished);
     }
 
-    /// Ends all waits, here and in groups that this is a member of. Twice is once.
+    /// Ends all waits, for this barrier and for groups with this member. Closing again has no
+    /// effect.
     ///
     /// Does not suspend.
     pub fn close(&self) {
         self.raw.end(End::Closed);
     }
 
-    /// Whether it is [finished](SequenceBarrier::finish), or closed.
+    /// Returns `true` if the barrier is [finished](SequenceBarrier::finish) or closed.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.raw.ended() != End::Open
     }
 
-    /// Whether it is closed. A load.
+    /// Returns `true` if the barrier is closed. Costs a load.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.raw.ended() == End::Closed

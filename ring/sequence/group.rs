@@ -12,12 +12,16 @@ use crate::sync::after;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-/// Several [barriers](SequenceBarrier), as one that has got as far as the last of them. Handles are cheap to clone, and are handles to the same.
+/// A group of [barriers](SequenceBarrier), with the progress of the slowest member. Handles are
+/// cheap to clone and refer to the same group.
 ///
-/// A number is published here when all members have published it. A member that is [closed](SequenceBarrier::close) ends all waits here; one that has
-/// [finished](SequenceBarrier::finish) ends those for more than it has published. Who waits for a member alone is not concerned.
+/// A number counts as published when all members have published it. A member that is
+/// [closed](SequenceBarrier::close) ends all waits for the group. A member that has
+/// [finished](SequenceBarrier::finish) ends the waits for numbers that it has not published. Waits
+/// for another member alone are not affected.
 ///
-/// No task is needed for a wait, whatever the number of members, and it is one place in one list. **Cancellation is total**, as that of a barrier.
+/// A wait needs no task, whatever the number of members, and takes one place in one list.
+/// **Cancellation is total**, as for a barrier.
 ///
 /// ```
 /// use cygnet::ring::sequence::{SequenceBarrier, SequenceBarrierGroup};
@@ -34,20 +38,23 @@ pub struct SequenceBarrierGroup<S: Sequence = usize> {
 }
 
 impl<S: Sequence> SequenceBarrierGroup<S> {
+    /// Creates a group of barriers.
+    ///
     /// # Panics
-    /// Without members.
+    /// If there are no members.
     #[must_use]
     pub fn new(members: impl IntoIterator<Item = SequenceBarrier<S>>) -> SequenceBarrierGroup<S> {
         SequenceBarrierGroup::with(members, Options::default())
     }
 
-    /// With another [`WaitStrategy`] for those who wait for the group.
+    /// Sets another [`WaitStrategy`] for waits for the group.
     #[must_use]
     pub fn with_strategy(self, strategy: WaitStrategy) -> SequenceBarrierGroup<S> {
         SequenceBarrierGroup::with(self.members(), Options { strategy, ..self.raw.options })
     }
 
-    /// One that a wait which is cancelled or times out closes, with all its members.
+    /// Makes the group close, with all its members, when a wait is cancelled, times out, or is
+    /// dropped as a pending future.
     #[must_use]
     pub fn terminal(self) -> SequenceBarrierGroup<S> {
         SequenceBarrierGroup::with(self.members(), Options { terminal: true, ..self.raw.options })
@@ -66,7 +73,7 @@ impl<S: Sequence> SequenceBarrierGroup<S> {
         self.raw.options
     }
 
-    /// Whether there is no other handle.
+    /// Returns `true` if there is no other handle.
     pub(super) fn is_unique(&self) -> bool {
         Arc::strong_count(&self.raw) == 1
     }
@@ -75,36 +82,39 @@ impl<S: Sequence> SequenceBarrierGroup<S> {
         self.raw.members.iter().cloned()
     }
 
-    /// The last number that all members have published. A load for each.
+    /// The last number that all members have published. Costs a load for each member.
     #[must_use]
     #[inline]
     pub fn last_published(&self) -> S {
         self.raw.published()
     }
 
-    /// Waits until all members have published this number: the last one that they have.
+    /// Waits until all members have published `target`, and returns the last number that they all
+    /// have published.
     ///
-    /// Suspends, unless they have. Costs a load for each then.
+    /// Suspends unless they have published it, and costs a load for each member if they have.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if they have not, and one is closed, or has finished before it; [`WaitError::Cancelled`] if the calling task is
-    /// cancelled.
+    /// [`WaitError::Closed`] if they have not published it, and a member is closed or has finished
+    /// before it; [`WaitError::Cancelled`] if the calling task is cancelled, even if they have.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     #[inline]
     pub fn wait_until_published(&self, target: S) -> Result<S, WaitError> {
         self.wait_until(target, None)
     }
 
-    /// As [`wait_until_published`](SequenceBarrierGroup::wait_until_published), but no longer than `time`.
+    /// Does the same as [`wait_until_published`](SequenceBarrierGroup::wait_until_published), but
+    /// waits no longer than `time`.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `wait_until_published`.
+    /// [`WaitError::TimedOut`] when the time is over, and the errors of `wait_until_published`.
     ///
     /// # Panics
-    /// As there.
+    /// As [`wait_until_published`](SequenceBarrierGroup::wait_until_published).
     #[track_caller]
     pub fn wait_timeout(&self, target: S, time: Duration) -> Result<S, WaitError> {
         self.wait_until(target, after(time))
@@ -123,7 +133,7 @@ impl<S: Sequence> SequenceBarrierGroup<S> {
         }
     }
 
-    /// The same without a wait: `None` if the number may still come.
+    /// Does the same without waiting: returns `None` if the number may still come.
     pub(crate) fn try_until(&self, target: S) -> Option<Result<S, WaitError>> {
         self.raw.answer(target).map(|answer| match answer {
             PUBLISHED => Ok(self.raw.published()),
@@ -131,7 +141,8 @@ impl<S: Sequence> SequenceBarrierGroup<S> {
         })
     }
 
-    /// The same wait as a future, for any executor. It begins when it is polled first.
+    /// Does the same as [`wait_until_published`](SequenceBarrierGroup::wait_until_published), as a
+    /// future for any executor. The wait begins with the first poll.
     #[track_caller]
     pub fn wait_async(&self, target: S) -> SequenceWait<'_, S> {
         SequenceWait::of_group(Awaiting::new(&*self.raw, target.to_word()))
@@ -142,7 +153,7 @@ impl<S: Sequence> SequenceBarrierGroup<S> {
         self.raw.close();
     }
 
-    /// Whether some member is closed.
+    /// Returns `true` if a member is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.raw.members.iter().any(SequenceBarrier::is_closed)

@@ -55,7 +55,7 @@ use std::pin::pin;
 /// let more = ring.claim_up_to(3).unwrap();
 /// assert_eq!((first.range().start(), more.range().len()), (0, 3));
 /// more.publish();
-/// assert_eq!(ring.last_published_after(u64::MAX), u64::MAX); // nothing is published: 0 comes first
+/// assert_eq!(ring.last_published_after(u64::MAX), u64::MAX); // none: 0 comes first
 /// first.publish();
 /// assert_eq!(ring.wait_until_published(0, u64::MAX), Ok(3));
 /// read.publish(3); // their places are free

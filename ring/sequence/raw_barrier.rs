@@ -1,27 +1,36 @@
-//! The word behind a [`SequenceBarrier`](super::SequenceBarrier), and those who wait for it.
+//! The state behind a [`SequenceBarrier`](super::SequenceBarrier), and its waiters.
 //!
 //! # Who may touch what
 //!
-//! * `published`: stored by the one who publishes, read by all.
-//! * The lists, and what stands in `wanted`: under the lock. In the lists are waits ([`WaitNode`]), and **watchers**: objects whose own waiters
-//!   wait for several barriers at once (a group, the room of a sequencer). A watcher is told when the number has come that it has *armed*
-//!   itself for, once, and whenever the barrier ends. It is called without a lock; it may hold its own lock while it arms
-//!   itself here, so that is taken before this one.
-//! * `wanted`: the nearest number that somebody in the lists waits for; far away, if nobody does. Read by who publishes.
+//! * `published`: stored by the publisher, read by all.
+//! * The lists, and the value of `wanted`: under the lock. The lists hold waits ([`WaitNode`]) and
+//!   **watchers**: objects with waiters of their own, which wait for several barriers at once (a
+//!   group, the room of a sequencer). A watcher is called once when the number has come that it has
+//!   *armed* itself for, and whenever the barrier ends. It is called without the lock of the
+//!   barrier. It may hold its own lock while it arms itself here, so its lock is taken before the
+//!   barrier's.
+//! * `wanted`: the nearest number that a wait or a watcher in the lists waits for, or a number far
+//!   away if there is none. Read by the publisher.
 //!
 //! # No wake-up is lost
 //!
-//! Who publishes stores the number, then loads `wanted`. Who waits puts its number into `wanted`, then loads what is published. Between the two steps
-//! the one has a light fence, and the other a heavy one ([`shim::asymmetric`](crate::shim::asymmetric)); or both have a full one, if who waits
-//! parks at once ([`Fences`]). So the one sees that it is wanted, or the other sees that it is there. `wanted` is never further away than what any in the lists waits for, whatever is stored there later. So publishing
-//! costs a store and a load, and what it costs to be exact is paid by who is about to park.
+//! The publisher stores the number, and then loads `wanted`. The waiter puts its number into
+//! `wanted`, and then loads `published`. Between its two steps the publisher has a light fence and
+//! the waiter a heavy one ([`shim::asymmetric`](crate::shim::asymmetric)), or both have a full one
+//! if waiters park at once ([`Fences`]). So the publisher sees that the number is wanted, or the
+//! waiter sees that it is published. `wanted` is never further away than any number in the lists,
+//! whichever thread stores it later. A publish without waiters therefore costs a store and a load,
+//! and the cost of exactness falls on the waiter that is about to park.
 //!
-//! An end is stored before the lock is taken: who has entered before is in the list, who enters later sees it.
+//! An end is stored before the lock is taken: a waiter that has entered before is in the list, and
+//! a waiter that enters later sees the end.
 //!
 //! # Orderings
 //!
-//! `published` is stored with release and loaded with acquire: it carries what was written before. `wanted` carries nothing: who finds it reached takes
-//! the lock. The end is loaded before `published`: who is told that it has ended has seen all that was published before.
+//! `published` is stored with release and loaded with acquire: it carries what was written before.
+//! `wanted` carries nothing, as a publisher that finds its number wanted takes the lock. The end is
+//! loaded before `published`: a waiter that is told of the end has seen everything that was
+//! published before.
 
 use super::arithmetic::{Sequence, nearest};
 use super::awaited::{CLOSED, Options, PUBLISHED};
@@ -45,52 +54,52 @@ pub(super) struct RawBarrier<S> {
     _sequence: PhantomData<S>,
 }
 
-/// What who publishes looks at.
+/// What the publisher looks at.
 struct Watched {
     wanted: AtomicU64,
     end: AtomicU8,
 }
 
-/// How a barrier has ended.
+/// Whether and how a barrier has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum End {
     Open,
-    /// What is published stands.
+    /// No more is published. Published numbers stand.
     Finished,
     /// All waits have ended.
     Closed,
 }
 
 pub(super) struct State {
-    /// Their tokens are the numbers.
+    /// The token of a waiter is its number.
     waiters: WaitList,
     watchers: Vec<Armed>,
 }
 
-/// One that waits for several barriers.
+/// An object that waits for several barriers.
 pub(super) trait Watcher: Send + Sync {
-    /// A number has come that it was armed for, or the barrier has ended.
+    /// Called when the number has come that the watcher was armed for, or the barrier has ended.
     fn progress(&self);
 }
 
 struct Armed {
     watcher: Weak<dyn Watcher>,
-    /// The number, as a word.
+    /// The number, as a word, while armed.
     at: Option<u64>,
 }
 
-/// Who pays for finding each other.
+/// Which side pays for the publisher and the waiter to find each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fences {
-    /// Who publishes and who waits, each some nanoseconds: where waits are many.
+    /// Both sides, some nanoseconds each: for frequent waits.
     Both,
-    /// Who waits, some microseconds: where they are few, as it has looked for long before.
+    /// The waiter, some microseconds: for rare waits, which begin only after a long look.
     Waiters,
 }
 
 impl Fences {
-    /// To be asked after [`prepare`].
+    /// Chooses the fences for a strategy. To be called after [`prepare`].
     pub(super) fn of(strategy: WaitStrategy) -> Fences {
         if strategy == WaitStrategy::Park || !is_one_sided() {
             Fences::Both
@@ -99,7 +108,7 @@ impl Fences {
         }
     }
 
-    /// That of who publishes something, before it looks whether somebody waits.
+    /// The fence of a publisher, between its store and its look for waiters.
     #[inline(always)]
     #[track_caller]
     pub(super) fn publisher(self) {
@@ -107,7 +116,7 @@ impl Fences {
         if self == Fences::Waiters { light() } else { fence(Ordering::SeqCst) }
     }
 
-    /// That of who has said that it waits, before it looks a last time.
+    /// The fence of a waiter, between announcing its wait and its last look.
     #[track_caller]
     pub(super) fn waiter(self) {
         // MUTANT(barrier.wait.fence): skip
@@ -157,13 +166,13 @@ impl<S: Sequence> RawBarrier<S> {
         self.fences
     }
 
-    /// Before it is used.
+    /// Sets the options, before the first use.
     pub(super) fn set_options(&mut self, options: Options) {
         self.options = options;
         self.fences = Fences::of(options.strategy);
     }
 
-    /// Wakes those whose number has come, or all who cannot be served any more.
+    /// Wakes the waiters that have an answer now, and calls the watchers that are due.
     #[cold]
     #[inline(never)]
     fn tell(&self) {
@@ -186,7 +195,7 @@ impl<S: Sequence> RawBarrier<S> {
         told.iter().for_each(|watcher| watcher.progress());
     }
 
-    /// What a wait comes to, if it is decided.
+    /// Returns the answer of a wait, if it is decided.
     pub(super) fn answer(&self, target: S) -> Option<u32> {
         let ended = self.ended() != End::Open;
         if !self.published().precedes(target) { Some(PUBLISHED) } else { ended.then_some(CLOSED) }
@@ -202,14 +211,15 @@ impl<S: Sequence> RawBarrier<S> {
     }
 
     pub(super) fn end(&self, end: End) {
-        // The order cannot be missed in a model, where the light fence of a publish is a full one.
+        // A model does not detect a weaker order, as the light fence of a publish is a full one
+        // there.
         // MUTANT(barrier.end): split
         if self.watched.end.fetch_max(end as u8, Ordering::AcqRel) < end as u8 {
             self.tell();
         }
     }
 
-    /// Says under the lock what is wanted now.
+    /// Under the lock: stores the nearest wanted number.
     fn want(&self, state: &State) {
         let last = self.published();
         let waiters = state.waiters.iter().map(target_of::<S>);
@@ -218,7 +228,7 @@ impl<S: Sequence> RawBarrier<S> {
         self.watched.wanted.store(wanted.to_word(), Ordering::Relaxed);
     }
 
-    /// One more that will be told of an end, and of what it arms itself for.
+    /// Adds a watcher. It is called at the end, and for the numbers that it arms itself for.
     pub(super) fn watch(&self, watcher: Weak<dyn Watcher>) {
         self.lock().watchers.push(Armed { watcher, at: None });
     }
@@ -229,7 +239,8 @@ impl<S: Sequence> RawBarrier<S> {
         self.want(&state);
     }
 
-    /// The watcher is told when this number has come. Afterwards it has the fence of who waits, and looks: it may be there.
+    /// Has the watcher called when `at` has come. The caller must then run the waiter's fence and
+    /// look again, as the number may have come already.
     pub(super) fn arm(&self, watcher: &Weak<dyn Watcher>, at: S) {
         let mut state = self.lock();
         for armed in &mut state.watchers {
@@ -240,7 +251,7 @@ impl<S: Sequence> RawBarrier<S> {
         self.want(&state);
     }
 
-    /// Where waits are, as text.
+    /// The places in the code that wait, as text.
     pub(super) fn places(&self) -> Vec<String> {
         self.lock().waiters.places()
     }
@@ -250,7 +261,7 @@ impl<S: Sequence> RawBarrier<S> {
     }
 }
 
-/// What nobody waits for, for as long as possible.
+/// The value of `wanted` without waits: the number that takes longest to be reached.
 fn far<S: Sequence>(last: S) -> S {
     last.offset((2 * S::LARGEST_RING - 1).cast_signed())
 }
@@ -296,6 +307,6 @@ impl<S: Sequence> Waitable for RawBarrier<S> {
         self.want(state);
     }
 
-    /// Nothing was taken.
+    /// A grant takes nothing.
     fn give_back(&self, _: &WaitNode) {}
 }

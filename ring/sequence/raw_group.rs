@@ -1,19 +1,23 @@
-//! Several barriers, waited for together: a list of waiters of its own, and a watcher in each member.
+//! A group of barriers that are waited for together: a list of waiters, and a watcher in each
+//! member.
 //!
-//! Who waits for a number enters this list, and arms the watcher in each member that has not got there. A member that gets there, or ends,
-//! calls the watcher, which looks again: it grants those whose number all members have published, and arms itself for the
-//! nearest of the others. So a wait costs no task, and has one node, whatever the number of members; and who waits for a member alone is in that one's
-//! list and knows nothing of the group.
+//! A waiter enters the group's list, and arms the watcher in each member that has not reached its
+//! number. A member that reaches the number, or ends, calls the watcher. The watcher looks again:
+//! it grants the waiters with numbers that all members have published, and arms itself for the
+//! nearest of the other numbers. So a wait needs no task, and has one node, whatever the number of
+//! members. A waiter for a single member is in the list of that member, and is not affected by the
+//! group.
 //!
 //! # The locks
 //!
-//! This one is taken before that of a member, and held while the watcher is armed. So who enters is in the list before any member that it has
-//! armed can look for it there: it calls the watcher when its own lock is free, and the watcher takes this one.
+//! The group's lock is taken before a member's, and held while the watcher is armed. A member calls
+//! the watcher when its own lock is free, and the watcher then takes the group's lock. So a waiter
+//! is in the list before any member that it has armed can look for it there.
 //!
 //! # No wake-up is lost
 //!
-//! As in a [barrier](super::raw_barrier): arm, fence, look. The watcher in a member is armed for the nearest number of all who are in the list, or
-//! has just been told and will look again.
+//! As in a [barrier](super::raw_barrier): arm, fence, look. The watcher in a member is armed for
+//! the nearest number in the list, or has just been called and will look again.
 
 use super::arithmetic::{Sequence, nearest};
 use super::awaited::{Awaited, CLOSED, Options, PUBLISHED};
@@ -27,7 +31,7 @@ use std::sync::{Arc, PoisonError, Weak};
 pub(super) struct RawGroup<S: Sequence> {
     pub(super) members: Box<[SequenceBarrier<S>]>,
     waiters: Mutex<WaitList>,
-    /// This one.
+    /// This group.
     watcher: Weak<dyn Watcher>,
     pub(super) options: Options,
     learned: Learned,
@@ -46,13 +50,13 @@ impl<S: Sequence> RawGroup<S> {
         group
     }
 
-    /// The last number that all have published.
+    /// The last number that all members have published.
     #[inline(always)]
     pub(super) fn published(&self) -> S {
         minimum(&self.members)
     }
 
-    /// What a wait comes to, if it is decided.
+    /// Returns the answer of a wait, if it is decided.
     pub(super) fn answer(&self, target: S) -> Option<u32> {
         answer(&self.members, target)
     }
@@ -66,7 +70,7 @@ impl<S: Sequence> RawGroup<S> {
     }
 }
 
-/// The last number that all have published. There are some.
+/// The last number that all members have published. There is at least one member.
 #[inline(always)]
 pub(super) fn minimum<S: Sequence>(members: &[SequenceBarrier<S>]) -> S {
     let mut least = members[0].last_published();
@@ -79,8 +83,9 @@ pub(super) fn minimum<S: Sequence>(members: &[SequenceBarrier<S>]) -> S {
     least
 }
 
-/// What a wait for all of them comes to, if it is decided. What all have published is an answer, also if some are closed; else one that is
-/// closed ends it, and one that has finished before that number.
+/// Returns the answer of a wait for all members, if it is decided. A number that all members have
+/// published is an answer, even if some are closed. Otherwise the wait ends if a member is closed,
+/// or has finished before that number.
 pub(super) fn answer<S: Sequence>(members: &[SequenceBarrier<S>], target: S) -> Option<u32> {
     let (mut reached, mut ended) = (true, false);
     for member in members {
@@ -92,7 +97,8 @@ pub(super) fn answer<S: Sequence>(members: &[SequenceBarrier<S>], target: S) -> 
     if reached { Some(PUBLISHED) } else { ended.then_some(CLOSED) }
 }
 
-/// Arms a watcher in all members that have not published that number. Afterwards one looks: they may have, meanwhile.
+/// Arms a watcher in all members that have not published `at`. The caller must look again
+/// afterwards, as they may have published it meanwhile.
 pub(super) fn arm<S: Sequence>(members: &[SequenceBarrier<S>], watcher: &Weak<dyn Watcher>, at: S) {
     for member in members {
         if member.last_published().precedes(at) {
@@ -153,7 +159,7 @@ impl<S: Sequence> Waitable for RawGroup<S> {
         self.answer(target)
     }
 
-    /// Nothing was taken.
+    /// A grant takes nothing.
     fn give_back(&self, _: &WaitNode) {}
 }
 

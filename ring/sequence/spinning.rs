@@ -1,39 +1,47 @@
-//! When a waiter that [spins](super::WaitStrategy::Spin) does better to park.
+//! Decides when a waiter that [spins](super::WaitStrategy::Spin) should park.
 //!
-//! A spin is worth its processor only while whoever makes progress has another one. Where more threads spin than there are processors, each of them
-//! spins through its time slice while the one that could make progress is not scheduled: a ring then moves some items in each time slice, and no more.
-//! So a waiter that has spun for its **budget** counts itself until its wait is over, and parks if as many wait in this way as there are processors. Its spin was
-//! in vain then, and the next budget of the waiters of that side of the primitive is half of it; what comes during a spin doubles the budget again, up to the
-//! first one. While there are processors enough no waiter parks, however long it spins.
+//! Spinning is worth its processor only while the party that makes progress has another one. If
+//! more threads spin than there are processors, each of them spins through its time slice while the
+//! thread that could make progress is not scheduled, and a ring then moves a few items per time
+//! slice.
 //!
-//! Waiters that have parked count as well as those that still spin. One of them may be the one that makes progress next, and a spinner would keep the processor from it.
+//! So a waiter that has spun for its **budget** is counted until its wait is over, and parks if the
+//! count has reached the number of processors. Its spin has failed then, and the next budget of the
+//! waiters on that side of the primitive is halved. Each spin that succeeds doubles the budget
+//! again, up to the initial one. While there are enough processors no waiter parks, however long it
+//! spins.
 //!
-//! All of this is advice: it decides how long a waiter looks before it parks, and nothing else. So its words are relaxed.
+//! Waiters that have parked are counted as well. One of them may be the next to make progress, and
+//! a spinner would keep the processor from it.
+//!
+//! All of this is advice: it only decides how long a waiter looks before it parks. So the atomics
+//! are relaxed.
 
 use crate::shim::{is_simulated, processors};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-/// What those who wait for one side of a primitive have learned.
+/// What the waiters on one side of a primitive have learned from earlier waits.
 #[derive(Default)]
 pub(super) struct Learned {
-    /// What is waited for comes from the worker of those who wait, as far as is known: then it comes when they let it run.
+    /// As far as is known, progress comes from a task on the waiter's own worker. It then comes
+    /// only when the waiter lets that task run.
     near: AtomicBool,
-    /// How often the budget has been halved.
+    /// The number of times that the budget has been halved.
     halved: AtomicU32,
 }
 
 impl Learned {
-    /// The turns of a spin before the waiter asks whether it is one too many.
+    /// The initial budget: the turns of a spin before the waiter checks whether there are too many.
     const MOST: u32 = 1024;
-    /// It is never halved to less.
+    /// The smallest budget.
     const LEAST: u32 = 16;
 
     pub(super) fn is_near(&self) -> bool {
         self.near.load(Ordering::Relaxed)
     }
 
-    /// What was waited for has come, to a waiter that was spinning.
+    /// Records that a spin has succeeded.
     pub(super) fn found(&self, near: bool) {
         if self.is_near() != near {
             self.near.store(near, Ordering::Relaxed);
@@ -48,33 +56,35 @@ impl Learned {
         Learned::MOST >> self.halved.load(Ordering::Relaxed)
     }
 
-    /// A spin has ended without what was waited for.
+    /// Records that a spin has failed.
     pub(super) fn in_vain(&self) {
         let halved = self.halved.load(Ordering::Relaxed);
-        // Of two at once one may not count.
+        // One of two concurrent updates may be lost.
         if Learned::MOST >> halved > Learned::LEAST {
             self.halved.store(halved + 1, Ordering::Relaxed);
         }
     }
 }
 
-/// The waiters that have spun for their budget, in the whole process.
+/// The waiters in the whole process that have spun for their budget.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// A wait that spins, from its begin to its end.
+/// A spinning wait, from its start to its end.
 #[derive(Default)]
 pub(super) struct Spinning {
     counts: bool,
 }
 
 impl Spinning {
-    /// Counts it, when its budget is used up. Returns whether there are too many. For a task on one of so many workers, or for a plain thread.
+    /// Counts the wait when its budget is used up, and returns `true` if there are too many.
+    /// `workers` is the number of workers of the task's runtime, or `None` for a plain thread.
     pub(super) fn is_one_too_many(&mut self, workers: Option<usize>) -> bool {
         if !self.counts {
             self.counts = true;
             WAITING.fetch_add(1, Ordering::Relaxed);
         }
-        // The tasks of a single worker give way to each other: none needs another processor. In a simulation the count would be that of other tests.
+        // The tasks of a single worker yield to each other, and need no other processor. In a
+        // simulation the count would include the waits of other tests.
         let several = workers != Some(1);
         several && (is_simulated() || WAITING.load(Ordering::Relaxed) >= counted_processors())
     }
@@ -88,7 +98,7 @@ impl Drop for Spinning {
     }
 }
 
-/// Those of the machine, which are looked up once.
+/// The number of processors, looked up once.
 fn counted_processors() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(processors)
@@ -99,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spin_in_vain_halves_the_budget_and_one_that_finds_something_doubles_it() {
+    fn a_failed_spin_halves_the_budget_and_a_successful_one_doubles_it() {
         let learned = Learned::default();
         let budgets = |change: fn(&Learned)| {
             let next = |_| {
@@ -120,10 +130,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_counts_once_and_until_it_is_over() {
+    fn a_spinning_wait_is_counted_once_until_it_ends() {
         let many = counted_processors();
         let mut waits: Vec<_> = (0..many).map(|_| Spinning::default()).collect();
-        // Others may wait in the same process.
+        // Other tests may wait in the same process.
         for wait in &mut waits {
             wait.is_one_too_many(None);
             wait.is_one_too_many(None);

@@ -6,40 +6,47 @@ use crate::scheduler::worker::Worker;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{spin_loop, thread};
 
-/// What who waits for a sequence does until it comes.
+/// How a consumer waits for a sequence number, or a producer for room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum WaitStrategy {
-    /// Leaves the processor at once: a task to other tasks, a thread to other threads. Nothing is used while nothing happens. (A reader of a
-    /// [ring](crate::ring) that has just found a few items leaves those who write a microsecond at the most before it looks again.)
+    /// Parks at once: a task leaves its worker to other tasks, and a thread its processor to other
+    /// threads. A wait uses no processor time. (A reader of a [ring](crate::ring) that has just
+    /// found a few items first leaves the producers a microsecond at most before it looks again.)
     Park,
-    /// Looks again and again for a few microseconds, and then parks. For what comes soon, mostly.
+    /// Spins for a few microseconds, and then parks. For waits that are mostly short.
     #[default]
     SpinThenPark,
-    /// Looks again and again until it is there: the shortest time between the two, and a processor for each who waits. A task
-    /// yields to others of its worker now and then, a thread to others of its processor.
+    /// Spins until the number has come. This has the shortest latency, and costs a processor for
+    /// each waiter. A task yields to other tasks of its worker now and then, and a thread to other
+    /// threads.
     ///
-    /// Where more wait in this way than there are processors, the one that makes progress has none. A waiter parks then, after it has looked in vain for some
-    /// microseconds, and after less of them the next time. (Tasks on a single worker do not: they yield to each other.)
+    /// If there are as many such waiters as processors, the party that makes progress may have
+    /// none. A waiter then parks after it has looked for some microseconds without success, and
+    /// sooner the next time. (Tasks on a single worker do not park: they yield to each other.)
     ///
-    /// Producers that spin for room are in no queue: who finds it first has it, and who wants much at once may be passed by those who want little, for
-    /// as long as these go on. Who parks is served before them.
+    /// Producers that spin for room are in no queue. The first one to find room takes it, and a
+    /// producer that wants much at once may be passed by others that want little, for as long as
+    /// these go on. Parked producers are served before spinning ones.
     ///
-    /// Waits that are [futures](super::SequenceBarrier::wait_async) park.
+    /// Waits as [futures](super::SequenceBarrier::wait_async) park.
     Spin,
 }
 
-/// Turns before others have their turn: other tasks of the worker, who may be those that it waits for, and other threads.
+/// Turns of a task before it lets others run: other tasks of the worker, one of which it may be
+/// waiting for, and other threads.
 const POLITE_TASK: u32 = 8;
-/// See [`POLITE_TASK`].
+/// Turns of a plain thread before it lets other threads run.
 const POLITE_THREAD: u32 = 128;
-/// For so long a task that [spins](WaitStrategy::Spin) hopes that what it waits for runs elsewhere, or will be taken there.
+/// How long a task that [spins](WaitStrategy::Spin) does not yield, because the task that it waits
+/// for may run on another worker or be stolen by one.
 const HOPE: Duration = Duration::from_micros(100);
-/// Turns before it parks.
+/// Turns of [`WaitStrategy::SpinThenPark`] before it parks.
 const PATIENT: u32 = 256;
 
 impl WaitStrategy {
-    /// Looks until there is an answer, or it is time to park: then there is none. `spinning` is kept until the wait is over.
+    /// Calls `look` until it returns an answer, or returns `None` when it is time to park. The
+    /// caller keeps `spinning` until the wait is over.
     ///
     /// # Errors
     /// As for a wait that parks. A plain thread is never cancelled.
@@ -55,13 +62,14 @@ impl WaitStrategy {
         let may_wait = !is_forbidden() && !between_tasks && !crate::shim::panicking();
         let patience = match self {
             WaitStrategy::Park => return Ok(None),
-            // Who may not wait is told so by parking; and a model has no time to wait.
+            // A waiter that may not wait fails when it tries to park. A model does not spin.
             _ if !may_wait || cfg!(loom) => return Ok(look()),
             WaitStrategy::SpinThenPark => Some(PATIENT),
             WaitStrategy::Spin => None,
         };
         let polite = if worker.is_some() { POLITE_TASK } else { POLITE_THREAD };
-        // For what runs elsewhere, or will: somebody may come and take it, which a yield would prevent.
+        // The awaited task may run elsewhere, or may yet be stolen; a yield could start it on this
+        // worker and prevent that.
         let mut hope = match worker {
             Some(worker)
                 if patience.is_none()
@@ -93,7 +101,7 @@ impl WaitStrategy {
             }
             let now = if until.or(hope).is_some() { Some(now()) } else { None };
             if until.is_some_and(|until| now >= Some(until)) {
-                // As who parks. However short its time, those that it waits for have theirs.
+                // A parked waiter gives way, too: others get to run however short the timeout is.
                 give_way(worker.is_some());
                 return look().map(Some).ok_or(Short::TimedOut);
             }
@@ -116,7 +124,7 @@ impl WaitStrategy {
     }
 }
 
-/// Lets others have the processor, if there are any. A task may be cancelled afterwards.
+/// Lets other tasks or threads run, if there are any. A task may be cancelled afterwards.
 fn give_way(is_task: bool) {
     if is_task {
         let _ = yield_now();

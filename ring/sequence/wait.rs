@@ -8,7 +8,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The future of [`SequenceBarrier::wait_async`](super::SequenceBarrier::wait_async) and its like.
+/// A wait for a sequence number, as a future. Returned by
+/// [`SequenceBarrier::wait_async`](super::SequenceBarrier::wait_async) and the `wait_async` of the
+/// other types.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SequenceWait<'a, S: Sequence = usize> {
     of: Of<'a, S>,
@@ -35,14 +37,15 @@ impl<'a, S: Sequence> SequenceWait<'a, S> {
 }
 
 impl<S: Sequence> Future for SequenceWait<'_, S> {
-    /// As [`SequenceBarrier::wait_until_published`](super::SequenceBarrier::wait_until_published); it is not a task that waits, so nobody
-    /// cancels it but by dropping it.
+    /// The same as for
+    /// [`SequenceBarrier::wait_until_published`](super::SequenceBarrier::wait_until_published), but
+    /// never `Cancelled`: to cancel the wait, drop the future.
     type Output = Result<S, WaitError>;
 
     /// # Panics
-    /// If polled after it was ready.
+    /// If polled after completion.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<S, WaitError>> {
-        // SAFETY: nothing is moved.
+        // SAFETY: the fields are only pinned in turn, and never moved.
         match unsafe { &mut self.get_unchecked_mut().of } {
             Of::Barrier(awaiting) => {
                 let source = awaiting.source();
@@ -60,13 +63,13 @@ impl<S: Sequence> Future for SequenceWait<'_, S> {
     }
 }
 
-/// The last number that is published, when the answer is there.
+/// Returns the last published number when the answer is there.
 fn poll<W: Awaited + Copy, S>(
     awaiting: &mut Awaiting<W>,
     cx: &mut Context<'_>,
     published: impl FnOnce() -> S,
 ) -> Poll<Result<S, WaitError>> {
-    // SAFETY: it is pinned, with the future that it is a part of.
+    // SAFETY: `awaiting` is a part of the pinned future, and is never moved.
     let polled = unsafe { Pin::new_unchecked(awaiting) }.poll(cx);
     polled.map(|answer| if answer == PUBLISHED { Ok(published()) } else { Err(WaitError::Closed) })
 }

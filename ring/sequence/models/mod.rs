@@ -1,4 +1,4 @@
-//! Models of barriers, groups and sequencers; run by ci/loom.sh. A task is that of sync/models.
+//! Models of barriers, groups and sequencers, run by ci/loom.sh. They use the task of sync/models.
 
 mod ring;
 
@@ -14,13 +14,13 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Waits as a task; the answer, if it was not cut short.
+/// Waits as a task. Returns the answer, or `None` if the wait was cancelled.
 fn waits<W: Waitable>(task: Stage<Task>, source: &W, token: u64) -> Option<u32> {
     task.introduce();
     enter(task, source, token)
 }
 
-/// One writes and publishes, another waits and reads.
+/// One thread writes and publishes, another waits and reads.
 fn publish_and_wait() {
     let barrier = SequenceBarrier::<u64>::new();
     let (task, item) = (Task::new(), Stage::new(Baton::new()));
@@ -59,9 +59,10 @@ fn loom_negative_a_barrier_without_order() {
     explore(3, publish_and_wait);
 }
 
-/// The one that waits for the nearest number is cancelled while that, and the next one, is published.
+/// The waiter for the nearest number is cancelled while that number, and the next one, are
+/// published.
 #[test]
-fn loom_a_cancel_that_races_a_publish_is_as_if_it_had_not_waited() {
+fn loom_a_wait_cancelled_during_a_publish_leaves_no_trace() {
     explore(2, || {
         let barrier = SequenceBarrier::<u64>::new();
         let (near, far) = (Task::new(), Task::new());
@@ -81,7 +82,7 @@ fn loom_a_cancel_that_races_a_publish_is_as_if_it_had_not_waited() {
     });
 }
 
-/// A close, a publish, and two who wait.
+/// A close, a publish, and two waiters.
 #[test]
 fn loom_a_close_ends_all_waits_of_a_barrier() {
     explore(2, || {
@@ -104,9 +105,9 @@ fn loom_a_close_ends_all_waits_of_a_barrier() {
     });
 }
 
-/// Who finds that it has ended has what was published before.
+/// A thread that sees the end also sees the numbers published before it.
 #[test]
-fn loom_what_was_published_before_the_end_stands() {
+fn loom_numbers_published_before_the_end_stay_published() {
     explore(ALL, || {
         let barrier = SequenceBarrier::<u64>::new();
         let ends = spawn({
@@ -122,7 +123,7 @@ fn loom_what_was_published_before_the_end_stands() {
     });
 }
 
-/// One says that no more will come, and another that nobody need wait: that is the end, in whichever order.
+/// A finish and a close race. The barrier is closed, whichever comes first.
 #[test]
 fn loom_a_barrier_that_is_finished_and_closed_is_closed() {
     explore(ALL, || {
@@ -143,7 +144,7 @@ fn group() -> ([SequenceBarrier<u64>; 2], Arc<RawGroup<u64>>) {
     (members, group)
 }
 
-/// Two members publish at once, and one waits for both.
+/// Two members publish at once, and one task waits for both.
 fn members_and_wait() {
     let ([a, b], group) = group();
     let task = Task::new();
@@ -170,7 +171,8 @@ fn loom_negative_a_group_without_a_fence() {
     explore(3, members_and_wait);
 }
 
-/// Two wait for a group, one of them is cut, another one for a member; and a member is closed.
+/// Two tasks wait for a group, and one of them is cancelled. One member publishes, the other is
+/// closed.
 #[test]
 fn loom_a_closed_member_ends_the_wait_of_its_group() {
     explore(2, || {
@@ -190,10 +192,10 @@ fn loom_a_closed_member_ends_the_wait_of_its_group() {
     });
 }
 
-/// Two wait for a group, for one number after another. Who is told of the first looks for the second, too: a member that was not armed for it may publish
-/// it meanwhile.
+/// Two futures wait for consecutive numbers of a group. The watcher that serves the first must also
+/// look for the second: a member that was not armed for the second number may publish it meanwhile.
 #[test]
-fn loom_who_serves_the_first_of_a_group_looks_for_the_next() {
+fn loom_a_group_that_serves_one_waiter_looks_for_the_next() {
     explore(3, || {
         let ([a, b], group) = group();
         a.publish(0);
@@ -207,7 +209,7 @@ fn loom_who_serves_the_first_of_a_group_looks_for_the_next() {
         b.publish(1);
         other.join().unwrap();
         for waiter in &mut waiters {
-            assert_eq!(waiter.as_mut().poll(&mut cx), Poll::Ready(PUBLISHED), "nobody tells it");
+            assert_eq!(waiter.as_mut().poll(&mut cx), Poll::Ready(PUBLISHED), "the waiter is not told");
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Models of rings with many producers.
+//! Models of rings with several producers.
 
 use super::waits;
 use crate::ring::sequence::arithmetic::Sequence;
@@ -24,7 +24,7 @@ fn ring(size: usize) -> (SequenceBarrier<u64>, Arc<RawMulti<u64>>) {
     (read, ring)
 }
 
-/// As a producer does: none, if it was cut short.
+/// Claims as a producer does. Returns `None` if the wait was cancelled.
 fn claim(ring: &RawMulti<u64>, task: Stage<Task>) -> Option<Range<u64>> {
     task.introduce();
     ring.claims.claim_at_once(ONE).or_else(|| {
@@ -39,7 +39,7 @@ fn handed_over(token: u64, answer: u32) -> Range<u64> {
     Claims::<u64>::handed_over(token, answer)
 }
 
-/// Claims as a producer that has come too late for the fast path: under the lock, without a wait.
+/// Claims like a producer that was too late for the fast path: under the lock, without waiting.
 fn claim_under_the_lock(ring: &RawMulti<u64>) -> Range<u64> {
     let (room, node) = (Room(ring), WaitNode::new(ONE.to_token(), Location::caller()));
     let mut wakes = Wakes::default();
@@ -48,13 +48,13 @@ fn claim_under_the_lock(ring: &RawMulti<u64>) -> Range<u64> {
     handed_over(node.token.get(), answer.expect("there is room"))
 }
 
-/// There is room.
+/// Claims and publishes one number. There is room.
 fn produce_one(ring: &RawMulti<u64>) {
     let indexes = ring.claims.try_claim(ONE).unwrap();
     ring.publish(indexes);
 }
 
-/// Two producers publish out of order, and one waits to read both.
+/// Two producers publish out of order, and a reader waits for both numbers.
 fn producers_and_reader() {
     let (_read, ring) = ring(2);
     let (task, items) = (Task::new(), Stage::new([Baton::new(), Baton::new()]));
@@ -83,7 +83,7 @@ fn producers_and_reader() {
 }
 
 #[test]
-fn loom_who_reads_has_all_that_two_have_published() {
+fn loom_a_reader_sees_what_two_producers_published() {
     explore(2, producers_and_reader);
 }
 
@@ -101,9 +101,10 @@ fn loom_negative_stamps_without_order() {
     explore(2, producers_and_reader);
 }
 
-/// One waits for the first number; the gap is moved by another, who comes to wait for the second, while both are published.
+/// One reader waits for the first number. The other reader may move the gap, as it waits for the
+/// second, while both numbers are published.
 #[test]
-fn loom_who_moves_the_gap_serves_those_behind_it() {
+fn loom_a_reader_that_moves_the_gap_serves_the_others() {
     explore(2, || {
         let (_read, ring) = ring(2);
         let tasks = [Task::new(), Task::new()];
@@ -120,8 +121,9 @@ fn loom_who_moves_the_gap_serves_those_behind_it() {
     });
 }
 
-/// Two producers wait for two places, and one of them is cut: what it does not have the other has.
-fn two_producers_of_which_one_is_cut() {
+/// Two producers wait for two places, and one of them is cancelled. The other one gets a number in
+/// any case.
+fn two_producers_with_one_cancelled() {
     let (read, ring) = ring(2);
     produce_one(&ring);
     produce_one(&ring);
@@ -136,7 +138,7 @@ fn two_producers_of_which_one_is_cut() {
     let skipped = ring.stamps.frontier_from(2) == 3;
     match numbers {
         (None, Some(2)) => assert!(!skipped && ring.claims.has_room(), "room was lost"),
-        // It was handed over, and given back when there was a later one.
+        // The number was handed over, and given back after a later one was claimed.
         (None, Some(3)) => assert!(skipped && !ring.claims.has_room(), "there is a hole"),
         (Some(2), Some(3)) | (Some(3), Some(2)) => assert!(!skipped && !ring.claims.has_room()),
         _ => panic!("{numbers:?}"),
@@ -145,13 +147,13 @@ fn two_producers_of_which_one_is_cut() {
 }
 
 #[test]
-fn loom_of_two_producers_the_one_that_is_cut_has_no_number() {
-    explore(2, two_producers_of_which_one_is_cut);
+fn loom_a_cancelled_producer_gets_no_number() {
+    explore(2, two_producers_with_one_cancelled);
 }
 
-/// A producer claims under the lock, and another one beside it. There is room for one of them.
+/// A producer claims under the lock, and another one without it. There is room for one of them.
 #[test]
-fn loom_nobody_claims_more_than_there_is_room_for() {
+fn loom_claims_never_exceed_the_room() {
     explore(3, || {
         let (_read, ring) = ring(2);
         produce_one(&ring);
@@ -168,7 +170,7 @@ fn loom_nobody_claims_more_than_there_is_room_for() {
     });
 }
 
-/// A claim is given up while another producer comes to wait for its place.
+/// A claim is given up while another producer starts to wait for its place.
 fn give_up_and_wait() {
     let (_read, ring) = ring(1);
     let (task, item) = (Task::new(), Stage::new(Baton::new()));
@@ -190,7 +192,7 @@ fn give_up_and_wait() {
 }
 
 #[test]
-fn loom_a_claim_that_is_given_up_is_had_by_who_waits() {
+fn loom_a_given_up_claim_goes_to_the_waiting_producer() {
     explore(3, give_up_and_wait);
 }
 
@@ -201,9 +203,9 @@ fn loom_negative_claims_without_order() {
     explore(3, give_up_and_wait);
 }
 
-/// The older of two claims is given up while the newer one is, too.
+/// The older and the newer of two claims are given up at the same time.
 #[test]
-fn loom_two_claims_that_are_given_up_leave_no_hole() {
+fn loom_two_given_up_claims_leave_no_hole() {
     explore(3, || {
         let (_read, ring) = ring(2);
         let older = ring.claims.try_claim(ONE).unwrap();
@@ -219,9 +221,10 @@ fn loom_two_claims_that_are_given_up_leave_no_hole() {
     });
 }
 
-/// One claims, uses the place, and gives it up, while another does so: the word is the same as before when that one claims.
+/// Two producers claim the same place, use it, and give it up. When the second one claims, the word
+/// may have the same value as before the first claim.
 #[test]
-fn loom_a_place_that_comes_back_comes_with_what_was_done_there() {
+fn loom_a_claim_sees_the_accesses_of_a_rolled_back_claim() {
     explore(3, || {
         let (_read, ring) = ring(1);
         let item = Stage::new(Baton::new());
@@ -242,9 +245,10 @@ fn loom_a_place_that_comes_back_comes_with_what_was_done_there() {
     });
 }
 
-/// One has seen what was read, and so has room another one who has not looked: with all that was done by who has read.
+/// One producer may find room by loading the reader's progress, and the other by loading `limit`.
+/// Both must see what the reader did before it published.
 #[test]
-fn loom_room_that_one_has_seen_is_had_by_another() {
+fn loom_a_producer_may_use_room_that_another_one_found() {
     explore(2, || {
         let (read, ring) = ring(2);
         let items = Stage::new([Baton::new(), Baton::new()]);
@@ -268,9 +272,10 @@ fn loom_room_that_one_has_seen_is_had_by_another() {
     });
 }
 
-/// Numbers of eight bits: who claims has read no older one than those who have claimed up to there, or it would take it for a newer one.
+/// Numbers of eight bits. A claiming producer must not load progress older than earlier claims
+/// relied on, as it would take that for newer progress.
 #[test]
-fn loom_narrow_numbers_are_never_read_a_round_too_late() {
+fn loom_stale_progress_of_narrow_numbers_makes_no_room() {
     explore(2, || {
         const SIZE: usize = u8::LARGEST_RING;
         const ALL_OF_IT: Count = Count { least: SIZE as u32, most: SIZE as u32 };
@@ -289,13 +294,14 @@ fn loom_narrow_numbers_are_never_read_a_round_too_late() {
         claim(&ring);
         reader.join().unwrap();
         other.join().unwrap();
-        assert!(ring.claims.next() <= 4 * SIZE as u64, "it has claimed what was not read");
+        assert!(ring.claims.next() <= 4 * SIZE as u64, "claimed past what was read");
     });
 }
 
-/// The older claim is taken back while two claim under the lock: whoever claims goes on where the word is.
+/// The older claim is rolled back while two producers claim under the lock. A claim starts where
+/// the word is.
 #[test]
-fn loom_a_claim_is_taken_back_while_others_claim_under_the_lock() {
+fn loom_a_rollback_races_claims_under_the_lock() {
     explore(2, || {
         let (_read, ring) = ring(4);
         let older = ring.claims.try_claim(ONE).unwrap();
@@ -318,9 +324,10 @@ fn loom_a_claim_is_taken_back_while_others_claim_under_the_lock() {
     });
 }
 
-/// Two claims are given up that are not the newest, at once: who sees the stamps knows that there are such, and how far.
+/// Two claims that are not the newest are given up at once. A reader that sees their stamps must
+/// see that there are skipped numbers, and how far they go.
 #[test]
-fn loom_who_sees_what_was_given_up_knows_that_it_was() {
+fn loom_a_reader_that_sees_a_skipped_stamp_knows_of_skips() {
     explore(3, || {
         let (_read, ring) = ring(2);
         let gives_up = [0..1, 1..2].map(|indexes| {
@@ -328,7 +335,7 @@ fn loom_who_sees_what_was_given_up_knows_that_it_was() {
             spawn(move || _ = ring.stamps.skip(indexes))
         });
         if ring.stamps.frontier_from(0) > 0 {
-            assert!(!ring.stamps.has_no_skips_from(0), "it takes a skipped one for an item");
+            assert!(!ring.stamps.has_no_skips_from(0), "a skipped number looks like an item");
         }
         gives_up.into_iter().for_each(|thread| thread.join().unwrap());
         assert!(!ring.stamps.has_no_skips_from(1), "the later one is forgotten");
@@ -336,9 +343,9 @@ fn loom_who_sees_what_was_given_up_knows_that_it_was() {
     });
 }
 
-/// Who finds that it is closed has what was published before.
+/// A reader that sees the close also sees what was published before it.
 #[test]
-fn loom_what_producers_have_published_before_a_close_stands() {
+fn loom_numbers_published_before_a_close_stay_published() {
     explore(3, || {
         let (_read, ring) = ring(1);
         let closes = spawn({
@@ -382,7 +389,7 @@ fn loom_a_close_ends_the_waits_of_both_sides() {
     });
 }
 
-/// The last claim ends, one way or the other, while the ring does, and a reader waits for more.
+/// The last claim is published or given up while the ring ends and a reader waits for more.
 fn the_last_claim_ends(ends: fn(&RawMulti<u64>, Range<u64>)) {
     explore(2, move || {
         let (_read, ring) = ring(1);
@@ -405,18 +412,19 @@ fn the_last_claim_ends(ends: fn(&RawMulti<u64>, Range<u64>)) {
 }
 
 #[test]
-fn loom_who_waits_for_the_end_is_told_when_the_last_claim_is_published() {
+fn loom_a_reader_is_told_of_the_end_by_the_last_publish() {
     the_last_claim_ends(|ring, indexes| _ = ring.publish(indexes));
 }
 
 #[test]
-fn loom_who_waits_for_the_end_is_told_when_the_last_claim_is_taken_back() {
+fn loom_a_reader_is_told_of_the_end_by_the_last_rollback() {
     the_last_claim_ends(RawMulti::give_up);
 }
 
-/// One claims and publishes while the ring ends. What a reader that was told of the end had then is all.
+/// A producer claims and publishes while the ring ends. A reader that was told of the end must have
+/// had everything.
 #[test]
-fn loom_who_is_told_of_the_end_has_all_that_was_claimed() {
+fn loom_a_reader_told_of_the_end_has_every_claimed_number() {
     explore(3, || {
         let (_read, ring) = ring(1);
         let produces = spawn({
@@ -431,7 +439,7 @@ fn loom_who_is_told_of_the_end_has_all_that_was_claimed() {
         produces.join().unwrap();
         finishes.join().unwrap();
         let frontier = ring.stamps.frontier_from(0);
-        assert!(!(told && frontier > 0), "it was told too soon");
+        assert!(!(told && frontier > 0), "the reader was told too soon");
         assert_eq!((frontier, ring.is_finished()), (ring.claims.next(), true));
     });
 }
