@@ -19,8 +19,8 @@
 //! **Cancellation is total**: a wait or a claim that is cancelled, times out or is dropped as a
 //! future has no effect, and disturbs no other.
 //!
-//! The ideas are those of the LMAX disruptor (Thompson, Farley, Barker, Gee, Stewart: *Disruptor*,
-//! 2011). The names are those of L. Baker's cppcoro, in which a wait cannot be cancelled.
+//! The ideas come from the LMAX disruptor (Thompson, Farley, Barker, Gee, Stewart: *Disruptor*,
+//! 2011), and the names from L. Baker's cppcoro, in which a wait cannot be cancelled.
 //!
 //! ```
 //! use cygnet::ring::sequence::{SequenceBarrier, SingleProducerSequencer};

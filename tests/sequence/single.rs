@@ -214,7 +214,10 @@ fn who_reads_ahead_of_what_was_claimed_makes_no_more_room_than_there_is() {
 fn options_are_set_before_it_is_used() {
     let (_read, mut ring) = ring::<u8>(4);
     ring.claim_one().unwrap().publish();
-    assert_eq!(panic_of(|| ring.terminal()), "cygnet: set the options of a sequencer before it is used");
+    assert_eq!(
+        panic_of(|| ring.terminal()),
+        "cygnet: set the options of a sequencer before it is used"
+    );
 }
 
 #[test]

@@ -209,7 +209,11 @@ fn loom_a_group_that_serves_one_waiter_looks_for_the_next() {
         b.publish(1);
         other.join().unwrap();
         for waiter in &mut waiters {
-            assert_eq!(waiter.as_mut().poll(&mut cx), Poll::Ready(PUBLISHED), "the waiter is not told");
+            assert_eq!(
+                waiter.as_mut().poll(&mut cx),
+                Poll::Ready(PUBLISHED),
+                "the waiter is not told"
+            );
         }
     });
 }

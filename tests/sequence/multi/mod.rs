@@ -185,7 +185,10 @@ fn a_ring_has_a_power_of_two_of_places() {
     panic_of(|| ring::<u64>((1 << 30) + 1));
     let (_read, used) = ring::<u8>(2);
     let _other = used.clone();
-    assert_eq!(panic_of(|| used.terminal()), "cygnet: set the options of a sequencer before it is cloned or used");
+    assert_eq!(
+        panic_of(|| used.terminal()),
+        "cygnet: set the options of a sequencer before it is cloned or used"
+    );
 }
 
 #[test]
