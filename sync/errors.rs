@@ -3,20 +3,20 @@ use crate::scheduler::wait::interrupted::Short;
 use std::error::Error;
 use std::fmt;
 
-/// Why a wait has ended without what was waited for.
+/// Why a wait ended without its result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WaitError {
     /// The calling task is cancelled.
     Cancelled(Cancelled),
-    /// What was waited for has been closed.
+    /// What the caller waited for has been closed.
     Closed,
-    /// The time is over.
+    /// The time limit of the wait has passed.
     TimedOut,
 }
 
 impl WaitError {
-    /// For a wait that has just been cut short.
+    /// Returns the error of a wait of the caller that has just been cut short.
     #[cold]
     pub(crate) fn of(short: Short) -> WaitError {
         match short {
@@ -31,7 +31,7 @@ impl fmt::Display for WaitError {
         match self {
             WaitError::Cancelled(cancelled) => cancelled.fmt(f),
             WaitError::Closed => f.write_str("what was waited for has been closed"),
-            WaitError::TimedOut => f.write_str("the time of the wait is over"),
+            WaitError::TimedOut => f.write_str("the wait timed out"),
         }
     }
 }

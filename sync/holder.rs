@@ -1,4 +1,4 @@
-//! Who holds a lock: a number for each task and each plain thread, and one for all futures.
+//! Holders of locks: a number for each task and each plain thread, and one for all futures.
 
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::life::scope_frame::task_of;
@@ -6,27 +6,30 @@ use crate::scheduler::worker::{Worker, fetch_ids};
 use std::cell::Cell;
 use std::fmt;
 
-/// A task, a plain thread, or some future. Never 0, and the two lowest bits are free for others.
+/// A task, a plain thread, or any future. The number is never 0, and its two lowest bits are free
+/// for flags.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Holder(u64);
 
-/// The third bit.
+/// Set in the number of a plain thread: the third-lowest bit.
 const THREAD: u64 = 4;
 
 impl Holder {
-    /// Futures are not told apart: a guard that they get is itself the holder.
+    /// The holder number of all futures. They need not be told apart, as the guard that a future
+    /// gets is itself the holder.
     pub(super) const FUTURE: Holder = Holder(!3);
 
-    /// The caller; and whether it is cancelled.
+    /// Returns the caller, and whether it is cancelled.
     #[inline(always)]
     pub(super) fn current() -> (Holder, bool) {
         if let Some(worker) = Worker::current()
             && let node = worker.node.get()
             && let Some(task) = task_of(node)
         {
-            // SAFETY: that of the running task, or of a scope on its stack.
+            // SAFETY: the node is that of the running task, or of a scope on its stack, and so is
+            // alive.
             let cancelled = is_cancelled(unsafe { &*node });
-            // SAFETY: the running task.
+            // SAFETY: the running task has not ended, so its record is alive.
             return (Holder(unsafe { task.as_ref() }.id() << 3), cancelled);
         }
         (Holder::thread(), false)
@@ -39,15 +42,17 @@ impl Holder {
         }
         NUMBER.with(|number| {
             if number.get() == 0 {
-                // Those of tasks come from there, too.
+                // Task ids are taken from the same counter.
                 number.set(fetch_ids(1));
             }
             Holder(number.get() << 3 | THREAD)
         })
     }
 
-    /// Whether the caller, who holds the lock and would wait for itself, is told so by a panic. Who unwinds on a worker's thread is turned
-    /// away as from any other wait: a second panic would end the process. A plain thread would wait for ever.
+    /// Returns `true` if a caller that holds the lock, and would wait for itself, is told so by a
+    /// panic. A caller that unwinds on a worker's thread gets `Cancelled` instead, as from any
+    /// other wait: a second panic would abort the process. A plain thread panics even then, as it
+    /// would otherwise wait for ever.
     pub(super) fn caller_may_be_told() -> bool {
         !crate::shim::panicking() || Worker::current().is_none()
     }

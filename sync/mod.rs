@@ -1,32 +1,35 @@
-//! What tasks, plain threads and futures wait for together.
+//! Synchronisation primitives and channels for tasks, plain threads and futures.
 //!
-//! Each of these can be used from a task (which waits beside its coroutine), from a plain thread (which blocks) and as
-//! a future on any executor, in any mix, and belongs to no runtime. Who waits is served in the order of coming, unless its page says
-//! otherwise. No wait allocates, but for what the first one of a task, or of a thread, leaves for all later ones: where a
-//! cancel finds the task, and the word that the thread waits by.
+//! Each primitive can be used from a task (which leaves its worker to others while it waits), from
+//! a plain thread (which blocks) and as a future on any executor, in any mix. None belongs to a
+//! runtime. Waiters are served in order of arrival unless the type's page says otherwise. Waits do
+//! not allocate, except that the first wait of a task or thread sets up a structure that its later
+//! waits reuse: where a cancel finds the task, or the word that the thread blocks on.
 //!
-//! **Cancellation is total**: a wait that is cancelled, times out, or is dropped as a future leaves the primitive as if it
-//! had never begun. A task that is cancelled is turned away on entry, also from what is free; one that is cancelled
-//! while it is being served passes on what it was given.
+//! **Cancellation is total.** A wait that is cancelled, times out, or is dropped as a future leaves
+//! the primitive as if the wait had never begun. A cancelled task gets the error on entry even if
+//! the primitive is free. If a task is cancelled after it was granted a lock, a permit or a
+//! notification, the grant goes to the next waiter.
 //!
-//! **What is handed over is had before its new owner runs.** Inside of a scope that waits for
-//! [descendants only](crate::Wait::DescendantsOnly) a lock that a stranger of the same worker has waited for goes to that
-//! one, which does not run before the scope ends: who waits for the lock in there waits for ever.
+//! **A hand-over takes effect before the new owner runs.** While a scope waits for [descendants
+//! only](crate::Wait::DescendantsOnly), no other task runs on its worker. A lock that is handed
+//! over to another task of that worker is therefore held until the scope ends, and a wait for the
+//! lock inside the scope never returns.
 //!
-//! | | |
+//! | item | purpose |
 //! | --- | --- |
-//! | [`Mutex`] | one at a time; nobody is passed for long, and with [`fifo`](Mutex::fifo) nobody at all |
-//! | [`RwLock`] | many that read, or one that writes |
-//! | [`Condvar`] | for something to become so that a mutex guards |
-//! | [`Semaphore`] | so many at a time |
-//! | [`Event`] | is set or not; many wait for it |
-//! | [`Barrier`] | so many wait for each other |
-//! | [`bounded`], [`unbounded`] | channels: values that go from many to many |
-//! | [`oneshot()`] | one value that goes from one to one |
-//! | [`broadcast()`] | values that go from many to each of many |
-//! | [`watch()`] | the last value, and the wait for the next one |
-//! | [`OnceCell`], [`Lazy`] | made once, by whoever comes first |
-//! | [`ring`](crate::ring) | items that are written and read in place, in batches, by stages |
+//! | [`Mutex`] | one holder at a time; barging is bounded, and absent with [`fifo`](Mutex::fifo) |
+//! | [`RwLock`] | many readers or one writer |
+//! | [`Condvar`] | waits for a condition on a value that a mutex guards |
+//! | [`Semaphore`] | a limited number of permits |
+//! | [`Event`] | a flag to wait for: unset, set or closed |
+//! | [`Barrier`] | a meeting point for a fixed number of callers |
+//! | [`bounded`], [`unbounded`] | multi-producer, multi-consumer channels |
+//! | [`oneshot()`] | a channel for a single value |
+//! | [`broadcast()`] | a channel that delivers each value to every receiver |
+//! | [`watch()`] | the latest value, and a wait for the next one |
+//! | [`OnceCell`], [`Lazy`] | a value initialised once, by the first caller |
+//! | [`ring`](crate::ring) | rings with items written and read in place, in batches, by stages |
 
 mod barrier;
 mod broadcast;
@@ -70,8 +73,8 @@ pub use rwlock::{
 pub use semaphore::{Permit, Semaphore, SemaphoreAcquire};
 pub use watch::{WatchChanged, WatchReceiver, WatchSender, watch};
 
-/// With the feature `futures`: the ends of a channel as a `Stream` and a `Sink`, the traits of the futures crates. See
-/// [`Receiver::into_stream`] and [`Sender::into_sink`].
+/// The ends of a channel as a `Stream` and a `Sink`, the traits of the futures crates (feature
+/// `futures`). See [`Receiver::into_stream`] and [`Sender::into_sink`].
 #[cfg(feature = "futures")]
 pub mod streams {
     pub use super::channel::streams::{RecvStream, SendSink, SinkError};
@@ -79,7 +82,7 @@ pub mod streams {
 
 use crate::shim::time::{Duration, Instant, now};
 
-/// When so much time is over; none if that never comes.
+/// Returns the instant `time` from now, or `None` if it is out of range.
 pub(crate) fn after(time: Duration) -> Option<Instant> {
     now().checked_add(time)
 }

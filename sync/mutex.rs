@@ -16,24 +16,26 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A value that one task, thread or future at a time may use.
+/// A mutex for tasks, threads and futures.
 ///
-/// A task that waits for it leaves its worker to others; a plain thread blocks; [`lock_async`](Mutex::lock_async) is a
-/// future. A waiter that is cancelled leaves the queue. If an unlock has woken it already, the wake-up
-/// goes to the next waiter.
+/// A task that waits for the mutex leaves its worker to others; a plain thread blocks;
+/// [`lock_async`](Mutex::lock_async) returns a future. A cancelled waiter leaves the queue. If an
+/// unlock has already woken it, the wake-up goes to the next waiter.
 ///
-/// **Order.** An unlock wakes the task that has waited longest. Until that task runs, any running task
-/// may lock the mutex first; otherwise a contended mutex would stand still during each wake-up. A
-/// waiter that was passed returns to the front of the queue. Once it has waited for half a
-/// millisecond, an unlock makes it the holder. [`Mutex::fifo`] makes a mutex without passing.
+/// **Order.** An unlock wakes the longest waiter. Until that waiter runs, any running task may lock
+/// the mutex first; otherwise a contended mutex would stand still during each wake-up. A waiter
+/// that was passed returns to the front of the queue. Once it has waited for half a millisecond, an
+/// unlock makes it the holder. [`Mutex::fifo`] creates a mutex without passing.
 ///
-/// A guard may be held over any wait. It stays with the task or thread that has locked; the one of a future
-/// ([`AsyncMutexGuard`]) goes where it is sent.
+/// A guard may be held over any wait. A [`MutexGuard`] stays with the task or thread that locked
+/// the mutex; an [`AsyncMutexGuard`], the guard of a future, may be sent elsewhere.
 ///
-/// **No poisoning.** A panic while it is locked unlocks it on its way. It is not lost: whoever joins the task sees it, or
-/// the scope that owns it. What must be seen by the next one that locks, keep in the value.
+/// **No poisoning.** A panic that unwinds through a guard unlocks the mutex. The panic is not lost:
+/// it is reported to the join of the task, or to the scope that owns the task. If the next holder
+/// must know about the panic, record that in the value.
 ///
-/// 48 bytes beside the value. Locking and unlocking cost two locked instructions if nobody else is there.
+/// A mutex takes 48 bytes beside the value. Without contention, a lock and its unlock cost two
+/// locked instructions together.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -54,49 +56,49 @@ pub struct Mutex<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is given out to one at a time, on any thread.
+// SAFETY: moving the mutex to another thread moves the value there, and `T: Send`.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
-// SAFETY: as above.
+// SAFETY: a shared mutex gives the value to one holder at a time, on any thread, and `T: Send`.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
     const_fn! {
-        /// A mutex that nobody has locked.
+        /// Creates an unlocked mutex.
         pub const fn new(value: T) -> Mutex<T> {
             Mutex { raw: RawMutex::new(false), value: UnsafeCell::new(value) }
         }
     }
 
     const_fn! {
-        /// A fair (first in, first out) mutex, unlocked. An unlock makes the longest waiter the holder
-        /// before that waiter runs, so no other caller can come in between.
+        /// Creates an unlocked fair (FIFO) mutex.
         ///
-        /// The mutex stands still until the new holder runs. Under contention all callers then wait for
-        /// each other. Use it where the order is worth that time.
+        /// An unlock makes the longest waiter the holder before that waiter runs, so there is no
+        /// barging. The mutex stands still until the new holder runs, and under contention each
+        /// caller waits for all callers before it. Use it where the order is worth that time.
         pub const fn fifo(value: T) -> Mutex<T> {
             Mutex { raw: RawMutex::new(true), value: UnsafeCell::new(value) }
         }
     }
 
-    /// The value. Nobody can have locked it: a guard would borrow it. One that was forgotten does not count.
+    /// Consumes the mutex and returns the value, even if a forgotten guard left it locked.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Locks it, and waits for that if need be.
+    /// Locks the mutex, waiting if it is locked.
     ///
-    /// Suspends if the mutex is locked. Also lets other tasks of this worker run, if a waiter has been
-    /// passed for half a millisecond, or a thousand times, and may be one of them.
+    /// Suspends if the mutex is locked. Also lets other tasks of this worker run first if a waiter
+    /// has been passed for half a millisecond, or a thousand times, and may be one of them.
     ///
     /// # Errors
-    /// [`Cancelled`] if the calling task is cancelled, also if nobody has locked it; and if it would have to wait while its
-    /// thread is panicking. A plain thread gets none.
+    /// [`Cancelled`] if the calling task is cancelled, even if the mutex is free, or if the caller
+    /// would have to wait while its thread is panicking. A plain thread never gets an error.
     ///
     /// # Panics
-    /// If the caller has locked it already and would wait for itself. If it would have to wait inside
-    /// [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If the caller already holds the mutex and would wait for itself. If it would have to wait
+    /// inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
@@ -110,9 +112,9 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Locks it if that is possible now.
+    /// Locks the mutex if it is free.
     ///
-    /// Does not suspend, and does not ask whether the task is cancelled.
+    /// Does not suspend, and ignores cancellation.
     ///
     /// ```
     /// let mutex = cygnet::sync::Mutex::new(1);
@@ -128,7 +130,7 @@ impl<T: ?Sized> Mutex<T> {
         locked.then(|| MutexGuard::new(self, holder))
     }
 
-    /// As [`lock`](Mutex::lock), but waits no longer than `time`.
+    /// Locks the mutex, waiting for at most `time`.
     ///
     /// ```
     /// use cygnet::sync::{Mutex, WaitError};
@@ -142,10 +144,11 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and [`WaitError::Cancelled`] as `lock` says.
+    /// [`WaitError::TimedOut`] if `time` passes first. [`WaitError::Cancelled`] in the cases in
+    /// which [`lock`](Mutex::lock) fails.
     ///
     /// # Panics
-    /// As `lock`.
+    /// Same as [`lock`](Mutex::lock).
     #[track_caller]
     pub fn lock_timeout(&self, time: Duration) -> Result<MutexGuard<'_, T>, WaitError> {
         let (holder, cancelled) = Holder::current();
@@ -165,7 +168,7 @@ impl<T: ?Sized> Mutex<T> {
     ) -> Result<MutexGuard<'_, T>, Short> {
         assert!(
             !(self.raw.holder() == Some(holder) && Holder::caller_may_be_told()),
-            "cygnet: a Mutex is locked by {holder:?}, which has locked it already and would wait for itself"
+            "cygnet: {holder:?} would wait for itself: it already holds this Mutex, and must drop its guard first"
         );
         let hogs = self.hogs();
         if cancelled || hogs || !self.raw.spin(holder) {
@@ -174,15 +177,18 @@ impl<T: ?Sized> Mutex<T> {
         Ok(MutexGuard::new(self, holder))
     }
 
-    /// Whether the calling task is to queue up although the mutex is free: others wait for its worker, perhaps a
-    /// waiter that has been called.
+    /// Returns `true` if the calling task should queue up although the mutex is free: other tasks
+    /// are ready on its worker, and a called waiter may be one of them.
     fn hogs(&self) -> bool {
         self.raw.is_hogged() && gives_way()
     }
 
-    /// Locks it as a future, for any executor. The guard may be sent to another thread.
+    /// Locks the mutex as a future, on any executor. The guard may be sent to another thread.
     ///
-    /// It is not a task that waits, so nobody cancels it but by dropping it. It enters the queue when it is polled first.
+    /// The future enters the queue at its first poll.
+    ///
+    /// # Cancellation
+    /// The cancellation of a task does not reach the future. Dropping it ends the wait.
     ///
     /// ```
     /// # fn block_on<F: Future>(future: F) -> F::Output {
@@ -201,12 +207,13 @@ impl<T: ?Sized> Mutex<T> {
         MutexLock { mutex: self, locking: Locking::new(&self.raw, Location::caller()) }
     }
 
-    /// The value, which nobody else can use meanwhile.
+    /// Returns a mutable reference to the value. No locking is needed, as the mutex is borrowed
+    /// exclusively.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
-    /// Whether somebody has locked it at this moment.
+    /// Returns `true` if the mutex is locked at this moment.
     pub fn is_locked(&self) -> bool {
         self.raw.holder().is_some()
     }
@@ -224,10 +231,11 @@ impl<T> From<T> for Mutex<T> {
     }
 }
 
-/// The value if it is free, else who has locked it; and where others wait for it.
+/// Shows the value if the mutex is free, otherwise its holder, and in either case the waiters.
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The writer may be foreign code, which must not run under the lock of the queue.
+        // Copied out first: the formatter may be foreign code, which must not run under the queue's
+        // lock.
         let waiting = self.raw.waiting();
         let mut f = f.debug_struct("Mutex");
         match self.try_lock() {
@@ -241,20 +249,21 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The use of a [`Mutex`]'s value, until it is dropped. It belongs to the task or thread that has locked.
+/// A guard of a locked [`Mutex`], which is unlocked when the guard is dropped. It stays with the
+/// task or thread that locked the mutex.
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     holder: Holder,
-    /// Not `Send`.
+    /// Makes the guard `!Send`.
     _here: PhantomData<*const ()>,
 }
 
-// SAFETY: it gives out shared references to the value, and nothing else of it by a shared reference.
+// SAFETY: a shared guard gives out only shared references to the value, and `T: Sync`.
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// What it is a guard of, and for whom.
+    /// Returns the mutex and its holder.
     pub(super) fn parts(&self) -> (&'a RawMutex, Holder) {
         (&self.mutex.raw, self.holder)
     }
@@ -268,18 +277,19 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: made by whoever has locked it.
+        // SAFETY: `holder` locked the mutex before it made this guard, and still holds it.
         unsafe { self.mutex.raw.unlock(self.holder) };
     }
 }
 
-/// As [`MutexGuard`], of a future: it is itself what holds the mutex, and may be sent to other threads.
+/// The guard of a [`Mutex`] that a future has locked. The guard itself is the holder, so it may be
+/// sent to other threads.
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct AsyncMutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
 }
 
-// SAFETY: as that of `MutexGuard`.
+// SAFETY: a shared guard gives out only shared references to the value, and `T: Sync`.
 unsafe impl<T: ?Sized + Sync> Sync for AsyncMutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> AsyncMutexGuard<'a, T> {
@@ -290,7 +300,8 @@ impl<'a, T: ?Sized> AsyncMutexGuard<'a, T> {
 
 impl<T: ?Sized> Drop for AsyncMutexGuard<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: made by whoever has locked it.
+        // SAFETY: a future locked the mutex before it made this guard, and nothing has unlocked it
+        // since.
         unsafe { self.mutex.raw.unlock(Holder::FUTURE) };
     }
 }
@@ -302,7 +313,8 @@ macro_rules! guard {
 
             #[inline]
             fn deref(&self) -> &T {
-                // SAFETY: the mutex is locked by this guard.
+                // SAFETY: this guard holds the mutex, so the value is reached through this guard
+                // only.
                 unsafe { &*self.mutex.value.get() }
             }
         }
@@ -310,7 +322,7 @@ macro_rules! guard {
         impl<T: ?Sized> DerefMut for $guard<'_, T> {
             #[inline]
             fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: as above.
+                // SAFETY: this guard holds the mutex, and is borrowed exclusively.
                 unsafe { &mut *self.mutex.value.get() }
             }
         }
@@ -343,10 +355,10 @@ impl<'a, T: ?Sized> Future for MutexLock<'a, T> {
     type Output = AsyncMutexGuard<'a, T>;
 
     /// # Panics
-    /// If polled after it was ready.
+    /// If polled after it has returned `Ready`.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<AsyncMutexGuard<'a, T>> {
         let mutex = self.mutex;
-        // SAFETY: pinned with the whole.
+        // SAFETY: `locking` is pinned together with `self`, and never moved.
         let locking = unsafe { self.map_unchecked_mut(|this| &mut this.locking) };
         locking.poll(cx).map(|()| AsyncMutexGuard { mutex })
     }

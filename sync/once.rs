@@ -4,7 +4,7 @@ use crate::shim::const_fn;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// A value that is written once, by whoever comes first, while the others wait for it.
+/// A cell that is written once, by the first caller, while other callers wait.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -17,46 +17,48 @@ use std::sync::OnceLock;
 /// ```
 pub struct OnceCell<T> {
     value: OnceLock<T>,
-    /// Who makes it.
+    /// Locked by the caller that initialises the cell.
     making: Mutex<()>,
 }
 
 impl<T> OnceCell<T> {
     const_fn! {
-        /// A cell without a value.
+        /// Creates an empty cell.
         pub const fn new() -> OnceCell<T> {
             OnceCell { value: OnceLock::new(), making: Mutex::new(()) }
         }
     }
 
-    /// The value, if it is there. A load.
+    /// Returns the value if it is set. Costs a load.
     pub fn get(&self) -> Option<&T> {
         self.value.get()
     }
 
-    /// The value, made by `f` if it is not there: by one at a time, for whom the others wait. If `f` panics the next one tries.
+    /// Returns the value, and calls `f` to make it if the cell is empty.
     ///
-    /// Suspends, if another one is about to make it, and as `f` does. If it is there it costs a load, and nobody
-    /// asks whether the task is cancelled.
+    /// One caller at a time runs `f`, and the others wait. If `f` panics, the next caller tries.
+    /// Suspends while another caller initialises the cell, and where `f` suspends. If the value is
+    /// set, the call costs a load and ignores cancellation.
     ///
     /// # Errors
-    /// [`Cancelled`] if it is not there and the calling task is cancelled.
+    /// [`Cancelled`] if the cell is empty and the calling task is cancelled.
     ///
     /// # Panics
-    /// With the panic of `f`. If `f` asks for the value itself, and would wait for itself. As
-    /// [`Mutex::lock`].
+    /// If `f` panics. If `f` asks for the value of the same cell, and would wait for itself.
+    /// Otherwise as [`Mutex::lock`].
     #[track_caller]
     pub fn get_or_init(&self, f: impl FnOnce() -> T) -> Result<&T, Cancelled> {
         self.get_or_try_init(|| Ok(f()))
     }
 
-    /// As [`get_or_init`](OnceCell::get_or_init), of what may fail: then the cell stays as it was, and the next one tries.
+    /// Returns the value, and calls the fallible `f` to make it if the cell is empty. If `f` fails,
+    /// the cell stays empty, and the next caller tries. See [`get_or_init`](OnceCell::get_or_init).
     ///
     /// # Errors
-    /// That of `f`; and [`Cancelled`] as `get_or_init` says.
+    /// The error of `f`. [`Cancelled`] if the cell is empty and the calling task is cancelled.
     ///
     /// # Panics
-    /// As `get_or_init`.
+    /// Same as [`get_or_init`](OnceCell::get_or_init).
     #[track_caller]
     pub fn get_or_try_init<E: From<Cancelled>>(
         &self,
@@ -68,18 +70,18 @@ impl<T> OnceCell<T> {
         let _making = self.making.lock()?;
         if self.value.get().is_none() {
             let value = f()?;
-            // Nobody else has set it but by `set`, which locks too.
+            // The only other writer is `set`, which locks too.
             let _ = self.value.set(value);
         }
         Ok(self.value.get().expect("just set"))
     }
 
-    /// Sets the value, unless it is there or somebody is about to make it: then it is given back.
+    /// Sets the value, unless the cell is set or another caller is initialising it.
     ///
     /// Does not suspend.
     ///
     /// # Errors
-    /// `value`.
+    /// Returns `value` if it was not stored.
     pub fn set(&self, value: T) -> Result<(), T> {
         match self.making.try_lock() {
             Some(_making) => self.value.set(value),
@@ -87,12 +89,12 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value, if it is there.
+    /// Returns a mutable reference to the value if it is set.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.value.get_mut()
     }
 
-    /// The value, if it is there.
+    /// Consumes the cell and returns the value if it is set.
     pub fn into_inner(self) -> Option<T> {
         self.value.into_inner()
     }
@@ -110,7 +112,7 @@ impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
     }
 }
 
-/// A value that is made when it is asked for first, by a function that goes with it.
+/// A value that is made at its first use, by a function stored with it.
 ///
 /// ```
 /// use cygnet::sync::Lazy;
@@ -125,7 +127,8 @@ pub struct Lazy<T, F = fn() -> T> {
 
 impl<T, F> Lazy<T, F> {
     const_fn! {
-        /// A value that `make` makes. If it panics it is called again for the next one who asks.
+        /// Creates a value that `make` initialises. If `make` panics, the next caller runs it
+        /// again.
         pub const fn new(make: F) -> Lazy<T, F> {
             Lazy { cell: OnceCell::new(), make }
         }
@@ -133,13 +136,13 @@ impl<T, F> Lazy<T, F> {
 }
 
 impl<T, F: Fn() -> T> Lazy<T, F> {
-    /// The value. See [`OnceCell::get_or_init`].
+    /// Returns the value, and makes it at the first call. See [`OnceCell::get_or_init`].
     ///
     /// # Errors
-    /// [`Cancelled`] if it is not there and the calling task is cancelled.
+    /// [`Cancelled`] if the value has not been made and the calling task is cancelled.
     ///
     /// # Panics
-    /// As [`OnceCell::get_or_init`].
+    /// Same as [`OnceCell::get_or_init`].
     #[track_caller]
     pub fn get(&self) -> Result<&T, Cancelled> {
         self.cell.get_or_init(&self.make)

@@ -26,23 +26,23 @@
 //! # Why barging
 //!
 //! A hand-over makes the first waiter the holder before it runs. If its worker sleeps, the mutex
-//! stands still until the worker has woken up. All other tasks queue up meanwhile, and each of
-//! them needs a wake-up of its own: a convoy, which never dissolves. Under barging a running task
-//! uses that time. (WebKit's WTF::Lock and Go's sync.Mutex bound barging in similar
-//! ways.) Three rules bound how long a waiter can be passed:
+//! stands still until the worker has woken up. All other tasks queue up meanwhile, and each of them
+//! needs a wake-up of its own: a convoy, which never dissolves. Under barging a running task uses
+//! that time. (WebKit's WTF::Lock and Go's sync.Mutex bound barging in similar ways.) Three rules
+//! bound how long a waiter can be passed:
 //!
 //! * A called waiter that finds the mutex taken for a few microseconds (a future: at its poll)
-//!   returns to the *front* of the queue. Once half a millisecond has passed since the waiter first came, it is
-//!   [`OVERDUE`]: the next unlock hands the mutex over to it.
-//! * While a called waiter is on its way, no other waiter is called. The called waiter may not
-//!   come for long, because its worker computes. So every 4,096th unlock hands the mutex over
-//!   to the first waiter in the queue, unless that one waits for the same worker.
+//!   returns to the *front* of the queue. Once half a millisecond has passed since the waiter first
+//!   came, it is [`OVERDUE`]: the next unlock hands the mutex over to it.
+//! * While a called waiter is on its way, no other waiter is called. The called waiter may not come
+//!   for long, because its worker computes. So every 4,096th unlock hands the mutex over to the
+//!   first waiter in the queue, unless that one waits for the same worker.
 //! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
-//!   The called waiter is in no queue then, so no hand-over reaches it. After 1,024 unlocks or half
-//!   a millisecond (each eighth unlock looks at the clock), therefore, a task of that worker that
-//!   locks the mutex queues up although the mutex is free, and a future returns `Pending` once, until the called waiter has come. As
-//!   a waiter that task is in turn not passed for long; had it only let the others run, they could
-//!   have kept the worker for ever.
+//!   The called waiter is in no queue then, so no hand-over reaches it. The limit is 1,024 unlocks
+//!   or half a millisecond (every eighth unlock looks at the clock). After that, until the called
+//!   waiter has come, a task of its worker that locks the mutex queues up even if the mutex is
+//!   free, and a future returns `Pending` once. As a waiter that task is in turn not passed for
+//!   long; had it only yielded to the others, they could have kept the worker for ever.
 //!
 //! A *fair* mutex hands over at every unlock, in order of arrival.
 //!
@@ -51,9 +51,9 @@
 //! The invariant: *while the mutex is free and the queue is not empty, a called waiter is on its
 //! way.*
 //!
-//! * A waiter enters the queue only after it has set QUEUED in a word that has a holder, or CALLED,
-//!   under the queue's lock. If the word has neither, the waiter takes the mutex instead; so does
-//!   any waiter that finds no holder, but one that is [`BEHIND`].
+//! * A waiter that finds no holder takes the mutex, unless it is [`BEHIND`] and the word has
+//!   CALLED. Otherwise it sets QUEUED, in a word that has a holder or CALLED, and only then enters
+//!   the queue. Both steps happen under the queue's lock.
 //! * The holder's unlock finds QUEUED. Without CALLED it takes the queue's lock, and calls a waiter
 //!   or hands over in the same step in which it gives the mutex up.
 //! * A called waiter clears CALLED in one of two ways. Either it takes the mutex, or the word has a
@@ -94,7 +94,7 @@ const BITS: u64 = QUEUED | CALLED;
 
 /// Set in a node's token, beside the waiter's number: the next unlock hands over to this waiter.
 const OVERDUE: u64 = 1;
-/// The same: the waiter does not pass a waiter that has been called.
+/// Set in a node's token: the waiter does not pass a called waiter.
 pub(super) const BEHIND: u64 = 2;
 const MARKS: u64 = OVERDUE | BEHIND;
 
@@ -106,17 +106,17 @@ pub(super) const CALL: u32 = 1;
 /// Looks at a held mutex before a caller queues up. Each look follows a pause of twice as many
 /// turns as the one before, and all eight take about as long as waking a sleeping thread.
 const MOST_LOOKS: u8 = if cfg!(loom) { 0 } else { 8 };
-/// The fewest looks, after spins that were in vain.
+/// The fewest looks, reached after several spins without success.
 const LEAST_LOOKS: u8 = if cfg!(loom) { 0 } else { 3 };
 
-/// The word comes last: in a mutex the value follows it, mostly in the same cache line, so that both move
-/// to the next holder at once.
+/// The word comes last: in a mutex the value follows it, mostly in the same cache line, so that
+/// both move to the next holder at once.
 #[repr(C)]
 pub(super) struct RawMutex {
     queue: Mutex<WaitList>,
     /// Contended unlocks since the last call. Only the holder writes it.
     passes: Passes,
-    /// Looks that the next spin takes: fewer after a spin in vain.
+    /// Looks that the next spin takes: fewer after a spin without success.
     looks: AtomicU8,
     fair: bool,
     called_at: CalledAt,
@@ -137,7 +137,8 @@ impl RawMutex {
         }
     }
 
-    /// Takes the mutex if it is free, ahead of its waiters, unless the caller is to let others run first.
+    /// Takes the mutex if it is free, ahead of its waiters. Fails if the caller should let others
+    /// run first.
     #[inline(always)]
     pub(super) fn try_lock(&self, holder: Holder) -> bool {
         let word = self.word.load(Ordering::Relaxed);
@@ -233,7 +234,7 @@ impl RawMutex {
         self.change(to).is_ok()
     }
 
-    /// Answers a call on behalf of `holder`, if the mutex is free: takes it, and clears CALLED.
+    /// Answers a call on behalf of `holder` if the mutex is free: takes it, and clears CALLED.
     fn come(&self, holder: Holder) -> bool {
         self.change(|word| (word & !BITS == FREE).then(|| word & QUEUED | holder.number())).is_ok()
     }
@@ -248,11 +249,11 @@ impl RawMutex {
         answered.is_ok_and(|before| before & !BITS == FREE)
     }
 
-    /// Locks the mutex, waiting in the queue if it is held, or if a waiter has been called and the caller is to come
-    /// `behind` it.
+    /// Locks the mutex. Waits in the queue if the mutex is held, or if the caller comes `behind` a
+    /// called waiter.
     ///
     /// # Errors
-    /// Those of [`enter_node`].
+    /// Same as [`enter_node`].
     #[track_caller]
     pub(super) fn lock(&self, holder: Holder, manner: Manner, behind: bool) -> Result<(), Short> {
         let mark = if behind { BEHIND } else { 0 };
@@ -260,8 +261,8 @@ impl RawMutex {
         let since = now();
         loop {
             let handed = enter_node(self, node.as_ref(), manner, None)? == HANDED;
-            // A called waiter watches the mutex as a newcomer does, as it will mostly be free soon.
-            // Meanwhile it is still on its way, and nobody else is called.
+            // A called waiter watches the mutex as a newcomer does, because it will mostly be free
+            // soon. CALLED stays set meanwhile, so no other waiter is called.
             if handed || self.watch(|| self.come(holder)) || self.answer_call(holder) {
                 return Ok(());
             }
@@ -294,8 +295,8 @@ impl RawMutex {
         self.watch(|| self.try_pass(holder))
     }
 
-    /// Calls `take` again and again, with growing pauses, until it returns `true` or a few microseconds
-    /// have passed.
+    /// Calls `take` again and again, with growing pauses, until it returns `true` or a few
+    /// microseconds have passed.
     fn watch(&self, take: impl Fn() -> bool) -> bool {
         // On a single worker the holder runs only when this task waits.
         let alone = Worker::current().is_some_and(|worker| worker.shared().workers() == 1);
@@ -321,13 +322,13 @@ impl RawMutex {
         found
     }
 
-    /// The present holder.
+    /// Returns the present holder.
     pub(super) fn holder(&self) -> Option<Holder> {
         let word = self.word.load(Ordering::Relaxed) & !BITS;
         (word != FREE).then(|| Holder::from_number(word))
     }
 
-    /// The waiters, and the places in the source where they wait.
+    /// Returns the waiters, and the places in the source where they wait.
     pub(super) fn waiting(&self) -> Vec<(Holder, String)> {
         let one = |node: &WaitNode| {
             (Holder::from_number(node.token.get() & !MARKS), node.place.to_string())

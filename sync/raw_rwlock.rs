@@ -1,51 +1,56 @@
-//! The lock of an [`RwLock`](super::RwLock): how many read, whether one writes, and those who wait.
+//! The lock of an [`RwLock`](super::RwLock): one word for readers and writer, and a queue of
+//! waiters.
 //!
 //! # The word
 //!
-//! The word is the number of readers inside, WRITER if one writes, the number of waiters that have
-//! been *called*, and two flags:
+//! The word is the number of readers inside, WRITER if a writer is inside, the number of waiters
+//! that have been *called*, and two flags:
 //!
 //! * QUEUED: the queue is not empty, or was not a moment ago.
-//! * STRICT: the first waiter of the queue is not to be passed.
+//! * STRICT: the first waiter of the queue must not be passed.
 //!
-//! Those who run enter ahead of those who wait, as with [`raw_mutex`](super::raw_mutex), and for
-//! the same reason. A reader enters by one addition, and takes it back if a writer is inside or the
-//! queue is strict. Until then it counts as inside for all others, so it serves the queue when it
-//! leaves, as any reader does.
+//! Running callers enter ahead of the waiters, as with [`raw_mutex`](super::raw_mutex), and for the
+//! same reason. A reader enters by one addition, and takes it back if a writer is inside or the
+//! queue is strict. Until then all others count it as a reader inside. So it serves the queue when
+//! it leaves, as any reader does.
 //!
-//! Whoever leaves the lock empty, with somebody in the queue and nobody called, calls from the
-//! front of the queue: one writer, or the readers that stand there together. Called waiters enter
-//! when they run, if they can; if not, they return to the front of the queue.
+//! An exit that leaves the lock empty, with a waiter in the queue and none called, calls from the
+//! front of the queue: one writer, or all readers that stand there together. A called waiter tries
+//! to enter when it runs. If it cannot, it returns to the front of the queue.
 //!
-//! # Who is passed, and for how long
+//! # How long a waiter can be passed
 //!
-//! * A called waiter that comes in vain when half a millisecond has passed since it first came is
-//!   *overdue*: the queue is strict from then on, and the lock is handed over to it.
-//! * Readers may overlap, so that the lock is never empty and the writer in the queue is never
-//!   called. So whoever leaves others inside makes the first waiter overdue when it has been the
-//!   first one for half a millisecond; so does each 4,096th of those who leave while somebody
-//!   waits. Neither does if the first waiter has the same worker as the called ones, which computes.
-//! * The worker of a called waiter may compute in a loop that does nothing but enter and leave. So
-//!   after 1,024 such exits a task of that worker queues up although it could enter, if others are
-//!   ready there, and a future returns `Pending` once. If the called waiters are of several workers,
-//!   or may run anywhere, that goes for all workers.
+//! * A called waiter that cannot enter, and first came at least half a millisecond ago, is
+//!   *overdue*: the queue becomes strict, and the lock is handed over to that waiter.
+//! * Overlapping readers can keep the lock from ever being empty, so that the writer in the queue
+//!   is never called. An exit that leaves others inside therefore makes the first waiter overdue
+//!   once it has been the first for half a millisecond. Every 4,096th exit with a queued or called
+//!   waiter does so too. Neither does if the first waiter has the same worker as the called ones,
+//!   because that worker is computing.
+//! * The worker of a called waiter may compute in a loop that does nothing but enter and leave.
+//!   After 1,024 such exits a task of that worker queues up even if it could enter, provided that
+//!   other tasks are ready there. A future returns `Pending` once. If the called waiters belong to
+//!   several workers, or may run anywhere, this applies to all workers.
 //!
-//! # Nobody is forgotten
+//! # No waiter is forgotten
 //!
-//! The invariant: *while the queue is not empty, somebody is inside, or a called waiter is on its
-//! way.* A waiter enters the queue under its lock, in the step that finds somebody inside whom it
-//! cannot join, or a strict queue, or is to let called waiters come first. The last of those inside
-//! finds QUEUED when it leaves, and serves the queue under its lock, unless a writer has been
-//! called. A called waiter that has come, or is cancelled on its way, serves the queue; so does a
-//! waiter that leaves the queue, and a writer that becomes a reader. A strict queue is served by
-//! everyone who leaves the lock empty.
+//! The invariant: *while the queue is not empty, a reader or writer is inside, or a called waiter
+//! is on its way.*
 //!
-//! Called readers may not come for long. So while some are on their way, readers behind them are
-//! called as well, and let in at once if [`MOST_CALLED`] are.
+//! * A waiter enters the queue under the queue's lock, in the step that finds one of three things:
+//!   readers or a writer that exclude it, a strict queue, or called waiters that should come first.
+//! * The last reader or writer to leave finds QUEUED, and serves the queue under its lock, unless a
+//!   writer has been called. If the queue is strict, every exit that leaves the lock empty serves
+//!   it.
+//! * The queue is also served by a called waiter that has come or is cancelled on its way, by a
+//!   waiter that leaves the queue, and by a writer that becomes a reader.
+//!
+//! Called readers may not come for long. While some are on their way, the readers behind them are
+//! called as well, and once [`MOST_CALLED`] are called, further readers are let in at once.
 //!
 //! # Orderings
 //!
-//! Every entry is an acquire, every exit a release. What is handed over is carried by the grant.
+//! Every entry is an acquire, every exit a release. A hand-over is carried by the grant.
 
 use super::passing::{CalledAt, FirstSince, Passes, gives_way, is_overdue};
 use crate::scheduler::wait::interrupted::Short;
@@ -67,26 +72,26 @@ const QUEUED: usize = 1;
 const STRICT: usize = 2;
 const WRITER: usize = 4;
 const CALLED: usize = 8;
-/// So many readers are called at a time, ...
+/// The most readers that are called at a time.
 const MOST_CALLED: usize = 15;
-/// ... and a writer alone: it counts for more than that.
+/// A called writer, which is always called alone: it counts for more than all called readers.
 const CALLED_WRITER: usize = MOST_CALLED + 1;
 const READER: usize = CALLED * 2 * CALLED_WRITER;
-/// Somebody waits, or has been called and has not come yet.
+/// Set if a waiter is queued, or has been called and has not come yet.
 const WAITS: usize = QUEUED | (READER - CALLED);
 
 /// Looks before a caller queues up, each after a pause of twice as many turns as the one before.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 7 };
 
-/// What a node asks for.
+/// What a node's token asks for.
 pub(super) const READ: u64 = 0;
 pub(super) const WRITE: u64 = 1;
-/// Set in its token, too: the waiter is not passed any more.
+/// Set in a node's token, beside what it asks for: the waiter is not passed again.
 const OVERDUE: u64 = 2;
 
-/// The answer of a grant that hands the lock over, ...
+/// The answer of a grant that hands the lock over.
 const HANDED: u32 = 0;
-/// ... and of one that calls the waiter.
+/// The answer of a grant that calls the waiter.
 pub(super) const CALL: u32 = 1;
 
 /// The word comes last: the value follows it, mostly in the same cache line.
@@ -107,12 +112,12 @@ fn is_empty(word: usize) -> bool {
     word < READER && word & WRITER == 0
 }
 
-/// Whether there may be something to be done for those in the queue, for one that leaves.
+/// Returns `true` if an exit that leaves this word may have waiters to serve.
 fn is_to_be_served(word: usize) -> bool {
     word & QUEUED != 0 && is_empty(word) && (word & STRICT != 0 || called(word) < CALLED_WRITER)
 }
 
-/// The word when one has entered, if that is possible beside those who are inside.
+/// Returns the word after an entry, if the caller can enter beside the present readers or writer.
 #[inline(always)]
 fn entered(word: usize, what: u64) -> Option<usize> {
     match what {
@@ -121,13 +126,13 @@ fn entered(word: usize, what: u64) -> Option<usize> {
     }
 }
 
-/// As how many a called waiter counts.
+/// Returns how much a called waiter adds to the number of called ones.
 fn weight(what: u64) -> usize {
     if what == WRITE { CALLED_WRITER } else { 1 }
 }
 
-/// What to say to the first waiter of the queue, and the word then. A reader that cannot be called,
-/// as too many are on their way, is let in.
+/// Returns the answer for the first waiter of the queue, and the word that goes with it. A reader
+/// that cannot be called, because too many are on their way, is let in.
 fn answer_at(word: usize, first: &WaitNode) -> Option<(u32, usize)> {
     let (what, called) = (asked(first), called(word));
     let inside = entered(word, what)?;
@@ -157,15 +162,15 @@ impl RawRwLock {
         }
     }
 
-    /// Whether called waiters have been passed so often that the caller may have their worker, or
-    /// their executor.
+    /// Returns `true` if called waiters have been passed so often that they may be waiting for the
+    /// caller's own worker or executor.
     #[inline(always)]
     fn is_hogged_at(&self, word: usize) -> bool {
         called(word) > 0 && self.passes.are_many() && self.called_at.may_be_here()
     }
 
-    /// Enters if nobody is inside that excludes it, ahead of those who wait, unless they are not to
-    /// be passed.
+    /// Enters ahead of the waiters. Fails if a reader or writer inside excludes the caller, or if
+    /// the queue is strict.
     #[inline(always)]
     pub(super) fn try_lock(&self, what: u64) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -181,8 +186,9 @@ impl RawRwLock {
         false
     }
 
-    /// As [`try_lock`](RawRwLock::try_lock) of a reader, for a caller who waits otherwise: by one
-    /// update, where those who compare and swap try again and again if many come at once.
+    /// Enters as a reader, like [`try_lock`](RawRwLock::try_lock), but by a single update. A
+    /// compare-and-swap would have to be repeated if many readers come at once. For callers that
+    /// wait if this fails.
     #[inline(always)]
     pub(super) fn read(&self) -> bool {
         // MUTANT(rwlock.read): relaxed, split
@@ -194,15 +200,15 @@ impl RawRwLock {
         inside
     }
 
-    /// The same of a writer.
+    /// Enters as a writer. For callers that wait if this fails.
     #[inline(always)]
     pub(super) fn write(&self) -> bool {
-        // Usually nobody is inside, and nobody waits.
+        // Usually the lock is empty, and there are no waiters.
         self.word.load(Ordering::Relaxed) == 0 && self.try_lock(WRITE)
     }
 
-    /// A reader has come in vain. Others may have found it inside meanwhile, and so left those who
-    /// wait to it.
+    /// Takes back the addition of a reader that could not enter. Meanwhile others may have found
+    /// this reader inside, and so left the waiters to it.
     #[cold]
     #[inline(never)]
     fn leave_again(&self) {
@@ -214,10 +220,10 @@ impl RawRwLock {
         }
     }
 
-    /// Leaves.
+    /// Leaves the lock.
     ///
     /// # Safety
-    /// The caller is inside, as that.
+    /// The caller is inside, as a reader or a writer as `what` says.
     #[inline(always)]
     pub(super) unsafe fn unlock(&self, what: u64) {
         let mine = if what == WRITE { WRITER } else { READER };
@@ -231,7 +237,7 @@ impl RawRwLock {
     #[cold]
     #[inline(never)]
     fn left_with_waiters(&self, word: usize) {
-        // Where nobody is left the first one is called, however long it has waited for that.
+        // Without an overlap the first waiter is called, however long it has been the first.
         let overlap = word & QUEUED != 0 && !is_empty(word);
         let passed = self.passes.count(false) || overlap && self.first_since.is_overdue();
         if passed || is_to_be_served(word) {
@@ -239,10 +245,10 @@ impl RawRwLock {
         }
     }
 
-    /// A writer becomes a reader; others who wait to read behind nobody come in, too.
+    /// Turns a writer into a reader, and serves readers at the front of the queue.
     ///
     /// # Safety
-    /// The caller is inside, as a writer.
+    /// The caller is inside as a writer.
     pub(super) unsafe fn downgrade(&self) {
         // MUTANT(rwlock.downgrade): relaxed, split
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
@@ -258,7 +264,7 @@ impl RawRwLock {
         let mut queue = self.state();
         if hands_over && let Some(first) = queue.first() {
             if called(self.word.load(Ordering::Relaxed)) > 0 && self.called_at.is_where(first) {
-                // Or each exit would take the queue's lock until that worker comes.
+                // Otherwise each exit would take the queue's lock until that worker comes.
                 self.first_since.begin();
             } else {
                 first.token.set(first.token.get() | OVERDUE);
@@ -269,8 +275,8 @@ impl RawRwLock {
         wakes.deliver();
     }
 
-    /// Calls waiters from the front of the queue, or hands over to those that are overdue. Under
-    /// the lock of the queue.
+    /// Calls waiters from the front of the queue, or hands over to overdue ones. Called under the
+    /// queue's lock.
     fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         loop {
             while let Some(answer) = self.answer_first(queue) {
@@ -284,19 +290,20 @@ impl RawRwLock {
             };
             let (_, word) = self
                 .change(|word| Some(word & !(QUEUED | STRICT) | flags))
-                .expect("there is a new word for each");
-            // The last of those inside may have left meanwhile, and seen the old flags.
+                .expect("the closure always returns a word");
+            // The last one inside may have left meanwhile, having seen the old flags.
             if queue.first().is_none_or(|first| answer_at(word, first).is_none()) {
                 return;
             }
         }
     }
 
-    /// What to say to the first waiter at present; counts the call, or lets it in.
+    /// Answers the first waiter, if that is possible now: counts a call in the word, or enters for
+    /// it.
     fn answer_first(&self, queue: &WaitList) -> Option<u32> {
         let first = queue.first()?;
         let (before, _) = self.change(|word| answer_at(word, first).map(|(_, word)| word))?;
-        let (answer, _) = answer_at(before, first).expect("the word was changed to it");
+        let (answer, _) = answer_at(before, first).expect("the same word has just had an answer");
         if answer == CALL {
             self.called_at.call(first, called(before) > 0);
             self.passes.reset();
@@ -304,8 +311,8 @@ impl RawRwLock {
         Some(answer)
     }
 
-    /// Replaces the word by `to(word)`, and returns both. If `to` returns `None`, the word stays as
-    /// it is.
+    /// Replaces the word by `to(word)`, and returns the old and the new one. If `to` returns
+    /// `None`, the word stays as it is.
     fn change(&self, to: impl Fn(usize) -> Option<usize>) -> Option<(usize, usize)> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -318,16 +325,17 @@ impl RawRwLock {
         }
     }
 
-    /// A called waiter has come: enters if it can. Returns whether it has.
+    /// Answers a call. Returns `true` if the called waiter could enter.
     pub(super) fn answer_call(&self, what: u64) -> bool {
         self.come_back(what, |word| entered(word, what).unwrap_or(word))
     }
 
-    /// A called waiter has come, or will not; returns whether the word has changed otherwise.
+    /// Ends the call of a waiter that has come or given up, and applies `to` to the word in the
+    /// same step. Returns `true` if `to` changed the word.
     fn come_back(&self, what: u64, to: impl Fn(usize) -> usize) -> bool {
         let call = CALLED * weight(what);
         let (before, word) =
-            self.change(|word| Some(to(word) - call)).expect("there is a new word for each");
+            self.change(|word| Some(to(word) - call)).expect("the closure always returns a word");
         self.passes.reset();
         // MUTANT(rwlock.come_back): false
         if word & QUEUED != 0 {
@@ -336,8 +344,8 @@ impl RawRwLock {
         word + call != before
     }
 
-    /// Looks for a few microseconds whether the caller may enter, with growing pauses. Waking a
-    /// sleeping thread takes as long.
+    /// Tries to enter for a few microseconds, with growing pauses: about as long as it takes to
+    /// wake a sleeping thread.
     pub(super) fn spin(&self, what: u64) -> bool {
         let alone = Worker::current().is_some_and(|worker| worker.shared().workers() == 1);
         !alone
@@ -351,7 +359,7 @@ impl RawRwLock {
     /// Waits until the caller may enter.
     ///
     /// # Errors
-    /// Those of [`enter_node`].
+    /// Same as [`enter_node`].
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -367,14 +375,14 @@ impl RawRwLock {
         }
     }
 
-    /// How many read; nothing if one writes.
+    /// Returns the number of readers inside, or `None` if a writer is inside.
     pub(super) fn readers(&self) -> Option<usize> {
         let word = self.word.load(Ordering::Relaxed);
         (word & WRITER == 0).then_some(word / READER)
     }
 }
 
-/// Notes that a called waiter has come in vain.
+/// Notes that a called waiter could not enter.
 fn is_passed(node: &WaitNode, since: Instant) {
     if is_overdue(since) {
         node.token.set(node.token.get() | OVERDUE);
@@ -399,7 +407,7 @@ impl Waitable for RawRwLock {
     fn try_enter(&self, queue: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
         let (what, returns) = (asked(node), self.comes_back(node));
         if returns || queue.is_empty() {
-            // It becomes the first one, if it has to wait.
+            // If it has to wait, it becomes the first waiter.
             self.first_since.begin();
         }
         let strict = if node.token.get() & OVERDUE != 0 { STRICT } else { 0 };
@@ -422,7 +430,7 @@ impl Waitable for RawRwLock {
     }
 
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
-        // A writer that has gone may have kept readers waiting.
+        // A writer that has left the queue may have held up readers behind it.
         self.first_since.begin();
         // MUTANT(rwlock.left): skip
         self.serve(queue, wakes);
@@ -432,7 +440,7 @@ impl Waitable for RawRwLock {
         if node.answer() == CALL {
             self.come_back(asked(node), |word| word);
         } else {
-            // SAFETY: it was handed over to the node.
+            // SAFETY: the lock was handed over to this node, as what it asked for.
             unsafe { self.unlock(asked(node)) };
         }
     }

@@ -17,18 +17,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A value that many may read, or one may write, at a time.
+/// A reader-writer lock for tasks, threads and futures: many readers or one writer.
 ///
-/// A task that runs may enter ahead of those that wait, as with a [`Mutex`](super::Mutex): readers
-/// ahead of a writer, too. Nobody is passed for long. After half a millisecond, or some thousand
-/// passes, the lock is handed over to the first one in the queue, in the order of coming, and until
-/// then nobody else enters. Readers that stand next to each other in the queue are called together.
+/// A running task may enter ahead of the waiters, as with a [`Mutex`](super::Mutex). Readers also
+/// pass a waiting writer. After half a millisecond, or a few thousand passes, the lock is handed
+/// over to the first waiter, in order of arrival, and until then no other caller enters. Readers
+/// next to each other in the queue are called together.
 ///
-/// A task that reads already must not wait to read once more: a writer between the two may have
-/// become the next one, and then it waits for the task, and the task for it. All else is as with a
-/// mutex: the guards, cancellation, and that there is no poisoning.
+/// A task must not wait to read while it holds a read guard. If a writer has become the next waiter
+/// meanwhile, the task and the writer wait for each other. Guards and cancellation work as with a
+/// mutex, and there is no poisoning.
 ///
-/// Reading costs two locked instructions on one word, which readers on other processors use too.
+/// A read lock and its unlock cost two locked instructions together, on one word that all readers
+/// share.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -44,19 +45,20 @@ use std::time::{Duration, Instant};
 #[repr(C)] // see `RawRwLock`
 pub struct RwLock<T: ?Sized> {
     raw: RawRwLock,
-    /// Who writes; 0 if nobody does, or it has not said so yet.
+    /// The writer's number; 0 if there is no writer, or if it has not stored its number yet.
     writer: AtomicU64,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is given out to one writer at a time, on any thread.
+// SAFETY: moving the lock to another thread moves the value there, and `T: Send`.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
-// SAFETY: and to many readers at a time.
+// SAFETY: a shared lock gives the value to one writer at a time, which `T: Send` allows, or to many
+// readers at a time, which `T: Sync` allows.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 impl<T> RwLock<T> {
     const_fn! {
-        /// A lock that nobody is inside of.
+        /// Creates an unlocked lock.
         pub const fn new(value: T) -> RwLock<T> {
             RwLock {
                 raw: RawRwLock::new(),
@@ -66,23 +68,23 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// The value. Nobody can be inside: a guard would borrow it.
+    /// Consumes the lock and returns the value.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Enters to read, and waits for that if need be.
+    /// Locks for reading, waiting if necessary.
     ///
-    /// Suspends if somebody writes, or waits and is not to be passed any more.
+    /// Suspends if a writer is inside, or if a waiter must not be passed any more.
     ///
     /// # Errors
-    /// [`Cancelled`] if the calling task is cancelled, also if nobody is inside; and if it would have to wait while its
-    /// thread is panicking. A plain thread gets none.
+    /// [`Cancelled`] if the calling task is cancelled, even if the lock is free, or if the caller
+    /// would have to wait while its thread is panicking. A plain thread never gets an error.
     ///
     /// # Panics
-    /// If the caller writes, and would wait for itself. If it would have to wait inside
+    /// If the caller is the writer, and would wait for itself. If it would have to wait inside
     /// [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
     #[inline]
     #[track_caller]
@@ -93,15 +95,15 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Enters to write, and waits for that if need be.
+    /// Locks for writing, waiting if necessary.
     ///
-    /// Suspends if somebody is inside, or waits and is not to be passed any more.
+    /// Suspends if a reader or a writer is inside, or if a waiter must not be passed any more.
     ///
     /// # Errors
-    /// As [`read`](RwLock::read).
+    /// Same as [`read`](RwLock::read).
     ///
     /// # Panics
-    /// As `read`.
+    /// Same as [`read`](RwLock::read).
     #[inline]
     #[track_caller]
     pub fn write(&self) -> Result<RwLockWriteGuard<'_, T>, Cancelled> {
@@ -111,20 +113,21 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// As [`read`](RwLock::read), but waits no longer than `time`.
+    /// Locks for reading, waiting for at most `time`.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and [`WaitError::Cancelled`] as `read` says.
+    /// [`WaitError::TimedOut`] if `time` passes first. [`WaitError::Cancelled`] in the cases in
+    /// which [`read`](RwLock::read) fails.
     ///
     /// # Panics
-    /// As `read`.
+    /// Same as [`read`](RwLock::read).
     #[track_caller]
     pub fn read_timeout(&self, time: Duration) -> Result<RwLockReadGuard<'_, T>, WaitError> {
         self.enter(READ, after(time)).map_err(WaitError::of)?;
         Ok(RwLockReadGuard::new(self))
     }
 
-    /// As [`write`](RwLock::write), but waits no longer than `time`.
+    /// Locks for writing, waiting for at most `time`.
     ///
     /// ```
     /// use cygnet::sync::{RwLock, WaitError};
@@ -137,25 +140,29 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`read_timeout`](RwLock::read_timeout).
+    /// Same as [`read_timeout`](RwLock::read_timeout).
     ///
     /// # Panics
-    /// As `read`.
+    /// Same as [`read`](RwLock::read).
     #[track_caller]
     pub fn write_timeout(&self, time: Duration) -> Result<RwLockWriteGuard<'_, T>, WaitError> {
         let holder = self.enter(WRITE, after(time)).map_err(WaitError::of)?;
         Ok(self.write_guard(holder))
     }
 
-    /// Enters to read if that is possible now, ahead of those who wait. Does not suspend, and does
-    /// not ask whether the task is cancelled.
+    /// Locks for reading if that is possible now, ahead of the waiters. Fails if a writer is
+    /// inside, or if a waiter must not be passed any more.
+    ///
+    /// Does not suspend, and ignores cancellation.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         self.raw.try_lock(READ).then(|| RwLockReadGuard::new(self))
     }
 
-    /// Enters to write if that is possible now, ahead of those who wait. Does not suspend, and does
-    /// not ask whether the task is cancelled.
+    /// Locks for writing if that is possible now, ahead of the waiters. Fails if a reader or a
+    /// writer is inside, or if a waiter must not be passed any more.
+    ///
+    /// Does not suspend, and ignores cancellation.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.raw.try_lock(WRITE).then(|| self.write_guard(Holder::current().0))
@@ -182,7 +189,7 @@ impl<T: ?Sized> RwLock<T> {
             self.raw.readers().is_none() && self.writer.load(Ordering::Relaxed) == holder.number();
         assert!(
             !(writes && Holder::caller_may_be_told()),
-            "cygnet: {holder:?} writes in an RwLock already, and would wait for itself"
+            "cygnet: {holder:?} would wait for itself: it already writes in this RwLock, and must drop its guard first"
         );
         self.raw.lock(what, until)
     }
@@ -192,19 +199,20 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard::new(self)
     }
 
-    /// Enters to read as a future, for any executor; the guard may be sent to another thread.
+    /// Locks for reading as a future, on any executor. The guard may be sent to another thread.
     #[track_caller]
     pub fn read_async(&self) -> RwLockRead<'_, T> {
         RwLockRead { lock: self, locking: Locking::new(&self.raw, READ, Location::caller()) }
     }
 
-    /// Enters to write as a future, for any executor; the guard may be sent to another thread.
+    /// Locks for writing as a future, on any executor. The guard may be sent to another thread.
     #[track_caller]
     pub fn write_async(&self) -> RwLockWrite<'_, T> {
         RwLockWrite { lock: self, locking: Locking::new(&self.raw, WRITE, Location::caller()) }
     }
 
-    /// The value, which nobody else can use meanwhile.
+    /// Returns a mutable reference to the value. No locking is needed, as the lock is borrowed
+    /// exclusively.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -222,7 +230,8 @@ impl<T> From<T> for RwLock<T> {
     }
 }
 
-/// The value if it can be read, else who writes; and where others wait.
+/// Shows the value if it can be read, otherwise the readers or the writer, and in either case where
+/// callers wait.
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let waiting = self.raw.state().places();
@@ -250,7 +259,7 @@ macro_rules! guard {
             _send: PhantomData<$send>,
         }
 
-        // SAFETY: it gives out shared references to the value, and nothing else of it by a shared reference.
+        // SAFETY: a shared guard gives out only shared references to the value, and `T: Sync`.
         unsafe impl<T: ?Sized + Sync> Sync for $guard<'_, T> {}
 
         impl<'a, T: ?Sized> $guard<'a, T> {
@@ -266,7 +275,8 @@ macro_rules! guard {
                 if $what == WRITE {
                     self.lock.writer.store(0, Ordering::Relaxed);
                 }
-                // SAFETY: made by whoever has entered as that.
+                // SAFETY: the lock was entered as `$what` before this guard was made, and not left
+                // since.
                 unsafe { self.lock.raw.unlock($what) };
             }
         }
@@ -276,7 +286,7 @@ macro_rules! guard {
 
             #[inline]
             fn deref(&self) -> &T {
-                // SAFETY: nobody writes but this guard.
+                // SAFETY: while this guard exists, no other guard writes the value.
                 unsafe { &*self.lock.value.get() }
             }
         }
@@ -300,18 +310,20 @@ macro_rules! writes {
         impl<T: ?Sized> DerefMut for $guard<'_, T> {
             #[inline]
             fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: nobody else is inside.
+                // SAFETY: a write guard excludes all other guards, and this one is borrowed
+                // exclusively.
                 unsafe { &mut *self.lock.value.get() }
             }
         }
 
         impl<'a, T: ?Sized> $guard<'a, T> {
-            /// Goes on to read, with nobody in between; others may read from now on, too.
+            /// Turns the write guard into a read guard without unlocking, so that no writer comes
+            /// in between. Other readers may enter from now on.
             pub fn downgrade(this: Self) -> $reader<'a, T> {
                 let lock = this.lock;
                 mem::forget(this);
                 lock.writer.store(0, Ordering::Relaxed);
-                // SAFETY: the guard was inside to write.
+                // SAFETY: the forgotten guard had entered as a writer.
                 unsafe { lock.raw.downgrade() };
                 $reader::new(lock)
             }
@@ -319,30 +331,30 @@ macro_rules! writes {
     };
 }
 
-// Where nothing else keeps it from that, a guard is Send.
+// A guard is `Send` unless its marker type prevents it.
 guard!(
     RwLockReadGuard,
     READ,
     *const (),
-    "A reader's use of the value of an [`RwLock`], until it is dropped. It belongs to the task or thread that has entered."
+    "A guard for reading an [`RwLock`]. It stays with the task or thread that locked."
 );
 guard!(
     RwLockWriteGuard,
     WRITE,
     *const (),
-    "A writer's use of the value of an [`RwLock`], until it is dropped. It belongs to the task or thread that has entered."
+    "A guard for writing an [`RwLock`]. It stays with the task or thread that locked."
 );
 guard!(
     AsyncRwLockReadGuard,
     READ,
     (),
-    "As [`RwLockReadGuard`], of a future: it may be sent to other threads."
+    "A future's guard for reading an [`RwLock`]. It may be sent to other threads."
 );
 guard!(
     AsyncRwLockWriteGuard,
     WRITE,
     (),
-    "As [`RwLockWriteGuard`], of a future: it may be sent to other threads."
+    "A future's guard for writing an [`RwLock`]. It may be sent to other threads."
 );
 writes!(RwLockWriteGuard, RwLockReadGuard);
 writes!(AsyncRwLockWriteGuard, AsyncRwLockReadGuard);
@@ -360,10 +372,10 @@ macro_rules! future {
             type Output = $guard<'a, T>;
 
             /// # Panics
-            /// If polled after it was ready.
+            /// If polled after it has returned `Ready`.
             fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<$guard<'a, T>> {
                 let lock = self.lock;
-                // SAFETY: pinned with the whole.
+                // SAFETY: `locking` is pinned together with `self`, and never moved.
                 let locking = unsafe { self.map_unchecked_mut(|this| &mut this.locking) };
                 locking.poll(cx).map(|_| {
                     $entered(lock);
