@@ -9,11 +9,11 @@ use std::sync::PoisonError;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A place where so many wait for each other, again and again.
+/// A reusable barrier, at which a fixed number of callers wait for each other.
 ///
-/// The one that comes last opens it for those who wait, and is told so ([`BarrierPassed::is_leader`]). One that is cancelled
-/// while it waits has not come: somebody else must, in its place. Once it is open all of them pass, cancelled or
-/// not.
+/// The last caller to arrive releases the others, and is the [leader](BarrierPassed::is_leader). A
+/// caller that is cancelled while it waits has not arrived, and another must arrive in its place.
+/// Once the barrier is open, all its waiters pass, even if they are cancelled.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -41,39 +41,41 @@ struct RawBarrier {
     queue: Mutex<WaitList>,
 }
 
-/// The answers.
+/// The answers of a grant.
 const FOLLOWER: u32 = 0;
 const LEADER: u32 = 1;
 
 impl Barrier {
     const_fn! {
-        /// A barrier for so many. None is the same as one: nobody ever waits.
+        /// Creates a barrier for `count` callers. With 0, as with 1, no caller ever waits.
         pub const fn new(count: usize) -> Barrier {
             Barrier { raw: RawBarrier { count, queue: Mutex::new(WaitList::new()) } }
         }
     }
 
-    /// Waits for the others.
+    /// Waits for the other callers.
     ///
-    /// Suspends, unless the caller is the last one.
+    /// Suspends, unless the caller is the last to arrive.
     ///
     /// # Errors
-    /// [`WaitError::Cancelled`] if the calling task is cancelled; then it has not come.
+    /// [`WaitError::Cancelled`] if the calling task is cancelled. The caller has not arrived then.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     pub fn wait(&self) -> Result<BarrierPassed, WaitError> {
         self.wait_until(None)
     }
 
-    /// As [`wait`](Barrier::wait), but no longer than `time`.
+    /// Waits for the other callers, for at most `time`.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `wait`. Then the caller has not come.
+    /// [`WaitError::TimedOut`] if `time` passes first. Otherwise same as [`wait`](Barrier::wait).
+    /// The caller has not arrived then.
     ///
     /// # Panics
-    /// As `wait`.
+    /// Same as [`wait`](Barrier::wait).
     #[track_caller]
     pub fn wait_timeout(&self, time: Duration) -> Result<BarrierPassed, WaitError> {
         self.wait_until(after(time))
@@ -85,8 +87,8 @@ impl Barrier {
         answer.map(BarrierPassed).map_err(WaitError::of)
     }
 
-    /// The same wait as a future, for any executor. It comes when it is polled first; if it is dropped before the barrier
-    /// is open it has not come.
+    /// Waits for the other callers, as a future on any executor. The future arrives at its first
+    /// poll. If it is dropped before the barrier opens, it has not arrived.
     #[track_caller]
     pub fn wait_async(&self) -> BarrierWait<'_> {
         BarrierWait { entering: Entering::new(&self.raw, 0, Location::caller()) }
@@ -100,7 +102,7 @@ impl Waitable for RawBarrier {
         "a barrier"
     }
 
-    /// Others have passed by its coming.
+    /// Other callers have already passed, because this one arrived.
     fn stands(&self) -> bool {
         true
     }
@@ -134,12 +136,13 @@ impl fmt::Debug for Barrier {
     }
 }
 
-/// The caller has passed a [`Barrier`].
+/// The result of passing a [`Barrier`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BarrierPassed(u32);
 
 impl BarrierPassed {
-    /// Whether it has opened it, as the last one to come. One of all is.
+    /// Returns `true` if the caller arrived last, and so opened the barrier. Each opening has one
+    /// leader.
     pub fn is_leader(&self) -> bool {
         self.0 == LEADER
     }
@@ -161,9 +164,9 @@ impl Future for BarrierWait<'_> {
     type Output = BarrierPassed;
 
     /// # Panics
-    /// If polled after it was ready.
+    /// If polled after it has returned `Ready`.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BarrierPassed> {
-        // SAFETY: pinned with the whole.
+        // SAFETY: `entering` is pinned together with `self`, and never moved.
         let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
         entering.poll(cx).map(BarrierPassed)
     }

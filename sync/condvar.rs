@@ -15,13 +15,15 @@ use std::pin::pin;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// Waits for something to become so that a [`Mutex`](super::Mutex) guards.
+/// A condition variable, for use with a [`Mutex`](super::Mutex).
 ///
-/// A wait unlocks the mutex, waits to be notified, and locks it again before it returns, however it ends. Notifications go to those
-/// who have waited longest. Nobody is woken without one; but what it was for may be gone again when the
-/// mutex is locked, so look, and wait again: [`wait_while`](Condvar::wait_while).
+/// A wait unlocks the mutex, waits for a notification, and locks the mutex again before it returns,
+/// whatever its result. Notifications go to the longest waiters. There are no spurious wake-ups,
+/// but the condition may have become false again when the mutex is locked. Check it and wait again,
+/// as [`wait_while`](Condvar::wait_while) does.
 ///
-/// Who is cancelled after it was notified passes that on to the next.
+/// A waiter that is cancelled after [`notify_one`](Condvar::notify_one) has chosen it passes the
+/// notification on to the next.
 ///
 /// ```
 /// use cygnet::sync::{Condvar, Mutex};
@@ -48,24 +50,25 @@ struct RawCondvar {
     queue: Mutex<Turns>,
 }
 
-/// What a node is told: that it alone is notified, or with all who were there.
+/// The answers of a grant: to the one waiter that is notified, or to all that were present.
 const ONE: u32 = 0;
 const ALL: u32 = 1;
 
 impl Condvar {
     const_fn! {
-        /// One for which nobody waits.
+        /// Creates a condition variable without waiters.
         pub const fn new() -> Condvar {
             Condvar { raw: RawCondvar { queue: Mutex::new(Turns::new()) } }
         }
     }
 
-    /// Unlocks the mutex, waits to be notified, and locks it again.
+    /// Unlocks the mutex, waits for a notification, and locks the mutex again.
     ///
     /// Suspends.
     ///
     /// # Errors
-    /// [`Cancelled`] if the calling task is cancelled. The mutex is locked again in this case, too; that wait is not cut short.
+    /// [`Cancelled`] if the calling task is cancelled. The guard holds the mutex in this case too:
+    /// locking it again is not cut short.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), and on a worker's thread between tasks.
@@ -74,13 +77,14 @@ impl Condvar {
         self.wait_until(guard, None).map_err(|_| Cancelled::here())
     }
 
-    /// Waits as long as `so` says that it is so. It is asked with the mutex locked, first before any wait.
+    /// Waits while `so` returns `true`. Calls `so` with the mutex locked, and for the first time
+    /// before any wait.
     ///
     /// # Errors
-    /// As [`wait`](Condvar::wait).
+    /// Same as [`wait`](Condvar::wait).
     ///
     /// # Panics
-    /// As `wait`, and with the panic of `so`.
+    /// Same as [`wait`](Condvar::wait), and if `so` panics.
     #[track_caller]
     pub fn wait_while<T: ?Sized>(
         &self,
@@ -93,14 +97,15 @@ impl Condvar {
         Ok(())
     }
 
-    /// As [`wait`](Condvar::wait), but to be notified within `time`.
+    /// Unlocks the mutex, waits for a notification for at most `time`, and locks the mutex again.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and [`WaitError::Cancelled`] as `wait` says. The mutex is locked again in
-    /// any case, however long that takes.
+    /// [`WaitError::TimedOut`] if `time` passes first. [`WaitError::Cancelled`] in the cases in
+    /// which [`wait`](Condvar::wait) fails. The mutex is locked again in any case, however long
+    /// that takes.
     ///
     /// # Panics
-    /// As `wait`.
+    /// Same as [`wait`](Condvar::wait).
     #[track_caller]
     pub fn wait_timeout<T: ?Sized>(
         &self,
@@ -120,7 +125,8 @@ impl Condvar {
         let mut unlocked = false;
         let mut unlock = || {
             unlocked = true;
-            // SAFETY: the guard holds it, is borrowed, and is not used before it does so again.
+            // SAFETY: the guard holds the mutex. It is borrowed exclusively, so it is not used
+            // before the mutex is locked again.
             unsafe { mutex.unlock(holder) };
         };
         let result = enter_and(&self.raw, 0, Manner::Until(until), Some(&mut unlock));
@@ -131,9 +137,12 @@ impl Condvar {
         result.map(|_| ())
     }
 
-    /// The same as a future, for any executor.
+    /// Unlocks the mutex, waits for a notification, and locks the mutex again, as a future on any
+    /// executor.
     ///
-    /// If it is dropped the mutex stays unlocked, or is unlocked, and a notification is passed on to the next.
+    /// # Cancellation
+    /// If the future is dropped, the mutex is left unlocked. A notification that the future has
+    /// received alone is passed on to the next waiter.
     pub async fn wait_async<'a, T: ?Sized>(
         &self,
         guard: AsyncMutexGuard<'a, T>,
@@ -144,7 +153,7 @@ impl Condvar {
             let mut entering = pin!(Entering::new(&self.raw, 0, Location::caller()));
             poll_fn(|cx| {
                 let polled = entering.as_mut().poll(cx);
-                // It has entered the queue.
+                // The node has entered the queue, so the mutex can be unlocked.
                 drop(guard.take());
                 polled
             })
@@ -156,14 +165,14 @@ impl Condvar {
         guard
     }
 
-    /// Notifies the one that has waited longest and is not notified yet, if there is one; whether there was.
+    /// Notifies the longest waiter that is not notified yet. Returns `true` if there was one.
     ///
     /// Does not suspend.
     pub fn notify_one(&self) -> bool {
         self.raw.notify_one()
     }
 
-    /// Notifies all who wait at this moment.
+    /// Notifies all present waiters.
     ///
     /// Does not suspend.
     pub fn notify_all(&self) {
@@ -179,7 +188,7 @@ impl RawCondvar {
         any
     }
 
-    /// Passes on what one was told that did not go on with it.
+    /// Passes on a notification that its waiter did not use.
     fn pass_on(&self, answer: u32) {
         if answer == ONE {
             self.notify_one();
@@ -187,7 +196,7 @@ impl RawCondvar {
     }
 }
 
-/// A notification that its future has been told of, and has not returned yet.
+/// A notification that a future has received and not returned yet. Dropping this passes it on.
 struct Notified<'a> {
     raw: &'a RawCondvar,
     answer: u32,

@@ -13,20 +13,21 @@ use std::sync::PoisonError;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// What the event is; also the answer to those who wait.
+/// The state of an event, which is also the answer to its waiters.
 const UNSET: u32 = 0;
 pub(super) const SET: u32 = 1;
 const CLOSED: u32 = 2;
 
-/// Something that happens: set, or not yet set, or closed. Any number of tasks, threads and futures wait for it.
+/// An event that any number of tasks, threads and futures can wait for: unset, set or closed.
 ///
-/// A wait returns when it is set, at once if it is so already. It stays set until it is [reset](Event::reset), and a
-/// set goes to all that wait at that moment, whatever comes after it.
+/// A wait returns when the event is set, or at once if it is set already. The event stays set until
+/// it is [reset](Event::reset). A `set` releases all callers that wait at that moment, whatever
+/// follows.
 ///
-/// [`close`](Event::close) says that it will not be set any more, and ends all waits with [`WaitError::Closed`]. What has
-/// been set before stays so, for ever.
+/// [`close`](Event::close) ends all waits with [`WaitError::Closed`], unless the event is set. A
+/// closed event cannot be set or reset: if it was set before, it stays set for ever.
 ///
-/// What was done before a `set` is seen by those whose wait it ends.
+/// Everything done before a `set` is visible to the callers whose wait it ends.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -44,8 +45,8 @@ pub struct Event {
     raw: RawEvent,
 }
 
-/// The state is changed under the lock of the queue, and read without: one that finds it unset takes the lock, and
-/// looks again before it enters the queue.
+/// The state is changed under the queue's lock, and read without it. A caller that finds the event
+/// unset takes the lock, and looks again before it enters the queue.
 pub(super) struct RawEvent {
     state: AtomicU32,
     queue: Mutex<Turns>,
@@ -53,20 +54,21 @@ pub(super) struct RawEvent {
 
 impl Event {
     const_fn! {
-        /// An event that is not set.
+        /// Creates an unset event.
         pub const fn new() -> Event {
             Event { raw: RawEvent::new() }
         }
     }
 
-    /// Sets it, and wakes all who wait. Nothing happens if it is closed.
+    /// Sets the event, and wakes all waiters. Does nothing if the event is closed.
     ///
-    /// Does not suspend. Costs a lock, and a wake-up for each who waits.
+    /// Does not suspend. Costs a lock, and a wake-up for each waiter.
     pub fn set(&self) {
         self.raw.open(SET);
     }
 
-    /// Says that it will not be set any more: all waits end, and later ones do not begin. If it is set it stays so.
+    /// Closes the event: all waits end, and later ones return at once. If the event is set, it
+    /// stays set.
     ///
     /// Does not suspend.
     ///
@@ -82,42 +84,43 @@ impl Event {
         self.raw.open(CLOSED);
     }
 
-    /// Makes it unset again, if it is set and not closed; whether it was. Those whose wait a `set` has ended are not concerned, also if they
-    /// have not gone on yet.
+    /// Resets the event if it is set and not closed, and returns `true` if so. Waiters already
+    /// released by `set` still return.
     ///
     /// Does not suspend.
     pub fn reset(&self) -> bool {
         self.raw.reset()
     }
 
-    /// Whether it is set. A load.
+    /// Returns `true` if the event is set. Costs a load.
     #[inline]
     pub fn is_set(&self) -> bool {
         self.raw.state.load(Ordering::Acquire) & SET != 0
     }
 
-    /// Whether it is closed. A load.
+    /// Returns `true` if the event is closed. Costs a load.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.raw.state.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Waits until it is set.
+    /// Waits until the event is set.
     ///
-    /// Suspends, unless it is.
+    /// Suspends if the event is neither set nor closed.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if it is closed, and was not set before; [`WaitError::Cancelled`] if the calling task is
-    /// cancelled, also if it is set.
+    /// [`WaitError::Closed`] if the event is closed and was not set before.
+    /// [`WaitError::Cancelled`] if the calling task is cancelled, even if the event is set.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     pub fn wait(&self) -> Result<(), WaitError> {
         self.wait_until(None)
     }
 
-    /// As [`wait`](Event::wait), but no longer than `time`.
+    /// Waits until the event is set, for at most `time`.
     ///
     /// ```
     /// use cygnet::sync::{Event, WaitError};
@@ -127,10 +130,10 @@ impl Event {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `wait`.
+    /// [`WaitError::TimedOut`] if `time` passes first. Otherwise same as [`wait`](Event::wait).
     ///
     /// # Panics
-    /// As `wait`.
+    /// Same as [`wait`](Event::wait).
     #[track_caller]
     pub fn wait_timeout(&self, time: Duration) -> Result<(), WaitError> {
         self.wait_until(after(time))
@@ -145,7 +148,8 @@ impl Event {
         outcome(answer)
     }
 
-    /// The same wait as a future, for any executor. It begins when it is polled first.
+    /// Waits until the event is set, as a future on any executor. The wait begins at the first
+    /// poll.
     #[track_caller]
     pub fn wait_async(&self) -> EventWait<'_> {
         EventWait { entering: Entering::new(&self.raw, 0, Location::caller()) }
@@ -163,7 +167,7 @@ impl RawEvent {
         }
     }
 
-    /// What a wait comes to at this moment, if it does not have to wait.
+    /// Returns the answer to a wait that begins now, or `None` if it has to wait.
     #[inline]
     pub(super) fn answer(&self) -> Option<u32> {
         // MUTANT(event.answer): relaxed
@@ -171,17 +175,19 @@ impl RawEvent {
         (state != UNSET).then_some(state)
     }
 
-    /// Adds to the state, and ends the waits of all who are there.
+    /// Adds `what` to the state, and ends the waits of all present waiters.
     pub(super) fn open(&self, what: u32) {
         let queue = self.state();
         let state = self.state.load(Ordering::Relaxed);
         if state & CLOSED != 0 {
             return;
         }
-        // Also if nothing changes: what was done before this call is seen by those who find it set from now on.
+        // Stored even if nothing changes: a caller that finds the event set from now on must see
+        // what was done before this call.
         // MUTANT(event.open): relaxed
         self.state.store(state | what, Ordering::Release);
-        // Whatever comes after it, those who are there have been reached. A turn that has ended before was by a set.
+        // All present waiters are released, whatever follows. Waiters of an earlier turn were
+        // released by a `set`.
         Turns::end(self, queue, state | what, SET);
     }
 
@@ -216,7 +222,7 @@ impl Waitable for RawEvent {
         self.answer()
     }
 
-    /// Nothing was taken.
+    /// A grant takes nothing, so there is nothing to give back.
     fn give_back(&self, _: &WaitNode) {}
 }
 
@@ -244,13 +250,14 @@ pub struct EventWait<'a> {
 }
 
 impl Future for EventWait<'_> {
-    /// As [`Event::wait`]; it is not a task that waits, so nobody cancels it but by dropping it.
+    /// The result of [`Event::wait`], but never [`WaitError::Cancelled`]: the cancellation of a
+    /// task does not reach the future. Dropping it ends the wait.
     type Output = Result<(), WaitError>;
 
     /// # Panics
-    /// If polled after it was ready.
+    /// If polled after it has returned `Ready`.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), WaitError>> {
-        // SAFETY: pinned with the whole.
+        // SAFETY: `entering` is pinned together with `self`, and never moved.
         let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
         entering.poll(cx).map(outcome)
     }

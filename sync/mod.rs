@@ -9,12 +9,13 @@
 //! **Cancellation is total.** A wait that is cancelled, times out, or is dropped as a future leaves
 //! the primitive as if the wait had never begun. A cancelled task gets the error on entry even if
 //! the primitive is free. If a task is cancelled after it was granted a lock, a permit or a
-//! notification, the grant goes to the next waiter.
+//! notification, the grant goes to the next waiter. A task that would have to wait while its thread
+//! is panicking gets the same error as a cancelled one.
 //!
-//! **A hand-over takes effect before the new owner runs.** While a scope waits for [descendants
-//! only](crate::Wait::DescendantsOnly), no other task runs on its worker. A lock that is handed
-//! over to another task of that worker is therefore held until the scope ends, and a wait for the
-//! lock inside the scope never returns.
+//! **A hand-over takes effect before the new owner runs.** While a scope is open that waits for
+//! [descendants only](crate::Wait::DescendantsOnly), its worker runs only tasks of that scope and
+//! their children. A lock that is handed over to another task of that worker is therefore held
+//! until the scope ends, and a wait for the lock inside the scope never returns.
 //!
 //! | item | purpose |
 //! | --- | --- |

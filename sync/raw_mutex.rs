@@ -57,7 +57,7 @@
 //! * The holder's unlock finds QUEUED. Without CALLED it takes the queue's lock, and calls a waiter
 //!   or hands over in the same step in which it gives the mutex up.
 //! * A called waiter clears CALLED in one of two ways. Either it takes the mutex, or the word has a
-//!   holder. In both cases a holder exists whose unlock finds QUEUED without CALLED.
+//!   holder. In both cases there is a holder, and its unlock finds QUEUED without CALLED.
 //! * A called waiter that was cancelled takes the mutex too, if it is free, and unlocks it again.
 //!
 //! A waiter that leaves the queue early leaves QUEUED behind. The next unlock finds an empty queue

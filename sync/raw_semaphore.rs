@@ -1,4 +1,4 @@
-//! The count of a [`Semaphore`](super::Semaphore), and those who wait for a part of it.
+//! The count of a [`Semaphore`](super::Semaphore): one word, and a queue of waiters.
 //!
 //! # The word
 //!
@@ -6,54 +6,58 @@
 //! flags:
 //!
 //! * QUEUED: the queue is not empty, or was not a moment ago.
-//! * STRICT: the first waiter of the queue is not to be passed.
-//! * SHUT: nobody gets any permits.
+//! * STRICT: the first waiter of the queue must not be passed.
+//! * SHUT: the semaphore is closed, and gives out no permits.
 //!
 //! A release calls a waiter: it takes the waiter out of the queue and adds one to the called ones,
-//! but the permit stays free. The called waiter is about to run, and then tries to take it.
+//! but the permit stays free. The called waiter is about to run, and then tries to take the permit.
 //! Meanwhile any caller may take it, ahead of the waiters. This is the *barging* of
 //! [`raw_mutex`](super::raw_mutex), for the same reason: a permit that is handed over to a task
-//! whose worker sleeps serves nobody until that worker has woken up.
+//! whose worker sleeps is idle until that worker has woken up.
 //!
-//! # Who is passed, and for how long
+//! # How long a waiter can be passed
 //!
 //! * A called waiter that finds no permit returns to the *front* of the queue. Once half a
 //!   millisecond has passed since it first came, it is *overdue*, which makes the queue STRICT:
-//!   permits are then kept for it, and handed over to it.
-//! * A waiter that asks for several permits is never called. While it is the first one the queue is
-//!   STRICT, or those who ask for one would take each permit that comes free.
-//! * Called waiters may not come for long, because their workers compute. So each 4,096th release
-//!   that calls nobody makes the first waiter of the queue overdue, unless that one has the same
+//!   permits are then kept for that waiter, and handed over to it.
+//! * A waiter that asks for several permits is never called. While it is the first, the queue is
+//!   STRICT. Otherwise callers that ask for one permit would take each permit that comes free.
+//! * Called waiters may not come for long, because their workers compute. So every 4,096th release
+//!   that calls no waiter makes the first waiter of the queue overdue, unless that one has the same
 //!   worker as the called ones.
-//! * The worker of a called waiter may compute in a loop that takes permits and gives them back. So
-//!   after 1,024 such releases a task of that worker queues up although a permit is free, if the
-//!   called waiters need all that are and others are ready there. A future returns `Pending` once.
-//!   If the called waiters are of several workers, or may run anywhere, that goes for all workers.
+//! * The worker of a called waiter may compute in a loop that takes permits and gives them back.
+//!   After 1,024 such releases a task of that worker queues up even if a permit is free, provided
+//!   that the called waiters need all free permits and other tasks are ready there. A future
+//!   returns `Pending` once. If the called waiters belong to several workers, or may run anywhere,
+//!   this applies to all workers.
 //!
 //! # No permit lies idle
 //!
-//! The invariant: *while the queue is not empty, there are as many called waiters as free permits,
-//! or the queue is strict, and there are fewer permits than its first waiter asks for*.
-//! [`is_to_be_served`] says of a word whether this may be broken. Three steps may break it, and
-//! each looks at the word that it has made, and serves the queue under its lock if so: permits are
-//! given back; a called waiter comes, or is cancelled on its way; a waiter leaves the queue. A
-//! waiter enters the queue under the lock, in the step that finds too few permits, or a strict
-//! queue, or is to let called waiters come first. No more than [`MOST_CALLED`] waiters are called
-//! at a time; permits beyond those are handed over.
+//! The invariant: *while the queue is not empty, there are at least as many called waiters as free
+//! permits, or the queue is strict and its first waiter asks for more permits than are free.*
+//! [`is_to_be_served`] tells from a word whether the invariant may be broken.
 //!
-//! Permits are taken and given back without the lock, so all else is changed by compare-and-swaps.
-//! QUEUED, STRICT and the calls are changed under the lock alone; the number of called waiters
-//! falls without it.
+//! Three steps may break it: permits are given back; a called waiter comes, or is cancelled on its
+//! way; a waiter leaves the queue. After each, the word that results is examined, and the queue is
+//! served under its lock if necessary.
 //!
-//! A caller that takes one permit subtracts it first and looks then; if it may not have it, it adds
-//! it again ([`RawSemaphore::acquire_one`]). In between the word has one permit less than there is,
-//! and may be below zero. Whoever gives a permit back meanwhile may therefore serve nobody, so that
-//! caller serves the queue in its stead, as if it had given back the permit itself.
+//! A waiter enters the queue under the lock, in the step that finds too few permits, a strict
+//! queue, or called waiters that should come first. At most [`MOST_CALLED`] waiters are called at a
+//! time; permits beyond those are handed over.
+//!
+//! Permits are taken and given back without the lock, so every other change of the word is a
+//! compare-and-swap. QUEUED, STRICT and the calls are changed under the lock only; the number of
+//! called waiters falls without it.
+//!
+//! A caller that takes one permit subtracts it first and then looks at the word. If it may not have
+//! the permit, it adds it again ([`RawSemaphore::acquire_one`]). In between the word shows one
+//! permit less than there is, and may be below zero. A release in that interval may therefore serve
+//! no waiter. So the caller serves the queue after it has added the permit, as a release does.
 //!
 //! # Orderings
 //!
-//! A release of permits is a release, taking some is an acquire. What is handed over is carried by
-//! the grant.
+//! Giving permits back is a release, taking them is an acquire. A hand-over is carried by the
+//! grant.
 
 use super::passing::{CalledAt, Passes, gives_way, is_overdue};
 use crate::scheduler::wait::interrupted::Short;
@@ -74,20 +78,20 @@ const QUEUED: usize = 1;
 const SHUT: usize = 2;
 const STRICT: usize = 4;
 const CALLED: usize = 8;
-/// So many waiters are called at a time.
+/// The most waiters that are called at a time.
 const MOST_CALLED: usize = 15;
 const ONE: usize = CALLED * (MOST_CALLED + 1);
-/// Somebody waits, or has been called and has not come yet.
+/// Set if a waiter is queued, or has been called and has not come yet.
 const WAITS: usize = QUEUED | (CALLED * MOST_CALLED);
 
-/// Set in a node's token, beside the number of permits: the waiter is not passed any more.
+/// Set in a node's token, beside the number of permits: the waiter is not passed again.
 const OVERDUE: u64 = 1 << 63;
 
-/// The answer of a grant that hands the permits over, ...
+/// The answer of a grant that hands the permits over.
 const GRANTED: u32 = 0;
-/// ... of one to which a semaphore that is closed gives none, ...
+/// The answer of a grant that gives no permits, because the semaphore is closed.
 pub(super) const CLOSED: u32 = 1;
-/// ... and of one that calls the waiter.
+/// The answer of a grant that calls the waiter.
 pub(super) const CALL: u32 = 2;
 
 pub(super) struct RawSemaphore {
@@ -97,7 +101,8 @@ pub(super) struct RawSemaphore {
     queue: Mutex<WaitList>,
 }
 
-/// The number of free permits, which is below zero for a moment if many come for the last ones.
+/// Returns the number of free permits. In the word it may be below zero for a moment, when many
+/// callers come for the last permits.
 fn free(word: usize) -> usize {
     (word.cast_signed() / ONE.cast_signed()).max(0).cast_unsigned()
 }
@@ -106,13 +111,13 @@ fn called(word: usize) -> usize {
     word / CALLED % (MOST_CALLED + 1)
 }
 
-/// Whether there may be something to be done for those in the queue.
+/// Returns `true` if there may be waiters to serve.
 fn is_to_be_served(word: usize) -> bool {
     let strict = word & STRICT != 0 && free(word) > 0;
     word & QUEUED != 0 && (strict || called(word) < free(word))
 }
 
-/// The word with so many more permits, if there is room for them.
+/// Returns the word with `permits` more, or `None` if there is no room for them.
 #[inline(always)]
 fn add(word: usize, permits: usize) -> Option<usize> {
     let room = RawSemaphore::MOST.checked_sub(free(word))?;
@@ -123,18 +128,18 @@ fn permits_of(node: &WaitNode) -> usize {
     (node.token.get() & !OVERDUE) as usize
 }
 
-/// Whether a node is not passed while it is the first one.
+/// Returns `true` if a waiter must not be passed while it is the first.
 fn is_strict(node: &WaitNode) -> bool {
-    // One that asks for several, or is overdue.
+    // It asks for several permits, or is overdue.
     node.token.get() > 1
 }
 
 impl RawSemaphore {
-    /// So many permits there may be.
+    /// The greatest number of permits that fits into the word.
     pub(super) const MOST: usize = isize::MAX.cast_unsigned() / ONE / 2;
 
     const_fn! {
-        /// For at most `MOST`.
+        /// Creates a semaphore with at most `MOST` permits.
         pub(super) const fn new(permits: usize) -> RawSemaphore {
             RawSemaphore {
                 word: AtomicUsize::new(permits * ONE),
@@ -153,20 +158,20 @@ impl RawSemaphore {
         self.word.load(Ordering::Acquire) & SHUT != 0
     }
 
-    /// Whether called waiters have been passed so often that the caller may have their worker, or
-    /// their executor, and there is no permit for it besides theirs.
+    /// Returns `true` if the called waiters need all free permits, and have been passed so often
+    /// that they may be waiting for the caller's own worker or executor.
     fn is_hogged_at(&self, word: usize) -> bool {
         let are_on_their_way = called(word) > 0 && free(word) <= called(word);
         are_on_their_way && self.passes.are_many() && self.called_at.may_be_here()
     }
 
-    /// Takes so many permits if they are there, ahead of those who wait, unless they are not to be
-    /// passed.
+    /// Takes `permits` permits if they are free, ahead of the waiters. Fails if the semaphore is
+    /// closed or the queue is strict.
     #[inline]
     pub(super) fn try_acquire(&self, permits: usize) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            // One that asks for none passes nobody.
+            // A caller that asks for no permits passes no waiter.
             if word & SHUT != 0 || permits > 0 && word & STRICT != 0 || free(word) < permits {
                 return false;
             }
@@ -179,9 +184,10 @@ impl RawSemaphore {
         }
     }
 
-    /// As [`try_acquire`](RawSemaphore::try_acquire) of one permit, for a caller who waits
-    /// otherwise: by one update, where those who compare and swap try again and again if many come
-    /// at once. Meanwhile it looks to others as if the permit were taken, also if it is not.
+    /// Takes one permit, like [`try_acquire`](RawSemaphore::try_acquire), but by a single update. A
+    /// compare-and-swap would have to be repeated if many callers come at once. For callers that
+    /// wait if this fails. Until a failed attempt has given the permit back, it looks taken to
+    /// others.
     #[inline]
     pub(super) fn acquire_one(&self) -> bool {
         // MUTANT(semaphore.acquire_one): relaxed, split
@@ -193,7 +199,8 @@ impl RawSemaphore {
         got
     }
 
-    /// Others may have found too few permits meanwhile, and so left those who wait to the caller.
+    /// Gives back the permit of a failed attempt. Meanwhile others may have found too few permits,
+    /// and so left the waiters to this caller.
     #[cold]
     #[inline(never)]
     fn take_back(&self) {
@@ -205,8 +212,8 @@ impl RawSemaphore {
         }
     }
 
-    /// Replaces the word by `to(word)`, and returns both. If `to` returns `None`, the word stays as
-    /// it is.
+    /// Replaces the word by `to(word)`, and returns the old and the new one. If `to` returns
+    /// `None`, the word stays as it is.
     fn change(&self, to: impl Fn(usize) -> Option<usize>) -> Option<(usize, usize)> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -219,7 +226,8 @@ impl RawSemaphore {
         }
     }
 
-    /// Adds so many permits, and serves those who wait; `false` if there would be more than `MOST`.
+    /// Adds permits, and serves the waiters. Returns `false`, and adds none, if there would be more
+    /// than `MOST`.
     #[inline]
     pub(super) fn release(&self, permits: usize) -> bool {
         if permits != 1 {
@@ -271,8 +279,8 @@ impl RawSemaphore {
         wakes.deliver();
     }
 
-    /// Calls waiters from the front of the queue, or hands over to them. Under the lock of the
-    /// queue.
+    /// Calls waiters from the front of the queue, or hands over to them. Called under the queue's
+    /// lock.
     fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes) {
         loop {
             while let Some(answer) = self.answer_first(queue) {
@@ -285,8 +293,8 @@ impl RawSemaphore {
             };
             let (_, new) = self
                 .change(|word| Some(word & !(QUEUED | STRICT) | flags))
-                .expect("there is a new word for each");
-            // Permits may have come meanwhile, and whoever gave them back have seen the old flags.
+                .expect("the closure always returns a word");
+            // Permits may have come meanwhile, from releases that saw the old flags.
             let asked = queue.first().map_or(0, permits_of);
             if !is_to_be_served(new) || new & STRICT != 0 && free(new) < asked {
                 return;
@@ -294,7 +302,8 @@ impl RawSemaphore {
         }
     }
 
-    /// What to say to the first waiter at present; takes the permits, or counts the call.
+    /// Answers the first waiter, if that is possible now: takes its permits, or counts a call in
+    /// the word.
     fn answer_first(&self, queue: &WaitList) -> Option<u32> {
         let first = queue.first()?;
         if self.is_closed() {
@@ -302,8 +311,8 @@ impl RawSemaphore {
         }
         let asked = permits_of(first);
         let kept = |word| if is_strict(first) { 0 } else { called(word) };
-        // To one that is not passed; and where no more can be called, what is left by the called
-        // ones.
+        // Permits are handed over to a waiter that is not passed. If no more waiters can be called,
+        // the permits that the called ones leave over are handed over too.
         let take = |word| {
             let hands_over = is_strict(first) || called(word) == MOST_CALLED;
             let enough = free(word) >= asked + kept(word);
@@ -322,18 +331,19 @@ impl RawSemaphore {
         Some(CALL)
     }
 
-    /// A called waiter has come: takes the one permit that it asks for, if there is one. Returns
-    /// whether it has.
+    /// Answers a call: takes the one permit that the called waiter asks for. Returns `true` if a
+    /// permit was free, and the semaphore is not closed.
     pub(super) fn answer_call(&self) -> bool {
         let takes = |word: usize| word & SHUT == 0 && free(word) > 0;
         self.come_back(|word| if takes(word) { word.wrapping_sub(ONE) } else { word })
     }
 
-    /// A called waiter has come, or will not; returns whether the word has changed otherwise.
+    /// Ends the call of a waiter that has come or given up, and applies `to` to the word in the
+    /// same step. Returns `true` if `to` changed the word.
     fn come_back(&self, to: impl Fn(usize) -> usize) -> bool {
         let (before, new) = self
             .change(|word| Some(to(word).wrapping_sub(CALLED)))
-            .expect("there is a new word for each");
+            .expect("the closure always returns a word");
         self.passes.reset();
         // MUTANT(semaphore.come_back): false
         if is_to_be_served(new) {
@@ -342,10 +352,10 @@ impl RawSemaphore {
         new.wrapping_add(CALLED) != before
     }
 
-    /// Waits for so many permits; returns whether they are there, and the semaphore is not closed.
+    /// Waits for `permits` permits. Returns `false` if the semaphore is closed.
     ///
     /// # Errors
-    /// Those of [`enter_node`].
+    /// Same as [`enter_node`].
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -361,7 +371,7 @@ impl RawSemaphore {
         }
     }
 
-    /// Gives nobody any permits from now on.
+    /// Closes the semaphore: no caller gets permits from now on.
     pub(super) fn close(&self) {
         let mut wakes = Wakes::default();
         let mut queue = self.state();
@@ -424,14 +434,15 @@ impl Waitable for RawSemaphore {
     }
 
     fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
-        // What was left over for the one that has gone may do for the next.
+        // Permits that were too few for the waiter that has left may be enough for the next.
         // MUTANT(semaphore.left): skip
         self.serve(queue, wakes);
     }
 
     fn give_back(&self, node: &WaitNode) {
         match node.answer() {
-            // Where so many were added meanwhile that there is no room, they stay away, as those of a permit do.
+            // If permits were added meanwhile, up to the maximum, there is no room for these. They
+            // are lost then, as in the drop of a `Permit`.
             GRANTED => drop(self.release(permits_of(node))),
             CALL => drop(self.come_back(|word| word)),
             _ => {}
@@ -459,7 +470,7 @@ impl<'a> Acquiring<'a> {
 }
 
 impl Future for Acquiring<'_> {
-    /// Whether the permits are there, and the semaphore is not closed.
+    /// `true` if the permits were taken, `false` if the semaphore is closed.
     type Output = bool;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {

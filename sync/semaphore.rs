@@ -11,15 +11,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A number of permits: so many may do something at a time.
+/// A counting semaphore, for tasks, threads and futures.
 ///
-/// A task that runs may take a free permit ahead of those that wait. Nobody is passed for long:
-/// after half a millisecond, or some thousand passes, permits are kept for the first one in the
-/// queue, in the order of coming. One that asks for several at once is not passed at all while it
-/// is the first: as long as it waits for the last of them, nobody else gets any. A [`Permit`] gives
-/// them back when it is dropped, wherever that is.
+/// A running task may take a free permit ahead of the waiters. After half a millisecond, or a few
+/// thousand passes, permits are kept for the first waiter, in order of arrival. A waiter that asks
+/// for several permits at once is not passed at all while it is the first: until it has all of
+/// them, no other caller gets any. A [`Permit`] gives its permits back when it is dropped, wherever
+/// that happens.
 ///
-/// [`close`](Semaphore::close) turns away who waits, and who comes.
+/// [`close`](Semaphore::close) turns away all waiters and all later callers.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 ///         for _ in 0..10 {
 ///             s.spawn(|| {
 ///                 let _permit = downloads.acquire().unwrap();
-///                 // .. with one other at most
+///                 // at most two tasks are here at a time
 ///             });
 ///         }
 ///     });
@@ -41,56 +41,61 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// So many permits there may be at most.
+    /// The greatest number of permits that a semaphore can have.
     pub const MAX_PERMITS: usize = RawSemaphore::MOST;
 
     const_fn! {
-        /// A semaphore with so many permits.
+        /// Creates a semaphore with `permits` free permits.
         ///
         /// # Panics
-        /// If they are more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
+        /// If `permits` is greater than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
         pub const fn new(permits: usize) -> Semaphore {
-            assert!(permits <= RawSemaphore::MOST, "cygnet: a Semaphore cannot have so many permits");
+            assert!(
+                permits <= RawSemaphore::MOST,
+                "cygnet: a Semaphore can have at most MAX_PERMITS permits"
+            );
             Semaphore { raw: RawSemaphore::new(permits) }
         }
     }
 
-    /// How many are free at this moment. A load.
+    /// Returns the number of free permits at this moment. Costs a load.
     pub fn available_permits(&self) -> usize {
         self.raw.free()
     }
 
-    /// Waits for one permit.
+    /// Acquires one permit, waiting if necessary.
     ///
-    /// Suspends, unless there is one and nobody waits who is not to be passed. Costs a locked
-    /// instruction then.
+    /// Suspends if no permit is free, or if a waiter must not be passed any more. Otherwise costs
+    /// one locked instruction.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if the semaphore is closed; [`WaitError::Cancelled`] if the calling task is cancelled, also if
-    /// there is one.
+    /// [`WaitError::Closed`] if the semaphore is closed. [`WaitError::Cancelled`] if the calling
+    /// task is cancelled, even if a permit is free.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     pub fn acquire(&self) -> Result<Permit<'_>, WaitError> {
         self.take(1, None)
     }
 
-    /// As [`acquire`](Semaphore::acquire), for several at once.
+    /// Acquires `permits` permits at once, waiting if necessary.
     ///
-    /// It waits for ever, if so many are never there: a semaphore does not know how many may be added.
+    /// Waits for ever if there are never enough: a semaphore does not know how many may be added.
     ///
     /// # Errors
-    /// As `acquire`.
+    /// Same as [`acquire`](Semaphore::acquire).
     ///
     /// # Panics
-    /// As `acquire`, and for more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
+    /// Same as [`acquire`](Semaphore::acquire), and if `permits` is greater than
+    /// [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
     #[track_caller]
     pub fn acquire_many(&self, permits: usize) -> Result<Permit<'_>, WaitError> {
         self.take(permits, None)
     }
 
-    /// As [`acquire_many`](Semaphore::acquire_many), but waits no longer than `time`.
+    /// Acquires `permits` permits at once, waiting for at most `time`.
     ///
     /// ```
     /// use cygnet::sync::{Semaphore, WaitError};
@@ -100,10 +105,11 @@ impl Semaphore {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `acquire`.
+    /// [`WaitError::TimedOut`] if `time` passes first. Otherwise same as
+    /// [`acquire`](Semaphore::acquire).
     ///
     /// # Panics
-    /// As `acquire_many`.
+    /// Same as [`acquire_many`](Semaphore::acquire_many).
     #[track_caller]
     pub fn acquire_timeout(&self, permits: usize, time: Duration) -> Result<Permit<'_>, WaitError> {
         self.take(permits, after(time))
@@ -125,27 +131,30 @@ impl Semaphore {
         Ok(Permit { semaphore: self, permits })
     }
 
-    /// Takes one permit if there is one, ahead of those who wait, unless they are not to be passed.
+    /// Acquires one permit if one is free, ahead of the waiters. Fails if the semaphore is closed,
+    /// or if a waiter must not be passed any more.
     ///
-    /// Does not suspend, and does not ask whether the task is cancelled.
+    /// Does not suspend, and ignores cancellation.
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
         self.try_acquire_many(1)
     }
 
-    /// As [`try_acquire`](Semaphore::try_acquire), for several at once.
+    /// Acquires `permits` permits at once, under the rules of
+    /// [`try_acquire`](Semaphore::try_acquire).
     ///
     /// # Panics
-    /// For more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
+    /// If `permits` is greater than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
     #[track_caller]
     pub fn try_acquire_many(&self, permits: usize) -> Option<Permit<'_>> {
         check(permits);
         self.raw.try_acquire(permits).then(|| Permit { semaphore: self, permits })
     }
 
-    /// As [`acquire_many`](Semaphore::acquire_many), as a future for any executor. It asks when it is polled first.
+    /// Acquires `permits` permits as a future, on any executor. The future asks for them at its
+    /// first poll.
     ///
     /// # Panics
-    /// For more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
+    /// If `permits` is greater than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
     #[track_caller]
     pub fn acquire_async(&self, permits: usize) -> SemaphoreAcquire<'_> {
         check(permits);
@@ -153,26 +162,30 @@ impl Semaphore {
         SemaphoreAcquire { semaphore: self, permits, acquiring }
     }
 
-    /// Adds permits, and serves those who wait.
+    /// Adds permits, and serves the waiters.
     ///
     /// Does not suspend.
     ///
     /// # Panics
-    /// If there would be more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS); then none is added.
+    /// If there would be more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS). No permit is added
+    /// then.
     #[track_caller]
     pub fn add_permits(&self, permits: usize) {
-        assert!(self.raw.release(permits), "cygnet: a Semaphore cannot have so many permits");
+        assert!(
+            self.raw.release(permits),
+            "cygnet: adding permits would exceed MAX_PERMITS of the Semaphore"
+        );
     }
 
-    /// Gives out no permits any more: who waits, and who comes, is turned away with [`WaitError::Closed`]. Permits that are
-    /// out stay valid.
+    /// Closes the semaphore: waiters and later callers get [`WaitError::Closed`]. Permits that were
+    /// acquired before stay valid.
     ///
     /// Does not suspend.
     pub fn close(&self) {
         self.raw.close();
     }
 
-    /// Whether it is closed. A load.
+    /// Returns `true` if the semaphore is closed. Costs a load.
     pub fn is_closed(&self) -> bool {
         self.raw.is_closed()
     }
@@ -180,7 +193,10 @@ impl Semaphore {
 
 #[track_caller]
 fn check(permits: usize) {
-    assert!(permits <= RawSemaphore::MOST, "cygnet: a Semaphore never has so many permits");
+    assert!(
+        permits <= RawSemaphore::MOST,
+        "cygnet: at most MAX_PERMITS permits can be acquired at once"
+    );
 }
 
 impl fmt::Debug for Semaphore {
@@ -202,12 +218,13 @@ pub struct Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// How many they are.
+    /// Returns the number of permits.
     pub fn permits(&self) -> usize {
         self.permits
     }
 
-    /// Never gives them back: the semaphore has so many less from now on.
+    /// Consumes the permits without giving them back: the semaphore has that many fewer from now
+    /// on.
     pub fn forget(self) {
         mem::forget(self);
     }
@@ -215,7 +232,8 @@ impl Permit<'_> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        // There was room for them. Where so many were added meanwhile that there is none, they stay away.
+        // If permits were added meanwhile, up to the maximum, there is no room for these. They are
+        // lost then.
         let _ = self.semaphore.raw.release(self.permits);
     }
 }
@@ -235,14 +253,14 @@ pub struct SemaphoreAcquire<'a> {
 }
 
 impl<'a> Future for SemaphoreAcquire<'a> {
-    /// [`WaitError::Closed`] is the only error.
+    /// The only error is [`WaitError::Closed`].
     type Output = Result<Permit<'a>, WaitError>;
 
     /// # Panics
-    /// If polled after it was ready.
+    /// If polled after it has returned `Ready`.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Permit<'a>, WaitError>> {
         let (semaphore, permits) = (self.semaphore, self.permits);
-        // SAFETY: pinned with the whole.
+        // SAFETY: `acquiring` is pinned together with `self`, and never moved.
         let acquiring = unsafe { self.map_unchecked_mut(|this| &mut this.acquiring) };
         acquiring.poll(cx).map(|got| match got {
             true => Ok(Permit { semaphore, permits }),

@@ -1,5 +1,6 @@
-//! Models of who waits for a primitive; run by ci/loom.sh. A task is a thread with a wait word and a processor, which a waker
-//! wakes; what it does repeats the lines of `enter_as_task` in scheduler/waiters.
+//! Models of waits for the primitives, run by ci/loom.sh. A task of a model is a thread with a wait
+//! word and a processor, which a waker wakes. Its waits repeat the steps of `enter_as_task` in
+//! scheduler/waiters.
 
 mod rwlock;
 mod semaphore;
@@ -25,9 +26,10 @@ pub(crate) struct Task {
 
 struct Grants(Stage<Task>);
 
-// SAFETY: its words are shared by design, the rest is of the test's own thread, which all threads of a model run on.
+// SAFETY: the wait word is shared by design. The rest is used by the test's own thread only,
+// because all threads of a model run on it.
 unsafe impl Send for Grants {}
-// SAFETY: as above.
+// SAFETY: the wait word is shared by design, and the rest is used by the test's own thread only.
 unsafe impl Sync for Grants {}
 
 impl Wake for Grants {
@@ -47,7 +49,7 @@ impl Task {
         }
     }
 
-    /// For its thread, before anybody knows it.
+    /// Called by the task's thread, before any other thread knows the task.
     pub(crate) fn introduce(&self) {
         self.processor.introduce();
     }
@@ -56,7 +58,7 @@ impl Task {
         self.resume_if(self.word.cut());
     }
 
-    /// Leaves the processor, and says what it came back for.
+    /// Leaves the processor, and returns what ended the wait.
     fn wait(&self, kind: WaitKind) -> Woken {
         match self.word.publish(kind) {
             Publish::Ready => Woken::Granted,
@@ -67,20 +69,21 @@ impl Task {
         }
     }
 
-    /// No grant is left over for a later wait.
+    /// Ends the task, which must not have a grant left over for a later wait.
     pub(crate) fn end(this: Stage<Task>) {
         assert!(!this.word.is_notified(), "a grant is left over");
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { this.end() };
     }
 }
 
-/// Waits for `source` as a task does; the answer, if it was not cut short.
+/// Waits for `source` as a task does. Returns the answer, or `None` if the wait was cut short.
 pub(crate) fn enter<W: Waitable>(task: Stage<Task>, source: &W, token: u64) -> Option<u32> {
     enter_and(task, source, token, true, None)
 }
 
-/// The same; it may have a fault, that what was granted is not given back, and may do something when it is in the queue.
+/// Like [`enter`], with two additions. If `gives_back` is false, a cut task does not give back what
+/// it was granted, which is a fault. `queued` is called once the node is in the queue.
 pub(crate) fn enter_and<W: Waitable>(
     task: Stage<Task>,
     source: &W,
@@ -92,7 +95,7 @@ pub(crate) fn enter_and<W: Waitable>(
     enter_node(task, source, node.as_ref(), gives_back, queued)
 }
 
-/// The same with a node of the caller's, where a grant may leave something.
+/// Like [`enter_and`], with the caller's own node, in which a grant may leave a value.
 pub(crate) fn enter_node<W: Waitable>(
     task: Stage<Task>,
     source: &W,
@@ -101,7 +104,7 @@ pub(crate) fn enter_node<W: Waitable>(
     queued: Option<&mut dyn FnMut()>,
 ) -> Option<u32> {
     let who = || Who::Future(Waker::from(Arc::new(Grants(task))));
-    // SAFETY: it is taken out, or granted, before this frame goes.
+    // SAFETY: the node is taken out of the list, or granted, before this frame ends.
     match unsafe { queue(source, node, who, true, queued) } {
         Entry::Answer(answer) => return Some(answer),
         Entry::Granted => return Some(node.answer()),
@@ -123,8 +126,8 @@ pub(crate) fn enter_node<W: Waitable>(
     Some(node.answer())
 }
 
-/// Waits for `source` as a task does that may be called: then it `comes`, and goes back if it has
-/// come in vain.
+/// Waits for `source` like a task that may be called. A called task tries `comes`, and returns to
+/// the queue if that fails.
 pub(crate) fn enter_or_come<W: Waitable>(
     task: Stage<Task>,
     source: &W,
@@ -151,7 +154,8 @@ impl Locked {
         Stage::new(Locked { mutex: RawMutex::new(fair), value: Baton::new() })
     }
 
-    /// As `Mutex::lock`; `mark` is BEHIND for one that hogs the mutex.
+    /// Does the same as `Mutex::lock`. `mark` is BEHIND for a task that hogs the mutex, and
+    /// otherwise 0.
     fn lock(&self, task: Stage<Task>, holder: Holder, mark: u64) -> bool {
         task.introduce();
         if mark == 0 && self.mutex.try_lock(holder) {
@@ -161,7 +165,7 @@ impl Locked {
         enter_or_come(task, &self.mutex, holder.number() | mark, CALL, comes).is_some()
     }
 
-    /// Locks, uses the value, unlocks; whether it had the chance.
+    /// Locks the mutex, uses the value, and unlocks. Returns `true` if the task got the mutex.
     fn visit(&self, task: Stage<Task>, number: u64) -> bool {
         self.visit_as(task, number, 0)
     }
@@ -171,7 +175,7 @@ impl Locked {
         let locked = self.lock(task, holder, mark);
         if locked {
             self.value.write();
-            // SAFETY: locked above.
+            // SAFETY: `holder` has locked the mutex.
             unsafe { self.mutex.unlock(holder) };
         }
         locked
@@ -179,13 +183,13 @@ impl Locked {
 
     fn end(this: Stage<Locked>, uses: usize) {
         assert_eq!(this.value.read(), uses);
-        assert!(this.mutex.holder().is_none(), "it is locked by one that is gone");
-        // SAFETY: the threads have ended.
+        assert!(this.mutex.holder().is_none(), "the mutex is still locked at the end");
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { this.end() };
     }
 }
 
-/// Each of so many comes and goes once.
+/// `count` tasks lock and unlock the mutex once each.
 fn visitors(fair: bool, count: u64) {
     let locked = Locked::new(fair);
     let others: Vec<_> = (1..count)
@@ -205,7 +209,7 @@ fn visitors(fair: bool, count: u64) {
 }
 
 #[test]
-fn loom_a_mutex_has_one_holder_and_loses_nobody() {
+fn loom_a_mutex_has_one_holder_and_loses_no_waiter() {
     explore(ALL, || visitors(false, 2));
 }
 
@@ -214,15 +218,15 @@ fn loom_a_fair_mutex_has_one_holder_and_is_handed_over() {
     explore(ALL, || visitors(true, 2));
 }
 
-/// One that was called comes back, as the third one was faster.
+/// A called waiter returns to the queue, because the third task was faster.
 #[test]
-fn loom_a_mutex_that_is_taken_past_those_who_wait_loses_nobody() {
+fn loom_barging_into_a_mutex_loses_no_waiter() {
     explore(3, || visitors(false, 3));
 }
 
-/// One that hogs a mutex queues up behind a waiter that has been called, also while the mutex is free.
+/// A task that hogs the mutex queues up behind a called waiter, even while the mutex is free.
 #[test]
-fn loom_one_that_comes_behind_a_called_waiter_has_its_turn() {
+fn loom_a_hog_behind_a_called_waiter_gets_the_mutex() {
     explore(3, || {
         let (locked, holder) = (Locked::new(false), Holder::from_number(24));
         let (called, hog) = (Task::new(), Task::new());
@@ -230,7 +234,7 @@ fn loom_one_that_comes_behind_a_called_waiter_has_its_turn() {
         let waiter = spawn(move || locked.visit(called, 1));
         let unlocks = spawn(move || {
             locked.value.write();
-            // SAFETY: locked above.
+            // SAFETY: `holder` has locked the mutex.
             unsafe { locked.mutex.unlock(holder) };
         });
         assert!(locked.visit_as(hog, 2, BEHIND));
@@ -256,7 +260,8 @@ fn loom_negative_a_fair_mutex_without_order() {
     explore(3, || visitors(true, 2));
 }
 
-/// One of three is cut at any moment: it has the mutex, or is refused and leaves it to the others.
+/// One of three tasks is cut at any moment. It gets the mutex, or is refused and leaves it to the
+/// others.
 fn a_cut_of_a_wait(fair: bool) {
     explore(3, move || {
         let (locked, holder) = (Locked::new(fair), Holder::from_number(16));
@@ -265,12 +270,12 @@ fn a_cut_of_a_wait(fair: bool) {
         let refused = spawn(move || !locked.visit(cut, 1));
         let unlocks = spawn(move || {
             locked.value.write();
-            // SAFETY: locked above.
+            // SAFETY: `holder` has locked the mutex.
             unsafe { locked.mutex.unlock(holder) };
         });
-        // While it is handed over, perhaps.
+        // Perhaps during the hand-over.
         cut.cut();
-        assert!(locked.visit(next, 2), "it was not cut");
+        assert!(locked.visit(next, 2), "a waiter that was not cut was refused");
         let refused = refused.join().unwrap();
         unlocks.join().unwrap();
         Task::end(cut);
@@ -280,16 +285,16 @@ fn a_cut_of_a_wait(fair: bool) {
 }
 
 #[test]
-fn loom_a_cut_of_a_wait_for_a_mutex_loses_neither_it_nor_the_next() {
+fn loom_a_cut_wait_loses_neither_the_mutex_nor_the_next_waiter() {
     a_cut_of_a_wait(false);
 }
 
 #[test]
-fn loom_a_cut_of_a_wait_for_a_fair_mutex_loses_neither_it_nor_the_next() {
+fn loom_a_cut_wait_loses_neither_a_fair_mutex_nor_the_next_waiter() {
     a_cut_of_a_wait(true);
 }
 
-/// A future that is dropped while it is being granted gives the mutex back, or passes the call on.
+/// A future that is dropped during its grant gives the mutex back, or passes the call on.
 fn a_future_is_dropped(fair: bool) {
     explore(ALL, move || {
         let (locked, holder) = (Locked::new(fair), Holder::from_number(16));
@@ -300,7 +305,7 @@ fn a_future_is_dropped(fair: bool) {
             match waits.as_mut().poll(&mut cx) {
                 Poll::Ready(_) => {
                     locked.value.write();
-                    // SAFETY: ready.
+                    // SAFETY: the future is ready, and so has locked the mutex.
                     unsafe { locked.mutex.unlock(Holder::FUTURE) };
                     true
                 }
@@ -308,7 +313,7 @@ fn a_future_is_dropped(fair: bool) {
             }
         });
         locked.value.write();
-        // SAFETY: locked above.
+        // SAFETY: `holder` has locked the mutex.
         unsafe { locked.mutex.unlock(holder) };
         let used = dropper.join().unwrap();
         Locked::end(locked, 1 + usize::from(used));
@@ -316,16 +321,16 @@ fn a_future_is_dropped(fair: bool) {
 }
 
 #[test]
-fn loom_a_future_that_is_dropped_passes_the_call_on() {
+fn loom_a_dropped_future_passes_the_call_on() {
     a_future_is_dropped(false);
 }
 
 #[test]
-fn loom_a_future_that_is_dropped_gives_back_what_it_was_granted() {
+fn loom_a_dropped_future_gives_back_its_grant() {
     a_future_is_dropped(true);
 }
 
-/// An event, and what is done before it is set.
+/// An event, and a value that is written before the event is set.
 struct Announced {
     event: RawEvent,
     value: Baton,
@@ -347,12 +352,12 @@ fn set_and_wait() {
     announced.event.open(SET);
     waits.join().unwrap();
     Task::end(task);
-    // SAFETY: the threads have ended.
+    // SAFETY: the threads of the model have ended, so no copy is used any more.
     unsafe { announced.end() };
 }
 
 #[test]
-fn loom_a_set_of_an_event_reaches_who_waits_or_is_about_to() {
+fn loom_a_set_releases_a_caller_that_waits_or_is_about_to() {
     explore(ALL, set_and_wait);
 }
 
@@ -363,9 +368,9 @@ fn loom_negative_an_event_without_order() {
     explore(3, set_and_wait);
 }
 
-/// A set, a reset and a cut: who waits ends in one way, and a set that it was there for is not taken from it.
+/// A set, a reset and a cut race. The wait ends once, and a set that finds the waiter stays valid.
 #[test]
-fn loom_a_set_that_is_reset_and_a_cut_end_a_wait_once() {
+fn loom_a_wait_ends_once_in_a_race_of_set_reset_and_cut() {
     explore(ALL, || {
         let event = Stage::new(RawEvent::new());
         let task = Task::new();
@@ -377,22 +382,22 @@ fn loom_a_set_that_is_reset_and_a_cut_end_a_wait_once() {
         event.open(SET);
         event.reset();
         cuts.join().unwrap();
-        // It may have come too late for the first one.
+        // The waiter may have come too late for the first set.
         event.open(SET);
         if let Some(answer) = waits.join().unwrap() {
             assert_eq!(answer, SET);
         }
-        assert!(event.state().waiters.is_empty(), "somebody is left in the queue");
+        assert!(event.state().waiters.is_empty(), "a waiter is left in the queue");
         Task::end(task);
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { event.end() };
     });
 }
 
-/// A waker that is called between the entry of a node and its wait begins a wait of its own: each of the two collects its
-/// own grant.
+/// A waker that is called between the entry of a node and its wait begins a wait of its own. Each
+/// of the two waits collects its own grant.
 #[test]
-fn loom_a_wait_inside_of_the_entry_of_another_has_its_own_grant() {
+fn loom_a_wait_inside_the_entry_of_another_gets_its_own_grant() {
     explore(ALL, || {
         let (outer, inner) = (Stage::new(RawEvent::new()), Stage::new(RawEvent::new()));
         let (value, task) = (Stage::new(Baton::new()), Task::new());
@@ -409,7 +414,7 @@ fn loom_a_wait_inside_of_the_entry_of_another_has_its_own_grant() {
         inner.open(SET);
         waits.join().unwrap();
         Task::end(task);
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe {
             value.end();
             inner.end();

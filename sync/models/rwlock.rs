@@ -8,7 +8,7 @@ use crate::sync::raw_rwlock::{CALL, READ, RawRwLock, WRITE};
 use std::panic::Location;
 use std::task::{Context, Waker};
 
-/// A lock, and what it guards.
+/// A lock, and the value that it guards.
 struct Guarded {
     lock: RawRwLock,
     value: Baton,
@@ -29,7 +29,7 @@ impl Guarded {
                 WRITE => self.value.write(),
                 _ => self.value.read(),
             };
-            // SAFETY: entered above.
+            // SAFETY: the task has entered as `what`.
             unsafe { self.lock.unlock(what) };
         }
         inside
@@ -37,9 +37,9 @@ impl Guarded {
 
     fn end(this: Stage<Guarded>, writes: usize) {
         assert_eq!(this.value.read(), writes);
-        assert!(this.lock.state().is_empty(), "somebody is left in the queue");
-        assert!(this.lock.try_lock(WRITE), "somebody that is gone is inside");
-        // SAFETY: the threads have ended.
+        assert!(this.lock.state().is_empty(), "a waiter is left in the queue");
+        assert!(this.lock.try_lock(WRITE), "the lock is still held at the end");
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { this.end() };
     }
 }
@@ -56,7 +56,7 @@ fn readers_and_writers() {
 }
 
 #[test]
-fn loom_readers_and_writers_exclude_each_other_and_nobody_is_forgotten() {
+fn loom_readers_and_writers_exclude_each_other_and_none_is_forgotten() {
     explore(2, readers_and_writers);
 }
 
@@ -67,7 +67,7 @@ fn loom_negative_a_reader_writer_lock_without_order() {
     explore(2, readers_and_writers);
 }
 
-/// A writer that is cut lets the reader behind it in, with another reader still inside.
+/// A writer that is cut lets the reader behind it enter, while another reader is still inside.
 #[test]
 fn loom_a_writer_that_leaves_the_queue_lets_readers_in() {
     explore(2, || {
@@ -77,45 +77,46 @@ fn loom_a_writer_that_leaves_the_queue_lets_readers_in() {
         let reads = spawn(move || guarded.visit(reader, READ));
         writer.cut();
         guarded.value.read();
-        // SAFETY: entered above.
+        // SAFETY: this thread has entered as a reader.
         unsafe { guarded.lock.unlock(READ) };
         let written = writes.join().unwrap();
-        assert!(reads.join().unwrap(), "it was not cut");
+        assert!(reads.join().unwrap(), "a waiter that was not cut was refused");
         Task::end(writer);
         Task::end(reader);
         Guarded::end(guarded, usize::from(written));
     });
 }
 
-/// The same, and only the writer that leaves can let the reader in: the other one inside stays there.
+/// Only the writer that leaves the queue can let the reader in, because the other reader stays
+/// inside.
 #[test]
-fn loom_who_leaves_the_queue_of_a_reader_writer_lock_makes_way() {
+fn loom_a_strict_writer_that_leaves_the_queue_makes_way() {
     explore(ALL, || {
         let (guarded, reader) = (Guarded::new(), Task::new());
         assert!(guarded.lock.try_lock(READ));
         let mut cx = Context::from_waker(Waker::noop());
         let mut writes = Box::pin(Entering::new(&guarded.lock, WRITE, Location::caller()));
         assert!(writes.as_mut().poll(&mut cx).is_pending());
-        // It has been passed so often that it is not passed again.
+        // The writer has been passed so often that it is not passed again.
         for _ in 0..2 {
             assert!(guarded.lock.try_lock(READ));
-            // SAFETY: entered above.
+            // SAFETY: this thread has just entered as a reader.
             unsafe { guarded.lock.unlock(READ) };
         }
         assert!(!guarded.lock.try_lock(READ));
         let reads = spawn(move || guarded.visit(reader, READ));
         drop(writes);
         assert!(reads.join().unwrap());
-        // SAFETY: entered above.
+        // SAFETY: this thread has entered as a reader.
         unsafe { guarded.lock.unlock(READ) };
         Task::end(reader);
         Guarded::end(guarded, 0);
     });
 }
 
-/// A writer that has been called is not there any more: the next one is called.
+/// A called writer gives up before it has come, and the next waiter is called.
 #[test]
-fn loom_a_writer_that_gives_up_on_its_way_passes_the_call_on() {
+fn loom_a_called_writer_that_gives_up_passes_the_call_on() {
     explore(3, || {
         let (guarded, writer) = (Guarded::new(), Task::new());
         assert!(guarded.lock.try_lock(WRITE));
@@ -123,7 +124,7 @@ fn loom_a_writer_that_gives_up_on_its_way_passes_the_call_on() {
         let mut gives_up = Box::pin(Entering::new(&guarded.lock, WRITE, Location::caller()));
         assert!(gives_up.as_mut().poll(&mut cx).is_pending());
         let writes = spawn(move || guarded.visit(writer, WRITE));
-        // SAFETY: entered above.
+        // SAFETY: this thread has entered as a writer.
         unsafe { guarded.lock.unlock(WRITE) };
         drop(gives_up);
         assert!(writes.join().unwrap());
@@ -132,10 +133,10 @@ fn loom_a_writer_that_gives_up_on_its_way_passes_the_call_on() {
     });
 }
 
-/// A reader looks in vain whether it can enter, and seems to be inside meanwhile: the writer that
-/// waits comes in all the same.
+/// A reader that tries to enter seems to be inside while it looks. The waiting writer enters all
+/// the same.
 #[test]
-fn loom_a_reader_that_comes_in_vain_keeps_nobody_waiting() {
+fn loom_a_reader_that_cannot_enter_holds_up_no_writer() {
     explore(3, || {
         let (guarded, writer) = (Guarded::new(), Task::new());
         assert!(guarded.lock.try_lock(WRITE));
@@ -143,20 +144,20 @@ fn loom_a_reader_that_comes_in_vain_keeps_nobody_waiting() {
         let looks = spawn(move || {
             if guarded.lock.read() {
                 guarded.value.read();
-                // SAFETY: entered above.
+                // SAFETY: this thread has just entered as a reader.
                 unsafe { guarded.lock.unlock(READ) };
             }
         });
-        // SAFETY: entered above.
+        // SAFETY: this thread has entered as a writer.
         unsafe { guarded.lock.unlock(WRITE) };
-        assert!(writes.join().unwrap(), "it was not cut");
+        assert!(writes.join().unwrap(), "a waiter that was not cut was refused");
         looks.join().unwrap();
         Task::end(writer);
         Guarded::end(guarded, 1);
     });
 }
 
-/// A writer that becomes a reader, and stays one: those who want to read come in, and see what it has written.
+/// A writer becomes a reader and stays one. Waiting readers enter, and see what it has written.
 #[test]
 fn loom_a_writer_that_becomes_a_reader_lets_readers_in() {
     explore(ALL, || {
@@ -167,10 +168,10 @@ fn loom_a_writer_that_becomes_a_reader_lets_readers_in() {
             assert_eq!(guarded.value.read(), 1);
         });
         guarded.value.write();
-        // SAFETY: entered above.
+        // SAFETY: this thread has entered as a writer.
         unsafe { guarded.lock.downgrade() };
         reads.join().unwrap();
-        // SAFETY: it has become a reader.
+        // SAFETY: the writer has become a reader.
         unsafe { guarded.lock.unlock(READ) };
         Task::end(reader);
         Guarded::end(guarded, 1);

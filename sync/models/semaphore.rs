@@ -8,7 +8,7 @@ use crate::sync::raw_semaphore::{CALL, CLOSED, RawSemaphore};
 use std::panic::Location;
 use std::task::{Context, Waker};
 
-/// As `Semaphore::acquire_many`; whether it has got them.
+/// Does the same as `Semaphore::acquire_many`. Returns `true` if the task got the permits.
 fn acquire(task: Stage<Task>, semaphore: &RawSemaphore, permits: usize) -> bool {
     let at_once = match permits {
         1 => semaphore.acquire_one(),
@@ -20,7 +20,8 @@ fn acquire(task: Stage<Task>, semaphore: &RawSemaphore, permits: usize) -> bool 
             .is_some_and(|answer| answer != CLOSED)
 }
 
-/// Two ask, for one and for two of two permits, and one of them is cut: nothing is lost, and who was not cut is served.
+/// There are two permits. One task asks for both and may be cut, another asks for one. No permit is
+/// lost, and the second task is served.
 #[test]
 fn loom_permits_are_neither_lost_nor_made() {
     explore(3, || {
@@ -36,20 +37,20 @@ fn loom_permits_are_neither_lost_nor_made() {
         let second = spawn(move || visit(other, 1));
         cut.cut();
         first.join().unwrap();
-        assert!(second.join().unwrap(), "it was not cut");
+        assert!(second.join().unwrap(), "a waiter that was not cut was refused");
         assert_eq!(semaphore.free(), 2);
-        assert!(semaphore.state().is_empty(), "somebody is left in the queue");
+        assert!(semaphore.state().is_empty(), "a waiter is left in the queue");
         Task::end(cut);
         Task::end(other);
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { semaphore.end() };
     });
 }
 
-/// The first of the queue asks for more than there is, and is not waited for any longer: the next one is served, though nobody gives anything
-/// back.
+/// The first waiter asks for more permits than there are, and leaves the queue. The next waiter is
+/// served, though no permits are given back.
 #[test]
-fn loom_who_leaves_the_queue_of_a_semaphore_makes_way() {
+fn loom_a_waiter_that_leaves_the_queue_makes_way() {
     explore(ALL, || {
         let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
         let mut cx = Context::from_waker(Waker::noop());
@@ -63,21 +64,21 @@ fn loom_who_leaves_the_queue_of_a_semaphore_makes_way() {
         assert!(second.join().unwrap());
         assert_eq!(semaphore.free(), 0);
         Task::end(task);
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { semaphore.end() };
     });
 }
 
-/// Three take the only permit, one after the other: while one of them looks whether it is there, it
-/// looks taken to the others, and one that was called may come in vain.
+/// Three tasks take the only permit in turn. While a task tries, the permit looks taken to the
+/// others, and a called waiter may find none.
 #[test]
-fn loom_a_permit_that_is_taken_past_those_who_wait_loses_nobody() {
+fn loom_barging_for_a_permit_loses_no_waiter() {
     explore(3, || {
         let semaphore = Stage::new(RawSemaphore::new(1));
         let tasks = [Task::new(), Task::new(), Task::new()];
         let visit = move |task: Stage<Task>| {
             task.introduce();
-            assert!(acquire(task, &semaphore, 1), "nobody was cut");
+            assert!(acquire(task, &semaphore, 1), "a waiter that was not cut was refused");
             assert!(semaphore.release(1));
         };
         let [one, two, three] = tasks;
@@ -85,23 +86,23 @@ fn loom_a_permit_that_is_taken_past_those_who_wait_loses_nobody() {
         visit(three);
         others.into_iter().for_each(|other| other.join().unwrap());
         assert_eq!(semaphore.free(), 1);
-        assert!(semaphore.state().is_empty(), "somebody is left in the queue");
+        assert!(semaphore.state().is_empty(), "a waiter is left in the queue");
         tasks.into_iter().for_each(Task::end);
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { semaphore.end() };
     });
 }
 
-/// One looks for the permit, to which it then looks taken, and does not wait for it: who waits has
-/// it all the same.
+/// A caller tries to take the permit, which looks taken meanwhile, and does not wait for it. The
+/// waiter gets the permit all the same.
 #[test]
-fn loom_one_that_looks_for_a_permit_in_vain_leaves_it_to_those_who_wait() {
+fn loom_a_failed_attempt_leaves_the_permit_to_the_waiter() {
     explore(3, || {
         let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
         assert!(semaphore.acquire_one());
         let waits = spawn(move || {
             task.introduce();
-            assert!(acquire(task, &semaphore, 1), "it was not cut");
+            assert!(acquire(task, &semaphore, 1), "a waiter that was not cut was refused");
             assert!(semaphore.release(1));
         });
         let looks = spawn(move || {
@@ -112,14 +113,14 @@ fn loom_one_that_looks_for_a_permit_in_vain_leaves_it_to_those_who_wait() {
         looks.join().unwrap();
         assert_eq!(semaphore.free(), 1);
         Task::end(task);
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { semaphore.end() };
     });
 }
 
-/// A waiter that has been called is not there any more: the next one is called.
+/// A called waiter gives up before it has come, and the next waiter is called.
 #[test]
-fn loom_one_that_gives_up_on_its_way_to_a_permit_passes_the_call_on() {
+fn loom_a_called_waiter_that_gives_up_passes_the_call_on() {
     explore(3, || {
         let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
         assert!(semaphore.acquire_one());
@@ -128,19 +129,19 @@ fn loom_one_that_gives_up_on_its_way_to_a_permit_passes_the_call_on() {
         assert!(gives_up.as_mut().poll(&mut cx).is_pending());
         let waits = spawn(move || {
             task.introduce();
-            assert!(acquire(task, &semaphore, 1), "it was not cut");
+            assert!(acquire(task, &semaphore, 1), "a waiter that was not cut was refused");
         });
         assert!(semaphore.release(1));
         drop(gives_up);
         waits.join().unwrap();
         assert_eq!(semaphore.free(), 0);
         Task::end(task);
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { semaphore.end() };
     });
 }
 
-/// A semaphore, and what is done before permits are given back.
+/// A semaphore, and a value that is written before permits are given back.
 struct Permitted {
     semaphore: RawSemaphore,
     value: Baton,
@@ -153,8 +154,8 @@ impl Permitted {
 
     fn end(this: Stage<Permitted>, free: usize) {
         assert_eq!(this.semaphore.free(), free);
-        assert!(this.semaphore.state().is_empty(), "somebody is left in the queue");
-        // SAFETY: the threads have ended.
+        assert!(this.semaphore.state().is_empty(), "a waiter is left in the queue");
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { this.end() };
     }
 }
@@ -180,7 +181,7 @@ fn one_gives_and_two_take() {
 }
 
 #[test]
-fn loom_what_was_done_before_permits_are_given_is_seen_by_all_who_take_some() {
+fn loom_a_release_is_seen_by_every_acquirer() {
     explore(2, one_gives_and_two_take);
 }
 
@@ -191,10 +192,10 @@ fn loom_negative_a_semaphore_without_order() {
     explore(2, one_gives_and_two_take);
 }
 
-/// Who gives a permit back and sees somebody in the queue finds that it has left it: the next one, which comes without the lock, sees what
-/// was done before.
+/// A release sees a waiter in the queue, and then finds that the waiter has left. The next caller
+/// takes the permit without the queue's lock, and sees what was done before the release.
 #[test]
-fn loom_a_permit_for_one_that_has_left_the_queue_has_all_that_came_before() {
+fn loom_a_release_to_a_waiter_that_has_left_is_seen_by_the_next_caller() {
     explore(ALL, || {
         let permitted = Permitted::new(0);
         let taker = spawn(move || {
@@ -215,9 +216,10 @@ fn loom_a_permit_for_one_that_has_left_the_queue_has_all_that_came_before() {
     });
 }
 
-/// The same permits are taken by one who comes without the lock at that moment: none is lost, and none is made.
+/// A caller takes the permits without the queue's lock at the moment of such a release. No permit
+/// is lost, and none is made.
 #[test]
-fn loom_a_permit_for_one_that_has_left_the_queue_is_counted_once() {
+fn loom_a_permit_for_a_waiter_that_has_left_is_counted_once() {
     explore(ALL, || {
         let semaphore = Stage::new(RawSemaphore::new(1));
         let taker = spawn(move || {
@@ -230,17 +232,17 @@ fn loom_a_permit_for_one_that_has_left_the_queue_is_counted_once() {
             usize::from(semaphore.try_acquire(1))
         });
         assert!(semaphore.release(1));
-        // Nobody takes back what was granted to one that has left.
+        // A grant to the dropped future has been given back by now.
         let taken = taker.join().unwrap();
         assert_eq!(semaphore.free() + taken, 2);
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended, so no copy is used any more.
         unsafe { semaphore.end() };
     });
 }
 
-/// A close takes no permit away, and makes none, whatever comes and goes meanwhile.
+/// Closing a semaphore neither takes nor makes permits, whatever else happens meanwhile.
 #[test]
-fn loom_a_close_of_a_semaphore_leaves_its_permits_alone() {
+fn loom_closing_a_semaphore_keeps_its_permits() {
     explore(ALL, || {
         let permitted = Permitted::new(1);
         let visitor = spawn(move || {
