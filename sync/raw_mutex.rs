@@ -34,15 +34,16 @@
 //! * A called waiter that finds the mutex taken for a few microseconds (a future: at its poll)
 //!   returns to the *front* of the queue. Once half a millisecond has passed since the waiter first
 //!   came, it is [`OVERDUE`]: the next unlock hands the mutex over to it.
-//! * While a called waiter is on its way, no other waiter is called. The called waiter may not come
-//!   for long, because its worker computes. So every 4,096th unlock hands the mutex over to the
+//! * While a called waiter is on its way, no other waiter is called. The called waiter may take
+//!   long to come, because its worker computes. So every 4,096th unlock hands the mutex over to the
 //!   first waiter in the queue, unless that one waits for the same worker.
 //! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
 //!   The called waiter is in no queue then, so no hand-over reaches it. The limit is 1,024 unlocks
 //!   or half a millisecond (every eighth unlock looks at the clock). After that, until the called
 //!   waiter has come, a task of its worker that locks the mutex queues up even if the mutex is
-//!   free, and a future returns `Pending` once. As a waiter that task is in turn not passed for
-//!   long; had it only yielded to the others, they could have kept the worker for ever.
+//!   free, provided that other tasks are ready there, and a future returns `Pending` once. As a
+//!   waiter that task is in turn not passed for long; had it only yielded to the others, they could
+//!   have kept the worker for ever.
 //!
 //! A *fair* mutex hands over at every unlock, in order of arrival.
 //!

@@ -45,7 +45,7 @@
 //! * The queue is also served by a called waiter that has come or is cancelled on its way, by a
 //!   waiter that leaves the queue, and by a writer that becomes a reader.
 //!
-//! Called readers may not come for long. While some are on their way, the readers behind them are
+//! Called readers may take long to come. While some are on their way, the readers behind them are
 //! called as well, and once [`MOST_CALLED`] are called, further readers are let in at once.
 //!
 //! # Orderings

@@ -22,7 +22,7 @@
 //!   permits are then kept for that waiter, and handed over to it.
 //! * A waiter that asks for several permits is never called. While it is the first, the queue is
 //!   STRICT. Otherwise callers that ask for one permit would take each permit that comes free.
-//! * Called waiters may not come for long, because their workers compute. So every 4,096th release
+//! * Called waiters may take long to come, because their workers compute. So every 4,096th release
 //!   that calls no waiter makes the first waiter of the queue overdue, unless that one has the same
 //!   worker as the called ones.
 //! * The worker of a called waiter may compute in a loop that takes permits and gives them back.
