@@ -66,7 +66,7 @@ fn follow(
 
 /// Two values and room for one, and two that receive, so that the lock is given back between the calls.
 #[test]
-fn loom_all_receive_everything_or_are_told() {
+fn loom_each_receiver_gets_each_value_or_is_told_of_the_lag() {
     explore(2, || {
         let (broadcast, tasks) = (Stage::new(Shared::new(1)), [Task::new(), Task::new()]);
         let places = [Place::first(), broadcast.add_receiver()];
@@ -110,19 +110,19 @@ fn a_value_and_a_cut(leaves: bool) {
 }
 
 #[test]
-fn loom_a_cut_leaves_what_was_broadcast() {
+fn loom_a_cut_leaves_the_broadcast_value() {
     explore(3, || a_value_and_a_cut(true));
 }
 
 #[test]
 #[should_panic(expected = "it is lost")]
-fn loom_negative_a_cut_that_takes_along_what_was_broadcast() {
+fn loom_negative_a_cut_that_takes_the_broadcast_value() {
     explore(3, || a_value_and_a_cut(false));
 }
 
 /// A clone, a send that drives out, and one that goes: the claims are right at the end.
 #[test]
-fn loom_claims_are_doubled_and_given_up_whatever_comes_between() {
+fn loom_claims_stay_right_over_clones_sends_and_drops() {
     explore(ALL, || {
         let broadcast = Stage::new(Shared::new(1));
         let (first, mut goes) = (Place::first(), broadcast.add_receiver());

@@ -1,19 +1,20 @@
-//! One end of a [`Ring`](super::ring::Ring).
+//! One end of a [`Ring`](super::ring::Ring): its word, and what its callers know of the other end.
 
 use super::word::{ONE_PERMIT, ONE_POSITION, STRICT, permits};
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::shim::load_in_total_order;
 use crossbeam_utils::CachePadded;
 
-/// At each so many positions it is asked whether many still come at once.
+/// A claim at every 64th position may end the contended mode.
 const SAMPLE: u64 = 64;
 
-/// What those at one end move.
+/// The tail (senders) or the head (receivers) of a ring.
 pub(super) struct End {
     pub(super) word: CachePadded<AtomicU64>,
-    /// A word of the other end that somebody has seen, so that not everybody has to look there.
+    /// The word of the other end as a caller here last saw it. Most callers need not look there
+    /// again.
     pub(super) other_seen: CachePadded<AtomicU64>,
-    /// Many come at once.
+    /// Several callers use this end at once.
     contended: AtomicBool,
 }
 
@@ -23,7 +24,8 @@ impl End {
         End { word: word(), other_seen: word(), contended: AtomicBool::new(false) }
     }
 
-    /// Whether `so` holds for a word of the other end that was seen, or else for the present one.
+    /// Returns whether `so` holds for the other end's word as last seen, or else for its present
+    /// value.
     #[inline]
     pub(super) fn sees(&self, other: &End, so: impl Fn(u64) -> bool) -> bool {
         if so(self.other_seen.load(Ordering::Relaxed)) {
@@ -32,27 +34,27 @@ impl End {
         so(self.look(other))
     }
 
-    /// The word of the other end.
+    /// Reads the word of the other end, and remembers it.
     pub(super) fn look(&self, other: &End) -> u64 {
         let now = load_in_total_order(&*other.word);
         self.other_seen.store(now, Ordering::Relaxed);
         now
     }
 
-    /// Whether many come here at once.
+    /// Returns whether several callers use this end at once.
     #[inline]
     pub(super) fn is_contended(&self) -> bool {
         self.contended.load(Ordering::Relaxed)
     }
 
-    /// Somebody was in somebody else's way.
+    /// Marks this end as contended, after a failed compare-and-swap.
     #[cold]
     pub(super) fn contend(&self) {
         self.contended.store(true, Ordering::Relaxed);
     }
 
-    /// Adds a permit, if `may` holds for the word. Until then it looks to others as if the permit were
-    /// out.
+    /// Adds a permit, and keeps it if `may` holds for the word before. A refused permit is
+    /// subtracted again; until then, other callers see it as a permit that is out.
     pub(super) fn claim(&self, may: impl Fn(u64) -> bool) -> bool {
         // MUTANT(ring.claim): split
         let word = self.word.fetch_add(ONE_PERMIT, Ordering::SeqCst);
@@ -66,7 +68,7 @@ impl End {
         may
     }
 
-    /// Sets or clears STRICT. Under the lock.
+    /// Sets or clears STRICT. Requires the channel's lock.
     pub(super) fn set_strict(&self, is_strict: bool) {
         let was_strict = self.word.load(Ordering::Relaxed) & STRICT != 0;
         if is_strict && !was_strict {

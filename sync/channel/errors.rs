@@ -2,7 +2,7 @@ use crate::sync::WaitError;
 use std::error::Error;
 use std::fmt;
 
-/// A value that was not sent, and why.
+/// A value that was not sent, and the reason.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SendError<T> {
     value: T,
@@ -14,12 +14,12 @@ impl<T> SendError<T> {
         SendError { value, why }
     }
 
-    /// Why.
+    /// Returns why the value was not sent.
     pub fn reason(&self) -> &WaitError {
         &self.why
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.value
     }
@@ -36,7 +36,7 @@ impl<T> fmt::Display for SendError<T> {
         match &self.why {
             WaitError::Closed => f.write_str("a value was not sent: the channel is closed"),
             WaitError::TimedOut => {
-                f.write_str("a value was not sent: the channel was full all the time")
+                f.write_str("a value was not sent: the channel stayed full until the timeout")
             }
             why => write!(f, "a value was not sent: {why}"),
         }
@@ -45,17 +45,18 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T> Error for SendError<T> {}
 
-/// A value that could not be sent at once.
+/// A value that could not be sent immediately.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// The channel is full, or others wait to send; without room, nobody waits to receive.
+    /// The channel is full, or other senders are waiting. A channel without room counts as full
+    /// unless a receiver is waiting.
     Full(T),
     /// The channel is closed.
     Closed(T),
 }
 
 impl<T> TrySendError<T> {
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         match self {
             TrySendError::Full(value) | TrySendError::Closed(value) => value,
@@ -83,12 +84,12 @@ impl<T> fmt::Display for TrySendError<T> {
 
 impl<T> Error for TrySendError<T> {}
 
-/// Nothing could be received at once.
+/// Why nothing could be received immediately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
-    /// There is nothing that is not spoken for.
+    /// The channel is empty, or waiting receivers are to have its values first.
     Empty,
-    /// There is nothing, and the channel is closed.
+    /// The channel is empty and closed.
     Closed,
 }
 

@@ -10,7 +10,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A wait in a line of a channel, again and again.
+/// A wait in a line of a channel, as a future that can be used again.
 pub(super) struct Asking<W: Waitable> {
     entering: Entering<W>,
     /// The present wait has begun.
@@ -27,21 +27,22 @@ impl<W: Waitable> Asking<W> {
         }
     }
 
-    /// What is waited for.
+    /// Returns the primitive that is waited for.
     #[cfg(feature = "futures")]
     pub(super) fn source(&self) -> &W {
         self.entering.source()
     }
 
-    /// Waits until `then` makes something of an answer; ready with nothing if the channel is closed. Lets others of its
-    /// executor go first, once, if they are `hogged`. Afterwards it may be polled again, for the next one.
+    /// Waits until `then` turns an answer into a value. Ready with `None` if the channel is closed.
+    /// A new wait first returns `Pending` once if `hogged` says so, which lets others of the
+    /// executor run. After it has been ready, it may be polled again, for the next value.
     pub(super) fn poll<V>(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         hogged: impl FnOnce(&W) -> bool,
         mut then: impl FnMut(&W, u32) -> Tried<V>,
     ) -> Poll<Option<V>> {
-        // SAFETY: `entering` is the only pinned field, and is not moved.
+        // SAFETY: `entering` is the only pinned field, and nothing moves it.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: `entering` is pinned together with `self`.
         let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
@@ -85,21 +86,21 @@ impl<'a, T> SendFuture<'a, T> {
 }
 
 impl<T> Future for SendFuture<'_, T> {
-    /// [`WaitError::Closed`] is the only reason of an error.
+    /// The only reason of an error is [`WaitError::Closed`].
     type Output = Result<(), SendError<T>>;
 
     /// # Panics
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError<T>>> {
-        // SAFETY: of all fields only `asking` is pinned, and is not moved.
+        // SAFETY: `asking` is the only pinned field, and nothing moves it.
         let this = unsafe { self.get_unchecked_mut() };
         assert!(this.value.is_some(), "cygnet: a future was polled after its end");
-        // SAFETY: pinned with the whole.
+        // SAFETY: `asking` is pinned together with `self`.
         let asking = unsafe { Pin::new_unchecked(&mut this.asking) };
         let put = |to: &Sending<'_, T>, answer| to.0.put_after(answer, &mut this.value);
         let put = ready!(asking.poll(cx, |to| to.0.senders_are_hogged(), put));
         Poll::Ready(put.ok_or_else(|| {
-            SendError::new(this.value.take().expect("it was not put"), WaitError::Closed)
+            SendError::new(this.value.take().expect("an unsent value is kept"), WaitError::Closed)
         }))
     }
 }
@@ -126,16 +127,16 @@ impl<'a, T> RecvFuture<'a, T> {
 }
 
 impl<T> Future for RecvFuture<'_, T> {
-    /// [`WaitError::Closed`] is the only error.
+    /// The only error is [`WaitError::Closed`].
     type Output = Result<T, WaitError>;
 
     /// # Panics
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, WaitError>> {
-        // SAFETY: of all fields only `asking` is pinned, and is not moved.
+        // SAFETY: `asking` is the only pinned field, and nothing moves it.
         let this = unsafe { self.get_unchecked_mut() };
         assert!(!this.is_over, "cygnet: a future was polled after its end");
-        // SAFETY: pinned with the whole.
+        // SAFETY: `asking` is pinned together with `self`.
         let asking = unsafe { Pin::new_unchecked(&mut this.asking) };
         let take = |from: &Receiving<'_, T>, answer| from.0.take_after(answer);
         let value = ready!(asking.poll(cx, |from| from.0.receivers_are_hogged(), take));

@@ -1,95 +1,98 @@
-//! Those who wait at one end of a channel: senders for places, or receivers for values.
+//! The waiters at one end of a channel: senders that wait for places, or receivers that wait for
+//! values.
 //!
-//! # Who is served, and how
+//! # How a waiter is served
 //!
-//! A waiter is *called*, as those for a [semaphore](crate::sync::raw_semaphore) are: it is
-//! woken, and tries then to put or take a value. Until it comes, its place or value is free, and
-//! whoever runs may have it. If it finds nothing, it returns to the *front* of the line. So a value
-//! does not lie idle until the worker of a sleeping receiver has woken up, nor a place while a
-//! sender sleeps.
+//! A waiter is *called*, as in a [semaphore](crate::sync::raw_semaphore): it is woken, and then
+//! tries to put or take a value itself. Until it comes, its place or value stays free, and any
+//! running caller may take it. This is *barging*. A called waiter that finds nothing returns to the
+//! *front* of the line. So no value lies idle until the worker of a sleeping receiver has woken up,
+//! and no place until a sleeping sender has.
 //!
-//! Three things bound for how long a waiter can be passed:
+//! Three rules bound how long a waiter can be passed:
 //!
-//! * A called waiter that comes in vain half a millisecond after it first did so is *overdue*.
-//! * Once 4,096 values have passed a line since somebody was called from it, or came, its first
-//!   waiter is overdue. The called ones may be kept by workers that compute; or each value may have
-//!   been taken before its sender could look whether somebody waits.
+//! * A called waiter that finds nothing half a millisecond after it first did so is *overdue*.
+//! * Once 4,096 values have passed a line since a waiter was last called, or last came, the first
+//!   waiter is overdue. Called waiters may be held up by workers that compute, or each value may
+//!   have been taken before its sender could look for waiters.
 //! * A task that sends or receives in a loop checks in now and then
-//!   ([`check_in`](crate::scheduler::run_loop::check_in)), so a called waiter of its own worker comes. A
-//!   future returns `Pending` once if 1,024 values have passed.
+//!   ([`check_in`](crate::scheduler::check_in)), so a called waiter of its own worker comes. A
+//!   future returns `Pending` once if 1,024 values have passed called waiters.
 //!
-//! While the first waiter is overdue the line is *strict*: nobody passes, and what becomes free is
-//! set aside for that waiter, which is granted a *permit*. A line is always strict where those who
-//! wait have to meet (a channel without room), and that of the receivers once the channel is
-//! closed: they are then told of the end when the last value has been taken.
+//! While the first waiter is overdue, the line is *strict*: no caller passes, and what becomes free
+//! is set aside for that waiter, which is granted a *permit*. Both lines of a channel without room
+//! are always strict, because senders and receivers have to meet there. The receivers' line of a
+//! closed channel is strict as well: receivers are told of the end when the last value has been
+//! taken.
 //!
 //! # No wake-up is lost
 //!
 //! The invariant: *while the line is not empty, no more is free than waiters have been called; if
-//! the line is strict, nothing is*. Four steps may break it. Each of them serves the line, under
-//! the lock of the channel:
+//! the line is strict, nothing is free*. Four steps may break it, and each then serves the line
+//! under the lock of the channel:
 //!
-//! * something becomes free: whoever has freed it looks whether somebody waits;
-//! * a called waiter comes, or is cancelled on its way;
-//! * a waiter leaves the line;
-//! * a permit is given back.
+//! * Something becomes free: the caller that has freed it looks for waiters.
+//! * A called waiter comes, or is cancelled on its way.
+//! * A waiter leaves the line.
+//! * A permit is given back.
 //!
-//! A waiter enters the line in the step that finds nothing. Where values pass without the lock, it
-//! is announced first ([`Supply::announce`]), and then looks a last time; whoever frees something
-//! looks for an announcement afterwards. Both are in the one total order, so one of the two sees
-//! the other. What is free may be overestimated meanwhile: then a waiter is called in vain.
+//! A waiter enters the line in the step that finds nothing. Where values pass without the lock, the
+//! waiter is first announced ([`Supply::announce`]), and then looks a last time; a caller that
+//! frees something looks for an announcement afterwards. Both are in the one total order, so at
+//! least one of the two sees the other. In the meantime more may seem free than is; then a called
+//! waiter finds nothing.
 //!
-//! # An end that one uses
+//! # An end with one user
 //!
-//! As long as an end has a single handle, and never two have waited there, a waiter is granted a
-//! permit at once. Hardly anybody could pass it, and a waiter that comes with a permit need not
-//! serve the line.
+//! As long as an end has a single handle, and two waiters have never been there at once, a waiter
+//! is granted a permit at once. Hardly any caller could pass it, and a waiter that comes with a
+//! permit need not serve the line.
 
 use super::word::{Told, distance};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wakes};
 use crate::shim::time::{Instant, now};
 use crate::sync::passing::{self, HOGS};
 
-/// The answer of a grant of a permit, ...
+/// The answer that grants a permit.
 pub(super) const PERMIT: u32 = 0;
-/// ... of one that tells of the end, ...
+/// The answer that tells a waiter of the end.
 pub(super) const CLOSED: u32 = 1;
-/// ... and of one that calls the waiter.
+/// The answer that calls a waiter.
 pub(super) const CALL: u32 = 2;
 
-/// So many values may pass a line while nobody is served. In a model too many to hide a lost
+/// Values that may pass a line while no waiter is served. In a model, more than could hide a lost
 /// wake-up.
 pub(super) const PASSES: i64 = if cfg!(loom) { 8 } else { passing::PASSES as i64 };
 
-/// Set in a node's token: the waiter is not passed any more.
+/// Set in a node's token: the waiter may not be passed any more.
 const OVERDUE: u64 = 1;
 
-/// The places of a channel, or the values that lie there. Used under the lock of the channel.
+/// The places of a channel, or its values. Requires the channel's lock.
 pub(super) trait Supply {
-    /// How many there are that nobody has a permit for, or more.
+    /// Returns how many have no permit out, or a greater number.
     fn free(&self) -> usize;
 
-    /// Sets one aside for a permit, if there is one.
+    /// Sets one aside for a permit. Returns `false` if there is none.
     fn set_aside(&mut self) -> bool;
 
     /// Takes a permit back.
     fn take_back(&mut self);
 
-    /// Whether nothing will ever be free again.
+    /// Returns whether nothing will ever be free again.
     fn is_over(&self) -> bool;
 
-    /// Whether no waiter is passed.
+    /// Returns whether no waiter may be passed, overdue or not.
     fn is_strict(&self) -> bool;
 
-    /// How many have become free by now, as a position.
+    /// Returns how many have become free so far, as a position.
     fn position(&self) -> u64;
 
-    /// Makes the state of the line known to those who come without the lock.
+    /// Publishes the state of the line to callers that come without the lock.
     fn announce(&self, told: Told);
 }
 
-/// What is waited for in a channel of either kind. A `dyn Supply` would be shorter, and adds a tenth to
-/// the instructions of a wait.
+/// The places or values of a channel of either kind. A `dyn Supply` would be shorter, but adds a
+/// tenth to the instructions of a wait.
 pub(super) enum Either<R, Q> {
     Ring(R),
     Queue(Q),
@@ -143,11 +146,12 @@ impl<R: Supply, Q: Supply> Supply for Either<R, Q> {
 
 pub(crate) struct Line {
     waiting: WaitList,
-    /// Those who have been called and have not come yet.
+    /// Waiters that have been called and have not come yet.
     called: usize,
-    /// The position at which the line began, or one of them was served last, or has come.
+    /// The position at which the line began, a waiter was last served, or a called waiter last
+    /// came.
     since: u64,
-    /// Several use this end, or have done so.
+    /// Several callers use this end, or have done so.
     is_shared: bool,
 }
 
@@ -156,7 +160,7 @@ impl Line {
         Line { waiting: WaitList::new(), called: 0, since: 0, is_shared: false }
     }
 
-    /// Another handle of this end is there.
+    /// Notes that this end has got another handle.
     pub(super) fn is_cloned(&mut self) {
         self.is_shared = true;
     }
@@ -173,12 +177,13 @@ impl Line {
         self.waiting.places()
     }
 
-    /// Whether newcomers do not pass.
+    /// Returns whether newcomers must queue up.
     pub(super) fn is_strict(&self, supply: &impl Supply) -> bool {
         self.waiting.first().is_some_and(|first| is_overdue(first) || supply.is_strict())
     }
 
-    /// Whether called waiters have been passed so often that the caller may have their executor.
+    /// Returns whether called waiters have been passed so often that the caller should let others
+    /// of its executor run.
     pub(super) fn is_hogged(&self, supply: &impl Supply) -> bool {
         // MUTANT(line.hogged): false
         self.called > 0 && distance(self.since, supply.position()) >= HOGS.into()
@@ -191,8 +196,8 @@ impl Line {
         });
     }
 
-    /// Gives a node what it asks for, or tells it of the end. Otherwise the caller pushes the node,
-    /// or calls [`serve`](Line::serve).
+    /// Gives a node what it asks for, or tells it of the end, and returns the answer. If there is
+    /// none, the caller pushes the node, or calls [`serve`](Line::serve).
     pub(super) fn enter(&mut self, supply: &mut impl Supply, node: &WaitNode) -> Option<u32> {
         self.is_shared |= !self.waiting.is_empty();
         if self.waiting.is_empty() && self.called == 0 {
@@ -206,7 +211,8 @@ impl Line {
             false => was_strict,
         };
         supply.announce(Told::new(is_strict, self.called, self.since));
-        // One that fails to set aside what was free a moment ago hides something from others meanwhile, so it looks again.
+        // A failed `set_aside` hides something from other callers for a moment, so this tries again
+        // while something is free.
         let mut served = false;
         while may_take && !served && supply.free() > 0 && !supply.is_over() {
             served = supply.set_aside();
@@ -220,7 +226,7 @@ impl Line {
         Some(answer)
     }
 
-    /// Calls waiters, or grants them permits, or tells all of the end.
+    /// Calls waiters, grants them permits, or tells all of them of the end.
     pub(super) fn serve(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) {
         loop {
             while let Some(answer) = self.answer_first(supply) {
@@ -241,7 +247,7 @@ impl Line {
                 self.waiting.grant_all(CLOSED, wakes);
             }
             self.announce(supply);
-            // Something may have become free before that was known.
+            // Something may have become free before the announcement.
             let kept = if self.is_strict(supply) { 0 } else { self.called };
             if self.waiting.is_empty() || supply.free() <= kept {
                 return;
@@ -249,7 +255,8 @@ impl Line {
         }
     }
 
-    /// What to say to the first waiter at present. Sets aside what it is granted.
+    /// Returns the answer that the first waiter can be given now. Sets aside what a permit stands
+    /// for.
     fn answer_first(&self, supply: &mut impl Supply) -> Option<u32> {
         self.waiting.first()?;
         let free = supply.free();
@@ -259,25 +266,26 @@ impl Line {
         (free > self.called).then_some(CALL)
     }
 
-    /// Sets one aside for the caller, who does not wait, if there is more than waiters are to have.
+    /// Sets one aside for a caller that does not wait, if there is more than the waiters are to
+    /// have.
     pub(super) fn ask(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) -> bool {
         self.serve(supply, wakes);
         let got = !self.is_strict(supply) && supply.set_aside();
         if !got {
-            // It may have hidden something from others meanwhile.
+            // The failed attempt may have hidden something from other callers.
             self.serve(supply, wakes);
         }
         got
     }
 
-    /// A permit is not used.
+    /// Takes back a permit that was not used.
     pub(super) fn take_back(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) {
         supply.take_back();
         // MUTANT(line.take_back): skip
         self.serve(supply, wakes);
     }
 
-    /// A called waiter has come, for a permit.
+    /// Notes that a called waiter has come, and returns whether it gets a permit.
     #[cfg(feature = "futures")]
     pub(super) fn came_for_permit(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) -> bool {
         let got = supply.set_aside();
@@ -285,7 +293,7 @@ impl Line {
         got
     }
 
-    /// A called waiter has come, or will not.
+    /// Notes that a called waiter has come, or never will.
     pub(super) fn came(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) {
         self.called -= 1;
         self.since = supply.position();
@@ -296,7 +304,7 @@ impl Line {
     }
 }
 
-/// Whether a node was called in vain.
+/// Returns whether a node was called, and is back without a value or a place.
 pub(super) fn returns(node: &WaitNode) -> bool {
     node.answer() == CALL
 }
@@ -306,7 +314,8 @@ pub(super) fn returns(node: &WaitNode) -> bool {
 pub(super) struct Passed(Option<Instant>);
 
 impl Passed {
-    /// Notes that a called waiter has found nothing.
+    /// Notes that a called waiter has found nothing, and makes it overdue if that has gone on too
+    /// long.
     pub(super) fn again(&mut self, node: &WaitNode) {
         if passing::is_overdue(*self.0.get_or_insert_with(now)) {
             node.token.set(OVERDUE);

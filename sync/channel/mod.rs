@@ -1,4 +1,4 @@
-//! Channels: values that go from many to many.
+//! Multi-producer, multi-consumer channels.
 
 mod end;
 mod errors;
@@ -33,25 +33,27 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a task looks again before it waits, and the turns of the pause before each look. It is long, because
-/// each look takes the positions from those who move values.
+/// How often a task looks before it waits, and the turns of the pause before each look. The pause
+/// is long because each look takes the positions from the callers that move values.
 const LOOKS: u32 = 4;
 const PAUSE: u32 = 512;
 
-/// A channel with room for so many values: who sends waits while it is full.
+/// Creates a channel with room for `capacity` values. A sender waits while the channel is full.
 ///
-/// Values come out in the order in which they were put in. A task or thread that waits, at either end, is woken
-/// when there is a value or a place for it, and takes or puts its value when it runs. Others that run may have that value or
-/// place before it does so; then it waits again, in front of all others. Nobody is passed for long: one that was woken
-/// in vain is next after half a millisecond, and so is the first in line after a few thousand values. So a channel is not slowed down to the
-/// pace at which sleeping tasks are woken.
+/// Values come out in the order in which they were put in. A sender or receiver that waits is woken
+/// when there is a place or a value for it, and puts or takes its value when it runs. Until then,
+/// other callers may take that place or value; the waiter then waits again, ahead of all others. No
+/// waiter is passed for long: one that was woken and found nothing is next after half a
+/// millisecond, and the first in line is next after a few thousand values. So a channel is not
+/// slowed down to the pace at which sleeping tasks wake up.
 ///
-/// Without room (0) who sends waits for one who receives, and their meeting stands: from then on both have done it. There
-/// [`try_recv`](Receiver::try_recv) finds only what such a meeting has left. A sender whose receiver gives up before they have
-/// met waits again, behind the others.
+/// Without room (capacity 0), a sender waits until it meets a receiver. The meeting is final: from
+/// then on, the value counts as sent and received. [`try_recv`](Receiver::try_recv) finds only a
+/// value that such a meeting has left. If the receiver gives up before they have met, the sender
+/// waits again, behind the others.
 ///
-/// For stages that compute and pass values on, [`pipeline()`](crate::pipeline()) balances better: a task for each stage
-/// stays on the worker where it has started.
+/// For stages that compute and pass values on, [`pipeline()`](crate::pipeline()) balances better: a
+/// task for each stage stays on the worker where it has started.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -73,9 +75,9 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
 
-/// A channel with room for all: who sends never waits.
+/// Creates a channel with unlimited room: sending never waits.
 ///
-/// What is not received stays in memory.
+/// Values that are not received stay in memory.
 ///
 /// ```
 /// let (sender, receiver) = cygnet::sync::unbounded();
@@ -87,36 +89,38 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     bounded(usize::MAX)
 }
 
-/// The end of a channel where values are sent. It may be cloned; with the last one the channel is closed.
+/// The sending end of a channel. It may be cloned; dropping the last clone closes the channel.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The end of a channel where values are received, each of them once. It may be cloned; with the last one the channel is
-/// closed, and what lies there is dropped.
+/// The receiving end of a channel, where each value is received once. It may be cloned; dropping
+/// the last clone closes the channel, and drops the values in it.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Sender<T> {
-    /// Sends a value, and waits until there is room for it.
+    /// Sends a value, waiting for room.
     ///
-    /// Suspends, if there is none. Over a channel that is not [`unbounded`] it also gives way now and then to other tasks
-    /// that are ready, if the calling task has sent and received for 20 us without a wait.
+    /// Suspends if there is no room. On a channel that is not [`unbounded`], it also yields now and
+    /// then to other ready tasks, if the calling task has sent and received for 20 us without a
+    /// wait.
     ///
     /// # Errors
-    /// With the value: [`WaitError::Closed`] if the channel is closed, [`WaitError::Cancelled`] if the calling task is
-    /// cancelled, also if there is room.
+    /// Returns the value, with the reason: [`WaitError::Closed`] if the channel is closed;
+    /// [`WaitError::Cancelled`] if the calling task is cancelled, even if there is room.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[inline]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.send_until(value, None)
     }
 
-    /// As [`send`](Sender::send), but waits no longer than `time`.
+    /// Like [`send`](Sender::send), but waits for `time` at most.
     ///
     /// ```
     /// use cygnet::sync::{WaitError, bounded};
@@ -128,10 +132,10 @@ impl<T> Sender<T> {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `send`.
+    /// [`WaitError::TimedOut`] if `time` has passed, and the errors of `send`.
     ///
     /// # Panics
-    /// As `send`.
+    /// Like `send`.
     #[track_caller]
     pub fn send_timeout(&self, value: T, time: Duration) -> Result<(), SendError<T>> {
         self.send_until(value, after(time))
@@ -141,7 +145,7 @@ impl<T> Sender<T> {
     #[track_caller]
     fn send_until(&self, value: T, until: Option<Instant>) -> Result<(), SendError<T>> {
         let mut value = Some(value);
-        // Before the place is taken: if others have their turn now, they may have it.
+        // Before the place is taken: this may yield, and other tasks may then have the place.
         if self.shared.capacity() != usize::MAX {
             count_value();
         }
@@ -168,19 +172,19 @@ impl<T> Sender<T> {
         }
         let put = |answer| self.shared.put_after(answer, &mut value);
         wait(&Sending(&self.shared), until, put)
-            .map_err(|why| SendError::new(value.expect("it was not put"), why))
+            .map_err(|why| SendError::new(value.expect("an unsent value is kept"), why))
     }
 
     /// Sends a value if there is room for it now.
     ///
-    /// Does not suspend, and does not ask whether the task is cancelled.
+    /// Does not suspend, and does not check for cancellation.
     ///
     /// # Errors
-    /// With the value, if there is no room or the channel is closed.
+    /// Returns the value if there is no room, or if the channel is closed.
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let mut value = Some(value);
         let tried = self.shared.put_now(&mut value);
-        let left = move || value.expect("it was not put");
+        let left = move || value.expect("an unsent value is kept");
         match tried {
             Tried::Done(()) => Ok(()),
             Tried::Later | Tried::Behind | Tried::Missed => Err(TrySendError::Full(left())),
@@ -188,8 +192,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// As [`send`](Sender::send), as a future for any executor. It begins when it is polled first; dropped before it is ready, it has
-    /// sent nothing.
+    /// Like [`send`](Sender::send), as a future for any executor. It does nothing before it is
+    /// first polled. If it is dropped before it is ready, it has sent nothing.
     #[track_caller]
     pub fn send_async(&self, value: T) -> SendFuture<'_, T> {
         SendFuture::new(&self.shared, value)
@@ -197,30 +201,32 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receives a value, and waits for it.
+    /// Receives a value, waiting for one.
     ///
-    /// Suspends, if there is none. It also gives way now and then to other tasks that are ready, if the calling task has
-    /// sent and received for 20 us without a wait.
+    /// Suspends if there is none. It also yields now and then to other ready tasks, if the calling
+    /// task has sent and received for 20 us without a wait.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if the channel is closed and everything has been received; [`WaitError::Cancelled`] if the calling
-    /// task is cancelled, also if there is a value: it stays there.
+    /// [`WaitError::Closed`] if the channel is closed and everything has been received;
+    /// [`WaitError::Cancelled`] if the calling task is cancelled, even if there is a value, which
+    /// then stays in the channel.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[inline]
     #[track_caller]
     pub fn recv(&self) -> Result<T, WaitError> {
         self.recv_until(None)
     }
 
-    /// As [`recv`](Receiver::recv), but waits no longer than `time`.
+    /// Like [`recv`](Receiver::recv), but waits for `time` at most.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `recv`.
+    /// [`WaitError::TimedOut`] if `time` has passed, and the errors of `recv`.
     ///
     /// # Panics
-    /// As `recv`.
+    /// Like `recv`.
     #[track_caller]
     pub fn recv_timeout(&self, time: Duration) -> Result<T, WaitError> {
         self.recv_until(after(time))
@@ -229,7 +235,7 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     fn recv_until(&self, until: Option<Instant>) -> Result<T, WaitError> {
-        // Before the value is taken: if others have their turn now, they may have it.
+        // Before the value is taken: this may yield, and other tasks may then have the value.
         count_value();
         if !is_cancelled()
             && let Tried::Done(value) = self.shared.try_take()
@@ -251,14 +257,14 @@ impl<T> Receiver<T> {
             taken.is_some()
         };
         if !is_cancelled() && soon(self.shared.many_receive(), take) {
-            return Ok(taken.expect("it was taken"));
+            return Ok(taken.expect("a successful try has taken a value"));
         }
         wait(&Receiving(&self.shared), until, |answer| self.shared.take_after(answer))
     }
 
     /// Receives a value if there is one now.
     ///
-    /// Does not suspend, and does not ask whether the task is cancelled.
+    /// Does not suspend, and does not check for cancellation.
     ///
     /// # Errors
     /// If there is none.
@@ -270,7 +276,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// A value, if there is one that nobody waits for.
+    /// Takes a value if there is one that no waiter must have first.
     #[inline]
     pub(crate) fn take_free(&self) -> Option<T> {
         match self.shared.try_take() {
@@ -279,27 +285,28 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// As [`recv`](Receiver::recv), as a future for any executor. Dropped before it is ready, it has received nothing. One that
-    /// is forgotten (`mem::forget`) keeps the turn that it may have had: a value that nobody takes, and that hides the
-    /// end of a closed channel from the other receivers.
+    /// Like [`recv`](Receiver::recv), as a future for any executor. If it is dropped before it is
+    /// ready, it has received nothing. If it is forgotten (`mem::forget`), it keeps the value that
+    /// may have been set aside for it: that value is never received, and hides the end of a closed
+    /// channel from the other receivers.
     #[track_caller]
     pub fn recv_async(&self) -> RecvFuture<'_, T> {
         RecvFuture::new(&self.shared)
     }
 
-    /// Receives until the channel is closed and empty, or the calling task is cancelled. Each step suspends as
-    /// [`recv`](Receiver::recv) does.
+    /// Receives until the channel is closed and empty, or the calling task is cancelled. Each step
+    /// suspends like [`recv`](Receiver::recv).
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         std::iter::from_fn(|| self.recv().ok())
     }
 
-    /// Receives what is there now. Does not suspend.
+    /// Receives the values that are there now. Does not suspend.
     pub fn try_iter(&self) -> impl Iterator<Item = T> + '_ {
         std::iter::from_fn(|| self.try_recv().ok())
     }
 }
 
-/// Waits in a line until `then` makes something of an answer.
+/// Waits in a line until `then` turns an answer into a value.
 #[track_caller]
 fn wait<V>(
     source: &impl Waitable,
@@ -318,8 +325,9 @@ fn wait<V>(
     }
 }
 
-/// Looks a few times before the caller waits: to put it to sleep and to wake it costs more. A task does so only
-/// where `many` come at once, so that things change soon, and its worker has nothing else to do.
+/// Calls `so` a few times before the caller waits, since to suspend and wake it costs more. Returns
+/// whether `so` has returned `true`. A task does this only if `many` callers use the end, so that
+/// its state changes soon, and if the task's worker has nothing else to do.
 fn soon(many: bool, mut so: impl FnMut() -> bool) -> bool {
     let Some(worker) = Worker::current() else {
         let backoff = Backoff::new();
@@ -344,35 +352,36 @@ fn soon(many: bool, mut so: impl FnMut() -> bool) -> bool {
 macro_rules! end {
     ($end:ident, $count:ident, $close:ident) => {
         impl<T> $end<T> {
-            /// Closes the channel: nothing can be sent any more, and what lies there can still be received.
+            /// Closes the channel: sending fails from now on, and the values in it can still be
+            /// received.
             ///
             /// Does not suspend.
             pub fn close(&self) {
                 self.shared.close();
             }
 
-            /// Whether the channel is closed.
+            /// Returns whether the channel is closed.
             pub fn is_closed(&self) -> bool {
                 self.shared.is_closed()
             }
 
-            /// How many values lie there.
+            /// Returns the number of values in the channel.
             pub fn len(&self) -> usize {
                 self.shared.len()
             }
 
-            /// Whether no value lies there.
+            /// Returns whether the channel is empty.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// How many values there is room for; nothing if for all.
+            /// Returns the capacity of the channel, or `None` if it is unlimited.
             pub fn capacity(&self) -> Option<usize> {
                 Some(self.shared.capacity()).filter(|&capacity| capacity != usize::MAX)
             }
         }
 
-        // Values are moved in and out; nobody sees one that lies there.
+        // A value is moved in and out, and cannot be seen while it is in the channel.
         impl<T> UnwindSafe for $end<T> {}
         impl<T> RefUnwindSafe for $end<T> {}
 
@@ -386,7 +395,7 @@ macro_rules! end {
 
         impl<T> Drop for $end<T> {
             fn drop(&mut self) {
-                // The others have done what they did before theirs.
+                // The last handle sees everything that was done through the others.
                 // MUTANT(channel.last): split
                 if self.shared.$count.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.shared.$close();
@@ -423,16 +432,16 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::{Context, Poll, Waker};
 
-    /// Each value is taken before its sender looks whether somebody waits.
+    /// Each value is taken before its sender looks for waiters.
     #[test]
-    fn one_that_waits_is_not_passed_for_ever_by_those_who_are_quick() {
+    fn a_waiter_is_passed_a_bounded_number_of_times() {
         for clones in [false, true] {
             let (to, from) = bounded(4);
             let _clones = clones.then(|| from.clone());
             let mut cx = Context::from_waker(Waker::noop());
             let mut waits = pin!(from.recv_async());
             assert!(waits.as_mut().poll(&mut cx).is_pending());
-            let ring = to.shared.ring.as_ref().expect("it has room");
+            let ring = to.shared.ring.as_ref().expect("a channel with room has a ring");
             let mut passed = 0;
             let value = loop {
                 assert!(matches!(ring.try_put(&mut Some(passed)), Tried::Done(())));
@@ -445,18 +454,18 @@ mod tests {
                 if let Poll::Ready(value) = waits.as_mut().poll(&mut cx) {
                     break value;
                 }
-                assert!(passed <= 2 * PASSES, "it is passed for ever");
+                assert!(passed <= 2 * PASSES, "the waiter is passed for ever");
             };
             assert!(value.is_ok() && passed >= PASSES);
         }
     }
 
     #[test]
-    fn a_cancelled_task_is_turned_away_also_where_many_come_at_once() {
+    fn a_cancelled_task_is_turned_away_from_a_contended_channel() {
         let rt = Runtime::builder().workers(1).build().unwrap();
         let (to, from) = bounded(2);
         to.send(1).unwrap();
-        to.shared.ring.as_ref().expect("it has room").contend();
+        to.shared.ring.as_ref().expect("a channel with room has a ring").contend();
         let turned_away = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&turned_away);
         rt.block_on(|| {

@@ -1,4 +1,4 @@
-//! Models of channels; run by ci/loom.sh. See `sync::models` for what a task is there.
+//! Models of channels, run by ci/loom.sh. See `sync::models` for what a task is in a model.
 
 use super::bounded;
 use super::line::PERMIT;
@@ -10,7 +10,7 @@ use crate::sync::models::{Task, enter, enter_node};
 use std::panic::Location;
 use std::pin::pin;
 
-/// As `Receiver::recv`.
+/// Like `Receiver::recv`.
 fn receive(task: Stage<Task>, channel: Stage<Shared<usize>>) -> Option<usize> {
     receive_or_give_back(task, channel, true)
 }
@@ -35,7 +35,7 @@ fn receive_or_give_back(
     }
 }
 
-/// As `Sender::send`.
+/// Like `Sender::send`.
 fn send(task: Stage<Task>, channel: Stage<Shared<usize>>, value: usize) -> bool {
     task.introduce();
     let source = Sending(&*channel);
@@ -62,7 +62,7 @@ fn alone(capacity: usize) -> Stage<Shared<usize>> {
     Stage::new(Shared::new(capacity))
 }
 
-/// A channel each of whose ends has two handles, so that those who wait are called.
+/// A channel with two handles at each end, so that waiters are called.
 fn shared(capacity: usize) -> Stage<Shared<usize>> {
     let channel = Stage::new(Shared::new(capacity));
     channel.lock().ends.senders.is_cloned();
@@ -70,21 +70,21 @@ fn shared(capacity: usize) -> Stage<Shared<usize>> {
     channel
 }
 
-/// The same, where many come at once at both ends.
+/// A channel with two handles at each end, and many callers at both.
 fn contended(capacity: usize) -> Stage<Shared<usize>> {
     let channel = shared(capacity);
-    channel.ring.as_ref().expect("it has room").contend();
+    channel.ring.as_ref().expect("a channel with room has a ring").contend();
     channel
 }
 
 fn end(channel: Stage<Shared<usize>>) {
     let (senders, receivers) = channel.places();
-    assert!(senders.is_empty() && receivers.is_empty(), "somebody is left in a queue");
-    // SAFETY: the threads have ended.
+    assert!(senders.is_empty() && receivers.is_empty(), "a waiter is left in a line");
+    // SAFETY: the threads have ended, so the channel has no other user.
     unsafe { channel.end() };
 }
 
-/// One value, and two that wait for it, one of which is cut: one of them receives it.
+/// One value and two waiting receivers, one of which is cut: one of them receives the value.
 fn one_value_and_a_cut(make: Make, gives_back: bool) {
     let channel = make(1);
     let (cut, other) = (Task::new(), Task::new());
@@ -99,7 +99,8 @@ fn one_value_and_a_cut(make: Make, gives_back: bool) {
     sends.join().unwrap();
     let got = [first.join().unwrap(), second];
     let times = got.iter().filter(|value| **value == Some(7)).count();
-    // Who comes second is told of the end only if the first has it, and not as long as it might give it back.
+    // The second receiver is told of the end only if the first has the value, not while the first
+    // might still give it back.
     assert_eq!(times, 1, "{got:?}");
     assert!(matches!(channel.try_take(), Tried::Closed));
     Task::end(cut);
@@ -108,22 +109,22 @@ fn one_value_and_a_cut(make: Make, gives_back: bool) {
 }
 
 #[test]
-fn loom_a_value_is_received_once_whoever_is_cut() {
+fn loom_a_value_is_received_once_even_if_a_receiver_is_cut() {
     explore(2, || one_value_and_a_cut(alone, true));
     explore(1, || one_value_and_a_cut(shared, true));
     explore(1, || one_value_and_a_cut(contended, true));
 }
 
-/// The other waits for it to come back.
+/// The other receiver waits for the permit to be passed on.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_permit_that_is_not_passed_on() {
     explore(2, || one_value_and_a_cut(alone, false));
 }
 
-/// Two values and one place: a sender waits for the other's value to be received.
+/// Two values and one place: a sender waits until the other value is received.
 #[test]
-fn loom_a_place_that_becomes_free_goes_to_who_waits_for_it() {
+fn loom_a_freed_place_goes_to_the_waiting_sender() {
     for make in [alone, shared, contended] {
         explore(3, move || a_place_becomes_free(make(1)));
     }
@@ -142,8 +143,8 @@ fn a_place_becomes_free(channel: Stage<Shared<usize>>) {
     end(channel);
 }
 
-/// Two that send and one that receives, none of which has to wait for long: what was written before the value was sent is seen
-/// by who receives it.
+/// Two senders and a receiver, none of which has to wait for long. The receiver sees what was
+/// written before the value was sent.
 fn passers_by(channel: Stage<Shared<usize>>) {
     let written = [Stage::new(Baton::new()), Stage::new(Baton::new())];
     let put = move |n: usize| {
@@ -153,14 +154,14 @@ fn passers_by(channel: Stage<Shared<usize>>) {
     let (first, second) = (spawn(move || put(0)), spawn(move || put(1)));
     let task = Task::new();
     for _ in 0..2 {
-        let n = receive(task, channel).expect("it is not closed");
-        assert_eq!(written[n].write(), 1, "it was received twice");
+        let n = receive(task, channel).expect("the channel is open");
+        assert_eq!(written[n].write(), 1, "a value was received twice");
     }
     first.join().unwrap();
     second.join().unwrap();
     Task::end(task);
     end(channel);
-    // SAFETY: the threads have ended.
+    // SAFETY: the threads have ended, so the batons have no other user.
     written.into_iter().for_each(|written| unsafe { written.end() });
 }
 
@@ -178,7 +179,8 @@ fn loom_negative_a_ring_without_order() {
     explore(2, || passers_by(alone(2)));
 }
 
-/// Who waits says so, and then looks once more; who passes does it the other way round.
+/// A waiter announces itself and then looks once more; a passing caller does this in the other
+/// order.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_ring_without_the_total_order() {
@@ -186,7 +188,8 @@ fn loom_negative_a_ring_without_the_total_order() {
     explore(2, || passers_by(alone(2)));
 }
 
-/// One asks for a value, or a place, and has it at once: there is one for each, and nobody is in the way of who only tries.
+/// One caller enters and another only tries, for two values or two places. The first is granted one
+/// at once, and does not hinder the other.
 fn one_enters_and_another_tries(channel: Stage<Shared<usize>>, sends: bool) {
     if !sends {
         (0..2).for_each(|i| assert!(matches!(channel.try_put(&mut Some(i)), Tried::Done(()))));
@@ -214,16 +217,16 @@ fn one_enters_and_another_tries(channel: Stage<Shared<usize>>, sends: bool) {
 }
 
 #[test]
-fn loom_who_enters_is_in_nobodys_way() {
+fn loom_an_entering_waiter_does_not_hinder_a_try() {
     for make in [alone, shared] {
         explore(2, move || one_enters_and_another_tries(make(2), true));
         explore(2, move || one_enters_and_another_tries(make(2), false));
     }
 }
 
-/// Without room: the sender has sent if and only if the receiver has received, whatever cuts whom.
+/// Without room: the sender has sent if and only if the receiver has received, whichever is cut.
 #[test]
-fn loom_both_have_met_or_neither() {
+fn loom_a_meeting_counts_at_both_ends_or_at_neither() {
     explore(2, || {
         let channel = Stage::new(Shared::new(0));
         let (sender, receiver) = (Task::new(), Task::new());
@@ -240,7 +243,7 @@ fn loom_both_have_met_or_neither() {
     });
 }
 
-/// What was put into a ring before it is closed is in it.
+/// A value that was put into a ring before the close can be received.
 #[test]
 fn loom_a_close_loses_no_value() {
     for make in [alone, contended] {
@@ -256,9 +259,10 @@ fn loom_a_close_loses_no_value() {
     }
 }
 
-/// A receiver waits while a channel is closed and a sender has a place: it receives the value, or is told of the end.
+/// A receiver waits while the channel is closed and a sender has a place. It receives the value, or
+/// is told of the end.
 #[test]
-fn loom_a_receiver_is_told_of_the_end_by_a_sender_that_comes_too_late() {
+fn loom_a_late_sender_tells_a_waiting_receiver_of_the_end() {
     explore(3, || {
         let (channel, task) = (contended(2), Task::new());
         let sends = spawn(move || matches!(channel.try_put(&mut Some(7)), Tried::Done(())));
@@ -271,9 +275,10 @@ fn loom_a_receiver_is_told_of_the_end_by_a_sender_that_comes_too_late() {
     });
 }
 
-/// The last receiver goes, and empties the channel, while a sender has a place and finds that it is too late.
+/// The last receiver is dropped and empties the channel, while a sender has a place and comes too
+/// late.
 #[test]
-fn loom_the_last_receiver_and_a_sender_that_comes_too_late_leave_nothing() {
+fn loom_the_last_receiver_and_a_late_sender_leave_no_value() {
     explore(ALL, || {
         let channel = contended(2);
         let sends = spawn(move || matches!(channel.try_put(&mut Some(7)), Tried::Done(())));
@@ -284,13 +289,13 @@ fn loom_the_last_receiver_and_a_sender_that_comes_too_late_leave_nothing() {
     });
 }
 
-/// Three send through one place, past each other, and each of them gets through.
+/// Two senders pass each other at one place, and both get through.
 fn three_senders(channel: Stage<Shared<usize>>) {
     let tasks = [Task::new(), Task::new()];
     let senders =
-        tasks.map(|task| spawn(move || assert!(send(task, channel, 1), "nobody was cut")));
+        tasks.map(|task| spawn(move || assert!(send(task, channel, 1), "no sender was cut")));
     let receiver = Task::new();
-    let received = (0..2).map(|_| receive(receiver, channel).expect("it is not closed"));
+    let received = (0..2).map(|_| receive(receiver, channel).expect("the channel is open"));
     assert_eq!(received.sum::<usize>(), 2);
     senders.into_iter().for_each(|sender| sender.join().unwrap());
     assert_eq!(channel.len(), 0);
@@ -300,14 +305,14 @@ fn three_senders(channel: Stage<Shared<usize>>) {
 }
 
 #[test]
-fn loom_senders_pass_each_other_and_nobody_is_left_behind() {
+fn loom_senders_that_pass_each_other_all_get_through() {
     explore(2, || three_senders(shared(1)));
     explore(1, || three_senders(contended(1)));
 }
 
-/// Two receivers, of which one may take the value that the other was called for.
+/// Two receivers, one of which may take the value that the other was called for.
 #[test]
-fn loom_receivers_pass_each_other_and_nobody_is_left_behind() {
+fn loom_receivers_that_pass_each_other_all_get_through() {
     for (make, preemptions) in [(shared as Make, 2), (contended, 1)] {
         explore(preemptions, move || {
             let channel = make(2);
@@ -324,17 +329,19 @@ fn loom_receivers_pass_each_other_and_nobody_is_left_behind() {
     }
 }
 
-/// One that looks for a place in vain makes the channel look full to one that enters the line meanwhile, and serves it then.
+/// A refused claim makes the channel look full to a sender that enters the line meanwhile. The
+/// claimer then serves that sender.
 #[test]
-fn loom_one_that_looks_for_a_place_in_vain_leaves_it_to_those_who_wait() {
+fn loom_a_refused_claim_does_not_strand_a_waiting_sender() {
     explore(2, || {
         let (channel, task) = (contended(1), Task::new());
         assert!(matches!(channel.try_put(&mut Some(1)), Tried::Done(())));
-        let waits = spawn(move || assert!(send(task, channel, 2), "it was not cut"));
+        let waits = spawn(move || assert!(send(task, channel, 2), "the sender was cut"));
         let looks = spawn(move || matches!(channel.put_now(&mut Some(3)), Tried::Done(())));
         assert!(matches!(channel.try_take(), Tried::Done(1)));
         if looks.join().unwrap() {
-            // One of the two is there, and the other waits, or comes.
+            // One of the two values is in the channel, and the sender of the other one waits or is
+            // about to.
             let reader = Task::new();
             let received = [receive(reader, channel), receive(reader, channel)];
             assert!(received == [Some(2), Some(3)] || received == [Some(3), Some(2)]);
@@ -349,8 +356,8 @@ fn loom_one_that_looks_for_a_place_in_vain_leaves_it_to_those_who_wait() {
     });
 }
 
-/// One enters a line while another one takes what it has seen and gives it back. What the one that enters claims in vain
-/// is hidden from the other one meanwhile.
+/// One caller enters a line while another one takes what the first has seen, and gives it back. A
+/// refused claim of the first hides something from the other one for a moment.
 fn one_enters_and_another_one_passes(channel: Stage<Shared<usize>>, sends: bool) {
     if !sends {
         assert!(matches!(channel.try_put(&mut Some(1)), Tried::Done(())));
@@ -366,7 +373,7 @@ fn one_enters_and_another_one_passes(channel: Stage<Shared<usize>>, sends: bool)
                 true => enter_node(task, &sender, node.as_ref(), true, None),
                 false => enter_node(task, &receiver, node.as_ref(), true, None),
             };
-            let answer = answer.expect("it was not cut");
+            let answer = answer.expect("the caller was not cut");
             let is_done = match sends {
                 true => matches!(channel.put_after(answer, &mut value), Tried::Done(())),
                 false => matches!(channel.take_after(answer), Tried::Done(_)),
@@ -390,7 +397,7 @@ fn one_enters_and_another_one_passes(channel: Stage<Shared<usize>>, sends: bool)
 }
 
 #[test]
-fn loom_one_that_enters_is_served_by_one_that_passes() {
+fn loom_an_entering_waiter_is_served_by_a_passing_caller() {
     for make in [alone, shared, contended] {
         for sends in [false, true] {
             explore(3, move || one_enters_and_another_one_passes(make(1), sends));
@@ -398,7 +405,7 @@ fn loom_one_that_enters_is_served_by_one_that_passes() {
     }
 }
 
-/// Of two senders that go at the same time one is the last, and says that no more will come.
+/// Two senders are dropped at the same time. One of them is the last, and closes the channel.
 #[test]
 fn loom_the_last_of_two_senders_closes_the_channel() {
     explore(ALL, || {

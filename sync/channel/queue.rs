@@ -1,11 +1,13 @@
-//! What lies in a channel without room, or with room for all, or for very many: everything under the channel's lock.
+//! The values of a channel without room, or with room for all or very many. All of it is under the
+//! channel's lock.
 //!
 //! # Without room (capacity 0)
 //!
-//! There are as many places as receivers wait, or have a permit and not yet taken their value. A sender that comes first waits; the
-//! receiver that comes grants it a place and waits for the value. If the receiver has left before the sender runs, the
-//! place is gone, and the sender waits again. Once a value lies there they have met: that stands, and a receiver that
-//! is cancelled then receives all the same.
+//! There are as many places as receivers that wait, or that have a permit but have not taken their
+//! value yet. A sender that comes first waits; the receiver that comes grants it a place, and waits
+//! for the value. If the receiver has left before the sender runs, the place is gone, and the
+//! sender waits again. Once the value is in the queue, the two have met. That stands: if the
+//! receiver is cancelled then, it receives the value all the same.
 
 use super::line::Supply;
 use super::shared::{Ends, Tried};
@@ -26,10 +28,10 @@ pub(super) struct Queue<T> {
     taken: u64,
 }
 
-/// What senders wait for.
+/// The places of a queue, for which senders wait.
 pub(super) struct Places<'a, T> {
     queue: &'a mut Queue<T>,
-    /// So many wait.
+    /// The number of waiting receivers.
     receivers: usize,
 }
 
@@ -63,7 +65,7 @@ impl<T> Supply for Places<'_, T> {
     fn announce(&self, _: Told) {}
 }
 
-/// What receivers wait for.
+/// The values of a queue, for which receivers wait.
 pub(super) struct Values<'a, T>(&'a mut Queue<T>);
 
 impl<T> Supply for Values<'_, T> {
@@ -109,7 +111,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// How many places have no permit, if so many receivers wait.
+    /// Returns how many places have no permit, given the number of waiting receivers.
     fn room(&self, receivers: usize) -> usize {
         let places = match self.capacity {
             0 => receivers + self.promised,
@@ -127,7 +129,7 @@ impl<T> Queue<T> {
     }
 
     fn put(&mut self, value: &mut Option<T>, ends: &mut Ends, wakes: &mut Wakes) -> Tried<()> {
-        self.values.push_back(value.take().expect("it is put once"));
+        self.values.push_back(value.take().expect("a value is put once"));
         self.put = self.put.wrapping_add(ONE_POSITION);
         ends.receivers.serve(&mut self.values(), wakes);
         Tried::Done(())
@@ -159,7 +161,7 @@ impl<T> Queue<T> {
         if self.closed {
             return Tried::Closed;
         }
-        // The receiver that it was for has left.
+        // The receiver that made this place has left.
         if self.room(ends.receivers.len()) == 0 {
             return Tried::Later;
         }
@@ -180,9 +182,9 @@ impl<T> Queue<T> {
     }
 
     fn take(&mut self, ends: &mut Ends, wakes: &mut Wakes) -> T {
-        let value = self.values.pop_front().expect("there is one for who takes");
+        let value = self.values.pop_front().expect("the caller has seen a value");
         self.taken = self.taken.wrapping_add(ONE_POSITION);
-        // After a burst; so seldom that it costs nothing on the whole.
+        // After a burst. This is so rare that it costs nothing overall.
         if self.values.capacity() > 64 && self.values.len() < self.values.capacity() / 8 {
             self.values.shrink_to(self.values.capacity() / 2);
         }
@@ -194,7 +196,7 @@ impl<T> Queue<T> {
         value
     }
 
-    /// Nothing is put any more. The caller serves both lines then.
+    /// Refuses all further puts. The caller then serves both lines.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }

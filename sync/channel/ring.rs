@@ -1,51 +1,61 @@
-//! The ring of a bounded channel: values pass through it without a lock, as long as nobody has to wait.
+//! The ring of a bounded channel. Values pass through it without a lock as long as no caller has to
+//! wait.
 //!
-//! After D. Vyukov's bounded queue for many producers and consumers (1024cores.net, 2010): each end has a position that only
-//! grows, and each slot a stamp that says for which position it is free, or filled. Two things are added: those who wait can
-//! be granted *permits* (see [`line`](super::line)), and each end sees whether somebody waits at the other end.
-//! The [layout of the words](super::word) is described beside them.
+//! After D. Vyukov's bounded queue for many producers and consumers (1024cores.net, 2010): each end
+//! has a position that only grows, and each slot has a stamp that says for which position the slot
+//! is free or filled. Two things are added: waiters can be granted *permits* (see
+//! [`line`](super::line)), and each end sees whether the other end has waiters. The [layout of the
+//! words](super::word) is described with them.
 //!
-//! The distance of the two positions is the number of values that lie there. At any time it is no greater than the capacity less the
-//! reserved places, and no smaller than the number of promised values: whoever moves a word has seen room or a value with
-//! that very word, and the other word only moves the other way. So a word of the other end that was seen earlier will do
-//! if there was room at that time.
+//! The distance of the two positions is the number of values in the channel. It is never greater
+//! than the capacity less the reserved places, and never smaller than the number of promised
+//! values: a caller that moves a word has seen room, or a value, beside that very word, and the
+//! other word can only move in its favour. So an earlier view of the other word suffices if it
+//! shows room.
 //!
-//! # Many at once
+//! # Contention
 //!
-//! Whoever finds an end free moves its position by a compare-and-swap. If many come at once most of them fail, and each
-//! failure takes the word from somebody who would succeed. So after a failure the end is *contended* for a while: there
-//! everybody claims a permit by one addition, and uses it up by another. A claim that finds nothing is taken back. Until then it
-//! looks to others as if there were a place, or a value, less; one that enters a line meanwhile may
-//! be left waiting. Therefore the claimer serves the line afterwards as if it had freed something.
+//! A caller that finds an end uncontended moves its position by a compare-and-swap. If many callers
+//! come at once, most of these fail, and each failure takes the word from a caller that would
+//! succeed. So after a failure the end is *contended* for a while: each caller then claims a permit
+//! by one addition, and uses it up by another. A claim that finds nothing is taken back. Until
+//! then, other callers see a place or a value less, and one that enters a line in that time may be
+//! left waiting. Therefore the claimer serves the line afterwards, as if it had freed something.
 //!
-//! A claimer may find that the channel has been closed when it moves the tail. Receivers may have been told of the end
-//! by then, so it leaves its slot *void*, and whoever reads that slot finds no value.
+//! A claimer may find, when it moves the tail, that the channel has been closed. Receivers may have
+//! been told of the end by then, so the claimer leaves its slot *void*. A receiver that reads a
+//! void slot finds no value.
 //!
-//! # Who may touch what when
+//! # Access rules
 //!
-//! * A slot: whoever has moved the position past it, until its stamp says that this is done. Whoever comes to the slot earlier
-//!   waits for the stamp, for as long as it takes to move a value (or the thread that moves it has lost its processor).
-//! * The lines, STRICT, and the notices: under the lock. So is the grant of a permit.
-//! * A position: by anybody while STRICT is clear; by the owner of a permit at any time, which uses the permit up in the same
-//!   step.
+//! * A slot belongs to the caller that has moved the position past it, until that caller writes the
+//!   stamp. A caller that comes to the slot earlier waits for the stamp. This takes as long as
+//!   moving a value does, or longer if the thread that moves it has been preempted.
+//! * The lines, STRICT and the notices are changed under the lock, which is also held to grant a
+//!   permit.
+//! * Any caller may move a position while STRICT is clear. The owner of a permit may do so at any
+//!   time, and uses up the permit in the same step. Void slots are skipped, and `drain` empties the
+//!   ring, whatever STRICT says.
 //!
 //! # No wake-up is lost
 //!
-//! A waiter is announced: in the notice of its end, and by STRICT if it is the first one and is not to be passed. Then it
-//! looks at the other end's position a last time. Whoever moves a position looks at the other end's notice afterwards, and serves the
-//! line under the lock if more is free than waiters have been called. The two updates and the two loads are all in
-//! the one total order, so one of the two sees the other. The stamp comes after the position, so the owner of a promised
-//! value may find it still on its way, and waits for the stamp.
+//! A waiter is announced in the notice of its end, and also by STRICT if it is the first one and
+//! may not be passed. Then it looks at the other end's position a last time. A caller that moves a
+//! position looks at the other end's notice afterwards, and serves the line under the lock if more
+//! is free than waiters have been called. The two updates and the two loads are all in the one
+//! total order, so at least one of the two callers sees the other. The stamp is written after the
+//! position, so the owner of a promised value may find it still on its way, and waits for the
+//! stamp.
 //!
-//! # Those who only try
+//! # Callers that only try
 //!
-//! STRICT may be set while there is more than the first waiter will have. Whoever only tries, and sees a place or a value that nobody
-//! has a permit for, asks for a permit itself, under the lock.
+//! STRICT may be set while more is free than the first waiter will take. A caller that only tries,
+//! and sees a place or a value without a permit, asks for a permit itself, under the lock.
 //!
 //! # The end
 //!
-//! Closing sets CLOSED, and then takes the lock and serves both lines: those who have entered before are told of the end, or
-//! find the receivers' line strict; those who enter later see CLOSED.
+//! Closing sets CLOSED, and then takes the lock and serves both lines. Waiters that entered earlier
+//! are told of the end, or find the receivers' line strict. Later ones see CLOSED.
 
 use super::end::End;
 use super::line::{PASSES, Supply};
@@ -59,25 +69,25 @@ use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
 
-/// Slots are made at once, so no more than this many bytes of them.
+/// All slots are allocated at once, so they may take at most this many bytes.
 const BYTES: usize = 1 << 20;
-/// Turns of waiting for a stamp before others may have the processor.
+/// Looks at a stamp before the thread yields between two looks.
 const POLITE: u32 = 64;
-/// Turns before the thread sleeps between two looks, and for how long.
+/// Looks at a stamp before the thread sleeps between two looks, and the length of that sleep.
 const PATIENT: u32 = 1_000;
 const NAP: Duration = Duration::from_micros(50);
 
-/// In a stamp that says filled: there is no value, and will be none.
+/// Flag of a stamp that says filled: the slot has no value, and will get none.
 const VOID: u64 = 1 << 63;
 
 struct Slot<T> {
-    /// The position for which it is free, or filled: see `free` and `filled`.
+    /// The position for which the slot is free or filled, as encoded by `free` and `filled`.
     stamp: AtomicU64,
     value: Cell<MaybeUninit<T>>,
 }
 
 impl<T> Slot<T> {
-    /// Waits until the stamp is this one, apart from VOID.
+    /// Waits until the stamp equals `stamp`, apart from VOID, and returns it.
     #[inline]
     fn await_stamp(&self, stamp: u64) -> u64 {
         // MUTANT(ring.stamp.read): relaxed
@@ -96,7 +106,8 @@ impl<T> Slot<T> {
             match turns {
                 0..POLITE => spin_loop(),
                 POLITE..PATIENT => thread::yield_now(),
-                // Who has lost its processor may have lost it to this thread, whose priority is higher.
+                // This thread may have preempted the one that moves the value, if its priority is
+                // higher.
                 _ => thread::sleep(NAP),
             }
             turns = turns.saturating_add(1);
@@ -104,12 +115,12 @@ impl<T> Slot<T> {
     }
 }
 
-/// The stamp of a slot that is free for the position in the word.
+/// Returns the stamp of a slot that is free for the position in the word.
 fn free(word: u64) -> u64 {
     word / ONE_POSITION * 2
 }
 
-/// The stamp of a slot that holds the value of this position.
+/// Returns the stamp of a slot that holds the value of the position in the word.
 fn filled(word: u64) -> u64 {
     free(word) + 1
 }
@@ -117,22 +128,23 @@ fn filled(word: u64) -> u64 {
 pub(super) struct Ring<T> {
     tail: End,
     head: End,
-    /// Of those who wait for places.
+    /// About the waiters for places.
     senders: CachePadded<Notice>,
-    /// Of those who wait for values.
+    /// About the waiters for values.
     receivers: CachePadded<Notice>,
     capacity: i64,
-    /// A power of two, so that a position leads to its slot.
+    /// Their number is a power of two, so that a mask turns a position into an index.
     slots: Box<[Slot<T>]>,
 }
 
-// SAFETY: a slot has one owner at a time, as said above; values pass from thread to thread.
+// SAFETY: the ring owns its values, and `T: Send` lets them move to another thread.
 unsafe impl<T: Send> Send for Ring<T> {}
-// SAFETY: as above; nobody gets at a value in a slot by a shared reference.
+// SAFETY: by the access rules of the module, a slot has one owner at a time, and only the owner
+// touches its value. A value is moved in and out, and never borrowed, so `T: Send` suffices.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// None for a capacity that asks for another kind of channel: none, or a very large one.
+    /// Returns `None` if the capacity needs a queue instead: without room, or too large.
     pub(super) fn new(capacity: usize) -> Option<Ring<T>> {
         if capacity == 0 || capacity > LARGEST {
             return None;
@@ -144,7 +156,8 @@ impl<T> Ring<T> {
         Some(Ring::starting_at(0, capacity, slots))
     }
 
-    /// Begins at the position of this word, which is a multiple of the number of slots.
+    /// Makes a ring that begins at the position of `start`, which is a multiple of the number of
+    /// slots.
     fn starting_at(start: u64, capacity: usize, slots: usize) -> Ring<T> {
         let slot = |position: u64| Slot {
             stamp: AtomicU64::new(free(start.wrapping_add(position * ONE_POSITION))),
@@ -165,7 +178,7 @@ impl<T> Ring<T> {
         &self.slots[position & (self.slots.len() - 1)]
     }
 
-    /// Moves a value into the slot of a position, for who has moved the tail past it.
+    /// Moves a value into the slot of a position. The caller has moved the tail past it.
     fn write(&self, word: u64, value: T) {
         let slot = self.slot(word);
         slot.await_stamp(free(word));
@@ -174,8 +187,8 @@ impl<T> Ring<T> {
         slot.stamp.store(filled(word), Ordering::Release);
     }
 
-    /// Moves the value out of the slot of a position, for who has moved the head past it. There is none if the slot is
-    /// void.
+    /// Moves the value out of the slot of a position. The caller has moved the head past it.
+    /// Returns `None` if the slot is void.
     fn read(&self, word: u64) -> Option<T> {
         let slot = self.slot(word);
         let is_void = slot.await_stamp(filled(word)) & VOID != 0;
@@ -183,18 +196,19 @@ impl<T> Ring<T> {
         let lap = self.slots.len() as u64 * ONE_POSITION;
         // MUTANT(ring.stamp.free): relaxed
         slot.stamp.store(free(word.wrapping_add(lap)), Ordering::Release);
-        // SAFETY: the slot is filled and not void, and its value is taken out once: one has moved the head past it.
+        // SAFETY: the stamp says that the slot is filled and not void, so there is a value. Only
+        // one caller moves the head past the position, so the value is taken out once.
         value.map(|value| unsafe { value.assume_init() })
     }
 
-    /// Whether there is a place that has no permit, beside a tail.
+    /// Returns whether there is a place without a permit, judged by this tail.
     #[inline]
     fn has_room(&self, tail: u64) -> bool {
         let room = |head| distance(head, tail) + permits(tail) < self.capacity;
         self.tail.sees(&self.head, room)
     }
 
-    /// Whether there is a value that has no permit, beside a head.
+    /// Returns whether there is a value without a permit, judged by this head.
     #[inline]
     fn has_value(&self, head: u64) -> bool {
         let stamp = &self.slot(head).stamp;
@@ -204,7 +218,8 @@ impl<T> Ring<T> {
         distance(head, self.head.look(&self.tail)) > permits(head)
     }
 
-    /// Puts a value in, if there is a place and nobody is to have it first. It is taken out of `value` if it was.
+    /// Puts a value in, if there is a place and no waiter must have it first. Empties `value` on
+    /// success.
     #[inline]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
         if self.tail.is_contended() {
@@ -218,7 +233,7 @@ impl<T> Ring<T> {
         // MUTANT(ring.put): relaxed, split
         match self.tail.word.compare_exchange(tail, new, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => {
-                self.write(tail, value.take().expect("it is put once"));
+                self.write(tail, value.take().expect("a value is put once"));
                 Tried::Done(())
             }
             Err(_) => {
@@ -228,7 +243,8 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Reserves a place, by one update however many come at once; if there is none, the caller serves those who wait for one.
+    /// Reserves a place, by one update however many senders come at once. If this fails, the caller
+    /// serves the waiting senders.
     pub(super) fn claim_place(&self) -> bool {
         self.tail.claim(|tail| tail & (CLOSED | STRICT) == 0 && self.has_room(tail))
     }
@@ -244,7 +260,8 @@ impl<T> Ring<T> {
         }
     }
 
-    /// The same with a permit, which is used up. Not if the channel has been closed.
+    /// Puts a value in with a permit, which is used up. Returns `false`, and puts nothing, if the
+    /// channel has been closed.
     pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> bool {
         let used = ONE_POSITION - ONE_PERMIT;
         // MUTANT(ring.put_by_permit): split
@@ -257,11 +274,12 @@ impl<T> Ring<T> {
             self.skip_void();
             return false;
         }
-        self.write(tail, value.take().expect("it is put once"));
+        self.write(tail, value.take().expect("a value is put once"));
         true
     }
 
-    /// Frees void slots that come next and that nobody has a permit for: perhaps nobody receives any more.
+    /// Frees the void slots at the head, as long as no permit is out: there may be no receiver left
+    /// to do so.
     fn skip_void(&self) {
         loop {
             let head = load_in_total_order(&*self.head.word);
@@ -276,7 +294,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Moves the head past the next slot, if it is still this one.
+    /// Moves the head past the next slot, if it still equals `head`.
     fn pass(&self, head: u64) -> bool {
         let new = head.wrapping_add(ONE_POSITION);
         let (done, seen) = (Ordering::SeqCst, Ordering::Relaxed);
@@ -284,7 +302,7 @@ impl<T> Ring<T> {
         self.head.word.compare_exchange(head, new, done, seen).is_ok()
     }
 
-    /// Takes a value out, if there is one that is not promised, and nobody is to have it first.
+    /// Takes a value out, if there is one without a permit and no waiter must have it first.
     #[inline]
     pub(super) fn try_take(&self) -> Tried<T> {
         if self.head.is_contended() {
@@ -305,7 +323,8 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Has a value promised, as [`claim_place`](Ring::claim_place) reserves a place.
+    /// Promises a value to the caller, by one update however many receivers come at once. If this
+    /// fails, the caller serves the waiting receivers.
     pub(super) fn claim_value(&self) -> bool {
         self.head.claim(|head| head & STRICT == 0 && self.has_value(head))
     }
@@ -322,7 +341,8 @@ impl<T> Ring<T> {
         }
     }
 
-    /// The same with a permit, which is used up. There may be none, if the channel is closed.
+    /// Takes a value out with a permit, which is used up. Returns `Missed` if the slot is void,
+    /// which happens only on a closed channel.
     pub(super) fn take_by_permit(&self) -> Tried<T> {
         let used = ONE_POSITION - ONE_PERMIT;
         // MUTANT(ring.take_by_permit): split
@@ -330,13 +350,13 @@ impl<T> Ring<T> {
         self.read(head).map_or(Tried::Missed, Tried::Done)
     }
 
-    /// Whether the caller, who has freed a place, is to serve those who wait for one.
+    /// Returns whether the caller, which has freed a place, has to serve the waiting senders.
     #[inline]
     pub(super) fn calls_senders(&self) -> bool {
         let told = self.senders.read();
         told.waits() && {
             let head = load_in_total_order(&*self.head.word);
-            // The tail may have moved on since it was seen, so there is no more room than that.
+            // The tail may have moved on since it was seen, so there is no more room than this.
             let seen = self.head.other_seen.load(Ordering::Relaxed);
             is_to_be_served(told, head, self.capacity - distance(head, seen), || {
                 let tail = self.head.look(&self.tail);
@@ -345,7 +365,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Whether the caller, who has put in a value, is to serve those who wait for one.
+    /// Returns whether the caller, which has put a value in, has to serve the waiting receivers.
     #[inline]
     pub(super) fn calls_receivers(&self) -> bool {
         let told = self.receivers.read();
@@ -359,29 +379,29 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Whether somebody waits to receive.
+    /// Returns whether a receiver waits.
     pub(super) fn receivers_wait(&self) -> bool {
         self.receivers.read().waits()
     }
 
-    /// As if many came at once.
+    /// Makes both ends contended.
     #[cfg(test)]
     pub(super) fn contend(&self) {
         self.tail.contend();
         self.head.contend();
     }
 
-    /// Whether many senders come at once.
+    /// Returns whether many senders come at once.
     pub(super) fn many_send(&self) -> bool {
         self.tail.is_contended()
     }
 
-    /// Whether many receivers come at once.
+    /// Returns whether many receivers come at once.
     pub(super) fn many_receive(&self) -> bool {
         self.head.is_contended()
     }
 
-    /// Nothing is put any more. The caller serves both lines then.
+    /// Refuses all further puts. The caller then serves both lines.
     pub(super) fn close(&self) {
         // MUTANT(ring.close): split
         self.tail.word.fetch_or(CLOSED, Ordering::SeqCst);
@@ -392,15 +412,15 @@ impl<T> Ring<T> {
     }
 
     pub(super) fn len(&self) -> usize {
-        // In this order, or it would be as if there were less than nothing.
+        // The head first: in the other order the length would often come out negative.
         let head = load_in_total_order(&*self.head.word);
         let len = distance(head, load_in_total_order(&*self.tail.word));
-        // Meanwhile some may have been taken, and others put.
+        // Between the two loads, values may have been taken and others put.
         len.clamp(0, self.capacity).unsigned_abs() as usize
     }
 
-    /// Takes out all values that lie in the channel. Called after the last receiver has gone, which may have left permits
-    /// unused. A sender that comes too late may free its void slot meanwhile.
+    /// Takes out all values. Called when the last receiver is gone, which may have left permits
+    /// unused, and when the ring is dropped. A late sender may skip its void slot at the same time.
     pub(super) fn drain(&self) -> Vec<T> {
         let mut values = Vec::new();
         loop {
@@ -415,16 +435,18 @@ impl<T> Ring<T> {
     }
 }
 
-/// Whether a line of which one was told so is to be served, by who has moved the word of the other end: if more is `free` than
-/// waiters have been called. That cannot be if the `most` that may be is no more. (It is below zero if the position
-/// that it was reckoned from was seen so long ago that the positions have come round.)
+/// Returns whether a caller that has moved the word of one end has to serve the line of the other
+/// end, given the notice of that line: if it is strict, if too many values have passed it, or if
+/// more is `free` than waiters have been called. `free` is not called if `most`, an upper bound of
+/// its result, is no more than that. A negative `most` says nothing: it was computed from a
+/// position seen too long ago that the positions have wrapped around.
 fn is_to_be_served(told: Told, word: u64, most: i64, free: impl FnOnce() -> i64) -> bool {
     told.is_strict()
         || told.passed(word) >= PASSES
         || !(0..=told.called()).contains(&most) && free() > told.called()
 }
 
-/// What senders wait for.
+/// The places of a ring, for which senders wait.
 pub(super) struct Places<'a, T>(pub(super) &'a Ring<T>);
 
 impl<T> Supply for Places<'_, T> {
@@ -460,7 +482,7 @@ impl<T> Supply for Places<'_, T> {
     }
 }
 
-/// What receivers wait for.
+/// The values of a ring, for which receivers wait.
 pub(super) struct Values<'a, T>(pub(super) &'a Ring<T>);
 
 impl<T> Supply for Values<'_, T> {
@@ -479,7 +501,7 @@ impl<T> Supply for Values<'_, T> {
     }
 
     fn is_over(&self) -> bool {
-        // In this order: a closed one gets no more.
+        // In this order: a closed ring that is found empty stays empty.
         self.0.is_closed() && self.0.len() == 0
     }
 
@@ -509,7 +531,7 @@ mod tests {
     use super::{Ring, Tried};
 
     #[test]
-    fn positions_go_on_past_their_end() {
+    fn positions_wrap_around() {
         for capacity in [1, 3, 4] {
             let slots = 4;
             let ring =
@@ -518,7 +540,7 @@ mod tests {
             for sent in 0..100 {
                 if let Tried::Later = ring.try_put(&mut Some(sent)) {
                     assert_eq!(ring.len(), capacity);
-                    let Tried::Done(value) = ring.try_take() else { panic!("it is full") };
+                    let Tried::Done(value) = ring.try_take() else { panic!("the ring is full") };
                     assert_eq!(value, received);
                     received += 1;
                     assert!(matches!(ring.try_put(&mut Some(sent)), Tried::Done(())));
@@ -531,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_made_for_a_capacity_that_can_be_had_at_once() {
+    fn a_ring_is_made_only_for_a_capacity_that_fits() {
         for capacity in [1, 2, 3, 1024, LARGEST] {
             assert!(Ring::<u64>::new(capacity).is_some(), "{capacity}");
         }

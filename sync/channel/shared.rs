@@ -1,22 +1,23 @@
-//! What the ends of a channel share: what lies there, and who waits at the two ends.
+//! The state that the two ends of a channel share: the values, and the waiters at both ends.
 //!
 //! # Permits
 //!
-//! A waiter is called, or granted a **permit** (see [`line`](super::line)). A permit is not a value: that of a receiver stands for one of the
-//! values that lie there, which is *promised* then, that of a sender for one of the free places, which is
-//! *reserved*. Its owner takes or puts a value when it runs. So one that is cancelled in between has nothing that could be
-//! lost: its permit goes to the next. Nobody takes what is promised or reserved. The owner of a permit is sure of a value, or a place, and
-//! not of which.
+//! A waiter is either called or granted a **permit** (see [`line`](super::line)). A permit is not a
+//! value. A receiver's permit stands for one of the values in the channel, which is then
+//! *promised*; a sender's permit stands for one of the free places, which is then *reserved*. No
+//! other caller gets a promised value or a reserved place. The owner of a permit is sure of some
+//! value or place, but not of a particular one, and takes or fills it when it runs. A waiter that
+//! is cancelled before that has nothing to lose: its permit goes to the next waiter.
 //!
 //! # The end
 //!
-//! A closed channel takes nothing any more. What lies there is received; then receivers are told. As long as a value is
-//! promised it may come back, so those who come behind wait until it is taken.
+//! A closed channel accepts no more values. Receivers take the remaining values, and are then told
+//! of the end. A promised value may still come back, so the other receivers wait until it is taken.
 //!
 //! # Where the values lie
 //!
-//! In a [`Ring`], which those who need not wait pass without a lock, if it can be made at once for the capacity; else in a
-//! [`Queue`], behind the lock.
+//! In a [`Ring`], if the capacity allows all slots to be allocated at once. Callers that need not
+//! wait use the ring without the lock. Otherwise the values lie in a [`Queue`], under the lock.
 
 use super::line::{CALL, Either, Line, PERMIT, returns};
 use super::queue::{self, Queue};
@@ -27,7 +28,7 @@ use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{drop_all, resume_in_destructor};
 use std::sync::PoisonError;
 
-/// Who waits. Behind the lock.
+/// The waiters at both ends. Under the lock.
 pub(crate) struct Ends {
     pub(super) senders: Line,
     pub(super) receivers: Line,
@@ -35,7 +36,7 @@ pub(crate) struct Ends {
 
 pub(crate) struct State<T> {
     pub(super) ends: Ends,
-    /// Unless there is a ring.
+    /// Used only if there is no ring.
     queue: Queue<T>,
 }
 
@@ -43,7 +44,7 @@ type Places<'a, T> = Either<ring::Places<'a, T>, queue::Places<'a, T>>;
 type Values<'a, T> = Either<ring::Values<'a, T>, queue::Values<'a, T>>;
 
 impl<T> State<T> {
-    /// The line of the senders, and what they wait for.
+    /// Returns the line of the senders, and the places that they wait for.
     #[inline]
     fn senders<'a>(&'a mut self, ring: &'a Option<Ring<T>>) -> (&'a mut Line, Places<'a, T>) {
         let State { ends, queue } = self;
@@ -54,7 +55,7 @@ impl<T> State<T> {
         (&mut ends.senders, places)
     }
 
-    /// The line of the receivers, and what they wait for.
+    /// Returns the line of the receivers, and the values that they wait for.
     #[inline]
     fn receivers<'a>(&'a mut self, ring: &'a Option<Ring<T>>) -> (&'a mut Line, Values<'a, T>) {
         let State { ends, queue } = self;
@@ -66,15 +67,15 @@ impl<T> State<T> {
     }
 }
 
-/// What a try came to.
+/// The result of an attempt to put or take a value.
 pub(super) enum Tried<V> {
     Done(V),
-    /// It would have to wait.
+    /// The caller would have to wait.
     Later,
-    /// Others are about to have theirs, and there may be something left.
+    /// A place or a value without a permit is left, but the line is strict: the waiters come first.
     Behind,
     Closed,
-    /// Another one was in the way: try again.
+    /// Another caller interfered: try again.
     Missed,
 }
 
@@ -82,7 +83,7 @@ pub(super) struct Shared<T> {
     capacity: usize,
     pub(super) ring: Option<Ring<T>>,
     state: Mutex<State<T>>,
-    /// Handles of each end.
+    /// The number of handles of each end.
     pub(super) senders: AtomicUsize,
     pub(super) receivers: AtomicUsize,
 }
@@ -103,7 +104,7 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `f` under the lock, and wakes whom it has granted something.
+    /// Calls `f` under the lock, then wakes the waiters that it has served.
     fn with<R>(&self, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::default();
         let mut state = self.lock();
@@ -113,7 +114,7 @@ impl<T> Shared<T> {
         result
     }
 
-    /// Calls `f` with the line of the senders, under the lock, and wakes whom it has served.
+    /// Calls `f` with the senders' line under the lock, then wakes the waiters that it has served.
     fn with_senders<R>(&self, f: impl FnOnce(&mut Line, &mut Places<'_, T>, &mut Wakes) -> R) -> R {
         self.with(|state, wakes| {
             let (line, mut places) = state.senders(&self.ring);
@@ -121,7 +122,8 @@ impl<T> Shared<T> {
         })
     }
 
-    /// The same with that of the receivers.
+    /// Calls `f` with the receivers' line under the lock, then wakes the waiters that it has
+    /// served.
     fn with_receivers<R>(
         &self,
         f: impl FnOnce(&mut Line, &mut Values<'_, T>, &mut Wakes) -> R,
@@ -132,7 +134,8 @@ impl<T> Shared<T> {
         })
     }
 
-    /// Puts a value in, if there is a place, and nobody is to have it first. It is taken out of `value` if it was.
+    /// Puts a value in, if there is a place and no waiter must have it first. Empties `value` on
+    /// success.
     #[inline]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
@@ -156,22 +159,24 @@ impl<T> Shared<T> {
         }
     }
 
-    /// The same where others do so at the same time.
+    /// Puts a value in by a claimed permit, where several senders come at once.
     #[cold]
     #[inline(never)]
     fn put_beside_others(&self, ring: &Ring<T>, value: &mut Option<T>) -> Tried<()> {
         if ring.claim_place() {
             return self.put_by_permit(value);
         }
-        // It looked meanwhile as if there were a place less, so others may have left those who wait to the caller. Mostly it
-        // finds that place itself when it tries again, but not if the line is strict by now.
+        // While the claim stood, the ring showed one place less. A caller that freed a place
+        // meanwhile may therefore have left the waiters to this one. Mostly this caller takes that
+        // place itself when it tries again, but not if the line has become strict, so it serves the
+        // waiters.
         if ring.calls_senders() {
             self.serve_senders();
         }
         ring.why_nothing_was_put()
     }
 
-    /// The same where others do so at the same time.
+    /// Takes a value out by a claimed permit, where several receivers come at once.
     #[cold]
     #[inline(never)]
     fn take_beside_others(&self, ring: &Ring<T>) -> Tried<T> {
@@ -185,7 +190,8 @@ impl<T> Shared<T> {
         ring.why_nothing_was_taken()
     }
 
-    /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
+    /// Puts a value in for a caller that does not wait. If the line is strict, the caller gets a
+    /// place that the waiters do not need. If there is none, returns `Later`, `Behind` or `Missed`.
     pub(super) fn put_now(&self, value: &mut Option<T>) -> Tried<()> {
         match self.try_put(value) {
             Tried::Behind if self.with_senders(|line, supply, wakes| line.ask(supply, wakes)) => {
@@ -195,14 +201,15 @@ impl<T> Shared<T> {
         }
     }
 
-    /// The same with a permit, which is used up.
+    /// Puts a value in with a permit, which is used up.
     pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
             return self
                 .with(|State { queue, ends }, wakes| queue.put_by_permit(value, ends, wakes));
         };
         let put = ring.put_by_permit(value);
-        // If it was too late it may have been what receivers waited for to learn that this is the end.
+        // A late put leaves a void slot, which counts as a value until it is skipped. A receiver
+        // may have waited because of it, and is now told of the end.
         // MUTANT(ring.put_by_permit.look): false
         if ring.calls_receivers() || !put && ring.receivers_wait() {
             self.serve_receivers();
@@ -210,7 +217,7 @@ impl<T> Shared<T> {
         if put { Tried::Done(()) } else { Tried::Closed }
     }
 
-    /// Reserves a place, for a sender that has waited and been given this answer.
+    /// Reserves a place for a sender that has waited and got this answer.
     #[cfg(feature = "futures")]
     pub(super) fn reserve_after(&self, answer: u32) -> Tried<()> {
         match answer {
@@ -225,7 +232,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Puts a value in, for a sender that has waited and been given this answer.
+    /// Puts a value in for a sender that has waited and got this answer.
     pub(super) fn put_after(&self, answer: u32, value: &mut Option<T>) -> Tried<()> {
         match answer {
             PERMIT => self.put_by_permit(value),
@@ -238,7 +245,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Takes a value out, if there is one that is not promised, and nobody is to have it first.
+    /// Takes a value out, if there is one without a permit and no waiter must have it first.
     #[inline]
     pub(super) fn try_take(&self) -> Tried<T> {
         let Some(ring) = &self.ring else {
@@ -262,7 +269,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// The same for one that does not wait, and has what is left by those who do: nothing is left if it is to come later.
+    /// Takes a value out for a caller that does not wait. If the line is strict, the caller gets a
+    /// value that the waiters do not need. If there is none, returns `Later`, `Behind` or `Missed`.
     pub(super) fn take_now(&self) -> Tried<T> {
         match self.try_take() {
             Tried::Behind if self.with_receivers(|line, supply, wakes| line.ask(supply, wakes)) => {
@@ -272,7 +280,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// The same with a permit, which is used up.
+    /// Takes a value out with a permit, which is used up.
     fn take_by_permit(&self) -> Tried<T> {
         let Some(ring) = &self.ring else {
             return self.with(|State { queue, ends }, wakes| {
@@ -284,7 +292,7 @@ impl<T> Shared<T> {
         if ring.calls_senders() {
             self.serve_senders();
         }
-        // It may have been what they waited for to learn that this is the end.
+        // If a closed channel is empty now, its waiting receivers are told of the end.
         // MUTANT(ring.take_by_permit.end): false
         if ring.receivers_wait() && ring.is_closed() {
             self.serve_receivers();
@@ -292,7 +300,7 @@ impl<T> Shared<T> {
         tried
     }
 
-    /// Takes a value out, for a receiver that has waited and been given this answer.
+    /// Takes a value out for a receiver that has waited and got this answer.
     pub(super) fn take_after(&self, answer: u32) -> Tried<T> {
         match answer {
             PERMIT => self.take_by_permit(),
@@ -334,22 +342,22 @@ impl<T> Shared<T> {
         self.serve_receivers();
     }
 
-    /// Takes the permit of a sender back.
+    /// Takes back an unused permit of a sender.
     pub(super) fn give_back_place(&self) {
         self.with_senders(|line, supply, wakes| line.take_back(supply, wakes));
     }
 
-    /// Whether a future that sends is to let others of its executor go first.
+    /// Returns whether a sending future should let others of its executor go first.
     pub(super) fn senders_are_hogged(&self) -> bool {
         self.with_senders(|line, places, _| line.is_hogged(places))
     }
 
-    /// The same of one that receives.
+    /// Returns whether a receiving future should let others of its executor go first.
     pub(super) fn receivers_are_hogged(&self) -> bool {
         self.with_receivers(|line, values, _| line.is_hogged(values))
     }
 
-    /// Closes it, and drops what lies there, as nobody will receive it.
+    /// Closes the channel and drops its values, which have no receiver any more.
     pub(super) fn close_and_empty(&self) {
         self.close();
         let values = match &self.ring {
@@ -379,17 +387,17 @@ impl<T> Shared<T> {
         self.capacity
     }
 
-    /// Where senders and receivers wait.
+    /// Returns the places in the code where senders and receivers wait.
     pub(super) fn places(&self) -> (Vec<String>, Vec<String>) {
         let ends = &self.lock().ends;
         (ends.senders.places(), ends.receivers.places())
     }
 }
 
-/// A channel, to be waited for by senders.
+/// A channel as its senders wait for it.
 pub(super) struct Sending<'a, T>(pub(super) &'a Shared<T>);
 
-/// A channel, to be waited for by receivers.
+/// A channel as its receivers wait for it.
 pub(super) struct Receiving<'a, T>(pub(super) &'a Shared<T>);
 
 impl<T> Waitable for Sending<'_, T> {
@@ -453,7 +461,7 @@ impl<T> Waitable for Receiving<'_, T> {
         let (line, mut values) = state.receivers(&self.0.ring);
         let answer = line.enter(&mut values, node);
         if answer.is_none() && self.0.capacity == 0 {
-            // The place that it makes by waiting.
+            // A waiting receiver is a place. This one counts, though it is not in the list yet.
             let State { ends, queue } = state;
             ends.senders.serve(&mut queue.places(ends.receivers.len() + 1), wakes);
         }

@@ -1,9 +1,9 @@
 //! The ends of a channel as a `Stream` and a `Sink`.
 //!
-//! Each owns its end and asks for one item after the other with the node that it is made with, so an item costs no
-//! allocation, and nothing borrows from a neighbour. What lies in the channel, or has a place there, is governed by permits as
-//! everywhere (`shared`): a stream holds no value between two polls, and a sink one at most, where a channel without
-//! room has lost the receiver that it was for.
+//! Each owns its end of the channel, and asks for one item after another with the node that it was
+//! made with. So an item costs no allocation, and no field borrows from another. Values and places
+//! are governed by permits (see `shared`). A stream holds no value between two polls. A sink holds
+//! one at most, and only if a channel without room has lost the receiver of that value.
 
 use super::futures::Asking;
 use super::shared::{Receiving, Sending, State, Tried};
@@ -83,13 +83,15 @@ impl<T> Waitable for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The receiver as a `Stream`, for any executor. It ends when the channel is closed and everything has been received;
-    /// dropped at any time it has received nothing that it has not given out. Clone the receiver to keep one.
+    /// Turns the receiver into a `Stream` for any executor. The stream ends when the channel is
+    /// closed and everything has been received. A stream that is dropped has received only what it
+    /// has yielded. Clone the receiver to keep one.
     ///
-    /// One that was polled in vain waits in the line of the receivers until it is polled again or dropped, also if nobody
-    /// looks at it meanwhile: a receiver behind it may then be told of a value late.
+    /// A stream that was polled and is not ready waits in the line of the receivers until it is
+    /// polled again or dropped, even if nothing polls it any more: a receiver behind it may then be
+    /// told of a value late.
     ///
-    /// With the feature `futures`. Does not suspend, and does not allocate.
+    /// Requires the feature `futures`. Does not suspend, and does not allocate.
     ///
     /// ```
     /// use futures_core::Stream;
@@ -114,14 +116,16 @@ impl<T> Receiver<T> {
 }
 
 impl<T> Sender<T> {
-    /// The sender as a `Sink`, for any executor. Closing it (`poll_close`) drops this sender; the channel is closed with
-    /// the last one. Clone the sender to keep one.
+    /// Turns the sender into a `Sink` for any executor. Closing the sink (`poll_close`) drops this
+    /// sender; dropping the last sender closes the channel. Clone the sender to keep one.
     ///
-    /// `start_send` puts the value into the channel: it need not be flushed to be received, unless the channel is one
-    /// without room and the receiver that it was for has left; then the sink keeps it until another one comes, or it is
-    /// dropped with it. A sink that was found ready holds a place for its next value, until it is dropped.
+    /// `start_send` puts the value into the channel, where it can be received without a flush.
+    /// There is one exception: if a channel without room has lost the receiver of the value, the
+    /// sink keeps the value until another receiver comes, and drops it if the sink itself is
+    /// dropped. A sink that was found ready holds a place for its next value until it is closed or
+    /// dropped.
     ///
-    /// With the feature `futures`. Does not suspend, and does not allocate.
+    /// Requires the feature `futures`. Does not suspend, and does not allocate.
     ///
     /// ```
     /// use futures_sink::Sink;
@@ -152,9 +156,9 @@ pub struct RecvStream<T> {
 impl<T> Stream for RecvStream<T> {
     type Item = T;
 
-    /// May be polled after its end, and stays there.
+    /// May be polled after the end, and then returns `None` again.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        // SAFETY: pinned with the whole.
+        // SAFETY: `asking` is pinned together with `self`.
         let asking = unsafe { self.map_unchecked_mut(|this| &mut this.asking) };
         let take = |from: &Receiver<T>, answer| from.shared.take_after(answer);
         asking.poll(cx, |from| from.shared.receivers_are_hogged(), take)
@@ -170,27 +174,27 @@ impl<T> fmt::Debug for RecvStream<T> {
 /// The sink of [`Sender::into_sink`].
 #[must_use = "sinks do nothing unless they are polled"]
 pub struct SendSink<T> {
-    /// Accepted, and in no channel yet.
+    /// A value that was accepted, and is not in the channel yet.
     value: Option<T>,
-    /// There is a place for a value.
+    /// A place is reserved for a value.
     permit: bool,
-    /// None once it is closed.
+    /// `None` once the sink is closed.
     asking: Option<Asking<Sender<T>>>,
 }
 
 type Pinned<'a, T> = Pin<&'a mut Option<Asking<Sender<T>>>>;
 
 impl<T> SendSink<T> {
-    /// Its fields, of which the last is pinned.
+    /// Returns the fields, the last of which is pinned.
     fn parts(self: Pin<&mut Self>) -> (&mut Option<T>, &mut bool, Pinned<'_, T>) {
-        // SAFETY: none is moved but those that are not pinned.
+        // SAFETY: `asking` is the only pinned field, and is handed out pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: pinned with the whole.
+        // SAFETY: `asking` is pinned together with `self`.
         let asking = unsafe { Pin::new_unchecked(&mut this.asking) };
         (&mut this.value, &mut this.permit, asking)
     }
 
-    /// Waits for a place; false if the channel is closed.
+    /// Waits for a place. Returns `false` if the channel or the sink is closed.
     fn poll_place(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
         let (_, permit, mut asking) = self.parts();
         let Some(asking) = asking.as_mut().as_pin_mut() else { return Poll::Ready(false) };
@@ -202,7 +206,8 @@ impl<T> SendSink<T> {
         Poll::Ready(*permit)
     }
 
-    /// Puts the value that it has into the place that it has; false if the channel is closed.
+    /// Puts the held value into the reserved place. Returns `false` if the channel or the sink is
+    /// closed.
     fn put(self: Pin<&mut Self>) -> bool {
         let (value, permit, asking) = self.parts();
         let Some(asking) = asking.as_ref().get_ref() else { return false };
@@ -219,7 +224,8 @@ impl<T> Sink<T> for SendSink<T> {
     type Error = SinkError<T>;
 
     /// # Errors
-    /// If the channel, or the sink, is closed. A sink that has a place is ready all the same: then `start_send` says so.
+    /// If the channel or the sink is closed. A sink that has a place is ready even so, and
+    /// `start_send` returns the error.
     fn poll_ready(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -232,18 +238,21 @@ impl<T> Sink<T> for SendSink<T> {
     }
 
     /// # Errors
-    /// With the value, if the channel is closed.
+    /// Returns the value if the channel is closed.
     ///
     /// # Panics
-    /// If the sink has not been found ready since the last one.
+    /// If the sink was not found ready since the last value: call `poll_ready` first.
     fn start_send(mut self: Pin<&mut Self>, item: T) -> Result<(), SinkError<T>> {
-        assert!(self.permit, "cygnet: a sink was given a value when it was not ready");
+        assert!(
+            self.permit,
+            "cygnet: a sink that is not ready was given a value: call poll_ready first"
+        );
         *self.as_mut().parts().0 = Some(item);
         if self.as_mut().put() { Ok(()) } else { Err(self.refused()) }
     }
 
     /// # Errors
-    /// With a value that is still there, if the channel is closed.
+    /// Returns the value that the sink still holds, if the channel is closed.
     fn poll_flush(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -257,7 +266,7 @@ impl<T> Sink<T> for SendSink<T> {
     }
 
     /// # Errors
-    /// As of `poll_flush`; it is closed all the same.
+    /// Like `poll_flush`. The sink is closed even so.
     fn poll_close(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -270,7 +279,7 @@ impl<T> Sink<T> for SendSink<T> {
 }
 
 impl<T> SendSink<T> {
-    /// Gives a place back for which there is no value.
+    /// Gives back a reserved place.
     fn give_back(self: Pin<&mut Self>) {
         let (_, permit, asking) = self.parts();
         if std::mem::take(permit)
@@ -283,7 +292,7 @@ impl<T> SendSink<T> {
 
 impl<T> Drop for SendSink<T> {
     fn drop(&mut self) {
-        // SAFETY: it is not moved any more.
+        // SAFETY: the sink is being dropped, so it is not moved any more.
         unsafe { Pin::new_unchecked(self) }.give_back();
     }
 }
@@ -298,14 +307,14 @@ impl<T> fmt::Debug for SendSink<T> {
     }
 }
 
-/// The channel, or the sink, is closed.
+/// The error of a [`SendSink`]: the channel or the sink is closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SinkError<T> {
     value: Option<T>,
 }
 
 impl<T> SinkError<T> {
-    /// The value that was not sent, if there was one.
+    /// Returns the value that was not sent, if there was one.
     pub fn into_inner(self) -> Option<T> {
         self.value
     }
@@ -319,7 +328,7 @@ impl<T> fmt::Debug for SinkError<T> {
 
 impl<T> fmt::Display for SinkError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nothing can be sent: the channel is closed")
+        f.write_str("nothing can be sent: the channel or the sink is closed")
     }
 }
 

@@ -1,13 +1,14 @@
 //! The layout of the words of a [`Ring`](super::ring::Ring).
 //!
-//! * `tail` is the senders' word, `head` the receivers'. Each has the **position** of the next
-//!   value that is put, or taken, modulo 2^45; the number of **permits** at this end, that is of places
-//!   that are reserved, or of values that are promised; and two flags. [`STRICT`]: the first waiter
-//!   at this end is not to be passed. [`CLOSED`], in `tail` alone: nothing is put any more.
+//! * `tail` is the senders' word, `head` the receivers'. Each holds the **position** of the next
+//!   value to be put or taken, modulo 2^45; the number of **permits** at this end (reserved places
+//!   in `tail`, promised values in `head`); and two flags. [`STRICT`] means that the first waiter
+//!   at this end may not be passed. [`CLOSED`], used in `tail` only, means that no more values are
+//!   put.
 //! * A [`Notice`] tells one end about the waiters at the other end: whether there are any
-//!   ([`WAITS`]), whether the first of them is not to be passed ([`FIRST_IS_STRICT`]), how many
-//!   have been **called**, in the place of the permits, and the position at which that number has
-//!   changed last.
+//!   ([`WAITS`]), whether the first of them may not be passed ([`FIRST_IS_STRICT`]), how many have
+//!   been **called** (in the bits of the permits), and the position at which that number last
+//!   changed.
 
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::load_in_total_order;
@@ -19,8 +20,8 @@ const FIRST_IS_STRICT: u64 = 2;
 pub(super) const ONE_PERMIT: u64 = 1 << 2;
 const PERMITS: u32 = 17;
 pub(super) const ONE_POSITION: u64 = ONE_PERMIT << PERMITS;
-/// The largest capacity. So many permits can be out at one end, and as many threads may claim one
-/// at the same time.
+/// The largest capacity. At one end, up to this many permits can be out while up to this many
+/// threads claim another one.
 pub(super) const LARGEST: usize = (1 << (PERMITS - 1)) - 1;
 
 pub(super) fn permits(word: u64) -> i64 {
@@ -31,13 +32,13 @@ fn position(word: u64) -> u64 {
     word / ONE_POSITION * ONE_POSITION
 }
 
-/// How far the position of `to` is ahead of that of `from`. It may be behind, if the words were
-/// read one after the other.
+/// Returns how far the position of `to` is ahead of that of `from`. The distance may be negative if
+/// the two words were read one after the other.
 pub(super) fn distance(from: u64, to: u64) -> i64 {
     position(to).wrapping_sub(position(from)).cast_signed() >> ONE_POSITION.ilog2()
 }
 
-/// What one end knows of the waiters at the other end, without the lock.
+/// The state of the waiters at one end, which the other end reads without the lock.
 pub(super) struct Notice(AtomicU64);
 
 impl Notice {
@@ -50,7 +51,7 @@ impl Notice {
         Told(load_in_total_order(&self.0))
     }
 
-    /// Under the lock.
+    /// Requires the channel's lock.
     pub(super) fn write(&self, told: Told) {
         // MUTANT(ring.notice.write): relaxed
         self.0.swap(told.0, Ordering::SeqCst);
@@ -62,10 +63,11 @@ impl Notice {
 pub(super) struct Told(u64);
 
 impl Told {
-    /// Nobody waits.
+    /// The line is empty.
     pub(super) const NOBODY: Told = Told(0);
 
-    /// Somebody waits. `since` has the position at which one of `called` was called last, or came.
+    /// The line is not empty. `since` holds the position at which the line began, a waiter was last
+    /// served, or a called waiter last came.
     pub(super) fn new(is_strict: bool, called: usize, since: u64) -> Told {
         let strict = if is_strict { FIRST_IS_STRICT } else { 0 };
         let called = called.min(LARGEST) as u64 * ONE_PERMIT;
@@ -81,12 +83,12 @@ impl Told {
         self.0 & FIRST_IS_STRICT != 0
     }
 
-    /// Waiters that are about to come.
+    /// Returns how many waiters have been called and have not come yet.
     pub(super) fn called(self) -> i64 {
         permits(self.0)
     }
 
-    /// How many values have passed since somebody was called, or came.
+    /// Returns how many values have passed the line since the position that `new` was given.
     pub(super) fn passed(self, word: u64) -> i64 {
         distance(self.0, word)
     }

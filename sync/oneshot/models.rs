@@ -71,7 +71,7 @@ fn end(oneshot: Stage<Shared<usize>>) {
 }
 
 #[test]
-fn loom_a_value_reaches_its_receiver_with_all_that_was_done_before() {
+fn loom_a_receiver_sees_what_was_done_before_the_send() {
     explore(ALL, || {
         let (oneshot, done) = (Stage::new(Shared::new()), Stage::new(Baton::new()));
         let task = Task::new();
@@ -91,7 +91,7 @@ fn loom_a_value_reaches_its_receiver_with_all_that_was_done_before() {
 }
 
 #[test]
-fn loom_a_sender_that_goes_ends_the_wait() {
+fn loom_dropping_the_sender_ends_the_wait() {
     explore(ALL, || {
         let (oneshot, task) = (Stage::new(Shared::new()), Task::new());
         let receives = spawn(move || receive(task, oneshot, true));
@@ -126,13 +126,13 @@ fn loom_a_cut_leaves_the_value() {
 
 #[test]
 #[should_panic(expected = "it is lost")]
-fn loom_negative_a_cut_that_takes_the_value_along() {
+fn loom_negative_a_cut_that_takes_the_value() {
     explore(ALL, || a_value_and_a_cut(false));
 }
 
 /// A send and a close, and one that waits for the close, and may be cut.
 #[test]
-fn loom_a_value_is_received_or_comes_back_from_a_close() {
+fn loom_a_value_sent_during_a_close_is_received_or_returned() {
     explore(3, || {
         let (oneshot, task) = (Stage::new(Shared::new()), Task::new());
         let waits = spawn(move || {
@@ -173,7 +173,7 @@ fn closed_and_asked() {
 }
 
 #[test]
-fn loom_what_was_done_before_a_close_is_seen_by_who_asks() {
+fn loom_is_closed_shows_what_was_done_before_the_close() {
     explore(ALL, closed_and_asked);
 }
 

@@ -58,7 +58,7 @@ fn follow(task: Stage<Task>, watch: Stage<Shared<usize>>, mut seen: u64) -> usiz
 
 /// Two that watch, so that the lock is given back between the calls.
 #[test]
-fn loom_all_see_the_last_value_and_then_the_end() {
+fn loom_all_receivers_see_the_last_value_and_then_the_end() {
     explore(2, || {
         let (watch, tasks) = (watched(), [Task::new(), Task::new()]);
         let seen = watch.version();
@@ -102,7 +102,7 @@ fn loom_a_cut_leaves_the_value_unseen() {
 
 #[test]
 #[should_panic(expected = "it is lost")]
-fn loom_negative_a_cut_that_has_seen_the_value() {
+fn loom_negative_a_cut_that_marks_the_value_as_seen() {
     explore(ALL, || a_value_and_a_cut(false));
 }
 
@@ -127,13 +127,13 @@ fn two_that_modify(look: bool) {
 }
 
 #[test]
-fn loom_what_is_modified_is_not_lost() {
+fn loom_no_modification_is_lost() {
     explore(ALL, || two_that_modify(true));
 }
 
 #[test]
 #[should_panic(expected = "one is lost")]
-fn loom_negative_a_change_that_does_not_look() {
+fn loom_negative_a_modification_that_ignores_other_sends() {
     explore(ALL, || two_that_modify(false));
 }
 
@@ -155,7 +155,7 @@ fn sent_and_asked() {
 }
 
 #[test]
-fn loom_what_was_done_before_a_send_is_seen_by_who_asks() {
+fn loom_has_changed_shows_what_was_done_before_the_send() {
     explore(ALL, sent_and_asked);
 }
 
