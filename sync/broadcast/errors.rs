@@ -7,19 +7,19 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BroadcastRecvError {
-    /// So many values were driven out by newer ones before they were received. The next call goes on with the oldest that
-    /// is there.
+    /// This many values were driven out by newer ones before they were received. The next call goes
+    /// on with the oldest value that is there.
     Lagged(u64),
     /// Everything has been received, and all senders are gone.
     Closed,
     /// The calling task is cancelled.
     Cancelled(Cancelled),
-    /// The time is over.
+    /// The time limit has passed.
     TimedOut,
 }
 
 impl BroadcastRecvError {
-    /// Of a look; nothing if it has to be waited for.
+    /// Converts the error of a look. Returns `None` if the receiver has to wait.
     pub(super) fn of(error: BroadcastTryRecvError) -> Option<BroadcastRecvError> {
         match error {
             BroadcastTryRecvError::Empty => None,
@@ -52,11 +52,11 @@ impl From<WaitError> for BroadcastRecvError {
     }
 }
 
-/// Nothing could be received from a broadcast at once.
+/// Why nothing could be received from a broadcast immediately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BroadcastTryRecvError {
-    /// So many values were driven out by newer ones before they were received. The next call goes on with the oldest that
-    /// is there.
+    /// This many values were driven out by newer ones before they were received. The next call goes
+    /// on with the oldest value that is there.
     Lagged(u64),
     /// Everything has been received.
     Empty,

@@ -1,4 +1,4 @@
-//! Broadcasts: values that go from many to each of many.
+//! Broadcasts: channels where each receiver gets each value.
 
 mod errors;
 #[cfg(all(test, loom))]
@@ -20,14 +20,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// A channel whose values go to each receiver: each gets a copy of each value that is sent after it was made.
+/// Creates a channel where each receiver gets a copy of each value that is sent after the receiver
+/// was made.
 ///
-/// Sending never waits. What has not been received by all stays there, `capacity` values at most (0 is the same as 1);
-/// then the oldest is driven out, and a receiver that was too slow for it is [told so](BroadcastRecvError::Lagged), once, and
-/// goes on with the oldest that is there. Memory is taken as it is needed: with `usize::MAX` nothing is ever driven out.
+/// Sending never waits. The channel keeps the values that some receiver has not received,
+/// `capacity` at most (0 is the same as 1). When it is full, a new value drives out the oldest one.
+/// A receiver that was too slow is [told so](BroadcastRecvError::Lagged), once, and goes on with
+/// the oldest value that is there. Memory is allocated as needed; with `usize::MAX`, no value is
+/// ever driven out.
 ///
-/// Copies are made by `clone`, on the receiver's side, without a lock; the last one to receive a value gets the value itself.
-/// As several may make their copies at the same moment, a channel that is shared by threads asks for `T: Send + Sync`.
+/// Copies are made by `clone`, on the receiver's side and without a lock. The last receiver of a
+/// value gets the value itself. As several receivers may copy a value at the same moment, a channel
+/// that is shared by threads requires `T: Send + Sync`.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -51,62 +55,67 @@ pub fn broadcast<T: Clone>(capacity: usize) -> (BroadcastSender<T>, BroadcastRec
     (BroadcastSender { shared }, receiver)
 }
 
-/// The end of a [`broadcast()`] where values are sent. It may be cloned; with the last one the channel is closed.
+/// The sending end of a [`broadcast()`]. It may be cloned; dropping the last clone closes the
+/// channel.
 pub struct BroadcastSender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The end of a [`broadcast()`] where values are received. A clone reads on from the same position, with a copy of all
-/// that lies there.
+/// The receiving end of a [`broadcast()`]. A clone goes on from the same position, with a copy of
+/// each value that is there.
 ///
-/// Dropped, it drops what nobody else will receive. One that is forgotten keeps up to `capacity` values in memory.
+/// Dropping a receiver drops the values that no other receiver will receive. A forgotten receiver
+/// keeps up to `capacity` values in memory.
 pub struct BroadcastReceiver<T> {
     shared: Arc<Shared<T>>,
     place: Place<T>,
 }
 
 impl<T> BroadcastSender<T> {
-    /// Sends a value to all receivers; how many there are.
+    /// Sends a value to all receivers, and returns how many there are.
     ///
-    /// Does not suspend, and does not ask whether the task is cancelled. Costs an allocation, a lock, and a wake-up for each who
-    /// waits. If a value is driven out by this one, and no receiver is about to copy it, it is dropped by this call.
+    /// Does not suspend, and does not check for cancellation. Costs an allocation, a lock
+    /// acquisition, and a wake-up for each waiter. A value that is driven out is dropped by this
+    /// call, unless a receiver is about to copy it.
     ///
     /// # Errors
-    /// `value`, if there is no receiver.
+    /// Returns `value` if there is no receiver.
     pub fn send(&self, value: T) -> Result<usize, T> {
         self.shared.send(Arc::new(value)).map_err(|value| {
             let value = Arc::into_inner(value);
-            value.expect("nobody else has seen it")
+            value.expect("a refused value has no other owner")
         })
     }
 
-    /// A receiver of what is sent from now on.
+    /// Creates a receiver of the values that are sent from now on.
     pub fn subscribe(&self) -> BroadcastReceiver<T> {
         let place = self.shared.add_receiver();
         BroadcastReceiver { shared: Arc::clone(&self.shared), place }
     }
 
-    /// How many receivers there are.
+    /// Returns the number of receivers.
     pub fn receivers(&self) -> usize {
         self.shared.receivers()
     }
 
-    /// How many values are kept for receivers that have not received them; at least 1.
+    /// Returns how many values are kept for receivers that have not received them; at least 1.
     pub fn capacity(&self) -> usize {
         self.shared.capacity()
     }
 }
 
 impl<T: Clone> BroadcastReceiver<T> {
-    /// Receives the next value, and waits for it.
+    /// Receives the next value, waiting for it.
     ///
-    /// Suspends, if there is none. Costs a lock and a `clone`, if there is; if that panics the next call receives the same
-    /// value. A panic of the destructor of what was copied goes no further.
+    /// Suspends if there is none. Costs a lock acquisition and a `clone` if there is one. If
+    /// `clone` panics, the next call receives the same value. If the destructor of the original
+    /// panics, that panic is discarded.
     ///
     /// # Errors
-    /// [`Lagged`](BroadcastRecvError::Lagged) if values were driven out before they were received: how many;
-    /// [`Closed`](BroadcastRecvError::Closed) if everything has been received and all senders are gone;
-    /// [`Cancelled`](BroadcastRecvError::Cancelled) if the calling task is cancelled, also if there is a value: it stays there.
+    /// [`Lagged`](BroadcastRecvError::Lagged), with their number, if values were driven out before
+    /// they were received; [`Closed`](BroadcastRecvError::Closed) if everything has been received
+    /// and all senders are gone; [`Cancelled`](BroadcastRecvError::Cancelled) if the calling task
+    /// is cancelled, even if there is a value, which then stays in the channel.
     ///
     /// ```
     /// use cygnet::sync::{BroadcastRecvError, broadcast};
@@ -120,20 +129,20 @@ impl<T: Clone> BroadcastReceiver<T> {
     /// ```
     ///
     /// # Panics
-    /// With the panic of `clone`. If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
-    /// between tasks.
+    /// With the panic of `clone`. If it would have to wait inside
+    /// [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, BroadcastRecvError> {
         self.recv_until(None)
     }
 
-    /// As [`recv`](BroadcastReceiver::recv), but waits no longer than `time`.
+    /// Like [`recv`](BroadcastReceiver::recv), but waits for `time` at most.
     ///
     /// # Errors
-    /// [`TimedOut`](BroadcastRecvError::TimedOut) if the time is over, and those of `recv`.
+    /// [`TimedOut`](BroadcastRecvError::TimedOut) if `time` has passed, and the errors of `recv`.
     ///
     /// # Panics
-    /// As `recv`.
+    /// Like `recv`.
     #[track_caller]
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, BroadcastRecvError> {
         self.recv_until(after(time))
@@ -153,10 +162,10 @@ impl<T: Clone> BroadcastReceiver<T> {
 
     /// Receives the next value if it is there now.
     ///
-    /// Does not suspend, and does not ask whether the task is cancelled.
+    /// Does not suspend, and does not check for cancellation.
     ///
     /// # Errors
-    /// If it is not there, or was driven out.
+    /// If there is none, or if values were driven out before they were received.
     ///
     /// # Panics
     /// With the panic of `clone`.
@@ -164,8 +173,8 @@ impl<T: Clone> BroadcastReceiver<T> {
         self.place.next(&self.shared)
     }
 
-    /// As [`recv`](BroadcastReceiver::recv), as a future for any executor. Dropped before it is ready, it has received
-    /// nothing.
+    /// Like [`recv`](BroadcastReceiver::recv), as a future for any executor. If it is dropped
+    /// before it is ready, it has received nothing.
     #[track_caller]
     pub fn recv_async(&mut self) -> BroadcastRecv<'_, T> {
         let shared = &*self.shared;
@@ -175,23 +184,23 @@ impl<T: Clone> BroadcastReceiver<T> {
 }
 
 impl<T> BroadcastReceiver<T> {
-    /// How many values lie there for this receiver.
+    /// Returns how many values are there for this receiver.
     pub fn len(&self) -> usize {
         self.place.len(&self.shared)
     }
 
-    /// Whether none does.
+    /// Returns whether no value is there for this receiver.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether all senders are gone.
+    /// Returns whether all senders are gone.
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
 }
 
-/// Receives the next value; nothing if it has to be waited for.
+/// Receives the next value. Returns `None` if the receiver has to wait for it.
 fn look<T: Clone>(
     shared: &Shared<T>,
     place: &mut Place<T>,
@@ -210,7 +219,7 @@ impl<T> Clone for BroadcastSender<T> {
 }
 
 impl<T> Clone for BroadcastReceiver<T> {
-    /// Costs a few instructions for each value that lies there.
+    /// Costs a few instructions for each value that is there.
     fn clone(&self) -> BroadcastReceiver<T> {
         let place = self.shared.add_receiver_at(&self.place);
         BroadcastReceiver { shared: Arc::clone(&self.shared), place }
@@ -261,19 +270,20 @@ pub struct BroadcastRecv<'a, T> {
 }
 
 impl<T: Clone> Future for BroadcastRecv<'_, T> {
-    /// [`Lagged`](BroadcastRecvError::Lagged) and [`Closed`](BroadcastRecvError::Closed) are the only errors.
+    /// The only errors are [`Lagged`](BroadcastRecvError::Lagged) and
+    /// [`Closed`](BroadcastRecvError::Closed).
     type Output = Result<T, BroadcastRecvError>;
 
     /// # Panics
     /// With the panic of `clone`, and if polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, BroadcastRecvError>> {
-        // SAFETY: of all fields only `entering` is pinned, and is not moved.
+        // SAFETY: `entering` is the only pinned field, and nothing moves it.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: pinned with the whole.
+        // SAFETY: `entering` is pinned together with `self`.
         let entering = unsafe { Pin::new_unchecked(&mut this.entering) };
         ready!(entering.poll(cx));
         let result = look(this.shared, this.place);
-        Poll::Ready(result.expect("it has come, or none will"))
+        Poll::Ready(result.expect("a called receiver finds a value or an end"))
     }
 }
 

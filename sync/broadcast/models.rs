@@ -1,4 +1,4 @@
-//! Models of broadcasts; run by ci/loom.sh. See `sync::models` for what a task is there.
+//! Models of broadcasts, run by ci/loom.sh. See `sync::models` for what a task is in a model.
 
 use super::errors::BroadcastTryRecvError;
 use super::state::{Following, Place, Shared};
@@ -7,7 +7,8 @@ use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter};
 use std::sync::Arc;
 
-/// As `BroadcastReceiver::recv`; the caller is introduced. It may have a fault, that one which is cut takes along what is there.
+/// Like `BroadcastReceiver::recv`; the caller has introduced the task. Unless it `leaves` the
+/// value, it has a fault: a receiver that is cut takes the value that is there.
 fn receive(
     task: Stage<Task>,
     broadcast: Stage<Shared<usize>>,
@@ -25,7 +26,7 @@ fn receive(
         return Err(BroadcastTryRecvError::Empty);
     }
     let received = place.next(&broadcast);
-    assert_ne!(received, Err(BroadcastTryRecvError::Empty), "it was called for nothing");
+    assert_ne!(received, Err(BroadcastTryRecvError::Empty), "a called receiver found nothing");
     received
 }
 
@@ -33,18 +34,18 @@ fn send(broadcast: Stage<Shared<usize>>, value: usize) {
     assert!(broadcast.send(Arc::new(value)).is_ok());
 }
 
-/// With the last receivers nothing is left.
+/// Drops the last receivers. Nothing may be left then.
 fn end(broadcast: Stage<Shared<usize>>, places: Vec<Place<usize>>) {
     for mut place in places {
         assert!(broadcast.drop_receiver(&mut place).is_none());
     }
     assert_eq!((broadcast.receivers(), broadcast.len()), (0, 0));
-    assert!(broadcast.places().is_empty(), "somebody is left in the queue");
-    // SAFETY: the threads have ended.
+    assert!(broadcast.places().is_empty(), "a waiter is left in the list");
+    // SAFETY: the threads have ended, so the broadcast has no other user.
     unsafe { broadcast.end() };
 }
 
-/// Receives until the end: how many, and how many it was told to have missed.
+/// Receives until the end. Returns how many values were received, or reported as missed.
 fn follow(
     task: Stage<Task>,
     broadcast: Stage<Shared<usize>>,
@@ -64,7 +65,7 @@ fn follow(
     }
 }
 
-/// Two values and room for one, and two that receive, so that the lock is given back between the calls.
+/// Two values, room for one, and two receivers, so that the lock is released between the calls.
 #[test]
 fn loom_each_receiver_gets_each_value_or_is_told_of_the_lag() {
     explore(2, || {
@@ -83,7 +84,8 @@ fn loom_each_receiver_gets_each_value_or_is_told_of_the_lag() {
     });
 }
 
-/// A value, and a receiver that is cut at any moment, while another one goes: it is received then, or lies there.
+/// A value is sent, a receiver is cut at any moment, and another one goes: the first one receives
+/// the value, or leaves it there.
 fn a_value_and_a_cut(leaves: bool) {
     let (broadcast, task) = (Stage::new(Shared::new(1)), Task::new());
     let (mut mine, mut other) = (Place::first(), broadcast.add_receiver());
@@ -103,7 +105,7 @@ fn a_value_and_a_cut(leaves: bool) {
     let later = mine.next(&broadcast);
     match first {
         Ok(7) => assert_eq!(later, Err(BroadcastTryRecvError::Empty)),
-        _ => assert_eq!(later, Ok(7), "it is lost"),
+        _ => assert_eq!(later, Ok(7), "the value is lost"),
     }
     Task::end(task);
     end(broadcast, vec![mine]);
@@ -115,12 +117,12 @@ fn loom_a_cut_leaves_the_broadcast_value() {
 }
 
 #[test]
-#[should_panic(expected = "it is lost")]
+#[should_panic(expected = "the value is lost")]
 fn loom_negative_a_cut_that_takes_the_broadcast_value() {
     explore(3, || a_value_and_a_cut(false));
 }
 
-/// A clone, a send that drives out, and one that goes: the claims are right at the end.
+/// A clone, a send that drives out a value, and a drop: the claims are right at the end.
 #[test]
 fn loom_claims_stay_right_over_clones_sends_and_drops() {
     explore(ALL, || {

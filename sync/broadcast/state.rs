@@ -1,9 +1,9 @@
-//! The ring of a broadcast, and who waits for the next value.
+//! The ring of a broadcast, and the receivers that wait for the next value.
 //!
 //! # Numbers and claims
 //!
-//! Values are counted from 0 on. The ring holds those from `head` up to the last one, `capacity` at most; a receiver has a
-//! **position**, the number of the value that it receives next.
+//! Values are numbered from 0. The ring holds the values from `head` up to the last one, `capacity`
+//! at most. A receiver has a **position**, the number of the value that it receives next.
 //!
 //! ```text
 //!            head                       tail (the next number)
@@ -13,25 +13,29 @@
 //!                one   another     a third: positions
 //! ```
 //!
-//! A value is claimed by each receiver whose position is not beyond it, and the slot counts these. With its last claim it
-//! leaves the ring, so nothing lies there that nobody will receive; and since who claims a value claims all later ones
-//! too, it is always the first one that leaves. When the ring is full a new value drives the first one out: a receiver whose position
-//! lies before `head` is told how many it has missed, and goes on with the first one.
+//! A value is claimed by each receiver that has not passed it yet, and the slot counts these
+//! claims. With its last claim, a value leaves the ring, so the ring holds only values that a
+//! receiver has yet to take. A receiver that claims a value claims all later ones too, so the first
+//! value is always the one that leaves. When the ring is full, a new value drives out the first
+//! one. A receiver with a position before `head` is told how many values it has missed, and goes on
+//! with the first one.
 //!
-//! A receiver that goes gives up its claims, and one that is cloned doubles them, in portions, between which the lock
-//! is free. Neither disturbs the order: what leaves is passed from the front, and who is cloned holds its own claims
-//! meanwhile. A value that is sent in between counts the receivers as they are from the first portion on.
+//! Dropping a receiver gives up its claims, and cloning it doubles them. Both happen in portions,
+//! between which the lock is released. Neither disturbs the order: claims are given up from the
+//! front on, and the receiver that is cloned keeps its own claims meanwhile. A value that is sent
+//! in between has the right claims, because the number of receivers changes with the first portion.
 //!
 //! # Foreign code
 //!
-//! A value lies in an [`Arc`]; it is cloned and dropped without the lock. A receiver takes the reference out of the ring, and keeps
-//! it until its copy is made: if `clone` panics the next call tries again, with the same value. Who takes the
-//! last reference needs no copy.
+//! A value lies in an [`Arc`], and is cloned and dropped without the lock. A receiver takes the
+//! reference out of the ring and keeps it until its copy is made: if `clone` panics, the next call
+//! tries again with the same value. The receiver that takes the last reference needs no copy.
 //!
-//! # A grant is no more than a call
+//! # A grant is only a call
 //!
-//! A new value, and the end of the last sender, call all who wait, in [`Turns`]. Who was called looks again: its position has not
-//! changed meanwhile, and there is a value, or has been one, or none will come. So a cancelled wait has nothing to give back.
+//! A new value, and the drop of the last sender, call all waiters, in [`Turns`]. A called waiter
+//! looks again. Its position has not changed meanwhile, and there is a value for it, or one has
+//! been driven out, or none will come. So a cancelled wait has nothing to give back.
 
 use super::errors::BroadcastTryRecvError;
 use crate::scheduler::wait::waiters::{Turns, WaitList, WaitNode, Waitable, Wakes};
@@ -43,7 +47,7 @@ use std::sync::{Arc, PoisonError};
 /// The only answer: look again.
 const LOOK: u32 = 0;
 
-/// So many claims are changed before others may have the lock.
+/// Claims that are changed before the lock is released for others.
 const PORTION: u64 = if cfg!(loom) { 1 } else { 64 };
 
 struct Slot<T> {
@@ -79,7 +83,7 @@ impl<T> State<T> {
     fn drop_first(&mut self) -> Option<Arc<T>> {
         let first = self.ring.pop_front()?;
         self.head += 1;
-        // After a burst; so seldom that it costs nothing on the whole.
+        // After a burst. This is so rare that it costs nothing overall.
         if self.ring.capacity() > 64 && self.ring.len() < self.ring.capacity() / 8 {
             self.ring.shrink_to(self.ring.capacity() / 2);
         }
@@ -88,7 +92,7 @@ impl<T> State<T> {
 }
 
 pub(super) struct Shared<T> {
-    /// Of the ring; it grows up to that as it is needed.
+    /// The greatest length of the ring, which grows as needed.
     capacity: usize,
     state: Mutex<State<T>>,
 }
@@ -108,7 +112,8 @@ impl<T> Shared<T> {
         Turns::end(&Following { shared: self, position: None }, state, LOOK, LOOK);
     }
 
-    /// Sends a value to all receivers; how many there are. If there is none it is given back.
+    /// Sends a value to all receivers, and returns how many there are. Gives the value back if
+    /// there are none.
     pub(super) fn send(&self, value: Arc<T>) -> Result<usize, Arc<T>> {
         let mut state = self.lock();
         let receivers = state.receivers;
@@ -123,7 +128,7 @@ impl<T> Shared<T> {
         Ok(receivers)
     }
 
-    /// Takes the value at a position, which moves on.
+    /// Takes the value at a position, and moves the position on.
     fn take(&self, position: &mut u64) -> Result<Arc<T>, BroadcastTryRecvError> {
         let mut state = self.lock();
         if *position < state.head {
@@ -143,10 +148,10 @@ impl<T> Shared<T> {
         if slot.claims > 0 {
             return Ok(Arc::clone(&slot.value));
         }
-        Ok(state.drop_first().expect("the first one is the one without claims"))
+        Ok(state.drop_first().expect("the value without claims is the first one"))
     }
 
-    /// How many values there are for a position.
+    /// Returns how many values there are from a position on.
     fn len_from(&self, position: u64) -> usize {
         let state = self.lock();
         (state.tail() - position.max(state.head)) as usize
@@ -161,7 +166,7 @@ impl<T> Shared<T> {
         self.lock().senders += 1;
     }
 
-    /// One sender less; the last one ends all waits.
+    /// Removes a sender. The last one ends all waits.
     pub(super) fn drop_sender(&self) {
         let mut state = self.lock();
         state.senders -= 1;
@@ -170,14 +175,14 @@ impl<T> Shared<T> {
         }
     }
 
-    /// One receiver more, that gets what is sent from now on.
+    /// Adds a receiver of the values that are sent from now on.
     pub(super) fn add_receiver(&self) -> Place<T> {
         let mut state = self.lock();
         state.receivers += 1;
         Place { position: state.tail(), held: None }
     }
 
-    /// One receiver more, at the place of another one, which stays where it is meanwhile.
+    /// Adds a receiver at the place of another one, which does not move meanwhile.
     pub(super) fn add_receiver_at(&self, place: &Place<T>) -> Place<T> {
         let mut state = self.lock();
         state.receivers += 1;
@@ -185,7 +190,7 @@ impl<T> Shared<T> {
         loop {
             next = next.max(state.head);
             for _ in 0..PORTION.min(end.saturating_sub(next)) {
-                state.slot(next).expect("it is claimed").claims += 1;
+                state.slot(next).expect("a claimed value is in the ring").claims += 1;
                 next += 1;
             }
             drop(state);
@@ -196,7 +201,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// One receiver less. What nobody else claims is dropped; the first panic of that, if any.
+    /// Removes a receiver, and drops the values that no other receiver claims. Returns the first
+    /// panic of a destructor, if any.
     pub(super) fn drop_receiver(&self, place: &mut Place<T>) -> Option<Payload> {
         let mut first = place.held.take().and_then(|held| quietly(|| drop(held)));
         let mut state = self.lock();
@@ -206,7 +212,7 @@ impl<T> Shared<T> {
             let mut unclaimed = [const { None }; PORTION as usize];
             next = next.max(state.head);
             for place in unclaimed.iter_mut().take(end.saturating_sub(next) as usize) {
-                let slot = state.slot(next).expect("it is claimed");
+                let slot = state.slot(next).expect("a claimed value is in the ring");
                 slot.claims -= 1;
                 if slot.claims == 0 {
                     *place = state.drop_first();
@@ -239,16 +245,16 @@ impl<T> Shared<T> {
         self.lock().senders == 0
     }
 
-    /// Where receivers wait.
+    /// Returns the places in the code where receivers wait.
     pub(super) fn places(&self) -> Vec<String> {
         self.lock().turns.waiters.places()
     }
 }
 
-/// What a receiver has of its own.
+/// The part of a broadcast that belongs to one receiver.
 pub(super) struct Place<T> {
     position: u64,
-    /// A value that it has taken, and not yet given to its caller.
+    /// A value that was taken out of the ring, and not yet returned to the caller.
     held: Option<Arc<T>>,
 }
 
@@ -271,8 +277,8 @@ impl<T: Clone> Place<T> {
         };
         Arc::try_unwrap(value).or_else(|value| {
             let copy = self.held.insert(value).as_ref().clone();
-            // All others may have let go of it meanwhile. A panic of its destructor goes no further: the copy would be
-            // lost on its way.
+            // All others may have let go of the value meanwhile. A panic of its destructor is
+            // discarded, because the copy would be lost on its way.
             if let Some(payload) = quietly(|| self.held = None) {
                 drop_payload(payload);
             }
@@ -281,10 +287,10 @@ impl<T: Clone> Place<T> {
     }
 }
 
-/// A broadcast, to be waited for by the receiver with that place.
+/// A broadcast as the receiver with a certain place waits for it.
 pub(super) struct Following<'a, T> {
     shared: &'a Shared<T>,
-    /// The position, unless a value has been taken already.
+    /// The position, or `None` if the receiver has taken a value already.
     position: Option<u64>,
 }
 
@@ -316,6 +322,6 @@ impl<T> Waitable for Following<'_, T> {
         (!waits || state.senders == 0).then_some(LOOK)
     }
 
-    /// Nothing was taken.
+    /// A grant takes nothing.
     fn give_back(&self, _: &WaitNode) {}
 }

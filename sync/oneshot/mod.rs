@@ -1,4 +1,4 @@
-//! Oneshots: one value that goes from one to one.
+//! Channels for one value, from one sender to one receiver.
 
 #[cfg(all(test, loom))]
 mod models;
@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A channel for one value: an answer, mostly.
+/// Creates a channel for one value, such as the answer to a request.
 ///
-/// Sending never waits. Both ends share one allocation, and that is all there is.
+/// Sending never waits. The two ends share one allocation, which is the only one.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -38,14 +38,15 @@ pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
     (OneshotSender { shared: Arc::clone(&shared), used: false }, OneshotReceiver { shared })
 }
 
-/// The end of a [`oneshot()`] where the value is sent. Dropped without having sent one, it closes the channel.
+/// The sending end of a [`oneshot()`]. If it is dropped without having sent a value, the channel is
+/// closed.
 pub struct OneshotSender<T> {
     shared: Arc<Shared<T>>,
-    /// A value was sent.
+    /// `send` was called, so the drop need not close the channel.
     used: bool,
 }
 
-/// The end of a [`oneshot()`] where the value is received. Dropped, it closes the channel, and drops a value that lies there.
+/// The receiving end of a [`oneshot()`]. Dropping it closes the channel, and drops a value in it.
 pub struct OneshotReceiver<T> {
     shared: Arc<Shared<T>>,
 }
@@ -53,18 +54,20 @@ pub struct OneshotReceiver<T> {
 impl<T> OneshotSender<T> {
     /// Sends the value.
     ///
-    /// Does not suspend, and does not ask whether the task is cancelled. Costs a lock, and a wake-up if somebody waits.
+    /// Does not suspend, and does not check for cancellation. Costs a lock acquisition, and a
+    /// wake-up if the receiver waits.
     ///
     /// # Errors
-    /// `value`, if the receiver is gone or has [closed](OneshotReceiver::close) the channel.
+    /// Returns `value` if the receiver is gone or has [closed](OneshotReceiver::close) the channel.
     pub fn send(mut self, value: T) -> Result<(), T> {
         let sent = self.shared.send(value);
-        // Neither is there anything to be closed if it was refused.
+        // A refused value leaves nothing to close, either.
         self.used = true;
         sent
     }
 
-    /// Whether the receiver is gone, or has closed the channel: nobody wants the value any more. A load.
+    /// Returns whether the receiver is gone or has closed the channel, so that the value is
+    /// unwanted. Costs a load.
     ///
     /// ```
     /// let (sender, receiver) = cygnet::sync::oneshot::<u32>();
@@ -77,27 +80,28 @@ impl<T> OneshotSender<T> {
         self.shared.is_unwanted()
     }
 
-    /// Waits until the receiver is gone, or has closed the channel.
+    /// Waits until the receiver is gone or has closed the channel.
     ///
-    /// Suspends, unless it is so.
+    /// Suspends, unless that has happened already.
     ///
     /// # Errors
-    /// [`WaitError::Cancelled`] if the calling task is cancelled, also if it is so.
+    /// [`WaitError::Cancelled`] if the calling task is cancelled, even if the channel is closed.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     pub fn closed(&self) -> Result<(), WaitError> {
         self.closed_until(None)
     }
 
-    /// As [`closed`](OneshotSender::closed), but waits no longer than `time`.
+    /// Like [`closed`](OneshotSender::closed), but waits for `time` at most.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `closed`.
+    /// [`WaitError::TimedOut`] if `time` has passed, and the errors of `closed`.
     ///
     /// # Panics
-    /// As `closed`.
+    /// Like `closed`.
     #[track_caller]
     pub fn closed_timeout(&self, time: Duration) -> Result<(), WaitError> {
         self.closed_until(after(time))
@@ -111,7 +115,8 @@ impl<T> OneshotSender<T> {
         Ok(())
     }
 
-    /// As [`closed`](OneshotSender::closed), as a future for any executor. It begins when it is polled first.
+    /// Like [`closed`](OneshotSender::closed), as a future for any executor. It does nothing before
+    /// it is first polled.
     #[track_caller]
     pub fn closed_async(&self) -> OneshotClosed<'_, T> {
         OneshotClosed { entering: Entering::new(Closing(&self.shared), 0, Location::caller()) }
@@ -119,23 +124,26 @@ impl<T> OneshotSender<T> {
 }
 
 impl<T> OneshotReceiver<T> {
-    /// Receives the value, and waits for it.
+    /// Receives the value, waiting for it.
     ///
-    /// Suspends, if it has not been sent. Costs a lock, if it has.
+    /// Suspends if the value has not been sent. Costs a lock acquisition if it has.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if there will be none: the sender is gone without, the channel was closed before, or it has been
-    /// received. [`WaitError::Cancelled`] if the calling task is cancelled, also if the value is there: it stays, and may be
-    /// received by a later call.
+    /// [`WaitError::Closed`] if no value will come: the sender was dropped without sending one, the
+    /// channel was closed first, or the value has been received already. [`WaitError::Cancelled`]
+    /// if the calling task is cancelled, even if the value is there; a later call may still receive
+    /// it.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, WaitError> {
         self.recv_until(None)
     }
 
-    /// As [`recv`](OneshotReceiver::recv), but waits no longer than `time`. It may be called again after that.
+    /// Like [`recv`](OneshotReceiver::recv), but waits for `time` at most. It may be called again
+    /// after a timeout.
     ///
     /// ```
     /// use cygnet::sync::{WaitError, oneshot};
@@ -149,10 +157,10 @@ impl<T> OneshotReceiver<T> {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `recv`.
+    /// [`WaitError::TimedOut`] if `time` has passed, and the errors of `recv`.
     ///
     /// # Panics
-    /// As `recv`.
+    /// Like `recv`.
     #[track_caller]
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, WaitError> {
         self.recv_until(after(time))
@@ -172,22 +180,25 @@ impl<T> OneshotReceiver<T> {
 
     /// Receives the value if it is there now.
     ///
-    /// Does not suspend, and does not ask whether the task is cancelled.
+    /// Does not suspend, and does not check for cancellation.
     ///
     /// # Errors
-    /// If it is not, or will not be any more.
+    /// [`TryRecvError::Empty`] if it is not there yet, [`TryRecvError::Closed`] if it will not
+    /// come.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.shared.take()
     }
 
-    /// As [`recv`](OneshotReceiver::recv), as a future for any executor. Dropped before it is ready, it has received nothing.
+    /// Like [`recv`](OneshotReceiver::recv), as a future for any executor. If it is dropped before
+    /// it is ready, it has received nothing.
     #[track_caller]
     pub fn recv_async(&mut self) -> OneshotRecv<'_, T> {
         let shared = &*self.shared;
         OneshotRecv { shared, entering: Entering::new(Receiving(shared), 0, Location::caller()) }
     }
 
-    /// Closes the channel: what was sent can still be received, and sending fails.
+    /// Closes the channel: sending fails from now on, and a value that was sent can still be
+    /// received.
     ///
     /// Does not suspend.
     ///
@@ -213,7 +224,8 @@ impl<T> Drop for OneshotSender<T> {
 impl<T> Drop for OneshotReceiver<T> {
     fn drop(&mut self) {
         self.shared.close();
-        // Nobody else will. It is dropped without the lock, after who waits has been woken.
+        // No later call can receive the value. It is dropped without the lock, after the waiters
+        // have been woken.
         if let Some(payload) = drop_all(self.shared.take()) {
             resume_in_destructor(payload);
         }
@@ -250,14 +262,14 @@ pub struct OneshotRecv<'a, T> {
 }
 
 impl<T> Future for OneshotRecv<'_, T> {
-    /// [`WaitError::Closed`] is the only error.
+    /// The only error is [`WaitError::Closed`].
     type Output = Result<T, WaitError>;
 
     /// # Panics
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, WaitError>> {
         let shared = self.shared;
-        // SAFETY: pinned with the whole.
+        // SAFETY: `entering` is pinned together with `self`.
         let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
         entering.poll(cx).map(|_| shared.take().map_err(|_| WaitError::Closed))
     }
@@ -281,7 +293,7 @@ impl<T> Future for OneshotClosed<'_, T> {
     /// # Panics
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: pinned with the whole.
+        // SAFETY: `entering` is pinned together with `self`.
         let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
         entering.poll(cx).map(|_| ())
     }

@@ -1,4 +1,4 @@
-//! Models of oneshots; run by ci/loom.sh. See `sync::models` for what a task is there.
+//! Models of oneshots, run by ci/loom.sh. See `sync::models` for what a task is in a model.
 
 use super::state::{Closing, Receiving, Shared, State};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
@@ -8,7 +8,7 @@ use crate::shim::thread::spawn;
 use crate::sync::TryRecvError;
 use crate::sync::models::{Task, enter};
 
-/// A oneshot with a fault: one that is cut after it was called takes the value along.
+/// A faulty oneshot: a receiver that is cut after it was called takes the value.
 struct TakesAlong<'a>(&'a Shared<usize>);
 
 impl Waitable for TakesAlong<'_> {
@@ -40,7 +40,7 @@ impl Waitable for TakesAlong<'_> {
     }
 }
 
-/// As `OneshotReceiver::recv`, but for a fault that it may have.
+/// Like `OneshotReceiver::recv`. Unless it `leaves` the value, it has the fault of `TakesAlong`.
 fn receive(
     task: Stage<Task>,
     oneshot: Stage<Shared<usize>>,
@@ -59,14 +59,14 @@ fn receive(
         return Err(TryRecvError::Empty);
     }
     let received = oneshot.take();
-    assert_ne!(received, Err(TryRecvError::Empty), "it was called for nothing");
+    assert_ne!(received, Err(TryRecvError::Empty), "a called receiver found nothing");
     received
 }
 
 fn end(oneshot: Stage<Shared<usize>>) {
     let (senders, receivers) = oneshot.places();
-    assert!(senders.is_empty() && receivers.is_empty(), "somebody is left in a queue");
-    // SAFETY: the threads have ended.
+    assert!(senders.is_empty() && receivers.is_empty(), "a waiter is left in a list");
+    // SAFETY: the threads have ended, so the oneshot has no other user.
     unsafe { oneshot.end() };
 }
 
@@ -85,7 +85,7 @@ fn loom_a_receiver_sees_what_was_done_before_the_send() {
         assert_eq!(receives.join().unwrap(), Ok(7));
         Task::end(task);
         end(oneshot);
-        // SAFETY: as above.
+        // SAFETY: the threads have ended, so the baton has no other user.
         unsafe { done.end() };
     });
 }
@@ -102,7 +102,7 @@ fn loom_dropping_the_sender_ends_the_wait() {
     });
 }
 
-/// A value, and a receiver that is cut at any moment: the value is received then, or lies there.
+/// A value is sent, and a receiver is cut at any moment: it receives the value, or leaves it there.
 fn a_value_and_a_cut(leaves: bool) {
     let (oneshot, task) = (Stage::new(Shared::new()), Task::new());
     let receives = spawn(move || receive(task, oneshot, leaves));
@@ -113,7 +113,7 @@ fn a_value_and_a_cut(leaves: bool) {
     let (first, left) = (receives.join().unwrap(), oneshot.take());
     match first {
         Ok(7) => assert_eq!(left, Err(TryRecvError::Closed)),
-        _ => assert_eq!(left, Ok(7), "it is lost"),
+        _ => assert_eq!(left, Ok(7), "the value is lost"),
     }
     Task::end(task);
     end(oneshot);
@@ -125,12 +125,12 @@ fn loom_a_cut_leaves_the_value() {
 }
 
 #[test]
-#[should_panic(expected = "it is lost")]
+#[should_panic(expected = "the value is lost")]
 fn loom_negative_a_cut_that_takes_the_value() {
     explore(ALL, || a_value_and_a_cut(false));
 }
 
-/// A send and a close, and one that waits for the close, and may be cut.
+/// A send, a close, and a sender that waits for the close and may be cut.
 #[test]
 fn loom_a_value_sent_during_a_close_is_received_or_returned() {
     explore(3, || {
@@ -156,7 +156,7 @@ fn loom_a_value_sent_during_a_close_is_received_or_returned() {
     });
 }
 
-/// Who asks whether it is closed, without the lock, sees what was done before that.
+/// A caller that sees the close without the lock also sees what was done before it.
 fn closed_and_asked() {
     let (oneshot, done) = (Stage::new(Shared::<usize>::new()), Stage::new(Baton::new()));
     let asks = spawn(move || {
@@ -168,7 +168,7 @@ fn closed_and_asked() {
     oneshot.close();
     asks.join().unwrap();
     end(oneshot);
-    // SAFETY: as above.
+    // SAFETY: the threads have ended, so the baton has no other user.
     unsafe { done.end() };
 }
 

@@ -1,6 +1,7 @@
-//! What lies between the two ends of a oneshot, and who waits at them.
+//! The value between the two ends of a oneshot, and the waiters at both ends.
 //!
-//! Everything happens under one lock, in a few instructions; the value is moved in and out under it, and dropped outside.
+//! All of it is under one lock, held for a few instructions. The value is moved in and out under
+//! the lock, and dropped outside.
 //!
 //! ```text
 //!  OPEN --send--> SENT --take--> OVER
@@ -8,15 +9,18 @@
 //!   +-- the sender goes, or close +
 //! ```
 //!
-//! # A grant is no more than a call
+//! # A grant is only a call
 //!
-//! Who waits for the value is told that the channel is not OPEN any more, and then takes what is there. The value lies
-//! there meanwhile: one that is cancelled, late, or dropped as a future has nothing to give back, and a future that was
-//! forgotten holds nothing but its place in the list. No other one can come in between, as a receiver waits by an exclusive
-//! reference. The channel is never OPEN again, so who was told never waits a second time.
+//! A waiting receiver is told that the channel is not OPEN any more, and then takes the value
+//! itself. Meanwhile the value stays in the channel. So a receiver that is cancelled, times out, or
+//! is dropped as a future has nothing to give back, and a forgotten future holds only its place in
+//! the list. No other receiver can come in between, because a receiver waits through an exclusive
+//! reference. The channel is never OPEN again, so a receiver that was told never waits a second
+//! time.
 //!
-//! That the receiver does not want it any more (it has closed the channel, or is gone) is a flag beside it, which is written
-//! under the lock and may be read without: once it is there, no value gets past it.
+//! A flag says that the receiver does not want a value any more, because it has closed the channel
+//! or is gone. The flag is written under the lock, and may be read without. Once it is set, no
+//! value is accepted.
 
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::{AtomicBool, Ordering};
@@ -35,9 +39,9 @@ enum Course<T> {
 
 pub(crate) struct State<T> {
     course: Course<T>,
-    /// Who waits for the value.
+    /// Receivers that wait for the value.
     receivers: WaitList,
-    /// Who waits for the receiver to go.
+    /// Senders that wait for the receiver to go.
     senders: WaitList,
 }
 
@@ -47,7 +51,7 @@ pub(super) struct Shared<T> {
 }
 
 impl<T> State<T> {
-    /// Leaves OPEN, if it is.
+    /// Leaves OPEN, if the channel is in that state.
     fn end(&mut self, wakes: &mut Wakes) {
         if matches!(self.course, Course::Open) {
             self.course = Course::Over;
@@ -67,7 +71,7 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `f` under the lock, and wakes whom it has called.
+    /// Calls `f` under the lock, then wakes the waiters that it has called.
     fn with<R>(&self, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::default();
         let mut state = self.lock();
@@ -77,7 +81,7 @@ impl<T> Shared<T> {
         result
     }
 
-    /// Puts the value there, unless nobody wants it. Once.
+    /// Stores the value, unless it is unwanted. Called once at most.
     pub(super) fn send(&self, value: T) -> Result<(), T> {
         self.with(|state, wakes| {
             if self.is_unwanted() {
@@ -90,7 +94,7 @@ impl<T> Shared<T> {
         })
     }
 
-    /// The sender is gone without having sent anything.
+    /// Ends the wait of the receiver, because the sender is gone without having sent a value.
     pub(super) fn drop_sender(&self) {
         self.with(State::end);
     }
@@ -107,10 +111,10 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Nothing is wanted any more, beside what is there.
+    /// Refuses values from now on. One that is there stays.
     pub(super) fn close(&self) {
         self.with(|state, wakes| {
-            // Release: what was done before is seen by a sender that finds it so.
+            // Release: a sender that sees the flag also sees what was done before.
             // MUTANT(oneshot.close): relaxed
             self.unwanted.store(true, Ordering::Release);
             state.end(wakes);
@@ -127,17 +131,17 @@ impl<T> Shared<T> {
         matches!(self.lock().course, Course::Sent(_))
     }
 
-    /// Where senders and receivers wait.
+    /// Returns the places in the code where senders and receivers wait.
     pub(super) fn places(&self) -> (Vec<String>, Vec<String>) {
         let state = self.lock();
         (state.senders.places(), state.receivers.places())
     }
 }
 
-/// A oneshot, to be waited for by its receiver.
+/// A oneshot as its receiver waits for the value.
 pub(super) struct Receiving<'a, T>(pub(super) &'a Shared<T>);
 
-/// A oneshot whose receiver is waited for to go.
+/// A oneshot as its sender waits for the receiver to go.
 pub(super) struct Closing<'a, T>(pub(super) &'a Shared<T>);
 
 impl<T> Waitable for Receiving<'_, T> {
@@ -160,7 +164,7 @@ impl<T> Waitable for Receiving<'_, T> {
         (!matches!(state.course, Course::Open)).then_some(LOOK)
     }
 
-    /// Nothing was taken.
+    /// A grant takes nothing.
     fn give_back(&self, _: &WaitNode) {}
 }
 
@@ -184,6 +188,6 @@ impl<T> Waitable for Closing<'_, T> {
         self.0.is_unwanted().then_some(LOOK)
     }
 
-    /// Nothing was taken.
+    /// A grant takes nothing.
     fn give_back(&self, _: &WaitNode) {}
 }

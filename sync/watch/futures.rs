@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Waits for a value that is newer than what was seen.
+/// Waits for a value that is newer than `seen`.
 struct Newer<'a, T> {
     shared: &'a Shared<T>,
     seen: u64,
@@ -26,7 +26,7 @@ impl<T> Future for Newer<'_, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (shared, seen) = (self.shared, self.seen);
-        // SAFETY: pinned with the whole.
+        // SAFETY: `entering` is pinned together with `self`.
         let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
         entering.poll(cx).map(|_| shared.newer(seen).map_err(|_| WaitError::Closed))
     }
@@ -48,15 +48,15 @@ impl<'a, T> WatchChanged<'a, T> {
 }
 
 impl<T> Future for WatchChanged<'_, T> {
-    /// [`WaitError::Closed`] is the only error.
+    /// The only error is [`WaitError::Closed`].
     type Output = Result<Arc<T>, WaitError>;
 
     /// # Panics
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Arc<T>, WaitError>> {
-        // SAFETY: of its fields only `newer` is pinned, and is not moved.
+        // SAFETY: `newer` is the only pinned field, and nothing moves it.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: pinned with the whole.
+        // SAFETY: `newer` is pinned together with `self`.
         let newer = unsafe { Pin::new_unchecked(&mut this.newer) };
         newer.poll(cx).map_ok(|(value, version)| {
             *this.seen = version;
@@ -71,7 +71,7 @@ impl<T> fmt::Debug for WatchChanged<'_, T> {
     }
 }
 
-/// Waits until `so` says yes to a value, beginning with the one that is there.
+/// Waits until `so` returns `true` for a value, beginning with the one that is there.
 pub(super) async fn wait_for<T>(
     shared: &Shared<T>,
     seen: &mut u64,

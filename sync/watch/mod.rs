@@ -1,4 +1,4 @@
-//! Watches: the last value, and the wait for the next one.
+//! Watches: channels that keep only the last value.
 
 mod futures;
 #[cfg(all(test, loom))]
@@ -21,13 +21,14 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A value that changes, and is watched: a configuration, a state, a progress.
+/// Creates a channel for a value that changes and is watched: a configuration, a state, a progress.
 ///
-/// Receivers look at the last value at any time, and wait for one that they have not seen. One that is slow misses those in
-/// between, and sees the latest.
+/// Receivers look at the last value at any time, and wait for one that they have not seen. A slow
+/// receiver misses the values in between, and sees the latest.
 ///
-/// Who looks gets a snapshot, an [`Arc`]: no lock is held meanwhile, so it may be kept for as long as one likes, over any
-/// wait, and holds up nobody. It stays as it is when the next value comes.
+/// A look returns a snapshot, an [`Arc`]. No lock is held meanwhile, so a snapshot may be kept for
+/// as long as needed, across any wait, and delays no other caller. It does not change when the next
+/// value comes.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -46,36 +47,37 @@ pub fn watch<T>(initial: T) -> (WatchSender<T>, WatchReceiver<T>) {
     (WatchSender { shared }, receiver)
 }
 
-/// The end of a [`watch()`] where values are sent. It may be cloned; with the last one the channel is closed.
+/// The sending end of a [`watch()`]. It may be cloned; dropping the last clone closes the channel.
 pub struct WatchSender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The end of a [`watch()`] where values are seen. Its clones have seen what it has seen.
+/// The receiving end of a [`watch()`]. A clone has seen what the original has seen.
 pub struct WatchReceiver<T> {
     shared: Arc<Shared<T>>,
-    /// The number of the last value that it has seen.
+    /// The number of the last value that this receiver has seen.
     seen: u64,
 }
 
 impl<T> WatchSender<T> {
-    /// Puts a value in the place of the last one, whether somebody watches or not.
+    /// Replaces the last value, even if there is no receiver.
     ///
-    /// Does not suspend, and does not ask whether the task is cancelled. Costs an allocation, a lock, and a wake-up for each who
-    /// waits. The value before is dropped by this call, unless somebody holds a snapshot of it.
+    /// Does not suspend, and does not check for cancellation. Costs an allocation, a lock
+    /// acquisition, and a wake-up for each waiter. The previous value is dropped by this call,
+    /// unless there is a snapshot of it.
     pub fn send(&self, value: T) {
         let writer = Holder::current().0;
         let sent = self.shared.replace(Arc::new(value), None, writer);
-        debug_assert!(sent.is_ok(), "in the place of any other one");
+        debug_assert!(sent.is_ok(), "an unconditional send was refused");
     }
 
-    /// Changes a copy of the last value, and sends that.
+    /// Changes a copy of the last value, and sends the copy.
     ///
-    /// If another sender comes in between, `f` is called again, with a copy of what that one has sent; so nothing that was
-    /// sent gets lost. If it panics, nothing is sent.
+    /// If another sender comes in between, `f` is called again with a copy of the newer value, so
+    /// no sent value gets lost. If `f` panics, nothing is sent.
     ///
-    /// Does not suspend, but as `f` and `clone` do, which run without a lock. Costs what `clone` and [`send`](WatchSender::send)
-    /// do.
+    /// Does not suspend, unless `f` or `clone` does; they run without a lock. Costs as much as
+    /// `clone` and [`send`](WatchSender::send).
     ///
     /// ```
     /// let (sender, receiver) = cygnet::sync::watch(vec![1]);
@@ -84,7 +86,8 @@ impl<T> WatchSender<T> {
     /// ```
     ///
     /// # Panics
-    /// With the panic of `f`. If `f` itself sends to the same channel: it would be called for ever. A bare coroutine cannot be suspended by `f`.
+    /// With the panic of `f`. If `f` itself sends to the same channel, because it would then be
+    /// called again for ever. Inside `f`, a bare coroutine cannot be suspended.
     pub fn send_modify(&self, mut f: impl FnMut(&mut T))
     where
         T: Clone,
@@ -95,8 +98,9 @@ impl<T> WatchSender<T> {
         });
     }
 
-    /// As [`send_modify`](WatchSender::send_modify), if `f` says that the value has changed; whether it was sent. If not, the
-    /// copy is dropped, and with it whatever `f` has done to it.
+    /// Like [`send_modify`](WatchSender::send_modify), but sends the copy only if `f` returns
+    /// `true`. Returns whether it was sent. Otherwise the copy is dropped, with all changes that
+    /// `f` has made.
     ///
     /// ```
     /// let (sender, receiver) = cygnet::sync::watch(5);
@@ -108,12 +112,13 @@ impl<T> WatchSender<T> {
     /// ```
     ///
     /// # Panics
-    /// As `send_modify`.
+    /// Like `send_modify`.
     pub fn send_if_modified(&self, mut f: impl FnMut(&mut T) -> bool) -> bool
     where
         T: Clone,
     {
-        // Were a bare coroutine suspended in `f`, the caller could send meanwhile, and would be taken for `f`.
+        // If a bare coroutine were suspended in `f`, its caller could send meanwhile, and would be
+        // taken for `f`.
         let _pin = Pin::innermost();
         let me = Holder::current().0;
         loop {
@@ -125,45 +130,46 @@ impl<T> WatchSender<T> {
             }
             match self.shared.replace(Arc::new(value), Some(version), me) {
                 Ok(()) => return true,
-                // Nobody else does anything in the name of the caller.
+                // No other code runs in the name of the caller, so `f` has sent.
                 Err(outrun) => assert!(
                     outrun.by != me,
-                    "cygnet: what was to modify the value of a watch has sent to it itself, and would do so for ever"
+                    "cygnet: the closure of send_modify or send_if_modified has sent to its own \
+                     watch: change the value through the argument instead"
                 ),
             }
         }
     }
 
-    /// A receiver that has seen the last value.
+    /// Creates a receiver that has seen the last value.
     pub fn subscribe(&self) -> WatchReceiver<T> {
         self.shared.add_receiver();
         WatchReceiver { seen: self.shared.version(), shared: Arc::clone(&self.shared) }
     }
 
-    /// How many receivers there are.
+    /// Returns the number of receivers.
     pub fn receivers(&self) -> usize {
         self.shared.receivers()
     }
 }
 
 impl<T> WatchReceiver<T> {
-    /// Marks the last value as seen, and gives a snapshot of it.
+    /// Returns a snapshot of the last value, and marks the value as seen.
     ///
-    /// Does not suspend. Costs a lock.
+    /// Does not suspend. Costs a lock acquisition.
     pub fn see(&mut self) -> Arc<T> {
         let (value, version) = self.shared.latest();
         self.seen = version;
         value
     }
 
-    /// Whether there is a value that has not been seen. A load.
+    /// Returns whether there is a value that has not been seen. Costs a load.
     pub fn has_changed(&self) -> bool {
         self.shared.version() > self.seen
     }
 
     /// Waits for a value that has not been seen, and marks it as seen.
     ///
-    /// Suspends, if there is none. Costs a lock, if there is.
+    /// Suspends if there is none. Costs a lock acquisition if there is one.
     ///
     /// ```
     /// use cygnet::sync::{WaitError, watch};
@@ -177,23 +183,24 @@ impl<T> WatchReceiver<T> {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if there is none and all senders are gone; [`WaitError::Cancelled`] if the calling task is
-    /// cancelled, also if there is one: it stays unseen.
+    /// [`WaitError::Closed`] if there is none and all senders are gone; [`WaitError::Cancelled`] if
+    /// the calling task is cancelled, even if there is one, which then stays unseen.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     pub fn changed(&mut self) -> Result<Arc<T>, WaitError> {
         self.changed_until(None)
     }
 
-    /// As [`changed`](WatchReceiver::changed), but waits no longer than `time`.
+    /// Like [`changed`](WatchReceiver::changed), but waits for `time` at most.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `changed`.
+    /// [`WaitError::TimedOut`] if `time` has passed, and the errors of `changed`.
     ///
     /// # Panics
-    /// As `changed`.
+    /// Like `changed`.
     #[track_caller]
     pub fn changed_timeout(&mut self, time: Duration) -> Result<Arc<T>, WaitError> {
         self.changed_until(after(time))
@@ -206,7 +213,7 @@ impl<T> WatchReceiver<T> {
         Ok(value)
     }
 
-    /// Waits for a value that is newer than what was seen.
+    /// Waits for a value that is newer than `seen`.
     #[track_caller]
     fn newer(&self, seen: u64, until: Option<Instant>) -> Result<Numbered<T>, WaitError> {
         let tried = if is_cancelled() { Err(TryRecvError::Empty) } else { self.shared.newer(seen) };
@@ -219,36 +226,38 @@ impl<T> WatchReceiver<T> {
         self.shared.newer(seen).map_err(|_| WaitError::Closed)
     }
 
-    /// As [`changed`](WatchReceiver::changed), as a future for any executor. Dropped before it is ready, it has seen nothing.
+    /// Like [`changed`](WatchReceiver::changed), as a future for any executor. If it is dropped
+    /// before it is ready, it has seen nothing.
     #[track_caller]
     pub fn changed_async(&mut self) -> WatchChanged<'_, T> {
         WatchChanged::new(&self.shared, &mut self.seen)
     }
 
-    /// Waits until `so` says yes to the last value, which may have been seen before, and marks it as seen.
+    /// Waits until `so` returns `true` for the last value, and marks that value as seen.
     ///
-    /// `so` is called without a lock, for the value that is there and for later ones, of which it may miss some.
-    ///
-    /// Suspends, unless it says yes to the first one.
+    /// `so` is called without a lock: first for the present value, even if it has been seen, and
+    /// then for later ones, some of which it may miss. Suspends, unless `so` accepts the present
+    /// value.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if it has said no to the last value, and all senders are gone; [`WaitError::Cancelled`] if the calling
-    /// task is cancelled, before `so` is called again. What was seen before the call stays the same then.
+    /// [`WaitError::Closed`] if `so` has refused the last value and all senders are gone;
+    /// [`WaitError::Cancelled`] if the calling task is cancelled, which is checked before each call
+    /// of `so`. After an error, the receiver has seen the same as before the call.
     ///
     /// # Panics
-    /// With the panic of `so`, and as [`changed`](WatchReceiver::changed).
+    /// With the panic of `so`, and like [`changed`](WatchReceiver::changed).
     #[track_caller]
     pub fn wait_for(&mut self, so: impl FnMut(&T) -> bool) -> Result<Arc<T>, WaitError> {
         self.wait_for_until(so, None)
     }
 
-    /// As [`wait_for`](WatchReceiver::wait_for), but waits no longer than `time`.
+    /// Like [`wait_for`](WatchReceiver::wait_for), but waits for `time` at most.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if the time is over, and those of `wait_for`.
+    /// [`WaitError::TimedOut`] if `time` has passed, and the errors of `wait_for`.
     ///
     /// # Panics
-    /// As `wait_for`.
+    /// Like `wait_for`.
     #[track_caller]
     pub fn wait_for_timeout(
         &mut self,
@@ -271,7 +280,7 @@ impl<T> WatchReceiver<T> {
                 self.seen = version;
                 return Ok(value);
             }
-            // Where each look finds another value, no wait would come to its end.
+            // If each look finds a new value, no wait begins that could time out.
             if until.is_some_and(|until| now() >= until) {
                 return Err(WaitError::TimedOut);
             }
@@ -279,7 +288,8 @@ impl<T> WatchReceiver<T> {
         }
     }
 
-    /// As [`wait_for`](WatchReceiver::wait_for), as a future for any executor; [`WaitError::Closed`] is its only error.
+    /// Like [`wait_for`](WatchReceiver::wait_for), as a future for any executor. Its only error is
+    /// [`WaitError::Closed`].
     #[track_caller]
     pub fn wait_for_async(
         &mut self,
@@ -292,9 +302,9 @@ impl<T> WatchReceiver<T> {
 macro_rules! end {
     ($end:ident) => {
         impl<T> $end<T> {
-            /// A snapshot of the last value. For a receiver it does not count as seen.
+            /// Returns a snapshot of the last value. This does not mark the value as seen.
             ///
-            /// Does not suspend. Costs a lock.
+            /// Does not suspend. Costs a lock acquisition.
             pub fn latest(&self) -> Arc<T> {
                 self.shared.latest().0
             }
@@ -304,7 +314,7 @@ macro_rules! end {
                 f(&self.latest())
             }
 
-            /// A copy of the last value.
+            /// Returns a copy of the last value.
             pub fn get(&self) -> T
             where
                 T: Clone,
@@ -329,7 +339,7 @@ end!(WatchSender);
 end!(WatchReceiver);
 
 impl<T> WatchReceiver<T> {
-    /// Whether all senders are gone: the last value stays the last one.
+    /// Returns whether all senders are gone. The last value stays available then.
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }

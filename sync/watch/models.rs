@@ -1,4 +1,4 @@
-//! Models of watches; run by ci/loom.sh. See `sync::models` for what a task is there.
+//! Models of watches, run by ci/loom.sh. See `sync::models` for what a task is in a model.
 
 use super::state::{Changing, Shared};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
@@ -16,7 +16,8 @@ fn send(watch: Stage<Shared<usize>>, value: usize) {
     assert!(watch.replace(Arc::new(value), None, Holder::from_number(4)).is_ok());
 }
 
-/// As `WatchReceiver::changed`; the caller is introduced. It may have a fault, that one which is cut has seen what is there.
+/// Like `WatchReceiver::changed`; the caller has introduced the task. Unless it `leaves` the value,
+/// it has a fault: a receiver that is cut has seen the value that is there.
 fn changed(
     task: Stage<Task>,
     watch: Stage<Shared<usize>>,
@@ -32,7 +33,7 @@ fn changed(
             return Err(TryRecvError::Empty);
         }
         tried = watch.newer(*seen);
-        assert!(!matches!(tried, Err(TryRecvError::Empty)), "it was called for nothing");
+        assert!(!matches!(tried, Err(TryRecvError::Empty)), "a called receiver found nothing");
     }
     let (value, version) = tried?;
     *seen = version;
@@ -40,12 +41,12 @@ fn changed(
 }
 
 fn end(watch: Stage<Shared<usize>>) {
-    assert!(watch.places().is_empty(), "somebody is left in the queue");
-    // SAFETY: the threads have ended.
+    assert!(watch.places().is_empty(), "a waiter is left in the list");
+    // SAFETY: the threads have ended, so the watch has no other user.
     unsafe { watch.end() };
 }
 
-/// Watches until the end; what it has seen last.
+/// Watches until the end, and returns the last value seen.
 fn follow(task: Stage<Task>, watch: Stage<Shared<usize>>, mut seen: u64) -> usize {
     task.introduce();
     let mut last = 0;
@@ -56,7 +57,7 @@ fn follow(task: Stage<Task>, watch: Stage<Shared<usize>>, mut seen: u64) -> usiz
     last
 }
 
-/// Two that watch, so that the lock is given back between the calls.
+/// Two receivers, so that the lock is released between the calls.
 #[test]
 fn loom_all_receivers_see_the_last_value_and_then_the_end() {
     explore(2, || {
@@ -72,7 +73,7 @@ fn loom_all_receivers_see_the_last_value_and_then_the_end() {
     });
 }
 
-/// A value, and one who watches that is cut at any moment: it is seen then, or later.
+/// A value is sent, and a receiver is cut at any moment: it sees the value, or a later look does.
 fn a_value_and_a_cut(leaves: bool) {
     let (watch, task) = (watched(), Task::new());
     let mut seen = watch.version();
@@ -89,7 +90,7 @@ fn a_value_and_a_cut(leaves: bool) {
     let later = watch.newer(seen).map(|(value, _)| *value);
     match first {
         Ok(7) => assert_eq!(later, Err(TryRecvError::Empty)),
-        _ => assert_eq!(later, Ok(7), "it is lost"),
+        _ => assert_eq!(later, Ok(7), "the value is lost"),
     }
     Task::end(task);
     end(watch);
@@ -101,12 +102,13 @@ fn loom_a_cut_leaves_the_value_unseen() {
 }
 
 #[test]
-#[should_panic(expected = "it is lost")]
+#[should_panic(expected = "the value is lost")]
 fn loom_negative_a_cut_that_marks_the_value_as_seen() {
     explore(ALL, || a_value_and_a_cut(false));
 }
 
-/// As `WatchSender::send_modify`; or, as a fault, without a look at what has come meanwhile.
+/// Like `WatchSender::send_modify`. Unless it `looks`, it has a fault: it ignores what others have
+/// sent meanwhile.
 fn add_one(watch: Stage<Shared<usize>>, looks: bool, me: u64) {
     loop {
         let (latest, version) = watch.latest();
@@ -122,7 +124,7 @@ fn two_that_modify(look: bool) {
     let other = spawn(move || add_one(watch, look, 2));
     add_one(watch, look, 3);
     other.join().unwrap();
-    assert_eq!(*watch.latest().0, 2, "one is lost");
+    assert_eq!(*watch.latest().0, 2, "a modification is lost");
     end(watch);
 }
 
@@ -132,12 +134,12 @@ fn loom_no_modification_is_lost() {
 }
 
 #[test]
-#[should_panic(expected = "one is lost")]
+#[should_panic(expected = "a modification is lost")]
 fn loom_negative_a_modification_that_ignores_other_sends() {
     explore(ALL, || two_that_modify(false));
 }
 
-/// Who asks whether it has changed, without the lock, sees what was done before that.
+/// A caller that sees the change without the lock also sees what was done before it.
 fn sent_and_asked() {
     let (watch, done) = (watched(), Stage::new(Baton::new()));
     let seen = watch.version();
@@ -150,7 +152,7 @@ fn sent_and_asked() {
     send(watch, 1);
     asks.join().unwrap();
     end(watch);
-    // SAFETY: as above.
+    // SAFETY: the threads have ended, so the baton has no other user.
     unsafe { done.end() };
 }
 

@@ -1,23 +1,26 @@
-//! The last value of a watch, and who waits for the next one.
+//! The last value of a watch, and the receivers that wait for the next one.
 //!
 //! # Versions
 //!
-//! Values are counted from 1 on. A receiver has a number of its own, that of the last value which it has **seen**, and waits while
-//! there is none with a greater one. So it sees the latest only, however many there were, and each at most once. Neither a wait
-//! that ends early nor one who waits changes that number: it is written by the call that gives the value out. A cancelled wait
-//! has therefore nothing to give back.
+//! Values are numbered from 1. A receiver has the number of the last value that it has **seen**,
+//! and waits until there is a greater one. So it sees only the latest value, however many there
+//! were, and each value at most once. A wait does not change that number, even if it ends early:
+//! the number is written by the call that returns the value. So a cancelled wait has nothing to
+//! give back.
 //!
 //! # Snapshots
 //!
-//! A value lies in an [`Arc`], which is replaced under the lock and given out as it is. Nobody holds a lock while it looks
-//! at a value, for as long as it likes, and no foreign code (the closures of users, the destructor and the `clone` of a value)
-//! runs under one. What is to change a value does so with a copy, which takes the value's place if no other one
-//! has come meanwhile; else it is done again with that one.
+//! A value lies in an [`Arc`], which is replaced under the lock and handed out as it is. No lock is
+//! held while a caller looks at a value, however long that takes, and no foreign code (the closures
+//! of users, the destructor and the `clone` of a value) runs under one. A modification is made to a
+//! copy, which replaces the value unless another one has come meanwhile. In that case the
+//! modification is repeated with the new value.
 //!
-//! # A grant is no more than a call
+//! # A grant is only a call
 //!
-//! A new value, and the end of the last sender, call all who wait, in [`Turns`]. Who was called looks again: versions only grow, and
-//! the end is for ever, so it finds what it was called for, or something newer.
+//! A new value, and the drop of the last sender, call all waiters, in [`Turns`]. A called waiter
+//! looks again. Versions only grow, and the end is final, so it finds what it was called for, or
+//! something newer.
 
 use crate::scheduler::wait::waiters::{Turns, WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -29,15 +32,15 @@ use std::sync::{Arc, PoisonError};
 /// The only answer: look again.
 const LOOK: u32 = 0;
 
-/// Has seen nothing.
+/// The number of a receiver that has seen nothing.
 pub(super) const NOTHING: u64 = 0;
 
-/// A value, and its number.
+/// A value and its number.
 pub(super) type Numbered<T> = (Arc<T>, u64);
 
 pub(crate) struct State<T> {
     value: Arc<T>,
-    /// Who has sent it.
+    /// The holder that has sent the value.
     writer: Holder,
     senders: usize,
     receivers: usize,
@@ -56,9 +59,9 @@ pub(super) struct Shared<T> {
     state: Mutex<State<T>>,
 }
 
-/// A value that was not sent, as there is a newer one than that which it was made from.
+/// Why a value was not sent: there is a newer one than the one that it was made from.
 pub(super) struct Outrun {
-    /// Who has sent that one.
+    /// The holder that has sent the newer value.
     pub(super) by: Holder,
 }
 
@@ -73,7 +76,8 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Without the lock: there may be a newer one. What its sender did before is seen.
+    /// Returns the number of the last value, without the lock: there may be a newer one by now. The
+    /// caller sees what the sender did before.
     pub(super) fn version(&self) -> u64 {
         // MUTANT(watched.version): relaxed
         self.version.load(Ordering::Acquire)
@@ -84,7 +88,7 @@ impl<T> Shared<T> {
         (Arc::clone(&state.value), self.version.load(Ordering::Relaxed))
     }
 
-    /// The value, if it is newer than what was seen.
+    /// Returns the value, if it is newer than `seen`.
     pub(super) fn newer(&self, seen: u64) -> Result<Numbered<T>, TryRecvError> {
         let state = self.lock();
         match self.version.load(Ordering::Relaxed) {
@@ -94,7 +98,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Puts a value in the place of another one; if `from` is given, of that alone.
+    /// Replaces the value. If `from` is given, replaces only the value with that number.
     pub(super) fn replace(
         &self,
         value: Arc<T>,
@@ -114,7 +118,7 @@ impl<T> Shared<T> {
         // MUTANT(watched.replace): relaxed
         self.version.store(version + 1, Ordering::Release);
         Turns::end(&Changing { shared: self, seen: version }, state, LOOK, LOOK);
-        // It may be the last reference.
+        // This may be the last reference, so it is dropped without the lock.
         drop(before);
         Ok(())
     }
@@ -127,7 +131,7 @@ impl<T> Shared<T> {
         self.lock().receivers += 1;
     }
 
-    /// One sender less; the last one ends all waits.
+    /// Removes a sender. The last one ends all waits.
     pub(super) fn drop_sender(&self) {
         let mut state = self.lock();
         state.senders -= 1;
@@ -148,13 +152,13 @@ impl<T> Shared<T> {
         self.lock().senders == 0
     }
 
-    /// Where receivers wait.
+    /// Returns the places in the code where receivers wait.
     pub(super) fn places(&self) -> Vec<String> {
         self.lock().turns.waiters.places()
     }
 }
 
-/// A watch, to be waited for by a receiver that has seen so many.
+/// A watch as a receiver waits for a value with a number greater than `seen`.
 pub(super) struct Changing<'a, T> {
     pub(super) shared: &'a Shared<T>,
     pub(super) seen: u64,
@@ -182,6 +186,6 @@ impl<T> Waitable for Changing<'_, T> {
         (newer || state.senders == 0).then_some(LOOK)
     }
 
-    /// Nothing was taken.
+    /// A grant takes nothing.
     fn give_back(&self, _: &WaitNode) {}
 }

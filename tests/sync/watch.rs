@@ -344,9 +344,9 @@ fn what_modifies_and_sends_itself_is_a_panic() {
             })
         };
         let said = panic_of(twice);
-        assert!(said.contains("has sent to it itself"), "{said}");
+        assert!(said.contains("has sent to its own watch"), "{said}");
         let said = panic_of(|| rt.block_on(twice));
-        assert!(said.contains("has sent to it itself"), "{said}");
+        assert!(said.contains("has sent to its own watch"), "{said}");
         assert_eq!(from.get(), 5);
         to.send_modify(|value| *value += 1);
         assert_eq!(from.get(), 6);
