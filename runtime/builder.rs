@@ -1,4 +1,4 @@
-//! Building a runtime, and its end.
+//! The builder of runtimes, and the runtime itself.
 
 use crate::coroutine;
 use crate::retire::overflow::{self, Description, Reporter};
@@ -22,14 +22,15 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whose guard an address belongs to. Runs in a signal handler on the faulting thread.
+/// Describes the stack that an address in a guard belongs to. Runs in a signal handler on the
+/// faulting thread.
 fn describe(address: usize) -> Option<Description> {
     coroutine::describe_overflow(address).or_else(|| thread::describe(address))
 }
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
-/// What [`Builder::on_panic`] is told of a panic that nobody joined.
+/// The argument of [`Builder::on_panic`]: a panic that no handle or scope can take any more.
 ///
 /// ```
 /// let (said, heard) = std::sync::mpsc::channel();
@@ -48,27 +49,27 @@ pub struct PanicReport<'a> {
 }
 
 impl PanicReport<'_> {
-    /// The panic's text; a sentence in brackets if it carried something else.
+    /// The panic's text, or a placeholder in brackets if its payload is not text.
     pub fn message(&self) -> &str {
         panic_text(self.payload)
     }
 
-    /// What the panic carried, to be downcast.
+    /// The panic's payload, to be downcast.
     pub fn payload(&self) -> &(dyn std::any::Any + Send) {
         &**self.payload
     }
 
-    /// The identity of the task.
+    /// The identity of the task that panicked.
     pub fn task(&self) -> TaskId {
         TaskId(self.task.id())
     }
 
-    /// The task's name, if it has one.
+    /// The name of the task, if it has one.
     pub fn name(&self) -> Option<&str> {
         self.task.name()
     }
 
-    /// Where the task was spawned: the caller of `spawn`, `block_on` and the like.
+    /// Where the task was spawned: the caller of `spawn`, `block_on` or a similar function.
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.task.spawned_at
     }
@@ -85,7 +86,7 @@ impl fmt::Debug for PanicReport<'_> {
     }
 }
 
-/// Settings of a runtime to be built. Nothing is checked before [`Builder::build`].
+/// The settings of a runtime to be built. They are not checked before [`Builder::build`].
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder()
@@ -132,16 +133,17 @@ impl fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// The most workers that a runtime may have.
+    /// The largest number of workers that a runtime may have.
     pub const MAX_WORKERS: usize = crate::scheduler::MAX_WORKERS;
 
-    /// One worker for each core that the process may use, stacks of 64 KiB, no bound on their
-    /// number, up to 256 threads for calls that block, which end after 5 s without one, workers not
-    /// pinned, overflows reported, no hooks.
+    /// Creates a builder with the default settings: one worker for each core that the process may
+    /// use, stacks of 64 KiB, no limit on their number, at most 256 threads for blocking calls
+    /// (each ends after 5 s without a call), workers not pinned, stack overflows reported, no
+    /// hooks.
     pub fn new() -> Builder {
         Builder {
             workers: None,
-            // The frames of instrumented code are several times as large.
+            // Frames of instrumented code are several times as large.
             stack_size: DEFAULT_SIZE * if cfg!(any(cygnet_asan, cygnet_tsan)) { 4 } else { 1 },
             max_stacks: None,
             thread_name: "cygnet".to_owned(),
@@ -156,45 +158,47 @@ impl Builder {
         }
     }
 
-    /// The number of workers, each a thread. 1 to [`Builder::MAX_WORKERS`].
+    /// Sets the number of workers, 1 to [`Builder::MAX_WORKERS`]. Each worker is a thread.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
         self
     }
 
-    /// Bytes of a task's stack: 16 KiB to 1 GiB, rounded up to a power of two. On x86_64 its guard
-    /// of 4 KiB is part of them. Only the pages that a task touches take memory.
+    /// Sets the size of a task's stack in bytes, 16 KiB to 1 GiB, rounded up to a power of two.
+    /// Only the pages that a task touches take memory. On x86_64 the guard of 4 KiB is part of the
+    /// size.
     ///
-    /// For single tasks see [`TaskBuilder::stack_size`](crate::TaskBuilder::stack_size).
+    /// [`TaskBuilder::stack_size`](crate::TaskBuilder::stack_size) sets it for a single task.
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
         self
     }
 
-    /// The most stacks that may exist at a time, those that workers keep warm included; at least
-    /// one for each worker.
+    /// Limits the number of stacks that exist at a time, including the stacks that workers keep
+    /// warm. The limit must be at least the number of workers.
     ///
-    /// While none is to be had, fresh tasks stay queued, and those that a task waits for are run on
-    /// what is left of its stack (at least 12 KiB and a quarter). If that does not help either, and
-    /// every coroutine waits for such a task, it ends with
-    /// [`JoinError::NoStack`].
+    /// While no stack is free, tasks that have not started stay queued. A task that another one
+    /// waits for runs on the rest of the waiter's stack, if a quarter of that stack, and at least
+    /// 12 KiB, is left. If every coroutine waits for a task that cannot start, such a task ends
+    /// with [`JoinError::NoStack`].
     pub fn max_stacks(mut self, stacks: usize) -> Builder {
         self.max_stacks = Some(stacks);
         self
     }
 
-    /// The name of the workers' threads; each gets `-` and its number behind it, and those for calls
-    /// that block `-blocking`. (Linux shows 15 bytes.)
+    /// Sets the name of the workers' threads. A worker's thread has `-` and its number appended,
+    /// and a thread for blocking calls has `-blocking`. Linux shows 15 bytes of a name.
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
     }
 
-    /// The most threads that there may be at a time for [calls that block](crate::blocking()); 1 at
-    /// least. They are started when they are needed, so a great number costs nothing by itself.
+    /// Limits the number of threads for [blocking calls](crate::blocking()) that exist at a time.
+    /// The limit must be at least 1. Threads are started on demand, so a high limit costs nothing
+    /// by itself.
     ///
-    /// A call that finds all of them in others waits for its turn. Calls that wait for each other need
-    /// as many threads as there are such calls at a time.
+    /// A call that finds all threads busy waits in a queue. Calls that wait for each other need one
+    /// thread each at the same time.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).max_blocking_threads(2).build().unwrap();
@@ -210,36 +214,38 @@ impl Builder {
         self
     }
 
-    /// How long a thread for [calls that block](crate::blocking()) stays when it has none; then it
-    /// ends. Of no time: it ends if none is queued. Of `Duration::MAX`: it stays as long as the
+    /// Sets how long an idle thread for [blocking calls](crate::blocking()) is kept. With a time of
+    /// zero, a thread ends as soon as no call is queued. With `Duration::MAX`, it ends with the
     /// runtime.
     pub fn blocking_keep_alive(mut self, time: Duration) -> Builder {
         self.blocking_keep_alive = time;
         self
     }
 
-    /// Pins each worker to a core of its own, as far as there are so many. Needs the feature `pin`,
-    /// without which `build` fails if this is set. Threads for [calls that block](crate::blocking())
-    /// run where the caller of `build` may.
+    /// Pins each worker to a core, as far as there are enough cores. Requires the feature `pin`;
+    /// without it `build` fails if this is set. Threads for [blocking calls](crate::blocking()) may
+    /// use every core that the caller of `build` may use.
     pub fn pin_workers(mut self, pin: bool) -> Builder {
         self.pin_workers = pin;
         self
     }
 
-    /// Whether a stack overflow is reported (by a handler for SIGSEGV and SIGBUS) before the
-    /// process ends. On by default; for hosts that own these signals it can be turned off.
+    /// Sets whether a stack overflow is reported before the process ends. On by default. The report
+    /// needs a handler for SIGSEGV and SIGBUS; a host that owns these signals can turn it off.
     ///
-    /// The report names the task, the place of its spawn, the size of its stack and the knob. Every other fault goes to the
-    /// handler that was there before. With or without it, an overflow meets the guard and never
-    /// other memory.
+    /// The report names the task, the place of its spawn, the size of its stack and the setting to
+    /// change. All other faults go to the handler that was installed before. With or without the
+    /// report, an overflow hits the guard and never other memory.
     pub fn overflow_report(mut self, report: bool) -> Builder {
         self.overflow_report = report;
         self
     }
 
-    /// Whether the runtime's [`Swansong`](crate::shutdown::Swansong), and all below it, keep where and when each guard was made, so that the report
-    /// of [`Runtime::shutdown`] names the places of the guards that were late. Off by default, as it costs what
-    /// [`Swansong::with_guard_report`](crate::shutdown::Swansong::with_guard_report) says for each guard. Tasks started by [`spawn_guarded`](Runtime::spawn_guarded) are named in any case.
+    /// Sets whether the runtime's [`Swansong`](crate::shutdown::Swansong) and its descendants
+    /// record where and when each guard was made. The report of [`Runtime::shutdown`] then names
+    /// the places of the guards that were late. Off by default: each guard costs what
+    /// [`Swansong::with_guard_report`](crate::shutdown::Swansong::with_guard_report) says. The
+    /// report names tasks started by [`spawn_guarded`](Runtime::spawn_guarded) in any case.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).guard_report(true).build().unwrap();
@@ -252,42 +258,44 @@ impl Builder {
         self
     }
 
-    /// Called on each worker's thread before its first task, outside any task. A panic in it is
-    /// caught and goes no further. Not for the threads of [calls that block](crate::blocking()),
-    /// which come and go.
+    /// Sets a hook that runs on each worker's thread before its first task, outside any task. A
+    /// panic in the hook is caught and goes no further. The hook does not run on the threads of
+    /// [blocking calls](crate::blocking()), which come and go.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.on_start = Some(Arc::new(hook));
         self
     }
 
-    /// Called on each worker's thread after its last task, outside any task. A panic in it is
-    /// caught and goes no further. Not for the threads of [calls that block](crate::blocking()).
+    /// Sets a hook that runs on each worker's thread after its last task, outside any task. A panic
+    /// in the hook is caught and goes no further. The hook does not run on the threads of [blocking
+    /// calls](crate::blocking()).
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.on_stop = Some(Arc::new(hook));
         self
     }
 
-    /// Called for each panic that nobody can take any more: the task's handle was detached or
-    /// dropped. Panics of tasks in a [`scope`](crate::scope()) go to the scope instead.
+    /// Sets a hook for panics of tasks that can no longer be joined, because their handle was
+    /// detached or dropped. Panics of tasks in a [`scope`](crate::scope()) go to the scope instead.
     ///
-    /// Runs on the worker where the task ended, or where a worker drops the handle of a task that
-    /// had ended; a handle dropped on a plain thread drops the panic with it, unreported. The hook
-    /// must not suspend; a panic in it is caught. Without a hook there is what std's panic hook has
-    /// printed.
+    /// The hook runs on the worker where the task ended, or, for a task that had ended before, on
+    /// the worker that drops its handle. If a plain thread drops the handle of a task that has
+    /// ended, the panic is dropped without a report. The hook must not suspend, and a panic in it
+    /// is caught. Without a hook, the output of std's panic hook is all that is reported.
     pub fn on_panic(mut self, hook: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Builder {
         self.on_panic = Some(Box::new(move |payload, task| hook(&PanicReport { payload, task })));
         self
     }
 
-    /// Starts the runtime: one thread for each worker. Stacks are not taken before there are tasks.
+    /// Starts the runtime with one thread for each worker. Stacks are allocated when tasks need
+    /// them.
     ///
     /// # Errors
-    /// [`BuildError`] says which setting is out of bounds or what the system refused; what had been
-    /// started has ended by then.
+    /// [`BuildError`] says which setting is out of bounds or what the system refused. All threads
+    /// started by then have ended.
     ///
     /// ```
     /// let error = cygnet::Runtime::builder().workers(0).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "a runtime has 1 to 4096 workers, not 0 (Builder::workers)");
+    /// assert_eq!(error.to_string(), "a runtime needs 1 to 4096 workers, not 0 (Builder::workers)");
     /// ```
     pub fn build(self) -> Result<Runtime, BuildError> {
         let workers = self.workers.unwrap_or_else(|| processors().min(Self::MAX_WORKERS));
@@ -340,7 +348,8 @@ impl Builder {
             let core = cores.as_ref().map(|cores| cores[index % cores.len()]);
             let started = ThreadBuilder::new().name(format!("{}-{index}", self.thread_name)).spawn(
                 move || {
-                    // A simulated worker would bind the thread that all run on, beyond its run.
+                    // Simulated workers share one thread, which would stay pinned after the
+                    // simulation.
                     if let Some(core) = core.filter(|_| !is_simulated()) {
                         pin(core);
                     }
@@ -349,7 +358,7 @@ impl Builder {
             );
             match started {
                 Ok(thread) => runtime.threads.push(thread),
-                // The drop of `runtime` ends those that run.
+                // Dropping `runtime` ends the workers that were started.
                 Err(error) => return Err(BuildError::Thread(error)),
             }
         }
@@ -364,7 +373,7 @@ fn cores() -> Result<Vec<core_affinity::CoreId>, BuildError> {
 
 #[cfg(feature = "pin")]
 fn pin(core: core_affinity::CoreId) {
-    // A refusal leaves the worker where the system puts it.
+    // If the system refuses, the worker runs unpinned.
     let _ = core_affinity::set_for_current(core);
 }
 
@@ -380,10 +389,11 @@ fn pin((): ()) {}
 ///
 /// # Dropping it
 ///
-/// Takes no more tasks, drops those that have not started, makes every wait of the others return
-/// [`Cancelled`](crate::Cancelled) (structured ones go on), waits for their end without limit, and
-/// ends the threads. After ten seconds, and each minute from then on, it says on stderr that it
-/// waits. The calling thread is blocked.
+/// Dropping a runtime blocks the calling thread until all tasks have ended. The runtime accepts no
+/// more tasks and drops the tasks that have not started. Every wait of a started task returns
+/// [`Cancelled`](crate::Cancelled), except for structured waits, which go on. There is no time
+/// limit: after ten seconds, and each minute from then on, the drop reports on stderr that it is
+/// waiting. Then the threads end.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -395,18 +405,19 @@ fn pin((): ()) {}
 /// }
 /// ```
 ///
-/// One of its own tasks must not drop it, nor a call of [`blocking`](crate::blocking) by one, as it
-/// would wait for itself: that panics (while unwinding, prints the sentence instead), and the runtime
-/// goes on and is leaked. A runtime that is forgotten goes on too.
+/// A runtime must not be dropped by one of its own tasks, or by a call of
+/// [`blocking`](crate::blocking) made by such a task, because the drop would wait for its own
+/// caller. Such a drop panics (while unwinding, it prints the message instead); the runtime goes on
+/// and is leaked. A forgotten runtime goes on too.
 pub struct Runtime {
     pub(super) shared: Arc<Shared>,
     pub(super) threads: Vec<JoinHandle<()>>,
     pub(super) reporter: Option<Reporter>,
-    /// Nothing is left to be done by a drop.
+    /// The runtime has ended or was leaked, and a drop has nothing left to do.
     pub(super) ended: bool,
 }
 
-// Between any two steps that could panic it is in order.
+// The runtime's state is consistent wherever a panic can leave it.
 impl UnwindSafe for Runtime {}
 impl RefUnwindSafe for Runtime {}
 
@@ -417,7 +428,7 @@ impl fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    /// A runtime with the settings of [`Builder::new`]: one worker for each core.
+    /// Creates a runtime with the settings of [`Builder::new`]: one worker for each core.
     ///
     /// ```
     /// let rt = cygnet::Runtime::new()?;
@@ -431,18 +442,18 @@ impl Runtime {
         Builder::new().build()
     }
 
-    /// Settings to build a runtime with. See [`Builder`] for an example.
+    /// Returns a builder with the default settings. See [`Builder`] for an example.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// A handle to spawn tasks with, for other threads. It does not keep the runtime going. Does not
-    /// suspend. One locked instruction. See [`Handle`] for an example.
+    /// Returns a handle that spawns tasks from other threads. It does not keep the runtime going.
+    /// See [`Handle`] for an example. Does not suspend. Costs a locked instruction.
     pub fn handle(&self) -> Handle {
         Handle::new(Arc::clone(&self.shared))
     }
 
-    /// The number of workers. A load.
+    /// The number of workers. Costs a load.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -452,19 +463,19 @@ impl Runtime {
         self.shared.workers()
     }
 
-    /// What the workers have counted so far. Does not suspend. Takes a lock for the count of stacks, and
-    /// an allocation. See [`Metrics`] for an example.
+    /// Returns the workers' counters. See [`Metrics`] for an example. Does not suspend. Costs an
+    /// allocation and, for the count of stacks, a lock.
     pub fn metrics(&self) -> Metrics {
         Metrics::read(&self.shared)
     }
 
-    /// Runs `f` as a task and waits for its end. It may borrow from the caller, who waits in any
-    /// case: a plain thread blocks, a task (of this or another runtime) is suspended, or runs `f`
-    /// in place.
+    /// Runs `f` as a task and waits for its end. `f` may borrow from the caller, because the wait
+    /// is never cut short. A plain thread blocks. A task, of this or another runtime, is suspended
+    /// or runs `f` in place.
     ///
-    /// Suspends (structured). From a plain thread it costs an allocation, a wake of a worker and a
-    /// wake back; from a task of the same runtime what [`spawn`](crate::spawn()) and [`Task::join`]
-    /// cost.
+    /// Suspends (structured). From a plain thread, costs an allocation, a wake-up of a worker and a
+    /// wake-up back; from a task of the same runtime, as much as [`spawn`](crate::spawn()) and
+    /// [`Task::join`].
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -474,8 +485,8 @@ impl Runtime {
     ///
     /// # Panics
     /// With the panic of `f`; inside [`no_suspend`](crate::no_suspend), if called by a task; if the
-    /// runtime is ending (which a task of it can see); with the text of [`NoStack`](crate::NoStack) if
-    /// there is no stack for `f`, and never will be.
+    /// runtime is ending (which one of its tasks can observe); with the text of
+    /// [`NoStack`](crate::NoStack) if no stack is left for `f`, and none can ever become free.
     #[track_caller]
     pub fn block_on<F, T>(&self, f: F) -> T
     where
@@ -485,7 +496,7 @@ impl Runtime {
         self.handle_ref().block_on(f)
     }
 
-    /// As [`Runtime::block_on`], with the panic of `f` as a value.
+    /// Runs `f` like [`Runtime::block_on`], and returns a panic of `f` as an error.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -494,8 +505,9 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError::Panicked`], [`JoinError::NotStarted`] if the runtime is ending, or on a worker's thread
-    /// between tasks while it is panicking, or [`JoinError::NoStack`] if there is no stack for `f`, and never will be.
+    /// [`JoinError::Panicked`] if `f` panicked; [`JoinError::NotStarted`] if the runtime is ending,
+    /// or if called on a worker's thread between tasks while the thread is panicking;
+    /// [`JoinError::NoStack`] if no stack is left for `f`, and none can ever become free.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), if called by a task.
@@ -508,8 +520,8 @@ impl Runtime {
         self.handle_ref().try_block_on(f)
     }
 
-    /// Spawns a task from outside: a child of the runtime's root. See [`Handle::spawn`] for its
-    /// cost. Does not suspend.
+    /// Spawns a task from outside: a child of the runtime's root. Does not suspend. Costs as much
+    /// as [`Handle::spawn`].
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -518,7 +530,7 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// Never: a runtime that can be named has not ended.
+    /// Never: the runtime cannot end while it is borrowed.
     #[track_caller]
     pub fn spawn<F, T>(&self, f: F) -> Task<T>
     where

@@ -1,4 +1,4 @@
-//! Ticks, one after another.
+//! Intervals: ticks at regular times.
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::future::wait;
@@ -11,7 +11,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A tick at once, and then one each `period`. On a thread that is not a runtime's: [`Handle::interval`].
+/// Returns an interval whose first tick is due at once, followed by one tick each `period`. Outside
+/// a runtime, use [`Handle::interval`].
 ///
 /// Does not suspend; [`Interval::tick`] does.
 ///
@@ -22,7 +23,7 @@ use std::task::{Context, Poll};
 /// # rt.block_on(|| -> Result<(), cygnet::Cancelled> {
 /// let period = Duration::from_millis(1);
 /// let mut frames = cygnet::interval(period);
-/// let first = frames.tick()?; // at once
+/// let first = frames.tick()?; // due at once
 /// let second = frames.tick()?;
 /// assert_eq!(second, first + period);
 /// # Ok(())
@@ -30,13 +31,14 @@ use std::task::{Context, Poll};
 /// ```
 ///
 /// # Panics
-/// If the period is no time at all. On a thread that is not a runtime's.
+/// If `period` is zero. Outside a runtime.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     here("interval").interval(period)
 }
 
-/// A tick at `start`, and then one each `period`. On a thread that is not a runtime's: [`Handle::interval_at`].
+/// Returns an interval whose first tick is due at `start`, followed by one tick each `period`.
+/// Outside a runtime, use [`Handle::interval_at`].
 ///
 /// Does not suspend.
 ///
@@ -53,40 +55,42 @@ pub fn interval(period: Duration) -> Interval {
 /// ```
 ///
 /// # Panics
-/// As [`interval`].
+/// If `period` is zero. Outside a runtime.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     here("interval_at").interval_at(start, period)
 }
 
 impl Handle {
-    /// As [`interval`](crate::interval()), from anywhere: its ticks can be waited for by tasks, threads and futures.
+    /// Returns an interval like that of [`interval`](crate::interval()), for this handle's runtime.
+    /// May be called anywhere, and tasks, threads and futures can wait for the ticks.
     ///
     /// Does not suspend.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
     /// let mut ticks = rt.handle().interval(std::time::Duration::from_millis(1));
-    /// let first = ticks.tick().unwrap(); // of a plain thread, which blocks
+    /// let first = ticks.tick().unwrap(); // a plain thread blocks
     /// assert_eq!(ticks.tick(), Ok(first + ticks.period()));
     /// ```
     ///
     /// # Panics
-    /// If the period is no time at all.
+    /// If `period` is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
         self.interval_at(now(), period)
     }
 
-    /// As [`interval_at`](crate::interval_at()), from anywhere.
+    /// Returns an interval like that of [`interval_at`](crate::interval_at()), which has an
+    /// example, for this handle's runtime. May be called anywhere.
     ///
-    /// Does not suspend. For an example see there.
+    /// Does not suspend.
     ///
     /// # Panics
-    /// As [`Handle::interval`].
+    /// If `period` is zero.
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        assert!(period > Duration::ZERO, "cygnet: the period of an interval is no time at all");
+        assert!(period > Duration::ZERO, "cygnet: an interval needs a period longer than zero");
         Interval {
             handle: self.clone(),
             next: Some(start),
@@ -96,10 +100,11 @@ impl Handle {
     }
 }
 
-/// How an [`Interval`] goes on when a tick was taken late: because who takes them had something else to do, or because
-/// nobody had looked at the clock.
+/// How an [`Interval`] continues after a tick was taken late, because its consumer was busy or no
+/// worker had looked at the clock.
 ///
-/// With a period of 10, ticks from 0 on, and one that was taken late, at 37:
+/// With a period of 10 and the first tick at 0, the consumer is late once and takes the tick due at
+/// 20 only at 37:
 ///
 /// ```text
 ///  Burst   0  10  20                37 (due 20) 30     40     50     60
@@ -109,21 +114,24 @@ impl Handle {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum MissedTicks {
-    /// Those that were missed come at once, one after the other, until it has caught up: as many ticks as periods.
+    /// The missed ticks follow at once, one after the other, until there have been as many ticks as
+    /// periods.
     #[default]
     Burst,
-    /// The next one comes a period after the late one was taken, and those after it likewise. Late is what is taken more
-    /// than 5 ms, or a period if that is less, after it was due: so it does not drift as long as ticks are taken in time.
+    /// The next tick is due one period after the late one was taken, and later ticks follow from
+    /// there. A tick is late if it is taken more than 5 ms (or more than a period, if that is
+    /// shorter) after it was due, so ticks that are taken in time do not drift.
     Delay,
-    /// Those that were missed are left out: the next one comes when the next one that was not missed is due.
+    /// The missed ticks are skipped: the next tick is the first one still in the future.
     Skip,
 }
 
-/// What is later than that is late, if the period is not shorter.
+/// The delay after which `MissedTicks::Delay` counts a tick as late, unless the period is shorter.
 const LATE: Duration = Duration::from_millis(5);
 
 impl MissedTicks {
-    /// When the tick comes that is after the one which was `due`, and was taken `at` that time; none if never.
+    /// Returns when the next tick is due, if the last one was due at `due` and taken at `at`.
+    /// `None` means never.
     fn next(self, due: Instant, at: Instant, period: Duration) -> Option<Instant> {
         let late = at.saturating_duration_since(due);
         let from_due = || due.checked_add(period);
@@ -133,7 +141,7 @@ impl MissedTicks {
             MissedTicks::Delay => from_due(),
             MissedTicks::Skip => {
                 let since = late.as_nanos() % period.as_nanos();
-                // Less than a period, of which a `Duration` has been.
+                // Less than `period`, so the seconds fit.
                 let since =
                     Duration::new((since / 1_000_000_000) as u64, (since % 1_000_000_000) as u32);
                 at.max(due).checked_add(period - since)
@@ -142,18 +150,18 @@ impl MissedTicks {
     }
 }
 
-/// Ticks at regular times, made by [`interval`] and its like.
+/// Ticks at regular times. Made by [`interval`], [`interval_at`] and the methods of [`Handle`].
 ///
-/// A tick is the moment at which it was due: they are counted by the clock, not by when they are taken, so they do not drift.
-/// What becomes of those that were missed says [`MissedTicks`]. A wait for one that is cancelled, or dropped as a
-/// future, has not used it up.
+/// A tick's value is the moment at which it was due. Ticks follow the clock and not the time at
+/// which they are taken, so they do not drift. [`MissedTicks`] says how to continue after missed
+/// ticks. A wait that is cancelled, or dropped as a future, does not use up its tick.
 ///
-/// Nothing is set as long as nobody waits for a tick.
+/// A timer is set only while there is a wait for a tick.
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// // Once in a while, until the task is cancelled.
+/// // Reports at each tick, until the task is cancelled.
 /// fn report(mut each: cygnet::Interval, mut report: impl FnMut()) -> cygnet::Cancelled {
 ///     loop {
 ///         match each.tick() {
@@ -174,23 +182,26 @@ impl MissedTicks {
 /// ```
 pub struct Interval {
     handle: Handle,
-    /// When the next tick is due; none if never.
+    /// When the next tick is due. `None` means never.
     next: Option<Instant>,
     period: Duration,
     missed_ticks: MissedTicks,
 }
 
 impl Interval {
-    /// Waits for the next tick: when it was due. One that is due already is taken after others have had a turn.
+    /// Waits for the next tick and returns when it was due. If the tick is already due, other tasks
+    /// run before this returns.
     ///
-    /// Suspends; a plain thread blocks. In a task it costs what a [`sleep`](crate::sleep()) does.
+    /// Suspends the calling task, or blocks a plain thread. In a task, costs as much as a
+    /// [`sleep`](crate::sleep()).
     ///
     /// # Errors
-    /// [`Cancelled`] if the calling task is cancelled, also if the tick is due; it is there for whoever calls next. On a
-    /// plain thread if the runtime ends before it is due.
+    /// [`Cancelled`] if the calling task is cancelled, even if the tick is due; the tick is left
+    /// for the next call. On a plain thread, if the runtime ends before the tick is due.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend), and on a worker's thread between tasks if it is not due.
+    /// Inside [`no_suspend`](crate::no_suspend); on a worker's thread between tasks, if the tick is
+    /// not due.
     #[track_caller]
     pub fn tick(&mut self) -> Result<Instant, Cancelled> {
         if Worker::current().is_some_and(|worker| worker.task().is_some()) {
@@ -203,7 +214,8 @@ impl Interval {
         }
     }
 
-    /// The same wait as a future, for any executor. One that is dropped before it was ready has not used the tick up.
+    /// Returns a future that waits for the next tick, on any executor. Dropping the future before
+    /// it is ready does not use up the tick.
     ///
     /// ```
     /// use std::time::Duration;
@@ -221,14 +233,14 @@ impl Interval {
         IntervalTick { interval: self, sleep }
     }
 
-    /// Takes the tick that is due.
+    /// Takes the tick, which is due.
     fn take(&mut self) -> Instant {
-        let due = self.next.expect("it has come");
+        let due = self.next.expect("a tick that never comes is not taken");
         self.next = self.missed_ticks.next(due, now(), self.period);
         due
     }
 
-    /// The next tick comes a period from now, and the others after it.
+    /// Restarts the interval: the next tick is due one period from now.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -240,27 +252,28 @@ impl Interval {
         self.next = now().checked_add(self.period);
     }
 
-    /// The next tick comes at that moment, and the others after it.
+    /// Restarts the interval: the next tick is due at the given moment.
     pub fn reset_at(&mut self, moment: Instant) {
         self.next = Some(moment);
     }
 
-    /// When the next tick is due; none if a clock cannot tell, and so never.
+    /// Returns when the next tick is due, or `None` if that overflows the clock, so that the tick
+    /// never comes.
     pub fn next_tick(&self) -> Option<Instant> {
         self.next
     }
 
-    /// The time from one tick to the next.
+    /// The time between two ticks.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// How it goes on when a tick was taken late.
+    /// How the interval continues after a tick was taken late.
     pub fn missed_ticks(&self) -> MissedTicks {
         self.missed_ticks
     }
 
-    /// Says how to go on when a tick was taken late. [`MissedTicks::Burst`] if nothing is said.
+    /// Sets how to continue after a tick was taken late. The default is [`MissedTicks::Burst`].
     ///
     /// ```
     /// use cygnet::MissedTicks;
@@ -299,15 +312,17 @@ pub struct IntervalTick<'a> {
 }
 
 impl Future for IntervalTick<'_> {
-    /// When the tick was due. [`RuntimeEnded`] if the runtime has ended before.
+    /// When the tick was due, or [`RuntimeEnded`] if the runtime ended before that.
     type Output = Result<Instant, RuntimeEnded>;
 
     /// # Panics
-    /// If polled after it was ready.
+    /// If polled again after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Instant, RuntimeEnded>> {
-        // SAFETY: the sleep is not moved; the interval is only borrowed here.
+        // SAFETY: the sleep is not moved, and the interval is a plain reference, which need not be
+        // pinned.
         let IntervalTick { interval, sleep } = unsafe { self.get_unchecked_mut() };
-        // SAFETY: pinned with the whole.
+        // SAFETY: the sleep is structurally pinned: nothing moves it out of a pinned
+        // `IntervalTick`.
         let sleep = unsafe { Pin::new_unchecked(sleep) };
         sleep.poll(cx).map_ok(|()| interval.take())
     }
@@ -325,7 +340,8 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_millis(10);
 
-    /// The ticks that come next after one that was due at 20 ms and taken `at`, if all of them are taken in time.
+    /// When the four ticks are due that follow a tick which was due at 20 ms and taken at `at` ms,
+    /// if they are all taken in time.
     fn after(missed: MissedTicks, at: u64) -> Vec<u64> {
         let zero = now();
         let (mut due, mut taken) =
@@ -340,16 +356,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_comes_at_once_or_late_or_not_at_all() {
+    fn missed_ticks_burst_are_delayed_or_are_skipped() {
         assert_eq!(after(MissedTicks::Burst, 37), [30, 40, 50, 60]);
         assert_eq!(after(MissedTicks::Delay, 37), [47, 57, 67, 77]);
         assert_eq!(after(MissedTicks::Skip, 37), [40, 50, 60, 70]);
-        // Due at the very moment.
+        // Taken exactly when a later tick is due.
         assert_eq!(after(MissedTicks::Skip, 40), [50, 60, 70, 80]);
     }
 
     #[test]
-    fn ticks_that_are_taken_in_time_do_not_drift() {
+    fn ticks_taken_in_time_do_not_drift() {
         for missed in [MissedTicks::Burst, MissedTicks::Delay, MissedTicks::Skip] {
             assert_eq!(after(missed, 20), [30, 40, 50, 60]);
             assert_eq!(after(missed, 24), [30, 40, 50, 60]);
@@ -358,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_clock_can_tell_never_comes() {
+    fn a_tick_beyond_the_clock_never_comes() {
         for missed in [MissedTicks::Burst, MissedTicks::Delay, MissedTicks::Skip] {
             let (zero, late) = (now(), now() + PERIOD);
             assert_eq!(missed.next(zero, late, Duration::MAX), None);

@@ -1,4 +1,4 @@
-//! Leases: what holds a scope open for those who are not below it.
+//! Leases: handles that keep a scope or a task open from outside it.
 
 use crate::runtime::here;
 use crate::runtime::local::Chain;
@@ -17,15 +17,17 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Holds a scope, or a task, open, and spawns into it, from anywhere: from other tasks and threads, when the frame that
-/// made it has long returned.
+/// Keeps a scope, or a task, open from anywhere, and spawns tasks into it. Other tasks and threads
+/// may hold a lease long after the frame that made it has returned.
 ///
-/// It counts as a child: the scope waits at its end, and a task's result is not seen, before the last clone is dropped
-/// and what was spawned has ended. That last drop may come from any thread; the end that it brings is scheduled, and does
-/// not happen inside the drop. A cancel of the scope reaches what is spawned with it, and does not end it.
+/// A lease counts as a child. The scope waits, and a task's result stays hidden, until the last
+/// clone of the lease is dropped and all tasks spawned with it have ended. The last drop may happen
+/// on any thread; the end of the scope is then scheduled on a worker and does not run inside the
+/// drop. Cancelling the scope reaches the tasks spawned with the lease, and does not end the lease.
 ///
-/// Get one with [`lease`] or [`Scope::lease`](crate::Scope::lease). One that is forgotten (`mem::forget`), or kept in the
-/// result of the very task that it holds open, holds it open for ever.
+/// [`lease`] and [`Scope::lease`](crate::Scope::lease) make one. A lease that is forgotten
+/// (`mem::forget`), or kept in the result of the very task that it keeps open, keeps it open for
+/// ever.
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
@@ -35,7 +37,7 @@ use std::sync::Arc;
 /// rt.block_on(|| {
 ///     cygnet::scope(|s| {
 ///         let (lease, seen) = (s.lease(), seen.clone());
-///         // A thread that has nothing to do with the runtime.
+/// A thread unrelated to the runtime.
 ///         std::thread::spawn(move || {
 ///             for _ in 0..10 {
 ///                 let seen = seen.clone();
@@ -43,7 +45,7 @@ use std::sync::Arc;
 ///             }
 ///         });
 ///     });
-///     assert_eq!(seen.load(Ordering::Relaxed), 10); // the scope has waited for them
+///     assert_eq!(seen.load(Ordering::Relaxed), 10); // the scope waited for all of them
 /// });
 /// ```
 #[must_use = "dropping the last lease lets the scope end"]
@@ -53,29 +55,29 @@ pub struct ScopeLease {
 }
 
 struct Hold {
-    /// The child that is unfinished as long as somebody has a lease.
+    /// The child that stays unfinished as long as there is a lease.
     child: Outside<()>,
-    /// The node that is held open.
+    /// The node that the lease keeps open.
     node: *const Node,
 }
 
-// SAFETY: nodes are shared by design; this one is open.
+// SAFETY: nodes are shared by design, and the unfinished child keeps this one open and so alive.
 unsafe impl Send for Hold {}
-// SAFETY: as above.
+// SAFETY: nodes are shared by design, and the unfinished child keeps this one open and so alive.
 unsafe impl Sync for Hold {}
 
 impl Drop for Hold {
     fn drop(&mut self) {
         let settled = self.child.settle(Ok(()));
-        debug_assert!(settled.is_ok(), "a cancel does not end it, and nobody else settles it");
+        debug_assert!(settled.is_ok(), "the child of a lease was settled before the last lease was dropped");
     }
 }
 
 impl UnwindSafe for ScopeLease {}
 impl RefUnwindSafe for ScopeLease {}
 
-/// A lease on the innermost scope that is open in the calling task, or on the task itself if there is none. See
-/// [`ScopeLease`].
+/// Makes a lease on the innermost open scope of the calling task, or on the task itself if it has
+/// no open scope. See [`ScopeLease`].
 ///
 /// Does not suspend. Costs an allocation and a record.
 ///
@@ -88,7 +90,7 @@ impl RefUnwindSafe for ScopeLease {}
 ///         drop(lease);
 ///     })
 /// });
-/// // The result is not seen before the lease is gone.
+/// The result becomes visible only when the lease is gone.
 /// task.join().unwrap().join().unwrap();
 /// ```
 ///
@@ -97,37 +99,40 @@ impl RefUnwindSafe for ScopeLease {}
 #[track_caller]
 pub fn lease() -> ScopeLease {
     let (worker, _) = here("lease");
-    // SAFETY: that of the running task, or of a scope on its stack.
+    // SAFETY: the current node belongs to the running task, or to a scope on its stack, so it is
+    // open.
     unsafe { ScopeLease::new(worker.node.get()) }
 }
 
 impl ScopeLease {
-    /// A lease on a node.
+    /// Makes a lease on a node.
     ///
     /// # Safety
-    /// The node is open, by the running task, or by a child of it that runs here.
+    /// The running task, or a child of the node that runs here, keeps the node open.
     #[track_caller]
     pub(crate) unsafe fn new(node: *const Node) -> ScopeLease {
         let (worker, task) = here("lease");
         let mut terms = terms(task, Location::caller(), Traits::default(), None);
         terms.detached = true;
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees that the node is open.
         let (_, child) = unsafe { worker.spawn_external(node, terms, OnCancel::Wait) };
         ScopeLease { hold: Arc::new(Hold { child, node }) }
     }
 
     fn node(&self) -> &Node {
-        // SAFETY: held open.
+        // SAFETY: the unfinished child keeps the node open, so it is alive.
         unsafe { &*self.hold.node }
     }
 
-    /// Spawns a task in the scope, from anywhere. A task of the scope's runtime that calls this hands its task-locals down.
+    /// Spawns a task in the scope, from anywhere. A task that belongs to the scope's runtime passes
+    /// its task-locals on.
     ///
-    /// Does not suspend. Costs as [`spawn`](crate::spawn()) in a task of the same runtime, and as
-    /// [`Handle::spawn`](crate::Handle::spawn) elsewhere. See [`ScopeLease`] for an example.
+    /// Does not suspend. Costs as much as [`spawn`](crate::spawn()) in a task of the same runtime,
+    /// and as much as [`Handle::spawn`](crate::Handle::spawn) elsewhere. See [`ScopeLease`] for an
+    /// example.
     ///
     /// # Panics
-    /// With some 134 million unfinished siblings.
+    /// If the scope has some 134 million unfinished children.
     #[track_caller]
     pub fn spawn<F, T>(&self, f: F) -> Task<T>
     where
@@ -137,7 +142,8 @@ impl ScopeLease {
         self.spawn_with(TaskBuilder::default(), f)
     }
 
-    /// As [`ScopeLease::spawn`], also in what it costs, with a name or a stack of its own size. Does not suspend.
+    /// Spawns a task like [`ScopeLease::spawn`], with a name or a stack size of its own. Does not
+    /// suspend. Costs as much as [`ScopeLease::spawn`].
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -149,7 +155,7 @@ impl ScopeLease {
     /// ```
     ///
     /// # Panics
-    /// As there.
+    /// If the scope has some 134 million unfinished children.
     #[track_caller]
     pub fn spawn_with<F, T>(&self, task: TaskBuilder, f: F) -> Task<T>
     where
@@ -158,13 +164,13 @@ impl ScopeLease {
     {
         let shared = self.hold.child.shared();
         let birth = (task, Location::caller());
-        // SAFETY: 'static; the node is held open.
+        // SAFETY: `f` is `'static`, and the lease keeps the node open.
         let record = unsafe { spawn_from_anywhere(shared, self.hold.node, f, birth, false) };
-        // SAFETY: the handle's reference is ours.
+        // SAFETY: the spawn returned the handle's reference, which is ours.
         Task::new(unsafe { Claim::new(record) })
     }
 
-    /// Spawns a task whose result nobody takes, with these bindings of task-locals, whoever calls.
+    /// Spawns a detached task with the given task-local bindings, whichever thread calls.
     pub(crate) fn spawn_step(
         &self,
         at: &'static Location<'static>,
@@ -172,12 +178,12 @@ impl ScopeLease {
         f: impl FnOnce() + Send + 'static,
     ) {
         let (shared, terms) = (self.hold.child.shared(), step_terms(at, locals));
-        // SAFETY: 'static; the node is held open.
+        // SAFETY: `f` is `'static`, and the lease keeps the node open.
         unsafe { spawn_on_terms(shared, self.hold.node, f, terms) };
     }
 
-    /// Cancels the scope, with all that is in it. See [`Scope::cancel`](crate::Scope::cancel), also for what it costs. Does
-    /// not suspend.
+    /// Cancels the scope and everything in it, as [`Scope::cancel`](crate::Scope::cancel) does, for
+    /// the same cost. Does not suspend.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -192,29 +198,31 @@ impl ScopeLease {
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
         let cause = Cause::new(reason.into(), Some(Location::caller()));
-        // SAFETY: held open.
+        // SAFETY: the unfinished child keeps the node open until this returns.
         unsafe { cancel_node(self.node(), Some(cause)) };
     }
 
-    /// Whether what is spawned now would not start any more. Does not suspend; some nanoseconds, but for who is the first to learn
-    /// of a cancel from above: he calls the hooks and wakers that are to be told.
+    /// Returns whether the scope is cancelled, so that a task spawned now would never start. Does
+    /// not suspend. Costs some nanoseconds. The first call that learns of an ancestor's
+    /// cancellation also runs the hooks and wakers that wait for it.
     pub fn is_cancelled(&self) -> bool {
         is_cancelled(self.node())
     }
 }
 
 impl fmt::Debug for ScopeLease {
-    /// As far as the scope knows: to ask those above it may call hooks, and the caller may have a lock.
+    /// Shows a cancellation only once it has reached the scope: asking the scope's ancestors could
+    /// run hooks, and the caller may hold a lock.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScopeLease").field("cancelled", &self.node().word().is_marked()).finish()
     }
 }
 
-/// Spawns a child of a node of a runtime, whoever calls: a task of that runtime spawns it on its worker and hands its
-/// task-locals down.
+/// Spawns a child of a node of a runtime, from any thread. A task of that runtime spawns it on its
+/// own worker and passes its task-locals on.
 ///
 /// # Safety
-/// The node is held open; what `f` borrows outlives the child.
+/// The node is kept open during the call, and everything that `f` borrows outlives the child.
 pub(crate) unsafe fn spawn_from_anywhere<F, T>(
     shared: &Shared,
     parent: *const Node,
@@ -231,19 +239,19 @@ where
         Some(caller) => terms(caller, at, traits, name),
         None => outside_terms(at, traits, name),
     };
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees an open node and long enough borrows.
     unsafe { spawn_on_terms(shared, parent, f, Terms { detached, ..terms }) }
 }
 
-/// The worker of a runtime that the caller is on.
+/// The worker of `shared` on the calling thread, if there is one.
 fn worker_of(shared: &Shared) -> Option<&'static Worker> {
     Worker::current().filter(|worker| ptr::eq(worker.shared.get(), shared))
 }
 
-/// Spawns a child of a node of a runtime, whoever calls.
+/// Spawns a child of a node of a runtime on the given terms, from any thread.
 ///
 /// # Safety
-/// As for `spawn_from_anywhere`.
+/// The node is kept open during the call, and everything that `f` borrows outlives the child.
 unsafe fn spawn_on_terms<F, T>(
     shared: &Shared,
     parent: *const Node,

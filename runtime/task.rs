@@ -26,7 +26,7 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll};
 
-/// The identity of a task: no two tasks of a process have the same.
+/// The identity of a task, unique within the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct TaskId(pub(crate) u64);
 
@@ -36,27 +36,28 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// What every kind of handle is: one reference, and the claim to the outcome.
+/// One reference to a task's record, and the right to take its outcome. Every kind of handle is
+/// built on one.
 pub(crate) struct Claim<T> {
     record: NonNull<Record>,
     outcome: PhantomData<T>,
 }
 
-// SAFETY: the record is shared by design; through the claim the outcome moves to another thread,
+// SAFETY: records are shared by design. The outcome may move to another thread through the claim,
 // which `T: Send` allows.
 unsafe impl<T: Send> Send for Claim<T> {}
-// SAFETY: a shared claim gives out nothing of `T`.
+// SAFETY: a shared claim gives no access to a `T`.
 unsafe impl<T: Send> Sync for Claim<T> {}
 
 impl<T> Claim<T> {
     /// # Safety
-    /// The handle's reference is the caller's, and `T` the type of the outcome.
+    /// The caller passes on the handle's reference, and `T` is the type of the task's outcome.
     pub(crate) unsafe fn new(record: NonNull<Record>) -> Claim<T> {
         Claim { record, outcome: PhantomData }
     }
 
     pub(crate) fn record(&self) -> &Record {
-        // SAFETY: the claim holds a reference.
+        // SAFETY: the claim holds a reference to the record.
         unsafe { self.record.as_ref() }
     }
 
@@ -64,12 +65,13 @@ impl<T> Claim<T> {
         self.record
     }
 
-    /// Waits for the end and takes the outcome. `in_scope`: the parent is a scope that outlives the handle.
+    /// Waits for the end of the task and takes its outcome. `in_scope` says that the task's parent
+    /// is a scope that outlives the handle.
     #[inline(always)]
-    // A deadlock's report names the place. What leads here has the same attribute.
+    // A deadlock report names the place of the call, so all callers have the same attribute.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn join(self, kind: WaitKind, in_scope: bool) -> Result<T, JoinError> {
-        // Between tasks there is no node, and no record has such a parent.
+        // Between tasks a worker has no current node, and no record has a null parent.
         let Some(worker) = Worker::current() else { return self.await_and_take(kind, in_scope) };
         if !worker.claim_in_place(self.record, kind) {
             return self.join_elsewhere(worker, kind, in_scope);
@@ -80,28 +82,28 @@ impl<T> Claim<T> {
         if !(ended && record.is_last(2) && record.join.is_empty() && record.extras().is_none()) {
             return self.end_shared(kind, ended, in_scope);
         }
-        // The run reference and the handle's, and no waker of an earlier poll: nobody will look at the
-        // record again, so it need not be told that the task has ended.
+        // The run reference and the handle's are the only ones, and no earlier poll has left a
+        // waker. Nothing will read the record again, so the end of the task is not recorded in it.
         uncount(worker, record.node.parent);
         let record = ManuallyDrop::new(self).record;
-        // SAFETY: the outcome was stored by the call above, and nobody else can take it.
+        // SAFETY: the call above stored the outcome, and the handle was the only claim to it.
         let outcome = unsafe { Record::take_outcome(record) };
-        // By its parts, as `take_outcome` gives it.
+        // The parts are moved one at a time, as `take_outcome` returns them.
         match outcome {
             Ok(value) => {
-                // SAFETY: nobody else has a reference, and there are no extras.
+                // SAFETY: the two references were the last ones, and `extras()` was `None`.
                 unsafe { free_bare(worker, record) };
                 Ok(value)
             }
             Err(failure) => {
-                // SAFETY: as above.
+                // SAFETY: the two references were the last ones, and `extras()` was `None`.
                 unsafe { free_bare(worker, record) };
                 Err(JoinError::from(failure))
             }
         }
     }
 
-    /// Waits for a task that cannot be called here.
+    /// Waits for a task that cannot be called in place.
     #[inline(never)]
     #[cfg_attr(feature = "sim", track_caller)]
     fn join_elsewhere(
@@ -114,62 +116,67 @@ impl<T> Claim<T> {
             return self.refuse(in_scope);
         }
         if self.record().join.is_done() {
-            // Whoever joins many such calls no task, and spawns none.
+            // A loop that joins only finished tasks neither calls nor spawns, so others get their
+            // turn here.
             worker.let_others_between_joins();
-            // SAFETY: it has ended, and the claim is ours.
+            // SAFETY: the task has ended, and the claim to its outcome is ours.
             return unsafe { self.take() };
         }
         match worker.start_and_await(self.record, kind) {
             None => self.await_and_take(kind, in_scope),
             Some(Err(_)) => self.cut_short(),
             Some(Ok(())) if self.record().at_home.get() == JoinedAtHome::Ended => {
-                // SAFETY: it has ended on this worker, and left its run reference to us.
+                // SAFETY: the task ended on this worker and left its run reference to the joiner.
                 unsafe { self.take_all(worker) }
             }
-            // SAFETY: it has ended, and the claim is ours.
+            // SAFETY: the task has ended, and the claim to its outcome is ours.
             Some(Ok(())) => unsafe { self.take() },
         }
     }
 
-    /// The end of a child that was called here, if it has children left or is known to others.
+    /// Finishes the join of a child that was called in place, if the child has unfinished children
+    /// or its record is referenced elsewhere.
     #[cold]
     #[inline(never)]
     #[cfg_attr(feature = "sim", track_caller)]
     fn end_shared(self, kind: WaitKind, ended: bool, in_scope: bool) -> Result<T, JoinError> {
         let record = self.record();
         if !ended {
-            // The last of its children completes the task.
+            // The last of the child's own children completes it.
             record.stored.set(true);
             return self.await_and_take(kind, in_scope);
         }
         finish(record);
         record.join.finish_unshared();
-        // That may have dropped a waker, whose destructor may have waited, and a migratable joiner have
-        // changed workers.
+        // Dropping an earlier poll's waker may have run a destructor that waits, and a migratable
+        // joiner may have changed workers there.
         let worker = Worker::current().expect("tasks run on workers");
         uncount(worker, record.node.parent);
-        // SAFETY: the task has just ended on this worker.
+        // SAFETY: the task has just ended on this worker, and claiming it in place took over its
+        // run reference.
         unsafe { self.take_all(worker) }
     }
 
-    /// Takes the outcome of a task that has ended on this worker, and gives up its run reference too.
+    /// Takes the outcome of a task that has ended on this worker, and releases its run reference
+    /// together with the handle's.
     ///
     /// # Safety
-    /// That, and the run reference is the caller's.
+    /// The task has ended on this worker, and its run reference belongs to the caller.
     unsafe fn take_all(self, worker: &Worker) -> Result<T, JoinError> {
         let record = ManuallyDrop::new(self).record;
-        // SAFETY: it has ended, and the claim was the only one.
+        // SAFETY: the task has ended, and the claim was the only one.
         let outcome = unsafe { take_outcome(record) };
         let retired = worker.retired().as_ptr().expose_provenance();
-        // SAFETY: alive by its references.
+        // SAFETY: the two references keep the record alive.
         unsafe { record.as_ref() }.place.store(retired, Ordering::Relaxed);
-        // SAFETY: the run reference and the handle's are both ours.
+        // SAFETY: the run reference and the handle's belong to us, and `place` is this worker's
+        // queue.
         unsafe { release_run(worker, record, 2) };
         outcome
     }
 
-    /// The join of a caller that must not wait, or is cancelled before its join begins: cancels the task, or drops
-    /// the outcome of one that has ended.
+    /// Joins for a caller that must not wait, or was cancelled before the join began: cancels the
+    /// task, or drops the outcome if the task has ended.
     #[cold]
     #[inline(never)]
     fn refuse(self, in_scope: bool) -> Result<T, JoinError> {
@@ -183,7 +190,7 @@ impl<T> Claim<T> {
         }
         self.let_go(in_scope);
         if !ended {
-            // Panics inside `no_suspend`, and says so.
+            // Panics inside `no_suspend`, with a message that says so.
             let _ = assert_may_wait();
         }
         if let Some(worker) = Worker::current()
@@ -194,8 +201,9 @@ impl<T> Claim<T> {
         Err(JoinError::Cancelled(Cancelled::here()))
     }
 
-    /// The end of a wait that was cut short. A task that has ended by now keeps its outcome: the caller gets it,
-    /// as from a child that was called in place while the caller was cancelled. Any other task is cancelled.
+    /// Finishes a wait that was cut short. If the task has ended by now, the caller still gets its
+    /// outcome, as it would from a child that was called in place while the caller was cancelled.
+    /// Otherwise the task is cancelled.
     #[cold]
     #[inline(never)]
     fn cut_short(self) -> Result<T, JoinError> {
@@ -207,13 +215,14 @@ impl<T> Claim<T> {
             return Err(JoinError::Cancelled(Cancelled::here()));
         };
         if claim.record().disposed.load(Ordering::Relaxed) {
-            // A local task whose outcome was dropped here, and whose last child has ended meanwhile.
+            // A local task: `detach` dropped its outcome here, and its last child has ended since.
             claim.let_go(false);
             return Err(JoinError::Cancelled(Cancelled::here()));
         }
-        // SAFETY: `detach` gives the claim back only if the join word is done, and the outcome is there.
+        // SAFETY: `detach` returns the claim only if the join word is done, and `disposed` is
+        // false, so the outcome is there.
         match unsafe { claim.take() } {
-            // It has ended since, by the cancel above.
+            // The cancel above ended the task, so the caller's own cancellation is reported.
             Err(JoinError::NotStarted(_) | JoinError::Unwound(_)) if !ended => {
                 Err(JoinError::Cancelled(Cancelled::here()))
             }
@@ -229,7 +238,7 @@ impl<T> Claim<T> {
             return self.refuse(in_scope);
         }
         match await_end_anywhere(&self.record().join, kind) {
-            // SAFETY: the task has ended, and the claim is ours.
+            // SAFETY: the task has ended, and the claim to its outcome is ours.
             Ok(()) => unsafe { self.take() },
             Err(_) => self.cut_short(),
         }
@@ -245,43 +254,46 @@ impl<T> Claim<T> {
             "an outcome is taken after its drop"
         );
         let record = ManuallyDrop::new(self).record;
-        // SAFETY: done, and the claim was the only one.
+        // SAFETY: the task has ended, and the claim was the only one.
         let outcome = unsafe { take_outcome(record) };
-        // SAFETY: the handle's reference.
+        // SAFETY: the handle's reference is ours, and nothing uses it after this.
         unsafe { release(record, 1) };
         outcome
     }
 
-    /// Lets go of the outcome.
+    /// Gives up the outcome without cancelling the task. If the task has ended, the outcome is
+    /// dropped here.
     pub(crate) fn let_go(self, in_scope: bool) {
         let Some(ended) = self.detach() else { return };
         let record = ManuallyDrop::new(ended).record;
-        // SAFETY: done, and the claim was the only one.
+        // SAFETY: the task has ended, and the claim was the only one.
         unsafe { dispose_by_handle(record, in_scope) };
-        // SAFETY: the handle's reference.
+        // SAFETY: the handle's reference is ours, and nothing uses it after this.
         unsafe { release(record, 1) };
     }
 
-    /// Leaves the outcome to the end of the task, which drops it. Returns the claim if the task has ended. The outcome of a local task
-    /// that waits for its children is dropped here, so the claim that is returned may have none (`disposed`).
+    /// Leaves the outcome to be dropped at the end of the task, or returns the claim if the task
+    /// has ended. A local task that is only waiting for its children has its outcome dropped here,
+    /// so a returned claim may be without one (`disposed`).
     fn detach(self) -> Option<Claim<T>> {
         let task = self.record();
         if task.traits.local && task.stored.get() && !task.join.is_done() {
-            // Only children are left, the last of which may end on another worker. The outcome need not
-            // be Send: it is dropped here, at its home, before the claim to it is given up.
-            // SAFETY: it is stored, and nobody else touches it before the word says DETACHED; the task had not ended.
+            // Only children are left, and the last of them may end on another worker. The outcome
+            // need not be `Send`, so it is dropped here, on the task's home worker, before the
+            // claim is given up. SAFETY: the outcome is stored, only the handle may touch it before
+            // the word is DETACHED, and the task had not ended.
             unsafe { dispose_before_the_end(self.record) };
         }
         if !task.join.detach() {
             return Some(self);
         }
         let record = ManuallyDrop::new(self).record;
-        // SAFETY: the handle's reference.
+        // SAFETY: the handle's reference is ours, and nothing uses it after this.
         unsafe { release(record, 1) };
         None
     }
 
-    /// Cancels the task and lets go of the outcome.
+    /// Cancels the task and gives up its outcome.
     pub(crate) fn abandon(self) {
         if !self.record().join.is_done() {
             cancel(self.record(), None);
@@ -297,13 +309,13 @@ impl<T> Claim<T> {
 
 /// The handle of a spawned task.
 ///
-/// Dropping it cancels the task: one that has not started never will (its captures are dropped when
-/// its turn comes), one that has is told so by its present or next wait, and so are all its descendants. The
-/// drop does not wait.
-/// [`Task::detach`] lets go of the handle without cancelling.
+/// Dropping it cancels the task and all its descendants, without waiting. A task that has not
+/// started never will; its captures are dropped when its turn comes. A started task learns of the
+/// cancellation from its present or next wait. [`Task::detach`] gives up the handle without
+/// cancelling.
 ///
-/// A `Task` is a future with the outcome of [`Task::join`], for use in any executor. Inside a task
-/// call `join`. A handle that is forgotten (`mem::forget`) leaks the record and the result; the
+/// A `Task` is also a future with the outcome of [`Task::join`], for use in any executor; inside a
+/// task, call `join`. Forgetting a handle (`mem::forget`) leaks the record and the result, and the
 /// task goes on.
 ///
 /// ```
@@ -316,7 +328,7 @@ impl<T> Claim<T> {
 /// assert_eq!(sum, 210);
 /// ```
 ///
-/// A `Task<T>` is `Send` only if `T` is, as its result goes where it goes:
+/// A `Task<T>` is `Send` only if `T` is, because the result moves with the handle:
 ///
 /// ```compile_fail,E0277
 /// fn elsewhere(task: cygnet::Task<std::rc::Rc<u8>>) {
@@ -333,11 +345,11 @@ impl<T> Task<T> {
         Task { claim: Some(claim) }
     }
 
-    /// The claim, without the handle's destructor.
+    /// Takes the claim out without running the handle's destructor.
     #[inline]
     fn into_claim(self) -> Claim<T> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: read once, out of a handle that is neither dropped nor used again.
+        // SAFETY: the claim is read once, from a handle that is neither dropped nor used again.
         let claim = unsafe { ptr::read(&this.claim) };
         claim.expect("present until the task is joined, detached or dropped")
     }
@@ -350,7 +362,7 @@ impl<T> Task<T> {
         self.claim().record()
     }
 
-    /// As `join`, in a wait that is not cut short.
+    /// Joins by a structured wait, which is never cut short.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn await_end(self) -> Result<T, JoinError> {
         let claim = self.into_claim();
@@ -364,27 +376,34 @@ impl<T> Task<T> {
     /// Waits for the task's end and returns its value.
     ///
     /// Suspends the calling task, or blocks a plain thread, unless the task has ended. A child that
-    /// nobody has started yet is called right here if more than half of the stack is left, and tasks
-    /// like it need not be shared out among the workers: with the spawn that costs no locked instruction; two if it needs a stack of its own; five if it has been
-    /// started before (the architecture document lists them).
+    /// has not started is called in place if more than half of the stack is left and tasks of its
+    /// kind need not be spread over the workers.
+    ///
+    /// Spawn and join together cost no locked instruction for a child that is called in place, two
+    /// if the child needs its own stack, and five if it had been started before (the architecture
+    /// document lists them).
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with the payload if the closure panicked; [`JoinError::NotStarted`]
-    /// if the runtime ended before the start; [`JoinError::NoStack`] if there was no stack to start it
-    /// on, and never would have been; [`JoinError::OwnEnd`] if a task joins itself.
+    /// if the task was cancelled, or the runtime ended, before the start; [`JoinError::Unwound`] if
+    /// it left its closure by [`Cancelled::unwind`]; [`JoinError::Abandoned`] if its
+    /// [`Promise`](crate::Promise) was dropped, or the other runtime it was to run on ended;
+    /// [`JoinError::NoStack`] if no stack was left to start the task on, and none could ever become
+    /// free; [`JoinError::OwnEnd`] if a task joins itself.
     ///
-    /// [`JoinError::Cancelled`] if the *calling* task is cancelled before the call, its runtime ends, or its
-    /// thread is unwinding. The handle is then dropped: the joined task is cancelled, or its value dropped if it
-    /// has ended. If the calling task is cancelled during the call, the joined task decides: one that has ended
-    /// when `join` returns gives its value, or its own error, and any other one is cancelled.
+    /// [`JoinError::Cancelled`] if the *calling* task is cancelled before the call, its runtime
+    /// ends, or its thread is unwinding. The handle is then dropped, so the joined task is
+    /// cancelled, or its value is dropped if it has ended. If the calling task is cancelled during
+    /// the call, the joined task decides: if it has ended when `join` returns, the caller gets its
+    /// value or its error; otherwise it is cancelled.
     ///
-    /// A task that joins one that waits for it (a parent, say) waits until one of the two is
-    /// cancelled.
+    /// A task that joins a task which waits for it (its parent, for example) waits until one of the
+    /// two is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend), unless the task has ended: nothing is called there. Nor may
-    /// a worker's thread wait between its tasks (in a thread's hook, a waker, the destructor of a result
-    /// that nobody takes).
+    /// Inside [`no_suspend`](crate::no_suspend), unless the task has ended; nothing is called in
+    /// place there. On a worker's thread between tasks (in a thread hook, a waker, or the
+    /// destructor of a result that no handle takes), where waiting is not possible.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -400,12 +419,13 @@ impl<T> Task<T> {
         self.into_claim().join(WaitKind::Grant, false)
     }
 
-    /// Cancels the task and all its descendants, from any thread: those that have not started never do, and
-    /// each other one is told by its present wait, or its next one. The handle stays, and so does the claim to
-    /// the task's result. A task that has ended, or is cancelled already, stays as it is.
+    /// Cancels the task and all its descendants. May be called from any thread. Descendants that
+    /// have not started never will, and each of the others learns of it from its present or next
+    /// wait. The handle keeps its claim to the result. Has no effect on a task that has ended or is
+    /// already cancelled.
     ///
-    /// Does not suspend, and resumes nothing in place. Costs an allocation and, for each descendant that waits or
-    /// has waited, some tens of nanoseconds.
+    /// Does not suspend, and resumes no task in place. Costs an allocation and some tens of
+    /// nanoseconds for each descendant that waits or has waited.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -419,13 +439,13 @@ impl<T> Task<T> {
         cancel(self.record(), Some(Cause::new(reason.into(), Some(Location::caller()))));
     }
 
-    /// A handle that cancels the task and does nothing else. Costs a locked instruction. Does not suspend. See
-    /// [`CancelHandle`].
+    /// Returns a handle that can only cancel the task. See [`CancelHandle`]. Does not suspend.
+    /// Costs a locked instruction.
     pub fn cancel_handle(&self) -> CancelHandle {
         CancelHandle::of_task(self.pointer())
     }
 
-    /// Whether the task, with all its children, has ended. Does not suspend. One load.
+    /// Returns whether the task and all its children have ended. Does not suspend. Costs a load.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -439,11 +459,11 @@ impl<T> Task<T> {
         self.record().join.is_done()
     }
 
-    /// Lets go of the handle. The task goes on, and its parent still ends after it. Its result is
-    /// dropped on the worker where it ends; a panic in it is given to
+    /// Gives up the handle without cancelling the task. The task's parent still ends after it. The
+    /// result is dropped on the worker where the task ends, and a panic is reported to
     /// [`Builder::on_panic`](crate::Builder::on_panic).
     ///
-    /// Does not suspend. Costs one locked instruction or two.
+    /// Does not suspend. Costs one or two locked instructions.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -451,7 +471,7 @@ impl<T> Task<T> {
     ///
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
     /// rt.block_on(|| cygnet::spawn(|| DONE.store(true, Ordering::Release)).detach());
-    /// assert!(DONE.load(Ordering::Acquire)); // block_on ended after it
+    /// assert!(DONE.load(Ordering::Acquire)); // block_on waited for it
     /// ```
     pub fn detach(mut self) {
         if let Some(claim) = self.claim.take() {
@@ -459,14 +479,14 @@ impl<T> Task<T> {
         }
     }
 
-    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load; does not
-    /// suspend.
+    /// The task's identity, which [`current_id`](crate::current_id) returns inside the task. Does
+    /// not suspend. Costs a load.
     pub fn id(&self) -> TaskId {
         TaskId(self.record().id())
     }
 
-    /// The name it was given, if any, by [`TaskBuilder::name`](crate::TaskBuilder::name). Two loads;
-    /// does not suspend.
+    /// The name given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any. Does not suspend.
+    /// Costs two loads.
     pub fn name(&self) -> Option<&str> {
         self.record().name()
     }
@@ -480,7 +500,7 @@ impl<T> Drop for Task<T> {
     }
 }
 
-// As std's JoinHandle: nothing of a task is seen through its handle before it has ended.
+// As for std's `JoinHandle`: a handle shows nothing of the task before the task has ended.
 impl<T> UnwindSafe for Task<T> {}
 impl<T> RefUnwindSafe for Task<T> {}
 
@@ -490,14 +510,15 @@ impl<T> Future for Task<T> {
     type Output = Result<T, JoinError>;
 
     /// # Panics
-    /// If polled after it was ready.
+    /// If polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let done = self.claim.as_ref().expect("cygnet: a Task was polled after its end").poll(cx);
         if !done {
             return Poll::Pending;
         }
         let claim = self.claim.take().expect("checked above");
-        // SAFETY: `poll` has found the join word done.
+        // SAFETY: `poll` found the join word done, and nothing has dropped the outcome of a task
+        // whose handle still has its claim.
         Poll::Ready(unsafe { claim.take() })
     }
 }
@@ -515,34 +536,35 @@ impl<T> fmt::Debug for Task<T> {
 /// Moves the outcome out of a record.
 ///
 /// # Safety
-/// As for [`Record::take_outcome`].
+/// The contract of [`Record::take_outcome`].
 #[inline(always)]
 unsafe fn take_outcome<T>(record: NonNull<Record>) -> Result<T, JoinError> {
-    // SAFETY: passed on.
+    // SAFETY: the caller keeps the contract of `Record::take_outcome`, by this function's own.
     match unsafe { Record::take_outcome::<T>(record) } {
         Ok(value) => Ok(value),
         Err(failure) => Err(JoinError::from(failure)),
     }
 }
 
-/// Uncounts a child that was called by its parent, which runs on this worker.
+/// Uncounts a child that its parent called in place; the parent runs on this worker.
 #[inline(always)]
 fn uncount(worker: &Worker, parent: *const Node) {
     let left = release_parent(worker.number(), parent);
-    debug_assert!(left.is_none(), "the parent runs, it cannot have ended");
+    debug_assert!(left.is_none(), "uncounting a child ended its running parent");
 }
 
-/// Whether a wait of the caller would be refused, by a panic unless its thread unwinds.
+/// Returns whether the caller must not wait: it is on a worker's thread between tasks, or inside
+/// `no_suspend`. A wait there panics, or fails if the thread is unwinding.
 pub(crate) fn is_refused() -> bool {
     Worker::current().is_some_and(|worker| worker.task().is_none() || is_forbidden())
 }
 
-/// Whether a task is the calling one.
+/// Returns whether `record` is the calling task.
 pub(crate) fn is_running_task(record: NonNull<Record>) -> bool {
     Worker::current().and_then(Worker::task) == Some(record)
 }
 
-/// Whether two records are the same.
+/// Returns whether two references are to the same record.
 pub(crate) fn same(a: &Record, b: NonNull<Record>) -> bool {
     ptr::eq(a, b.as_ptr())
 }

@@ -1,4 +1,4 @@
-//! Time: sleeping, and calls whose time is bounded.
+//! Time for tasks: sleeping, deadlines, and shielding from cancellation.
 
 use crate::retire::chain::Pin;
 use crate::runtime::errors::Cancelled;
@@ -13,13 +13,14 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::NonNull;
 
-/// Lets the calling task sleep for a time; its worker goes on with others.
+/// Suspends the calling task for a time, while its worker runs other tasks.
 ///
-/// It does not return before the time has passed, unless it is cancelled, and as a rule less than a tenth of a
-/// millisecond after that, if the worker has nothing else to do. A time of zero is a
-/// [`yield_now`](crate::yield_now()), one that no clock can tell the end of is for ever.
+/// Does not return before the time has passed, unless the task is cancelled. If the worker has
+/// nothing else to do, the task resumes less than a tenth of a millisecond late as a rule. A time
+/// of zero is a [`yield_now`](crate::yield_now()). A time that overflows the clock never passes.
 ///
-/// Suspends. Costs two locks that nobody else uses as a rule, however many tasks sleep; no allocation.
+/// Suspends. Costs two locks that are uncontended as a rule, however many tasks sleep. Does not
+/// allocate.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -33,7 +34,8 @@ use std::ptr::NonNull;
 /// ```
 ///
 /// # Errors
-/// [`Cancelled`] if the task is cancelled, at once; also while the thread is panicking, when nothing may suspend.
+/// [`Cancelled`], at once, if the task is cancelled; also while the thread is panicking, when
+/// nothing may suspend.
 ///
 /// # Panics
 /// Outside a task, and inside [`no_suspend`](crate::no_suspend).
@@ -42,7 +44,8 @@ pub fn sleep(time: Duration) -> Result<(), Cancelled> {
     sleep_to(now().checked_add(time))
 }
 
-/// As [`sleep`], until a certain moment; a past one is a [`yield_now`](crate::yield_now()).
+/// Suspends the calling task until a moment. A moment in the past is a
+/// [`yield_now`](crate::yield_now()). Costs as much as [`sleep`].
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -51,7 +54,7 @@ pub fn sleep(time: Duration) -> Result<(), Cancelled> {
 /// # rt.block_on(|| {
 /// let mut next = Instant::now();
 /// for _frame in 0..3 {
-///     // .. what is done at each ..
+///     // .. draw a frame ..
 ///     next += Duration::from_millis(1);
 ///     cygnet::sleep_until(next).unwrap();
 /// }
@@ -59,10 +62,10 @@ pub fn sleep(time: Duration) -> Result<(), Cancelled> {
 /// ```
 ///
 /// # Errors
-/// As there.
+/// [`Cancelled`], as for [`sleep`].
 ///
 /// # Panics
-/// As there.
+/// Outside a task, and inside [`no_suspend`](crate::no_suspend).
 #[track_caller]
 pub fn sleep_until(moment: Instant) -> Result<(), Cancelled> {
     sleep_to(Some(moment))
@@ -78,23 +81,26 @@ pub(super) fn sleep_to(moment: Option<Instant>) -> Result<(), Cancelled> {
     worker.sleep(task, tick).map_err(|_| Cancelled::here())
 }
 
-/// Calls `f`, and cancels what is done in it when its time is up: the calling task as long as it is in `f`, and all
-/// tasks that were spawned there. As [`scope`](crate::scope()), it returns when all of those have ended.
+/// Calls `f` with a time limit. When the time is up, everything in the call is cancelled: the
+/// calling task for as long as it is in `f`, and all tasks spawned in `f`. Like a
+/// [`scope`](crate::scope()), returns when all of these tasks have ended.
 ///
-/// Nothing is thrown away: the value of `f` is returned in any case, and if it came too late, as an error that
-/// holds it. What `f` does about a wait that was cut short, and that says [`Reason::Deadline`](crate::Reason), is
-/// its own affair. What comes after the call is not cancelled.
+/// The value of `f` is never lost: if it comes too late, it is returned inside the error. `f`
+/// decides what to do about a wait that the deadline cut short; its error says
+/// [`Reason::Deadline`](crate::Reason). Code after the call is not cancelled.
 ///
-/// Somebody has to look at the clock: where every worker's thread is blocked, or computes and does not ask, nobody does,
-/// and what is to be told when the time is up (a task elsewhere, an [`on_cancel`](crate::on_cancel()) hook) is told later.
+/// Deadlines are inherited, and the nearest one around a wait applies. A time of zero has passed
+/// before `f` is called, and `f` is called all the same. A time that overflows the clock never
+/// passes.
 ///
-/// Deadlines are inherited: of those around a wait the nearest counts. A time of zero has passed before `f` begins,
-/// which is called all the same; one that no clock can tell the end of never passes. A task that computes sees
-/// that its time is up by [`checkpoint`](crate::checkpoint()) or [`is_cancelled`](crate::is_cancelled()), also if
-/// there is no other worker to tell it.
+/// A task that computes learns of its deadline from [`checkpoint`](crate::checkpoint()) and
+/// [`is_cancelled`](crate::is_cancelled()), even if there is no other worker. Anything else that
+/// the deadline cancels (a task elsewhere, an [`on_cancel`](crate::on_cancel()) hook) is notified
+/// only when a worker looks at the clock, so late if every worker's thread is blocked or computes
+/// without checking.
 ///
-/// Runs `f` in place. Suspends at its end (structured) if tasks are left. Costs a scope, two locks that nobody else
-/// uses as a rule, and two looks at the clock.
+/// Runs `f` in place. Suspends at its end (structured) if tasks are left. Costs a scope, two locks
+/// that are uncontended as a rule, and two readings of the clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -119,16 +125,19 @@ pub(super) fn sleep_to(moment: Option<Instant>) -> Result<(), Cancelled> {
 /// ```
 ///
 /// # Errors
-/// [`Late`] with the value of `f` if the time was up before `f`, and the last task spawned in it, had ended.
+/// [`Late`], with the value of `f`, if the time was up before `f` and the last task spawned in it
+/// had ended.
 ///
 /// # Panics
-/// With the panic of `f`, or of a task that was spawned in it and not joined, after all have ended. Outside a task.
+/// With the panic of `f`, or of a task that was spawned in `f` and not joined, after all of these
+/// tasks have ended. Outside a task.
 #[track_caller]
 pub fn timeout<R>(time: Duration, f: impl FnOnce() -> R) -> Result<R, Late<R>> {
     deadline_at(now().checked_add(time), f)
 }
 
-/// As [`timeout`], until a certain moment. See there, also for when it suspends and what it costs.
+/// Calls `f` with a time limit like [`timeout`], which ends at a given moment. Suspends and costs
+/// as [`timeout`] does.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -143,10 +152,10 @@ pub fn timeout<R>(time: Duration, f: impl FnOnce() -> R) -> Result<R, Late<R>> {
 /// ```
 ///
 /// # Errors
-/// As there.
+/// [`Late`], as for [`timeout`].
 ///
 /// # Panics
-/// As there.
+/// As [`timeout`] does.
 #[track_caller]
 pub fn deadline<R>(moment: Instant, f: impl FnOnce() -> R) -> Result<R, Late<R>> {
     deadline_at(Some(moment), f)
@@ -162,10 +171,11 @@ fn deadline_at<R>(moment: Option<Instant>, f: impl FnOnce() -> R) -> Result<R, L
     let outer = enter(worker, &frame);
     if let Some(limit) = &limit {
         if moment.is_some_and(|moment| moment <= now()) {
-            // SAFETY: the caller runs in it.
+            // SAFETY: the frame's node is open: it is the caller's innermost scope.
             unsafe { cancel_node(&frame.node, None) };
         } else {
-            // SAFETY: both stay in this frame, and it ends below.
+            // SAFETY: the limit and the frame stay in this stack frame, and `Limit::end` is called
+            // below.
             unsafe { limit.begin(worker, &frame) };
         }
     }
@@ -177,16 +187,17 @@ fn deadline_at<R>(moment: Option<Instant>, f: impl FnOnce() -> R) -> Result<R, L
     if late { Err(Late(value)) } else { Ok(value) }
 }
 
-/// Calls `f` and lets nothing from outside interrupt it, also if the task is cancelled already: for what has to be
-/// put in order and must wait for that. For `time` at the most, as in a [`timeout`].
+/// Calls `f` shielded from outside cancellation, even if the task is already cancelled. For
+/// clean-up that must wait. The shield lasts for at most `time`, as in a [`timeout`].
 ///
-/// What is spawned in `f` is not cancelled from outside either. As a [`scope`](crate::scope()), it returns when all
-/// of that has ended.
+/// Tasks spawned in `f` are not cancelled from outside either. Like a [`scope`](crate::scope()),
+/// returns when all of them have ended.
 ///
-/// While the thread is unwinding nothing suspends, in a shield no more than elsewhere: catch the panic, or
-/// use [`Cancelled::unwind`] further up.
+/// A shield does not help while the thread is unwinding, because nothing suspends then. Catch the
+/// panic first, or use [`Cancelled::unwind`] further up.
 ///
-/// Runs `f` in place. Suspends at its end (structured) if tasks are left. Costs two scopes and what a timeout does.
+/// Runs `f` in place. Suspends at its end (structured) if tasks are left. Costs two scopes and as
+/// much as a [`timeout`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -203,28 +214,28 @@ fn deadline_at<R>(moment: Option<Instant>, f: impl FnOnce() -> R) -> Result<R, L
 /// ```
 ///
 /// # Errors
-/// As [`timeout`].
+/// [`Late`], as for [`timeout`].
 ///
 /// # Panics
-/// As [`timeout`].
+/// As [`timeout`] does.
 #[track_caller]
 pub fn shield<R>(time: Duration, f: impl FnOnce() -> R) -> Result<R, Late<R>> {
     let (worker, task) = here("shield");
     let _pin = Pin::innermost();
     let frame = worker.frame_of_scope(task, None);
     let fresh = frame.node.word().ignore();
-    debug_assert!(fresh, "nobody knows it yet");
+    debug_assert!(fresh, "a new scope was already cancelled or ignoring");
     let outer = enter(worker, &frame);
     let result = catch_unwind(AssertUnwindSafe(|| timeout(time, f)));
     await_children(&frame);
     leave(&frame, outer, result)
 }
 
-/// A value that came after its time was up. See [`timeout`].
+/// A value that came after its time was up: the error of [`timeout`], [`deadline`] and [`shield`].
 pub struct Late<R>(R);
 
 impl<R> Late<R> {
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> R {
         self.0
     }
@@ -238,7 +249,7 @@ impl<R> fmt::Debug for Late<R> {
 
 impl<R> fmt::Display for Late<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time was up before it had ended")
+        f.write_str("the call ended after its time limit")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Time for futures: sleeping and time limits on any executor, told by a runtime's workers.
+//! Time for futures: sleeping and time limits on any executor, driven by a runtime's workers.
 
 use crate::runtime::handle::Handle;
 use crate::scheduler::timers::{Alarm, Ended};
@@ -8,14 +8,14 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future that is ready when a time has passed, told by the runtime of the calling task. The time begins with this
-/// call.
+/// Returns a future that is ready when a time has passed. The time starts with this call, and the
+/// runtime of the calling thread keeps it.
 ///
-/// For futures inside of a task, where something is waited for together with them: [`wait`](crate::wait()). A task that
-/// just sleeps calls [`sleep`](crate::sleep()), which costs less. The future may be sent elsewhere, and be polled by any
-/// executor. For one that is made elsewhere: [`Handle::sleep_async`].
+/// For a sleep among other futures, inside [`wait`](crate::wait()). A task that only sleeps should
+/// call [`sleep`](crate::sleep()), which costs less. The future may be sent elsewhere and polled by
+/// any executor. Outside a runtime, use [`Handle::sleep_async`].
 ///
-/// Does not suspend. A time that no clock can tell the end of is for ever. See [`Sleep`], also for what it costs.
+/// Does not suspend. A time that overflows the clock never passes. See [`Sleep`] for the costs.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -32,14 +32,14 @@ use std::task::{Context, Poll};
 /// ```
 ///
 /// # Panics
-/// On a thread that is not a runtime's.
+/// Outside a runtime.
 #[track_caller]
 pub fn sleep_async(time: Duration) -> Sleep {
     here("sleep_async").sleep_async(time)
 }
 
-/// As [`sleep_async`], until a certain moment. One that has passed makes it ready at once. See there, also for what it
-/// costs.
+/// Returns a future that is ready at a given moment; if the moment has passed, it is ready at once.
+/// See [`Sleep`] for the costs. Does not suspend.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -53,18 +53,20 @@ pub fn sleep_async(time: Duration) -> Sleep {
 /// ```
 ///
 /// # Panics
-/// As there.
+/// Outside a runtime.
 #[track_caller]
 pub fn sleep_until_async(moment: Instant) -> Sleep {
     here("sleep_until_async").sleep_until_async(moment)
 }
 
-/// A future that is ready when `future` is, with its output, or when a time has passed, with an error. The time is told
-/// by the runtime of the calling task, and begins with this call. On other threads: [`Handle::timeout_async`].
+/// Returns a future that is ready with the output of `future`, or with an error when a time has
+/// passed. The time starts with this call, and the runtime of the calling thread keeps it. Outside
+/// a runtime, use [`Handle::timeout_async`].
 ///
-/// For futures. What code does that is not async, however deep, is bounded by [`timeout`](crate::timeout()).
+/// For futures. [`timeout`](crate::timeout()) limits the time of code that is not async, at any
+/// call depth.
 ///
-/// Does not suspend. See [`Timeout`], also for what it costs.
+/// Does not suspend. See [`Timeout`] for the costs.
 ///
 /// ```
 /// use cygnet::TimeoutError;
@@ -81,13 +83,13 @@ pub fn sleep_until_async(moment: Instant) -> Sleep {
 /// ```
 ///
 /// # Panics
-/// On a thread that is not a runtime's.
+/// Outside a runtime.
 #[track_caller]
 pub fn timeout_async<F: IntoFuture>(time: Duration, future: F) -> Timeout<F::IntoFuture> {
     here("timeout_async").timeout_async(time, future)
 }
 
-/// The runtime of the calling thread.
+/// The runtime of the calling thread, for the function named `what`.
 #[track_caller]
 pub(super) fn here(what: &str) -> Handle {
     match Handle::try_current() {
@@ -100,7 +102,8 @@ pub(super) fn here(what: &str) -> Handle {
 }
 
 impl Handle {
-    /// As [`sleep_async`], from anywhere: a future for any executor, whose time this runtime tells.
+    /// Returns a future like that of [`sleep_async`], for this handle's runtime. May be called
+    /// anywhere.
     ///
     /// Does not suspend.
     ///
@@ -110,7 +113,7 @@ impl Handle {
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
     /// let start = Instant::now();
     /// let sleep = rt.handle().sleep_async(Duration::from_millis(2));
-    /// // A plain thread, as the smallest of all executors.
+    /// // A plain thread is an executor too.
     /// assert_eq!(cygnet::wait(sleep), Ok(Ok(())));
     /// assert!(start.elapsed() >= Duration::from_millis(2));
     /// ```
@@ -118,7 +121,8 @@ impl Handle {
         self.sleep_to(now().checked_add(time))
     }
 
-    /// As [`sleep_until_async`], from anywhere.
+    /// Returns a future like that of [`sleep_until_async`], for this handle's runtime. May be
+    /// called anywhere.
     ///
     /// Does not suspend.
     ///
@@ -135,7 +139,8 @@ impl Handle {
         Sleep { alarm: Alarm::new(self.shared_arc(), at) }
     }
 
-    /// As [`timeout_async`], from anywhere.
+    /// Returns a future like that of [`timeout_async`], for this handle's runtime. May be called
+    /// anywhere.
     ///
     /// Does not suspend.
     ///
@@ -157,18 +162,21 @@ impl Handle {
     }
 }
 
-/// The future of [`sleep_async`] and its like.
+/// A future that is ready when its time has come. Made by [`sleep_async`], [`sleep_until_async`]
+/// and the methods of [`Handle`].
 ///
-/// It is not ready before its time has come, and as a rule less than a tenth of a millisecond after that it is woken, if
-/// one of the runtime's workers has nothing else to do. Somebody has to look at the clock: where every worker is in a
-/// long computation, nobody does before the first of them comes to its end or [waits](crate::yield_now()).
+/// The future is never ready early. If a worker of the runtime has nothing else to do, its task is
+/// woken less than a tenth of a millisecond late as a rule. If all workers are in long
+/// computations, no worker looks at the clock until one of them finishes its computation or
+/// [waits](crate::yield_now()).
 ///
-/// The runtime does not wait for it. If it ends first the future is ready at once, with [`RuntimeEnded`], however far its
-/// time is.
+/// The runtime does not wait for the future. If the runtime ends first, the future is ready at once
+/// with [`RuntimeEnded`].
 ///
-/// Its timer is set when it is polled first, and dropping it takes the timer out. One that is forgotten leaks its place
-/// there, and what the runtime's workers share. A lock that nobody else uses as a rule for the first poll, for each later one,
-/// and for the end; no allocation. On a thread that is not a worker's, the first poll may have to wake one.
+/// The first poll sets a timer, and dropping the future removes it. A forgotten future leaks its
+/// entry among the timers and the state that the runtime's workers share. The first poll, each
+/// later poll and the end cost one lock each, which is uncontended as a rule. Nothing is allocated.
+/// A first poll on a thread that is not a worker's may have to wake a worker.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Sleep {
     alarm: Alarm,
@@ -176,11 +184,11 @@ pub struct Sleep {
 
 impl Sleep {
     fn alarm(self: Pin<&mut Self>) -> Pin<&mut Alarm> {
-        // SAFETY: pinned with the whole.
+        // SAFETY: the alarm is structurally pinned: no method moves it out of a pinned `Sleep`.
         unsafe { self.map_unchecked_mut(|this| &mut this.alarm) }
     }
 
-    /// When its time has come; none if never.
+    /// The moment at which the future is ready, or `None` if it never is.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -194,7 +202,7 @@ impl Sleep {
         self.alarm.at()
     }
 
-    /// Whether its time has come. A look at the clock.
+    /// Returns whether the moment has come. Costs a reading of the clock.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -205,8 +213,8 @@ impl Sleep {
         self.alarm.is_due()
     }
 
-    /// Gives it another time, in whatever state it is: also one that was ready can be polled again. Poll it after that: the
-    /// waker of an earlier poll is gone.
+    /// Sets another moment. A future that was ready can be polled again. The waker of an earlier
+    /// poll is dropped, so poll the future after the reset.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -224,11 +232,11 @@ impl Sleep {
 }
 
 impl Future for Sleep {
-    /// [`RuntimeEnded`] if the runtime has ended before its time.
+    /// [`RuntimeEnded`] if the runtime ended before the moment came.
     type Output = Result<(), RuntimeEnded>;
 
     /// # Panics
-    /// If polled after it was ready, unless it was reset.
+    /// If polled again after it was ready, unless it was reset.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), RuntimeEnded>> {
         self.alarm().poll(cx).map_err(|Ended| RuntimeEnded)
     }
@@ -242,16 +250,16 @@ impl fmt::Debug for Sleep {
 
 /// The future of [`timeout_async`].
 ///
-/// At each poll the inner future has the first word: if it is ready its output counts, whatever the time is. If it is not,
-/// and the time is up, it is dropped before the error is given. One whose output was given is dropped with this. The
-/// costs are those of a [`Sleep`].
+/// Each poll polls the inner future first. If that is ready, its output counts, whatever the time
+/// is. If it is not and the time is up, it is dropped before the error is returned. An inner future
+/// that was ready is dropped together with this future. The costs are those of a [`Sleep`].
 ///
 /// ```
-/// // A server of another executor has things computed, and does not wait for ever.
+/// // A server on another executor waits for a computation, with a time limit.
 /// async fn answer(workers: cygnet::Handle) -> Option<u64> {
 ///     let sum = workers.spawn(|| (1..=100u64).sum()).ok()?;
 ///     let limit = std::time::Duration::from_secs(60);
-///     // If the time is up the task is dropped, and so cancelled.
+///     // When the time is up, the task is dropped, which cancels it.
 ///     workers.timeout_async(limit, sum).await.ok()?.ok()
 /// }
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -259,26 +267,26 @@ impl fmt::Debug for Sleep {
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Timeout<F> {
-    /// None when the time was up.
+    /// `None` once the time was up.
     future: Option<F>,
     alarm: Alarm,
 }
 
 impl<F: Future> Future for Timeout<F> {
-    /// The inner one's, if it came in time.
+    /// The output of the inner future, if it came in time.
     type Output = Result<F::Output, TimeoutError>;
 
     /// # Panics
-    /// With the panic of the inner future. If polled after it was ready.
+    /// With the panic of the inner future. If polled again after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: neither part is moved.
+        // SAFETY: neither field is moved: both are pinned again below.
         let Timeout { future, alarm } = unsafe { self.get_unchecked_mut() };
-        // SAFETY: pinned with the whole.
+        // SAFETY: the field is structurally pinned: it is only dropped in place.
         let mut future = unsafe { Pin::new_unchecked(future) };
-        // SAFETY: as above.
+        // SAFETY: the field is structurally pinned: nothing moves the alarm.
         let mut alarm = unsafe { Pin::new_unchecked(alarm) };
         alarm.assert_asked_for();
-        let inner = future.as_mut().as_pin_mut().expect("it is dropped at the end");
+        let inner = future.as_mut().as_pin_mut().expect("a finished Timeout is not polled");
         if let Poll::Ready(output) = inner.poll(cx) {
             alarm.end();
             return Poll::Ready(Ok(output));
@@ -298,7 +306,7 @@ impl<F> fmt::Debug for Timeout<F> {
     }
 }
 
-/// The runtime that was to tell the time has ended before.
+/// The error of a [`Sleep`] that the runtime's end came before.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -311,19 +319,19 @@ pub struct RuntimeEnded;
 
 impl fmt::Display for RuntimeEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the runtime that tells the time has ended")
+        f.write_str("the runtime that keeps the time has ended")
     }
 }
 
 impl Error for RuntimeEnded {}
 
-/// Why a [`Timeout`] has given no output.
+/// Why a [`Timeout`] returned no output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TimeoutError {
     /// The time was up before the future was ready.
     Elapsed,
-    /// Nobody tells the time any more, and the future was not ready.
+    /// The runtime, which kept the time, ended before the future was ready.
     RuntimeEnded(RuntimeEnded),
 }
 
