@@ -1,4 +1,4 @@
-//! Calls that block their thread, moved to threads that are there for it.
+//! Blocking calls, moved to a pool of threads of their own.
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
@@ -16,30 +16,38 @@ use crate::task::words::wait::WaitKind;
 use std::panic::{Location, resume_unwind};
 use std::sync::Arc;
 
-/// Runs `f`, which may block, on a thread of its own while the calling task waits and its worker
-/// goes on with others. `f` may borrow: it is run in any case, also if the task is cancelled, or the
-/// runtime ends, while it is queued for a thread, and the call returns when it has ended.
+/// Runs `f`, which may block, on a separate thread. Meanwhile the calling task waits and its worker
+/// runs other tasks. `f` may borrow: it always runs, even if the task is cancelled or the runtime
+/// ends while `f` is queued, and the call returns when `f` has ended.
 ///
-/// `f` does not run inside the task: [`current_id`](crate::current_id), [`park`](crate::park) and
-/// task-locals are not there. [`is_cancelled`](crate::is_cancelled) says whether the task is cancelled; what
-/// blocks for long should ask it now and then. Otherwise `f` is on a plain thread, where primitives of
-/// [`sync`](crate::sync) and [`Handle::block_on`](crate::Handle::block_on) block it. On a plain thread `f` is called right there.
+/// `f` does not run inside the task, so [`current_id`](crate::current_id), [`park`](crate::park)
+/// and task-locals are not available to it. [`is_cancelled`](crate::is_cancelled) returns whether
+/// the task is cancelled, and a long call should check it now and then. In all other respects `f`
+/// is on a plain thread: primitives of [`sync`](crate::sync) and
+/// [`Handle::block_on`](crate::Handle::block_on) block that thread. Called on a plain thread,
+/// `blocking` calls `f` in place.
 ///
 /// # Threads
 ///
-/// A runtime starts a thread for a call that finds no idle one, up to
-/// [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads) (256). More calls wait in a queue, first in first out. If the system refuses a
-/// thread, a call waits for one of those that there are; if there is none, `f` is called by the worker, which is
-/// blocked by it. A thread ends after 5 s without a call
-/// ([`Builder::blocking_keep_alive`](crate::Builder::blocking_keep_alive)), and with its runtime, whose drop waits for it. It is called
-/// after [`Builder::thread_name`](crate::Builder::thread_name), with `-blocking` behind it, has the stack that std gives to threads
-/// (2 MiB, or `RUST_MIN_STACK`), and calls none of the builder's thread hooks. [`Metrics::blocking`](crate::Metrics::blocking) counts them.
+/// A runtime starts a thread if no thread is idle, up to
+/// [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads) (256). Further calls
+/// wait in a FIFO queue. If the system refuses a new thread, the call waits for one of the existing
+/// threads; if there are none, the worker calls `f` and is blocked by it.
 ///
-/// Calls that wait for later ones, directly or through tasks that make some, need a thread each at the same time: with fewer threads
-/// they wait for ever.
+/// A thread ends after 5 s without a call
+/// ([`Builder::blocking_keep_alive`](crate::Builder::blocking_keep_alive)), or with its runtime;
+/// dropping the runtime waits for it. Its name is
+/// [`Builder::thread_name`](crate::Builder::thread_name) with `-blocking` appended. It has std's
+/// default stack size (2 MiB, or `RUST_MIN_STACK`) and runs none of the builder's thread hooks.
+/// [`Metrics::blocking`](crate::Metrics::blocking) counts the threads.
 ///
-/// Suspends (structured). Costs an allocation and a hand-over to another thread and back, and the start of a
-/// thread if none is idle.
+/// Calls that wait for later calls, directly or through tasks, need one thread each at the same
+/// time: with fewer threads they deadlock.
+///
+/// # Cost
+///
+/// Suspends (structured). Costs an allocation, a hand-over to another thread and back, and the
+/// start of a thread if none is idle.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -60,19 +68,21 @@ where
     }
     match run_elsewhere(f, WaitKind::Structured) {
         Ok(result) => result,
-        Err(_) => unreachable!("it is taken back from a wait that may be cut short only"),
+        Err(_) => unreachable!("a structured wait was cut short"),
     }
 }
 
-/// Spawns a task whose closure may block. It runs on a thread of its own, as with [`blocking`], which
-/// says where, and what holds for `f` there.
+/// Spawns a task to run a closure that may block. The closure runs on a separate thread, under the
+/// conditions that [`blocking`] describes.
 ///
-/// The task is a child of the caller. If it is cancelled, itself or with an ancestor, before a thread has begun with `f`,
-/// it ends at once with [`JoinError::NotStarted`](crate::JoinError::NotStarted), and its worker drops `f`. After that `f` runs
-/// to its end, which the parent waits for, and the value is that of the task;
-/// [`is_cancelled`](crate::is_cancelled) tells `f` of it.
+/// The task is a child of the caller. If it is cancelled, alone or with an ancestor, before a
+/// thread has started `f`, it ends at once with
+/// [`JoinError::NotStarted`](crate::JoinError::NotStarted), and its worker drops `f`. Once started,
+/// `f` runs to its end. The parent waits for it, its value is the task's value, and
+/// [`is_cancelled`](crate::is_cancelled) tells `f` about a cancellation.
 ///
-/// Does not suspend. Costs what [`spawn`](crate::spawn()) and [`blocking`] cost, a coroutine included.
+/// Does not suspend. Costs as much as [`spawn`](crate::spawn()) and [`blocking`] together,
+/// including a coroutine.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -95,14 +105,14 @@ where
     let (worker, parent) = here("spawn_blocking");
     let terms = terms(parent, Location::caller(), Traits::default(), None);
     let body = move || run_elsewhere(f, WaitKind::Grant).map_err(Failure::NotStarted);
-    // SAFETY: 'static; the running node is open.
+    // SAFETY: `f` is `'static`, and the running task keeps its current node open.
     let record = unsafe { worker.spawn_fallible(worker.node.get(), body, terms) };
-    // SAFETY: the handle's reference is ours.
+    // SAFETY: the spawn returned the handle's reference, which is ours.
     Task::new(unsafe { Claim::new(record) })
 }
 
-/// Runs `f` on a pool thread and waits for its end. If that wait is of a kind that may be cut short, and is while no thread has
-/// begun with `f`, then `f` is dropped here, and the cause is the answer.
+/// Runs `f` on a pool thread and waits for its end. If `kind` allows it and the wait is cut short
+/// before a thread has started `f`, drops `f` and returns the cause.
 #[track_caller]
 fn run_elsewhere<F, R>(f: F, kind: WaitKind) -> Result<R, Arc<Cause>>
 where
@@ -110,25 +120,27 @@ where
     R: Send,
 {
     let (worker, _) = here("blocking");
-    // Nothing from the submission to the end may unwind: the job lies on this frame.
+    // The job lives on this frame, so nothing between its submission and its end may unwind.
     assert_may_suspend();
     let pool = &worker.shared().blocking;
     let node = worker.node.get();
-    // SAFETY: that of the running task, or of a scope on its stack.
+    // SAFETY: the current node belongs to the running task, or to a scope on its stack, so it is
+    // alive.
     let waiting = unsafe { &*node };
     if !waiting.is_linked() {
-        // So that whatever comes from above is seen in its word, by `f`.
+        // Linking lets `f` see an ancestor's cancellation in this node's word.
         link(waiting);
     }
     let mut slot = None;
     let job = Job::new(node, || slot = Some(f()));
-    // SAFETY: the job is not left before it is done or taken back.
+    // SAFETY: this frame keeps the job in place until it is done or taken back.
     if let Some(ticket) = unsafe { pool.submit(&job) } {
         if await_end_anywhere(&job.end, kind).is_err()
             && let Some(cause) = Cancelled::passed_on()
             && pool.take_back(ticket)
         {
-            // Here, not after the answer is made: if the destructor of `f` panics, the compiler would leak that.
+            // Dropped before the result is made: if the destructor of `f` panics, the compiler
+            // would leak a result made earlier.
             drop(job);
             return Err(cause);
         }
@@ -138,5 +150,5 @@ where
     if let Some(payload) = job.into_panic() {
         resume_unwind(payload);
     }
-    Ok(slot.expect("the job has run to its end"))
+    Ok(slot.expect("a job that ended without a panic has stored its value"))
 }

@@ -222,9 +222,9 @@ impl Builder {
         self
     }
 
-    /// Pins each worker to a core, as far as there are enough cores. Requires the feature `pin`;
-    /// without it `build` fails if this is set. Threads for [blocking calls](crate::blocking()) may
-    /// use every core that the caller of `build` may use.
+    /// Pins each worker to a core; workers share cores only if there are more workers than cores.
+    /// Requires the feature `pin`; without it `build` fails if this is set. Threads for [blocking
+    /// calls](crate::blocking()) may use every core that the caller of `build` may use.
     pub fn pin_workers(mut self, pin: bool) -> Builder {
         self.pin_workers = pin;
         self

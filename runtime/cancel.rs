@@ -1,4 +1,4 @@
-//! Cancelling, and not being cancelled for a while.
+//! Cancelling tasks and scopes, and ignoring cancellation for a while.
 
 use crate::retire::chain::Pin;
 use crate::runtime::cancelled::CancelledFuture;
@@ -22,11 +22,11 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Cancels a task, or a scope, with all that is below it, from any thread and at any time, also after its end
-/// (when it does nothing). Keeps nothing of it but a little memory.
+/// Cancels a task, or a scope, and everything below it, from any thread. Has no effect after the
+/// end of the task or scope. Keeps a little memory, and nothing else of the target.
 ///
-/// Get one with [`Task::cancel_handle`](crate::Task::cancel_handle), [`cancel_handle`] or
-/// [`Scope::cancel_handle`](crate::Scope::cancel_handle).
+/// [`Task::cancel_handle`](crate::Task::cancel_handle), [`cancel_handle`] and
+/// [`Scope::cancel_handle`](crate::Scope::cancel_handle) make one.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -49,15 +49,17 @@ pub struct CancelHandle {
 }
 
 enum Target {
-    /// A counted reference.
+    /// A counted reference to the task's record.
     Task(NonNull<Record>),
-    /// A handle that keeps the branch of a scope.
+    /// A handle that keeps the memory of the scope's branch.
     Scope(NonNull<Branch>),
 }
 
-// SAFETY: records and branches are shared by design; nothing of the task's types is given out.
+// SAFETY: records and branches are shared by design, and a handle gives no access to the task's
+// types.
 unsafe impl Send for CancelHandle {}
-// SAFETY: as above.
+// SAFETY: records and branches are shared by design, and a handle gives no access to the task's
+// types.
 unsafe impl Sync for CancelHandle {}
 
 impl UnwindSafe for CancelHandle {}
@@ -65,32 +67,32 @@ impl RefUnwindSafe for CancelHandle {}
 
 impl CancelHandle {
     pub(crate) fn of_task(record: NonNull<Record>) -> CancelHandle {
-        // SAFETY: the caller has a reference.
+        // SAFETY: the caller has a reference, so the record is alive.
         unsafe { record.as_ref() }.add_reference();
         CancelHandle { target: Target::Task(record) }
     }
 
-    /// Of a scope in which, or below which, the caller runs.
+    /// Makes a handle of a scope; the caller runs in the scope or below it.
     pub(crate) fn of_scope(node: &Node) -> CancelHandle {
         if !node.is_linked() {
             link(node);
         }
-        // As a pointer to the whole of the extras.
+        // As a pointer to the whole of the extras, which start with the branch.
         let extras: *const Extras = node.extras().expect("a linked node has extras");
-        // SAFETY: those of a node that has not ended.
+        // SAFETY: the scope has not ended, so its extras are alive.
         let branch = unsafe { (*extras).branch() };
         branch.add_handle_of(node);
-        // It may be watched by the handle.
+        // The handle may watch the scope, so the scope's end must look into its list.
         branch.bear();
         CancelHandle {
             target: Target::Scope(NonNull::new(extras.cast_mut().cast()).expect("a reference")),
         }
     }
 
-    /// Cancels it. The first reason counts.
+    /// Cancels the task or scope. If it is cancelled several times, the first reason counts.
     ///
-    /// Does not suspend, and resumes nothing in place. Costs an allocation and, for each descendant that waits or
-    /// has waited, some tens of nanoseconds.
+    /// Does not suspend, and resumes no task in place. Costs an allocation and some tens of
+    /// nanoseconds for each descendant that waits or has waited.
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
         if self.is_reached() {
@@ -99,27 +101,32 @@ impl CancelHandle {
         self.pass_on(Cause::new(reason.into(), Some(Location::caller())));
     }
 
-    /// A future for the moment when it is cancelled, or has ended without: for any executor, and for
-    /// [`select!`](crate::select).
+    /// Returns a future that is ready when the task or scope is cancelled or has ended, for any
+    /// executor and for [`select!`](crate::select).
     ///
-    /// Ready with the reason if it is cancelled, by this handle or otherwise, also with an ancestor, and while it computes
-    /// and does not ask; with `None` if it has ended without. While it [ignores](ignore_cancellation) that, it is not
-    /// cancelled. Dropped, the future leaves nothing behind; it need not be pinned by hand, and keeps as much of the
+    /// The output is the reason if the target was cancelled, by this handle, through an ancestor or
+    /// otherwise. That includes a target that computes and never checks for cancellation. The
+    /// output is `None` if the target ended without being cancelled. While it
+    /// [ignores](ignore_cancellation) a cancellation, the target does not count as cancelled.
+    ///
+    /// Dropping the future leaves nothing behind. The future is `Unpin`, and keeps as much of the
     /// task as a handle does.
     ///
-    /// The waker is called by whoever cancels the task or scope, or an ancestor of it, or by a call that is the first to learn of such a
-    /// cancel: of the task itself, of one below it, or one that asks a [lease](crate::ScopeLease) or a [group](crate::TaskGroup)
-    /// below it, as [`checkpoint`](crate::checkpoint) does. It is not to wait for a lock that these may be made with.
+    /// The waker is called by the thread that cancels the target or an ancestor, or by the first
+    /// call that learns of such a cancellation: [`checkpoint`](crate::checkpoint) and similar calls
+    /// of the task or a descendant, or a query to a [lease](crate::ScopeLease) or a
+    /// [group](crate::TaskGroup) below it. So the waker must not wait for a lock that may be held
+    /// during such calls.
     ///
-    /// Does not suspend. The first poll costs up to five allocations and a few locks, and a few more for each ancestor that has
-    /// not waited yet.
+    /// Does not suspend. The first poll costs up to five allocations and a few locks, and a few
+    /// more for each ancestor that has not waited yet.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
     /// let task = rt.spawn(cygnet::park);
     /// let (handle, watched) = (task.cancel_handle(), task.cancel_handle().cancelled_async());
     /// handle.cancel("enough");
-    /// let cancelled = cygnet::wait(watched)?; // here on a plain thread
+    /// let cancelled = cygnet::wait(watched)?; // on a plain thread
     /// assert_eq!(cancelled.unwrap().reason().to_string(), "enough");
     /// let _ = task.join();
     ///
@@ -133,49 +140,55 @@ impl CancelHandle {
         CancelledFuture::new(self.clone())
     }
 
-    /// Has this told what becomes of it.
+    /// Hangs a hook on the target, which is told whether the target is cancelled or ends.
     ///
     /// # Safety
-    /// The handle is kept for longer than what is returned.
+    /// The handle is kept for longer than the returned value.
     pub(super) unsafe fn watch(&self, body: Box<dyn Body>) -> Watching {
         match self.target {
-            // SAFETY: we hold a reference.
+            // SAFETY: the handle holds a reference, so the record is alive.
             Target::Task(record) => watch_task(unsafe { record.as_ref() }, body),
-            // SAFETY: we hold a handle; the branch was said to bear when it was made.
+            // SAFETY: the handle keeps the branch and outlives the result, and `of_scope` has
+            // called `bear`.
             Target::Scope(branch) => unsafe { watch_scope(branch, body) },
         }
     }
 
-    /// The same with a cause that somebody else has had.
+    /// Cancels the task or scope for a cause that was made elsewhere.
     pub(crate) fn pass_on(&self, cause: Arc<Cause>) {
         match self.target {
-            // SAFETY: we hold a reference.
+            // SAFETY: the handle holds a reference, so the record is alive.
             Target::Task(record) => cancel(unsafe { record.as_ref() }, Some(cause)),
-            // SAFETY: we hold a handle.
+            // SAFETY: the handle keeps the branch alive.
             Target::Scope(branch) => cancel_branch(unsafe { branch.as_ref() }, Some(cause)),
         }
     }
 
-    /// Whether it has been cancelled, by this handle or otherwise, also with an ancestor; also while it ignores that. Of one that has
-    /// ended the answer stays. Three loads; of a task that has ended an update; for a scope one load, and a lock once it is
-    /// cancelled. Of a task that has never waited the first question costs up to two allocations and a few locks, and a few more for each
-    /// ancestor that has not either.
+    /// Returns whether the task or scope has been cancelled, by this handle, through an ancestor or
+    /// otherwise, even while it ignores the cancellation. After the target's end the answer does
+    /// not change.
+    ///
+    /// For a task, costs three loads, or an atomic update once it has ended. For a scope, costs a
+    /// load, and a lock once it is cancelled. The first query of a task that has never waited costs
+    /// up to two allocations and a few locks, and a few more for each ancestor that has never
+    /// waited.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         match self.target {
-            // SAFETY: we hold a reference.
+            // SAFETY: the handle holds a reference, so the record is alive.
             Target::Task(record) => is_cancelled_or_was(unsafe { record.as_ref() }),
             Target::Scope(_) => self.is_reached(),
         }
     }
 
-    /// The same as far as a cancel has come to it: of an ancestor's a task that has never waited learns when it asks.
+    /// Returns whether a cancellation has reached the target. A task that has never waited learns
+    /// of an ancestor's cancellation only when it asks.
     #[inline]
     fn is_reached(&self) -> bool {
         match self.target {
-            // SAFETY: we hold a reference.
+            // SAFETY: the handle holds a reference, so the record is alive.
             Target::Task(record) => is_marked_or_was(unsafe { record.as_ref() }),
-            // SAFETY: we hold a handle.
+            // SAFETY: the handle keeps the branch alive.
             Target::Scope(branch) => unsafe { branch.as_ref() }.is_marked(),
         }
     }
@@ -186,7 +199,7 @@ impl Clone for CancelHandle {
         match self.target {
             Target::Task(record) => CancelHandle::of_task(record),
             Target::Scope(branch) => {
-                // SAFETY: we hold a handle.
+                // SAFETY: the handle keeps the branch alive.
                 unsafe { branch.as_ref() }.add_handle();
                 CancelHandle { target: Target::Scope(branch) }
             }
@@ -197,9 +210,10 @@ impl Clone for CancelHandle {
 impl Drop for CancelHandle {
     fn drop(&mut self) {
         match self.target {
-            // SAFETY: our reference; it is the last only if the handle has disposed of the outcome.
+            // SAFETY: the reference is ours. If it is the last one, the task's handle is gone and
+            // has disposed of the outcome.
             Target::Task(record) => unsafe { release(record, 1) },
-            // SAFETY: ours.
+            // SAFETY: the handle to the branch is ours, and nothing uses it after this.
             Target::Scope(branch) => unsafe { Branch::release_handle(branch) },
         }
     }
@@ -211,11 +225,12 @@ impl fmt::Debug for CancelHandle {
     }
 }
 
-/// A handle that cancels the calling task.
+/// Returns a handle that cancels the calling task.
 ///
-/// In a second half of a [`join`](crate::join()) that another worker has taken this is that half alone.
+/// In the second half of a [`join`](crate::join()) that another worker has taken, the handle
+/// cancels that half alone.
 ///
-/// Does not suspend. Costs some tens of nanoseconds, for a task that has never waited.
+/// Does not suspend. Costs some tens of nanoseconds for a task that has never waited.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -232,17 +247,17 @@ impl fmt::Debug for CancelHandle {
 #[track_caller]
 pub fn cancel_handle() -> CancelHandle {
     let (_, task) = here("cancel_handle");
-    // SAFETY: the running task.
+    // SAFETY: the running task's record is alive.
     make_known(unsafe { task.as_ref() });
     CancelHandle { target: Target::Task(task) }
 }
 
-/// Runs `f`, and lets no cancellation from outside interrupt it or what it spawns.
+/// Runs `f`, and lets no outside cancellation interrupt `f` or the tasks that it spawns.
 ///
-/// It holds for the innermost scope that is open in the calling task, or the task itself if there is none,
-/// and for all that is below. What comes meanwhile is kept, and takes effect when `f` has ended: then the next
-/// wait returns [`Cancelled`]. A cancel of what was opened inside `f`, as by a timeout there, works as ever.
-/// Sections nest.
+/// Applies to the innermost open scope of the calling task, or to the task itself if it has no open
+/// scope, and to everything below. A cancellation that arrives meanwhile is kept and takes effect
+/// when `f` has ended: the next wait then returns [`Cancelled`]. Scopes and timeouts opened inside
+/// `f` can be cancelled as usual. Sections nest.
 ///
 /// Does not suspend by itself. Costs two locked instructions.
 ///
@@ -260,19 +275,20 @@ pub fn cancel_handle() -> CancelHandle {
 /// ```
 ///
 /// # Errors
-/// [`Cancelled`], without calling `f`, if the task is cancelled already.
+/// [`Cancelled`], without calling `f`, if the task is already cancelled.
 ///
 /// # Panics
-/// With the panic of `f`, after which it is as if `f` had returned. Outside a task.
+/// With the panic of `f`; cancellation takes effect again as if `f` had returned. Outside a task.
 #[track_caller]
 pub fn ignore_cancellation<R>(f: impl FnOnce() -> R) -> Result<R, Cancelled> {
     let (worker, _) = here("ignore_cancellation");
     let _pin = Pin::innermost();
     let node = worker.node.get();
-    // SAFETY: that of the running task, or of a scope on its stack, which does not end before this call.
+    // SAFETY: the current node belongs to the running task, or to a scope on its stack, and does
+    // not end before this call returns.
     let node = unsafe { &*node };
     let began = begin_ignoring(node).map_err(|_| Cancelled::here())?;
-    // Also when `f` unwinds.
+    // Also ends the section when `f` unwinds.
     struct Section<'a>(Option<&'a Node>);
     impl Drop for Section<'_> {
         fn drop(&mut self) {

@@ -11,8 +11,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Returns an interval whose first tick is due at once, followed by one tick each `period`. Outside
-/// a runtime, use [`Handle::interval`].
+/// Returns an interval with the first tick at once, followed by one tick each `period`. Outside a
+/// runtime, use [`Handle::interval`].
 ///
 /// Does not suspend; [`Interval::tick`] does.
 ///
@@ -31,14 +31,14 @@ use std::task::{Context, Poll};
 /// ```
 ///
 /// # Panics
-/// If `period` is zero. Outside a runtime.
+/// If `period` is zero. On a thread that is not a worker of a runtime.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     here("interval").interval(period)
 }
 
-/// Returns an interval whose first tick is due at `start`, followed by one tick each `period`.
-/// Outside a runtime, use [`Handle::interval_at`].
+/// Returns an interval with the first tick at `start`, followed by one tick each `period`. Outside
+/// a runtime, use [`Handle::interval_at`].
 ///
 /// Does not suspend.
 ///
@@ -55,7 +55,7 @@ pub fn interval(period: Duration) -> Interval {
 /// ```
 ///
 /// # Panics
-/// If `period` is zero. Outside a runtime.
+/// If `period` is zero. On a thread that is not a worker of a runtime.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     here("interval_at").interval_at(start, period)

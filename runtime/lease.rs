@@ -55,7 +55,7 @@ pub struct ScopeLease {
 }
 
 struct Hold {
-    /// The child that stays unfinished as long as there is a lease.
+    /// The child, which stays unfinished until the last clone of the lease is dropped.
     child: Outside<()>,
     /// The node that the lease keeps open.
     node: *const Node,

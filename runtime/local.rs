@@ -1,8 +1,8 @@
-//! Task-locals: values bound for the extent of a call, seen by the task and by the children that it
-//! spawns meanwhile.
+//! Task-locals: values bound for the duration of a call, visible to the task and to the children
+//! that it spawns during the call.
 //!
-//! The bindings of a task are a chain of shared nodes, the innermost first; a child starts with its
-//! parent's chain, at the cost of one reference count, and only if there is one.
+//! The bindings of a task are a chain of shared nodes, the innermost first. A child starts with its
+//! parent's chain. That costs one reference count, and nothing if the chain is empty.
 
 use crate::retire::chain::Pin;
 use crate::runtime::here;
@@ -15,21 +15,23 @@ use std::sync::Arc;
 
 pub(crate) type Chain = Option<Arc<dyn Any + Send + Sync>>;
 
-/// One binding, whatever it holds.
+/// One binding, of a value of any type.
 struct Binding {
     key: *const (),
     value: Arc<dyn Any + Send + Sync>,
     outer: Chain,
 }
 
-// SAFETY: the key is an address that is compared and never followed; the rest is Send and Sync.
+// SAFETY: the key is an address that is compared and never dereferenced; the other fields are
+// `Send` and `Sync`.
 unsafe impl Send for Binding {}
-// SAFETY: as above.
+// SAFETY: the key is an address that is compared and never dereferenced; the other fields are
+// `Send` and `Sync`.
 unsafe impl Sync for Binding {}
 
 impl Drop for Binding {
     fn drop(&mut self) {
-        // A long chain must not be dropped by recursion.
+        // Dropped in a loop: recursion along a long chain would overflow the stack.
         let mut next = self.outer.take();
         while let Some(node) = next {
             let Ok(node) = node.downcast::<Binding>() else { return };
@@ -41,13 +43,15 @@ impl Drop for Binding {
     }
 }
 
-/// A place for a value that belongs to a task: a `static`, bound by [`TaskLocal::scope`].
+/// A task-local variable: a `static`, bound to a value by [`TaskLocal::scope`].
 ///
 /// Children see the values that were bound where they were spawned. Tasks spawned from outside (by
-/// [`Runtime`](crate::Runtime) or [`Handle`](crate::Handle)) begin with none, as does the closure
-/// of [`blocking`](crate::blocking()). A value is dropped by the last that has it: the call of
-/// [`TaskLocal::scope`] that bound it, or a task that was spawned in there, when its closure has ended;
-/// on the thread where that happens, and before the task's parent ends. Handles keep no value.
+/// [`Runtime`](crate::Runtime) or [`Handle`](crate::Handle)) and the closure of
+/// [`blocking`](crate::blocking()) start with none.
+///
+/// A value is shared by the call of [`TaskLocal::scope`] that bound it and the tasks spawned in
+/// that call. The last of them to finish (for a task, to finish its closure) drops the value, on
+/// the thread where that happens and before the task's parent ends. Handles keep no value alive.
 ///
 /// ```
 /// static REQUEST: cygnet::TaskLocal<u64> = cygnet::TaskLocal::new();
@@ -62,7 +66,7 @@ impl Drop for Binding {
 /// });
 /// ```
 pub struct TaskLocal<T: 'static> {
-    // Not zero-sized: two statics must have two addresses.
+    // Makes the type non-zero-sized, so that two statics have different addresses.
     _address: u8,
     value: std::marker::PhantomData<fn() -> T>,
 }
@@ -74,7 +78,7 @@ impl<T> fmt::Debug for TaskLocal<T> {
 }
 
 impl<T: Send + Sync + 'static> TaskLocal<T> {
-    /// A task-local without a value. For a `static`.
+    /// Makes a task-local without a value, for a `static`.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> TaskLocal<T> {
         TaskLocal { _address: 0, value: std::marker::PhantomData }
@@ -84,11 +88,11 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
         ptr::from_ref(self).cast()
     }
 
-    /// Binds `value` while `f` runs, for the calling task and the children that it spawns in `f`
-    /// (which keep it for their whole life). Bindings nest; the innermost is seen.
+    /// Binds `value` while `f` runs, for the calling task and the children spawned in `f`, which
+    /// keep the binding until they end. Bindings nest, and the innermost one is visible.
     ///
-    /// Does not suspend by itself. Costs two allocations, and one more at a task's first binding;
-    /// each spawn of a child in `f` then costs an allocation and a locked instruction more.
+    /// Does not suspend by itself. Costs two allocations, and a third at a task's first binding.
+    /// Each spawn of a child in `f` costs one more allocation and locked instruction.
     ///
     /// ```
     /// static DEPTH: cygnet::TaskLocal<u32> = cygnet::TaskLocal::new();
@@ -104,18 +108,19 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     #[track_caller]
     pub fn scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
         let (worker, task) = here("TaskLocal::scope");
-        // Those that are open see the bindings of the task when they become public.
+        // Open forks see the task's bindings at the time they are published, so they are published
+        // before the binding changes.
         if !worker.remote.forks.is_clear() {
             worker.publish_forks();
         }
-        // SAFETY: the running task.
+        // SAFETY: the running task's record is alive.
         let task = unsafe { task.as_ref() };
         let _pin = Pin::innermost();
         let outer = chain(task).clone();
         let binding: Arc<dyn Any + Send + Sync> =
             Arc::new(Binding { key: self.key(), value: Arc::new(value), outer: outer.clone() });
         set_chain(task, Some(binding));
-        // Also when `f` unwinds.
+        // Also restores the bindings when `f` unwinds.
         struct Restore<'a>(&'a Record, Chain);
         impl Drop for Restore<'_> {
             fn drop(&mut self) {
@@ -126,10 +131,11 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
         f()
     }
 
-    /// Calls `f` with the value, if there is one (outside a task there is none).
+    /// Calls `f` with the value, or with `None` if there is no binding; outside a task there never
+    /// is.
     ///
-    /// Does not suspend by itself. Costs a few locked instructions for each binding that is passed
-    /// on the way.
+    /// Does not suspend by itself. Costs a few locked instructions for each binding between the
+    /// current one and the one sought.
     ///
     /// ```
     /// static NAME: cygnet::TaskLocal<String> = cygnet::TaskLocal::new();
@@ -137,12 +143,12 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     /// ```
     pub fn with<R>(&'static self, f: impl FnOnce(Option<&T>) -> R) -> R {
         let task = Worker::current().and_then(Worker::task);
-        // SAFETY: the running task.
+        // SAFETY: the running task's record is alive.
         let mut next = task.and_then(|task| chain(unsafe { task.as_ref() }).clone());
         while let Some(node) = next {
             let Ok(binding) = node.downcast::<Binding>() else { break };
             if binding.key == self.key() {
-                // Held by our count while `f` runs.
+                // This count keeps the value alive while `f` runs.
                 let value = Arc::clone(&binding.value);
                 return f(value.downcast_ref::<T>());
             }
@@ -155,8 +161,8 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
 fn chain(task: &Record) -> &Chain {
     static NONE: Chain = None;
     match task.extras() {
-        // SAFETY: the chain belongs to whoever runs the task, which is the caller; it is replaced
-        // only by `set_chain`, on the same thread, while no reference is out.
+        // SAFETY: only the thread that runs the task uses its chain, and that is the caller. Only
+        // `set_chain` replaces the chain, on the same thread, while no reference to it exists.
         Some(extras) => unsafe { &*extras.locals.get() },
         None => &NONE,
     }
@@ -164,17 +170,19 @@ fn chain(task: &Record) -> &Chain {
 
 fn set_chain(task: &Record, chain: Chain) {
     let place = task.node.extras_or_new().locals.get();
-    // SAFETY: as in `chain`.
+    // SAFETY: only the thread that runs the task uses its chain, and no reference to it exists
+    // here.
     let old = unsafe { ptr::replace(place, chain) };
-    // A destructor of a user's; the chain is whole again by now.
+    // May run user code; the chain is consistent by now.
     drop(old);
 }
 
-/// The chain that a child begins with.
+/// The chain that a child starts with.
 #[inline]
 pub(crate) fn inherit(parent: &Record) -> Chain {
     // Most tasks have none.
     let extras = parent.extras()?;
-    // SAFETY: as in `chain`; here by itself, as each spawn looks.
+    // SAFETY: the caller runs the parent, so no other thread uses its chain. Inlined from `chain`,
+    // because each spawn runs this.
     unsafe { (*extras.locals.get()).clone() }
 }

@@ -1,4 +1,4 @@
-//! What the workers count.
+//! Counters of a runtime's workers, threads and stacks.
 
 use crate::runtime::task::TaskId;
 use crate::scheduler::blocking::Counts;
@@ -8,42 +8,44 @@ use crate::shim::atomic::Ordering;
 use std::fmt::{self, Write as _};
 use std::panic::Location;
 
-/// What one worker has counted since its start.
+/// Counters of one worker since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {
     /// Tasks started.
     pub tasks: u64,
-    /// Of these, tasks called in place by the one that joined them.
+    /// Started tasks that their joiner called in place; included in `tasks`.
     pub in_place: u64,
     /// Tasks spawned.
     pub spawned: u64,
-    /// Times that it took work from another worker.
+    /// Times that the worker took work from another worker.
     pub steals: u64,
-    /// Waits that had to wait.
+    /// Waits that parked a task.
     pub parks: u64,
     /// Switches from one coroutine to another.
     pub switches: u64,
-    /// Times that it lay down to sleep.
+    /// Times that the worker went to sleep.
     pub sleeps: u64,
     /// Attempts to take work from a busy worker by force.
     pub rescues: u64,
-    /// Started, unfinished coroutines at this moment.
+    /// Coroutines that are started and unfinished now.
     pub coroutines: u64,
-    /// Timers that are set on it at this moment: tasks that sleep, timeouts, and futures that wait for a time.
+    /// Timers set on this worker now: sleeping tasks, timeouts, and futures that wait for a time.
     pub timers: u64,
-    /// Dead records on their way home at this moment (the retire queue's backlog, bounded).
+    /// Retired task records that other threads have returned and the worker has not yet taken back:
+    /// the current length of its retire queue, which is bounded.
     pub retiring: u64,
-    /// Dead records that have come home so far.
+    /// Retired task records that the worker has taken back from its retire queue.
     pub retired: u64,
-    /// Dead records that found the retire queue full and were freed where they died.
+    /// Retired task records that found the retire queue full and were freed by the thread that
+    /// dropped the last reference.
     pub retire_overflows: u64,
 }
 
 impl WorkerMetrics {
     fn read(remote: &Remote) -> WorkerMetrics {
         let counters = &remote.counters;
-        // SAFETY: the queue lives at least as long as the worker that it belongs to.
+        // SAFETY: the queue outlives the worker that it belongs to.
         let retire = unsafe { remote.retired.as_ref() }.counters();
         WorkerMetrics {
             tasks: counters.tasks.get() + counters.in_place.get(),
@@ -63,8 +65,8 @@ impl WorkerMetrics {
     }
 }
 
-/// The threads for calls that block, and their queue: see [`blocking`](crate::blocking()). All numbers are of one
-/// moment.
+/// The threads for [blocking calls](crate::blocking()), and their queue. All numbers are from the
+/// same moment.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -75,16 +77,16 @@ impl WorkerMetrics {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingMetrics {
-    /// Closures that wait for a thread, at this moment.
+    /// Closures that wait for a thread now.
     pub queued: usize,
-    /// Threads, at this moment. Never more than
+    /// Threads that exist now, never more than
     /// [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads).
     pub threads: usize,
-    /// Of these, threads that run no closure.
+    /// Threads without a closure to run; included in `threads`.
     pub idle: usize,
-    /// Closures that have been run to their end, or panic, so far.
+    /// Closures that have returned or panicked.
     pub done: u64,
-    /// Of these, closures that were run by their callers, as no thread could be had.
+    /// Closures that their callers ran, because no thread could be started; included in `done`.
     pub in_place: u64,
 }
 
@@ -95,7 +97,7 @@ impl BlockingMetrics {
     }
 }
 
-/// What a runtime has counted. The numbers of a running runtime are of slightly different moments.
+/// Counters of a runtime. While the runtime works, they are read at slightly different moments.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -104,28 +106,30 @@ impl BlockingMetrics {
 ///         cygnet::spawn(|| ()).join().unwrap();
 ///     }
 /// });
-/// assert_eq!(rt.metrics().tasks(), 11); // the root of block_on is one
+/// assert_eq!(rt.metrics().tasks(), 11); // with the root of block_on
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// By worker.
+    /// The counters of each worker, by its number.
     pub workers: Vec<WorkerMetrics>,
-    /// Tasks spawned from outside.
+    /// Tasks spawned from outside: by threads that are not workers, or as children of the root.
     pub injected: u64,
-    /// Stacks that exist, in use or warm.
+    /// Stacks that exist now, in use or kept warm.
     pub stacks: usize,
-    /// The most stacks that ever existed at a time.
+    /// The largest number of stacks that existed at a time.
     pub stacks_high_water: usize,
-    /// The threads for calls that block.
+    /// The threads for blocking calls.
     pub blocking: BlockingMetrics,
-    /// Unfinished tasks that go on although they have been told many times that they are cancelled.
+    /// Unfinished tasks that go on although they have been told many times of their cancellation,
+    /// 64 at most.
     pub unresponsive: Vec<UnresponsiveTask>,
 }
 
-/// A task that goes on although it has been told a hundred times that it is cancelled: it calls waits or checkpoints in a
-/// loop, and ignores their error. Each such call gives way to others, so it does not hold its worker; it holds up its
-/// parent, and the end of its runtime, whose drop names it on stderr after 10 s.
+/// A task that goes on although it has been told of its cancellation a hundred times: it calls
+/// waits or checkpoints in a loop and ignores their error. Each of these calls gives way to other
+/// tasks, so the task does not hold up its worker. It does hold up its parent and the end of its
+/// runtime. Dropping the runtime names the task on stderr after 10 s.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -151,13 +155,13 @@ pub struct Metrics {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnresponsiveTask {
-    /// Its identity.
+    /// The identity of the task.
     pub id: TaskId,
-    /// The name it was given, if any.
+    /// The name of the task, if it has one.
     pub name: Option<String>,
-    /// Where it was spawned.
+    /// Where the task was spawned.
     pub spawned_at: &'static Location<'static>,
-    /// How often it has been told.
+    /// How often the task has been told that it is cancelled.
     pub refusals: u32,
 }
 
@@ -200,22 +204,22 @@ impl Metrics {
         }
     }
 
-    /// Tasks started by all workers. A sum of [`Metrics::workers`].
+    /// Returns the tasks started by all workers: a sum over [`Metrics::workers`].
     pub fn tasks(&self) -> u64 {
         self.workers.iter().map(|w| w.tasks).sum()
     }
 
-    /// Timers that are set on all workers. Likewise.
+    /// Returns the timers set on all workers: a sum over [`Metrics::workers`].
     pub fn timers(&self) -> u64 {
         self.workers.iter().map(|w| w.timers).sum()
     }
 
-    /// Steals of all workers. Likewise.
+    /// Returns the steals of all workers: a sum over [`Metrics::workers`].
     pub fn steals(&self) -> u64 {
         self.workers.iter().map(|w| w.steals).sum()
     }
 
-    /// A sentence for those who wait for a runtime's end.
+    /// Describes unfinished work, for the report of a runtime's end that takes long.
     pub(crate) fn unfinished(&self) -> String {
         let started: u64 = self.workers.iter().map(|w| w.coroutines).sum();
         let mut sentence = format!("{started} coroutines have been started and have not ended");

@@ -1,4 +1,4 @@
-//! Children that something outside completes.
+//! Promises: children without a closure, which are completed from outside.
 
 use crate::runtime::here;
 use crate::runtime::hook::{CancelHook, HookGuard};
@@ -9,14 +9,17 @@ use crate::task::record::Traits;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
-/// A child of the calling task (or of the scope that is open in it) without a closure: it ends when something outside
-/// of it says with what value, on any thread, by the [`Promise`].
+/// Spawns a child of the calling task (or of its open scope) without a closure. The child ends when
+/// its [`Promise`] gets a value, on any thread.
 ///
-/// The [`Task`] is as any other: it is joined, dropped, detached or cancelled, and its parent does not end before it.
-/// If it is cancelled, itself or with its scope, it ends at once, with [`JoinError::NotStarted`](crate::JoinError::NotStarted), and the promise is not
-/// taken any more: [`Promise::is_cancelled`] says so, and [`Promise::on_cancel`] tells it to whoever works on it.
+/// The [`Task`] is like any other: it can be joined, dropped, detached or cancelled, and its parent
+/// ends after it. If it is cancelled, alone or with its scope, it ends at once with
+/// [`JoinError::NotStarted`](crate::JoinError::NotStarted), and the promise accepts no value any
+/// more. [`Promise::is_cancelled`] returns whether that has happened, and [`Promise::on_cancel`]
+/// sets a hook for it.
 ///
-/// Does not suspend. Costs a record, an allocation, and some 200 ns in all with the completion and the join.
+/// Does not suspend. Costs a record, an allocation, and some 200 ns together with the completion
+/// and the join.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -28,7 +31,7 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 /// });
 /// ```
 ///
-/// What may fail is a promise of a `Result`:
+/// A computation that may fail completes a promise of a `Result`:
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -46,42 +49,46 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 pub fn promise<T: Send + 'static>() -> (Promise<T>, Task<T>) {
     let (worker, parent) = here("promise");
     let terms = terms(parent, Location::caller(), Traits::default(), None);
-    // SAFETY: the running node is open.
+    // SAFETY: the running task keeps its current node open.
     let (record, outside) =
         unsafe { worker.spawn_external(worker.node.get(), terms, OnCancel::End) };
-    // SAFETY: the handle's reference is ours.
+    // SAFETY: the spawn returned the handle's reference, which is ours.
     (Promise { outside }, Task::new(unsafe { Claim::new(record) }))
 }
 
 /// The right to complete a task from anywhere. See [`promise`].
 ///
-/// Dropped without a value, also by a thread that panics, it ends the task with [`JoinError::Abandoned`](crate::JoinError::Abandoned). One that is
-/// forgotten (`mem::forget`) leaves a task that ends by a cancel only.
+/// Dropping a promise without a value, also by a panic, ends the task with
+/// [`JoinError::Abandoned`](crate::JoinError::Abandoned). If a promise is forgotten
+/// (`mem::forget`), only a cancellation ends its task.
 #[must_use = "dropping a Promise ends its task without a value"]
 pub struct Promise<T> {
     outside: Outside<T>,
 }
 
 impl<T> Promise<T> {
-    /// Ends the task with this value.
+    /// Ends the task with a value.
     ///
-    /// Does not suspend; nobody is resumed in place: a worker ends the task, and its parent if that has waited for nothing
-    /// else. Costs a handful of locked instructions, and a system call if a worker must be woken.
+    /// Does not suspend, and resumes no task in place: a worker ends the task, and the task's
+    /// parent if that has waited for nothing else. Costs a handful of locked instructions, and a
+    /// system call if a worker must be woken.
     ///
     /// # Errors
-    /// The value, if the task has been cancelled before.
+    /// The value, if the task was cancelled before.
     pub fn complete(self, value: T) -> Result<(), T> {
-        // A cancel marks the task, and ends its wait after that. Who has seen the mark is not to be faster.
+        // A canceller first marks the task and then cuts its wait. A caller that has seen the mark
+        // must not complete the task in between.
         if self.is_cancelled() {
             return Err(value);
         }
         self.outside.settle(Ok(value)).map_err(|outcome| match outcome {
             Ok(value) => value,
-            Err(_) => unreachable!("it is given back as it was"),
+            Err(_) => unreachable!("`settle` returns the outcome that it was given"),
         })
     }
 
-    /// Whether the task is cancelled, and nobody waits for the value any more. One load; does not suspend.
+    /// Returns whether the task is cancelled, so that the value is not wanted any more. Does not
+    /// suspend. Costs a load.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -99,8 +106,9 @@ impl<T> Promise<T> {
         self.outside.is_cancelled()
     }
 
-    /// Hangs a hook on the task, from any thread: it is told if the task is cancelled, at once if it is so already, or
-    /// that it has ended without. See [`on_cancel`](crate::on_cancel), also for what it costs. Does not suspend.
+    /// Hangs a hook on the task, from any thread. The hook is told that the task was cancelled (at
+    /// once, if it already is), or that it ended without being cancelled. Does not suspend. Costs
+    /// as much as [`on_cancel`](crate::on_cancel).
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -109,7 +117,7 @@ impl<T> Promise<T> {
     /// let (promise, answer) = cygnet::promise::<u32>();
     /// promise.on_cancel(move |_| stop.send(()).unwrap()).keep();
     /// let foreign = std::thread::spawn(move || {
-    ///     let _promise = promise; // .. works on it, and looks whether it is to stop ..
+    ///     let _promise = promise; // .. works, and checks whether to stop ..
     ///     stopped.recv().unwrap();
     /// });
     /// drop(answer);
@@ -134,9 +142,9 @@ impl<T> fmt::Debug for Promise<T> {
 mod tests {
     use crate::task::words::tree::Cancel;
 
-    /// What is between the two steps of a cancel: it has marked the task, and not yet ended its wait.
+    /// Between the two steps of a cancellation: the task is marked, and its wait is not yet cut.
     #[test]
-    fn it_is_not_taken_any_more_as_soon_as_it_is_known_to_be_cancelled() {
+    fn a_promise_takes_no_value_once_its_task_is_marked_as_cancelled() {
         let rt = crate::Runtime::builder().workers(1).build().unwrap();
         rt.block_on(|| {
             let (promise, answer) = super::promise();

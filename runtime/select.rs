@@ -1,9 +1,10 @@
-//! `select!`: the first of several futures.
+//! `select!`: waits for the first of several futures.
 //!
-//! The macro makes a [`Branch`] of each branch, a pinned future and those after it, and [`choose`] waits for the first
-//! that is ready, by [`wait`](crate::wait()). The futures lie on the frame of the caller, and are gone with the
-//! statement that waits: before a handler runs, which is expanded in place, after it. So there is nothing here that
-//! could keep a future that has lost, and no unsafe code.
+//! The macro makes a [`Branch`] of each branch: a pinned future and the branches after it.
+//! [`choose`] waits for the first ready future by [`wait`](crate::wait()). The futures live on the
+//! caller's frame and are dropped with the statement that waits. The handler is expanded after that
+//! statement, so it runs when they are gone. A losing future cannot outlive the wait, and no unsafe
+//! code is needed.
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::future::wait;
@@ -14,19 +15,19 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Which branch was first.
+/// The output of the first branch, or of one of the branches after it.
 pub enum Chosen<T, Rest> {
     First(T),
     Rest(Rest),
 }
 
-/// A branch, and those after it. Without a future it is disabled.
+/// A branch, and the branches after it. A branch without a future is disabled.
 pub struct Branch<'a, F, Rest> {
     future: Pin<&'a mut Option<F>>,
     rest: Rest,
 }
 
-/// After the last branch.
+/// The end of the list of branches.
 pub struct End;
 
 impl<'a, F: Future, Rest: Branches> Branch<'a, F, Rest> {
@@ -41,10 +42,10 @@ pub trait Branches {
 
     const COUNT: u64;
 
-    /// Whether one of them is not disabled.
+    /// Returns whether a branch is enabled.
     fn any(&self) -> bool;
 
-    /// Polls those in this range, until one is ready.
+    /// Polls the branches in this range, in order, until one is ready.
     fn poll(&mut self, turn: Range<u64>, cx: &mut Context<'_>) -> Option<Self::Chosen>;
 }
 
@@ -83,7 +84,7 @@ impl<F: Future, Rest: Branches> Branches for Branch<'_, F, Rest> {
     }
 }
 
-/// Waits for the first branch that is ready; `None` if all are disabled.
+/// Waits for the first ready branch. Returns `None` if all branches are disabled.
 #[track_caller]
 pub fn choose<B: Branches>(mut branches: B, biased: bool) -> Result<Option<B::Chosen>, Cancelled> {
     let begin = if biased || B::COUNT < 2 { 0 } else { entropy() % B::COUNT };
@@ -100,23 +101,24 @@ pub fn choose<B: Branches>(mut branches: B, biased: bool) -> Result<Option<B::Ch
 #[track_caller]
 pub fn nothing_to_wait_for() -> ! {
     panic!(
-        "cygnet: select! has nothing to wait for: all branches are disabled, and there is no else"
+        "cygnet: select! cannot wait, as all branches are disabled; add an `else` branch or enable one"
     )
 }
 
-/// Waits for the first of several futures, and then runs the handler of that one.
+/// Waits for the first of several futures, and runs its handler.
 ///
 /// ```text
 /// cygnet::select! {
-///     biased;                                        // may be left out
+///     biased;                                        // optional
 ///     pattern = future => handler,
 ///     pattern = future, if condition => { handler }  // no comma needed after a block
-///     else => handler,                               // may be left out
+///     else => handler,                               // optional
 /// }
 /// ```
 ///
-/// The value is a `Result`: that of the handler, or [`Cancelled`](crate::Cancelled), as of every wait. It waits as
-/// [`wait()`](crate::wait()) does, from code that is not async, however deep: a task parks, a plain thread blocks.
+/// Evaluates to a `Result`: `Ok` with the value of the handler, or [`Cancelled`](crate::Cancelled)
+/// as for every wait. Waits as [`wait()`](crate::wait()) does, at any call depth of code that is
+/// not async: a task parks, a plain thread blocks.
 ///
 /// ```
 /// use cygnet::sync::{Event, unbounded};
@@ -137,7 +139,7 @@ pub fn nothing_to_wait_for() -> ! {
 ///                 _ = enough.wait_async() => break,
 ///             }?;
 ///         }
-///         // What was sent before that, and has not been received yet.
+///         // Values sent before the event that have not been received yet.
 ///         sum += receiver.try_iter().sum::<u32>();
 ///         Ok::<u32, cygnet::Cancelled>(sum)
 ///     })
@@ -145,25 +147,42 @@ pub fn nothing_to_wait_for() -> ! {
 /// assert_eq!(sum, Ok(10));
 /// ```
 ///
-/// **The futures** are any whose output the pattern takes, which must be irrefutable: `recv_async` and its like of
-/// [`sync`](crate::sync), a [`Task`](crate::Task), foreign ones. They may borrow, and need be neither `Send` nor `Unpin`. The
-/// expressions are evaluated at the beginning, in the order written, before anything is waited for; one with a condition that
-/// does not hold is not evaluated, and its branch is *disabled*. If all are, `else` has its turn. (With a condition an
-/// expression is a block of its own, as an arm of an `if`: what it borrows must live outside.)
+/// # Futures
 ///
-/// **The order**: which of the futures is polled first is drawn at random each time, and the others come after it as they are written, so
-/// that none is starved by others that are always ready. With `biased` they are polled in the order written. That is no look at
-/// all of them in one moment: when a branch is found ready, one before it may have become so since it was polled. So `biased`
-/// does not say of a branch that has lost that nothing was there for it.
+/// Any futures will do: `recv_async` and the other async methods of [`sync`](crate::sync), a
+/// [`Task`](crate::Task), foreign futures. The pattern must be irrefutable. The futures may borrow,
+/// and need be neither `Send` nor `Unpin`.
 ///
-/// **The handler** is run in place when the wait is over: it may use `?`, `break` and `return`, and may itself wait.
-/// Before it runs all futures are dropped, in no poll. The futures of this library are *total*: one that is dropped before it was
-/// ready leaves nothing behind, so a branch that loses has received nothing, locked nothing, and keeps nobody waiting. What
-/// the pattern does not bind lives until the handler has ended.
+/// The future expressions are evaluated in the order written, before the wait begins. If a branch's
+/// condition is false, its expression is not evaluated and the branch is *disabled*. If all
+/// branches are disabled, `else` runs. An expression with a condition is a block of its own, like
+/// an arm of an `if`, so values that it borrows must live outside it.
 ///
-/// **A value in a future that loses** is dropped with it, as that of [`send_async`](crate::sync::Sender::send_async). To keep it,
-/// make the future outside and put it there by reference: it goes on when it is polled again. One that was ready must not be
-/// polled again, so a loop needs a condition for it.
+/// # Order
+///
+/// The first future to be polled is drawn at random in each wait, and the others follow in cyclic
+/// order, so futures that are always ready cannot starve the rest. With `biased`, futures are
+/// polled in the order written.
+///
+/// A round of polls is not atomic: when a branch is found ready, an earlier one may have become
+/// ready since it was polled. So a branch that loses under `biased` may still have had something to
+/// receive.
+///
+/// # Handlers
+///
+/// The handler runs in place after the wait. It may use `?`, `break` and `return`, and may itself
+/// wait. Before it runs, all futures have been dropped, outside of any poll. The parts of the
+/// output that the pattern does not bind live until the handler has ended.
+///
+/// # Losing futures
+///
+/// The futures of this library leave nothing behind when they are dropped before they are ready. A
+/// losing branch has received nothing, locked nothing, and does not hold up other waiters.
+///
+/// A value inside a losing future is dropped with it, for example the value of
+/// [`send_async`](crate::sync::Sender::send_async). To keep it, create the future outside and
+/// select on a reference: the next poll continues it. A future that was ready must not be polled
+/// again, so in a loop its branch needs a condition.
 ///
 /// ```
 /// use cygnet::sync::{bounded, Event};
@@ -189,19 +208,24 @@ pub fn nothing_to_wait_for() -> ! {
 /// # Ok::<(), cygnet::Cancelled>(())
 /// ```
 ///
-/// Suspends, unless a future is ready at once. Costs what [`wait()`](crate::wait()) costs and a poll of each future at each
-/// wake-up; some 20 ns for the draw; no allocation.
+/// # Cost
+///
+/// Suspends, unless a future is ready at once. Costs as much as [`wait()`](crate::wait()), a poll
+/// of each future at each wake-up, and some 20 ns for the random draw. Does not allocate.
 ///
 /// # Errors
-/// [`Cancelled`](crate::Cancelled) if the calling task is cancelled, also if a future is ready or all branches are disabled; no handler
-/// runs then. A plain thread is never cancelled.
+/// [`Cancelled`](crate::Cancelled) if the calling task is cancelled, even if a future is ready or
+/// all branches are disabled. No handler runs then. A plain thread is never cancelled.
 ///
 /// # Panics
-/// If all branches are disabled and there is no `else`. With the panic of a future, when the others have been dropped. If none is
-/// ready inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks. A future that suspends the bare
-/// coroutine in which the statement waits gets a panic, as [`wait()`](crate::wait()) says; a handler may suspend it.
+/// If all branches are disabled and there is no `else`. With the panic of a future, after the other
+/// futures have been dropped. If no future is ready inside [`no_suspend`](crate::no_suspend), or on
+/// a worker's thread between tasks. If a future suspends the bare coroutine in which the statement
+/// waits, as for [`wait()`](crate::wait()); a handler may suspend that coroutine.
 ///
-/// A pattern that may fail does not compile, nor do no branches at all, or what is none:
+/// # Errors at compile time
+///
+/// A refutable pattern, a list without branches, and a malformed branch do not compile:
 ///
 /// ```compile_fail,E0005
 /// let (_sender, receiver) = cygnet::sync::unbounded::<u8>();
@@ -218,7 +242,7 @@ pub fn nothing_to_wait_for() -> ! {
 /// ```
 #[macro_export]
 macro_rules! select {
-    // One branch after the other is taken off: its head, then its handler.
+    // Takes one branch off at a time: its head, then its handler.
     (@head $biased:tt []) => {
         ::core::compile_error!("select! needs at least one branch: `pattern = future => handler`")
     };
@@ -263,12 +287,12 @@ macro_rules! select {
         ::core::compile_error!("select! needs a comma after a handler that is not a block")
     };
 
-    // What the futures borrow of this statement, and they themselves, go with it.
+    // The futures, and everything that they borrow from this statement, are dropped with it.
     (@all $biased:tt [$($head:tt $handler:tt)+] $otherwise:expr) => {{
         let chosen = $crate::__select::choose($crate::select!(@futures $($head)+), $biased);
         match chosen {
             ::core::result::Result::Err(cancelled) => ::core::result::Result::Err(cancelled),
-            // All of them may leave by `return` or `break`.
+            // All handlers may leave by `return` or `break`.
             #[allow(unreachable_code)]
             ::core::result::Result::Ok(chosen) => ::core::result::Result::Ok(match chosen {
                 ::core::option::Option::Some(chosen) => {

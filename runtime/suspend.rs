@@ -1,5 +1,5 @@
-//! What a task can do to itself and others: give way, park, be unparked, ask whether it is
-//! cancelled.
+//! What a task can do for itself and to others: yield, check in, park, unpark, and ask whether it
+//! is cancelled.
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
@@ -15,11 +15,11 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-/// Lets other ready tasks of this worker run, and comes back. Fresh tasks have a turn now and then,
-/// not at each call.
+/// Lets the other ready tasks of this worker run, then continues. Tasks that have not started get a
+/// turn only at some of the calls.
 ///
-/// Suspends (not while the thread is unwinding: then it returns at once). Costs a queue operation and,
-/// for each task that runs between, a switch; no locked instruction.
+/// Suspends, unless the thread is unwinding: then it returns at once. Costs a queue operation and a
+/// switch for each task that runs in between; no locked instruction.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -33,7 +33,7 @@ use std::ptr::NonNull;
 /// ```
 ///
 /// # Errors
-/// [`Cancelled`] if the task is cancelled or its runtime ends, after the others have run.
+/// [`Cancelled`] if the task is cancelled or its runtime ends, after the other tasks have run.
 ///
 /// # Panics
 /// Outside a task, and inside [`no_suspend`](crate::no_suspend).
@@ -44,31 +44,33 @@ pub fn yield_now() -> Result<(), Cancelled> {
     worker.yield_now(task).map_err(|_| Cancelled::here())
 }
 
-/// What became of a [`yield_to`].
+/// What a [`yield_to`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum YieldTo {
-    /// The task was ready or fresh on this worker; it has run before the caller came back.
+    /// The task was ready, or not started, on this worker, and ran before the caller resumed.
     Ran,
-    /// It waits for something; the caller has yielded to others instead.
+    /// The task waits for something. The caller yielded to other tasks instead.
     Parked,
-    /// It has ended already; likewise.
+    /// The task had already finished. The caller yielded to other tasks instead.
     Finished,
-    /// It is the caller itself; likewise.
+    /// The task is the caller itself, which yielded to other tasks instead.
     Itself,
-    /// It runs, or is queued, on another worker, or it waits for the caller below it on the same
-    /// coroutine, or it has not started and there is no stack for it, or a
-    /// [`scope_with`](crate::scope_with()) keeps it waiting; likewise. Or the thread is unwinding, and nothing
-    /// has run.
+    /// The task could not run on this worker next, and the caller yielded to other tasks instead.
+    /// It runs or is queued on another worker; or waits, further down on the same coroutine, for
+    /// the caller; or has not started and gets no stack; or is held back by a
+    /// [`scope_with`](crate::scope_with()). Also returned, without running any task, if the thread
+    /// is unwinding.
     Elsewhere,
 }
 
-/// Lets a certain task run next, if it can run on this worker; otherwise like [`yield_now`].
+/// Lets a given task run next, if it can run on this worker. Otherwise acts like [`yield_now`].
 ///
-/// A fresh one is started, on a coroutine of its own. "Next" is before the other ready tasks; a
-/// fresh task whose turn it is may still come first.
+/// A task that has not started is started on a coroutine of its own. The given task runs before the
+/// other ready tasks; a task that has not started may still come first if it is its turn.
 ///
-/// Suspends, unless the thread is unwinding. Costs a look through the worker's queue of ready tasks, in proportion to its length.
+/// Suspends, unless the thread is unwinding. Costs a search of the worker's queue of ready tasks,
+/// proportional to the queue's length.
 ///
 /// ```
 /// use cygnet::YieldTo;
@@ -82,10 +84,10 @@ pub enum YieldTo {
 /// ```
 ///
 /// # Errors
-/// As [`yield_now`].
+/// [`Cancelled`] if the task is cancelled or its runtime ends, after the other tasks have run.
 ///
 /// # Panics
-/// As [`yield_now`].
+/// Outside a task, and inside [`no_suspend`](crate::no_suspend).
 #[track_caller]
 pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
     let (worker, task) = here("yield_to");
@@ -109,19 +111,24 @@ pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
     worker.yield_now(task).map(|()| answer).map_err(|_| Cancelled::here())
 }
 
-/// Lets others have their turn in the middle of a long computation, and returns whether the task is
+/// Gives other tasks their turn in a long computation, and returns an error if the task is
 /// cancelled.
 ///
-/// What waits for this worker comes to its turn in a loop that calls `checkpoint`, also if no other
-/// worker is free: a task that is ready at the next call; a timer, such as a [`sleep`](crate::sleep())
-/// or a [`timeout`](crate::timeout()), within eight calls of its time or a tenth of a millisecond, the
-/// later of the two; a task that has not been started, and that no other worker takes, within eight
-/// calls or a millisecond. Workers that have nothing to do get a part of what this one has. A sleeper
-/// that cancels the loop is thus woken by that loop.
+/// Calling `checkpoint` in a loop bounds how long anything else waits for this worker, even if no
+/// other worker is free:
 ///
-/// Suspends only if another task has its turn, and never inside [`no_suspend`](crate::no_suspend). Costs a
-/// few loads otherwise; now and then a look at the clock, and what a timer does that is due: wakers and
-/// hooks of cancellation are called here, as by any other thread.
+/// * A ready task runs at the next call.
+/// * A timer, such as a [`sleep`](crate::sleep()) or a [`timeout`](crate::timeout()), fires within
+///   eight calls of its time or a tenth of a millisecond, whichever is later.
+/// * A task that has not started, and is not taken by another worker, starts within eight calls or
+///   a millisecond.
+///
+/// Idle workers get a share of this worker's tasks. A sleeping task that is to cancel the loop is
+/// thus woken by the loop itself.
+///
+/// Suspends only if another task has its turn, and never inside [`no_suspend`](crate::no_suspend).
+/// Otherwise costs a few loads, and at some calls a reading of the clock. Timers that are due fire
+/// in the call: it may run wakers and cancellation hooks, like any other thread.
 ///
 /// ```
 /// fn sum(numbers: &[u64]) -> Result<u64, cygnet::Cancelled> {
@@ -154,11 +161,12 @@ pub fn checkpoint() -> Result<(), Cancelled> {
     if is_cancelled() { Err(Cancelled::here()) } else { Ok(()) }
 }
 
-/// Whether the calling task is cancelled or its runtime ends. In the closure of a
-/// [`blocking`](crate::blocking()) call: whether the task that waits for it is. False elsewhere.
+/// Returns whether the calling task is cancelled or its runtime ends. In the closure of a
+/// [`blocking`](crate::blocking()) call, returns whether the task that waits for the call is.
+/// Returns `false` anywhere else.
 ///
-/// Does not suspend. Costs a few loads. For computations that never wait; [`checkpoint`] asks as
-/// well.
+/// For computations that never wait; [`checkpoint`] also gives others their turn. Does not suspend.
+/// Costs a few loads.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -172,11 +180,12 @@ pub fn checkpoint() -> Result<(), Cancelled> {
 #[inline]
 pub fn is_cancelled() -> bool {
     let Some(worker) = Worker::current() else { return blocking::is_cancelled_here() };
-    // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
+    // SAFETY: the current node is null between tasks; otherwise it belongs to the running task, or
+    // to a scope on its stack, and is alive.
     unsafe { worker.node.get().as_ref() }.is_some_and(cancel::is_cancelled)
 }
 
-/// The identity of the calling task; none outside one. Costs a few loads.
+/// Returns the identity of the calling task, or `None` outside a task. Costs a few loads.
 ///
 /// ```
 /// assert_eq!(cygnet::current_id(), None);
@@ -189,14 +198,15 @@ pub fn is_cancelled() -> bool {
 /// ```
 pub fn current_id() -> Option<TaskId> {
     let task = Worker::current()?.task()?;
-    // SAFETY: the running task.
+    // SAFETY: the running task's record is alive.
     Some(TaskId(unsafe { task.as_ref() }.id()))
 }
 
-/// Waits until an [`Unparker`] of this task is used. One that was used before is remembered (once).
+/// Waits until an [`Unparker`] of this task is used. An unpark before the call makes it return at
+/// once; several of them count as one.
 ///
-/// Suspends, unless it is. Costs one locked instruction and a switch. It does not wake without a
-/// reason.
+/// Suspends, unless there was an earlier unpark. Costs a locked instruction and a switch. There are
+/// no spurious wake-ups.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -209,7 +219,7 @@ pub fn current_id() -> Option<TaskId> {
 ///
 /// # Errors
 /// [`Cancelled`] if the task is cancelled or its runtime ends; also while the thread is panicking,
-/// when nothing may suspend. An unparker that was used before is remembered further then.
+/// when nothing may suspend. An earlier unpark is then kept for the next call.
 ///
 /// # Panics
 /// Outside a task, and inside [`no_suspend`](crate::no_suspend).
@@ -220,22 +230,24 @@ pub fn park() -> Result<(), Cancelled> {
     worker.park(task).map_err(|_| Cancelled::here())
 }
 
-/// Wakes one task from [`park`], from any thread, also after the task's end (when it does nothing).
-/// It keeps the task's record, and nothing else of it. See [`park`] for an example.
+/// Wakes one task from [`park`], from any thread. Has no effect after the task's end. Keeps the
+/// task's record in memory, and nothing else of the task. See [`park`] for an example.
 pub struct Unparker {
     record: NonNull<Record>,
 }
 
-// SAFETY: a reference to a record that is shared by design; gives out nothing of the task's types.
+// SAFETY: the reference is to a record, which is shared by design, and gives no access to the
+// task's types.
 unsafe impl Send for Unparker {}
-// SAFETY: as above.
+// SAFETY: the reference is to a record, which is shared by design, and gives no access to the
+// task's types.
 unsafe impl Sync for Unparker {}
 
 impl UnwindSafe for Unparker {}
 impl RefUnwindSafe for Unparker {}
 
-/// An [`Unparker`] of the calling task. Does not suspend. Costs one locked instruction, as does its
-/// clone.
+/// Returns an [`Unparker`] of the calling task. Does not suspend. Costs a locked instruction, as
+/// does cloning it.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -252,28 +264,28 @@ impl RefUnwindSafe for Unparker {}
 #[track_caller]
 pub fn unparker() -> Unparker {
     let (_, record) = here("unparker");
-    // SAFETY: the running task.
+    // SAFETY: the running task's record is alive.
     unsafe { record.as_ref() }.add_reference();
     Unparker { record }
 }
 
 impl Unparker {
     fn record(&self) -> &Record {
-        // SAFETY: we hold a reference.
+        // SAFETY: the unparker holds a reference to the record.
         unsafe { self.record.as_ref() }
     }
 
     /// Ends the task's [`park`], or makes its next one return at once.
     ///
-    /// Does not suspend. Costs one locked instruction, more if the task's worker must be woken.
+    /// Does not suspend. Costs a locked instruction, and more if the task's worker must be woken.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
     /// # rt.block_on(|| {
     /// let me = cygnet::unparker();
     /// me.unpark();
-    /// me.unpark(); // remembered once
-    /// cygnet::park().unwrap(); // so this one returns at once
+    /// me.unpark(); // counts as one
+    /// cygnet::park().unwrap(); // returns at once
     /// # });
     /// ```
     pub fn unpark(&self) {
@@ -282,7 +294,7 @@ impl Unparker {
         }
     }
 
-    /// The identity of the task. A load; does not suspend.
+    /// The identity of the task. Does not suspend. Costs a load.
     pub fn id(&self) -> TaskId {
         TaskId(self.record().id())
     }
@@ -297,7 +309,8 @@ impl Clone for Unparker {
 
 impl Drop for Unparker {
     fn drop(&mut self) {
-        // SAFETY: our reference; it is the last only if the handle has disposed of the outcome.
+        // SAFETY: the reference is ours. If it is the last one, the task's handle is gone and has
+        // disposed of the outcome.
         unsafe { release(self.record, 1) };
     }
 }

@@ -32,7 +32,7 @@ use std::task::{Context, Poll};
 /// ```
 ///
 /// # Panics
-/// Outside a runtime.
+/// On a thread that is not a worker of a runtime.
 #[track_caller]
 pub fn sleep_async(time: Duration) -> Sleep {
     here("sleep_async").sleep_async(time)
@@ -53,7 +53,7 @@ pub fn sleep_async(time: Duration) -> Sleep {
 /// ```
 ///
 /// # Panics
-/// Outside a runtime.
+/// On a thread that is not a worker of a runtime.
 #[track_caller]
 pub fn sleep_until_async(moment: Instant) -> Sleep {
     here("sleep_until_async").sleep_until_async(moment)
@@ -83,7 +83,7 @@ pub fn sleep_until_async(moment: Instant) -> Sleep {
 /// ```
 ///
 /// # Panics
-/// Outside a runtime.
+/// On a thread that is not a worker of a runtime.
 #[track_caller]
 pub fn timeout_async<F: IntoFuture>(time: Duration, future: F) -> Timeout<F::IntoFuture> {
     here("timeout_async").timeout_async(time, future)
@@ -306,7 +306,7 @@ impl<F> fmt::Debug for Timeout<F> {
     }
 }
 
-/// The error of a [`Sleep`] that the runtime's end came before.
+/// The error of a [`Sleep`]: its runtime ended before the moment came.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
