@@ -1,4 +1,4 @@
-//! The cancellation of a task, or a scope, as a future.
+//! The cancellation of a task or scope as a future.
 
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::Cancelled;
@@ -16,21 +16,22 @@ use std::task::{Context, Poll, Waker};
 /// The future of [`CancelHandle::cancelled_async`].
 #[must_use = "futures do nothing unless they are polled"]
 pub struct CancelledFuture {
-    /// Since the first poll. Goes before the handle.
+    /// Set by the first poll. Dropped before the handle.
     watching: Option<(Arc<Told>, Watching)>,
-    /// None when it is over.
+    /// `None` once the future was ready.
     handle: Option<CancelHandle>,
 }
 
 impl UnwindSafe for CancelledFuture {}
 impl RefUnwindSafe for CancelledFuture {}
 
-/// What the hook and the future share. Wakers are foreign code: cloned, called and dropped without the lock.
+/// The state shared by the hook and the future. Wakers are foreign code: they are cloned, called
+/// and dropped without the lock.
 struct Told(Mutex<State>);
 
 enum State {
     Waits(Option<Waker>),
-    /// It is cancelled, or has ended without.
+    /// The target was cancelled (`Some`), or ended without being cancelled (`None`).
     Over(Option<Arc<Cause>>),
 }
 
@@ -39,7 +40,7 @@ impl Told {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits is to be woken when this returns.
+    /// Records the outcome, and wakes the waiter if there is one.
     fn tell(&self, cause: Option<Arc<Cause>>) {
         let mut state = self.lock();
         let before = std::mem::replace(&mut *state, State::Over(cause));
@@ -50,7 +51,7 @@ impl Told {
     }
 }
 
-/// The hook.
+/// The hook that is hung on the target.
 struct Tell(Arc<Told>);
 
 impl Body for Tell {
@@ -73,7 +74,7 @@ impl Future for CancelledFuture {
     type Output = Option<Cancelled>;
 
     /// # Panics
-    /// If polled after it was ready.
+    /// If polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Cancelled>> {
         let this = &mut *self;
         let handle = this.handle.as_ref().expect("cygnet: a future was polled after its end");
@@ -81,7 +82,8 @@ impl Future for CancelledFuture {
         let (told, _) = this.watching.get_or_insert_with(|| {
             let told = Arc::new(Told(Mutex::new(State::Waits(None))));
             let tell = Box::new(Tell(Arc::clone(&told)));
-            // SAFETY: the handle goes after it, in every way that the future may go.
+            // SAFETY: `watching` is dropped before `handle` in the poll below, in `drop` and by the
+            // order of the fields.
             (told, unsafe { handle.watch(tell) })
         });
         let mut state = told.lock();
@@ -100,7 +102,7 @@ impl Future for CancelledFuture {
 
 impl Drop for CancelledFuture {
     fn drop(&mut self) {
-        // It is to be woken no more; also not by a hook that is on its way.
+        // The waker must not be called any more, not even by a hook that is already running.
         let Some((told, watching)) = self.watching.take() else { return };
         drop(watching);
         let waker = match &mut *told.lock() {

@@ -9,7 +9,8 @@ use crate::shim::{say, spin_until};
 use crate::shutdown::stop_runtime;
 use std::sync::Arc;
 
-/// How long a drop spins for the end of a thread before it sleeps: they end one after the other, at once.
+/// How long the end of a runtime spins for the end of each thread before it blocks. The threads all
+/// end about now, one after the other.
 const SPIN: Duration = Duration::from_micros(50);
 
 impl Drop for Runtime {
@@ -25,7 +26,9 @@ impl Runtime {
         &self.shared
     }
 
-    /// Whether the caller is outside of it. A task that ends its own runtime would wait for itself: that is a panic.
+    /// Returns whether the caller is outside the runtime. A task that ended its own runtime would
+    /// wait for itself, so for such a caller this panics (while unwinding: prints the message) and
+    /// leaks the runtime.
     pub(crate) fn may_end(&mut self) -> bool {
         let runs = |worker: &Worker| std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared));
         if !Worker::current().is_some_and(runs) && !self.shared.blocking.is_served_here() {
@@ -42,11 +45,12 @@ impl Runtime {
         false
     }
 
-    /// Ends it. With a time: gives up when so much has passed, and leaks what is left; false then.
+    /// Ends the runtime. If `patience` is given and passes first, leaks the rest of the runtime and
+    /// returns `false`.
     pub(crate) fn end(&mut self, patience: Option<Duration>) -> bool {
         stop_runtime(&self.shared);
         self.shared.close();
-        // One that was made in between.
+        // Stops a swansong that was made between the two calls.
         stop_runtime(&self.shared);
         match patience {
             Some(time) if !self.shared.root.wait(Some(time)) => {
@@ -59,7 +63,7 @@ impl Runtime {
         self.shared.stop();
         for thread in self.threads.drain(..) {
             spin_until(SPIN, || thread.is_finished());
-            // A worker's thread does not unwind: its hooks' panics are caught.
+            // A worker's thread does not unwind, because panics of its hooks are caught.
             let _ = thread.join();
         }
         self.shared.blocking.close();
@@ -79,7 +83,7 @@ impl Runtime {
         }
     }
 
-    /// The threads go on; nothing of theirs may be freed.
+    /// Leaks the runtime. Its threads go on, so nothing that they use may be freed.
     fn leak(&mut self) {
         self.threads.drain(..).for_each(drop);
         std::mem::forget(self.reporter.take());

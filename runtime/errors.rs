@@ -1,4 +1,5 @@
-//! The errors a user meets. Each says what was wrong and, where there is one, which knob helps.
+//! The errors that users meet. Each says what was wrong and, where there is one, which setting
+//! helps.
 
 use crate::retire::stack::{StackExhausted, StackSizeError};
 use crate::runtime::payload::PanicPayload;
@@ -15,13 +16,14 @@ use std::io;
 use std::panic::{Location, resume_unwind};
 use std::sync::Arc;
 
-/// The calling task is cancelled, or its runtime ends, or its thread is unwinding.
+/// The calling task is cancelled, its runtime ends, or its thread is unwinding.
 ///
-/// Every call that can suspend, unless its wait is structured, returns it instead of waiting, and
-/// once the task is cancelled also instead of what is ready (a permit stays where it is). Pass it
-/// on with `?`. A task that goes on calling waits is made to give way at each.
+/// Every call that can suspend returns it instead of waiting, unless the wait is structured. A
+/// cancelled task gets it even if the call need not wait (a free permit then stays where it is).
+/// Pass it on with `?`. A task that keeps calling waits must give way to others at each of them.
 ///
-/// It says why ([`Cancelled::reason`]), and where in the program that was said ([`Cancelled::place`]).
+/// [`Cancelled::reason`] says why the task was cancelled, and [`Cancelled::place`] where in the
+/// program.
 ///
 /// ```
 /// fn work() -> Result<u32, cygnet::Cancelled> {
@@ -43,22 +45,24 @@ impl Cancelled {
         Cancelled(cause)
     }
 
-    /// Of what a runtime that has ended does not take.
+    /// The error of calls on a runtime that has ended.
     pub(crate) fn by_the_end() -> Cancelled {
         Cancelled(Cause::shut_down())
     }
 
-    /// Why the calling task is cancelled, if it is: what it passes on to a task that it can no longer wait for.
+    /// The cause of the calling task's cancellation, if it is cancelled. It is passed on to a task
+    /// for which the caller can no longer wait.
     pub(crate) fn passed_on() -> Option<Arc<Cause>> {
         if crate::shim::panicking() {
             return None;
         }
-        // SAFETY: as in `here`.
+        // SAFETY: the current node is null between tasks; otherwise it belongs to the running task,
+        // or to a scope on its stack, and is alive.
         let node = unsafe { Worker::current()?.node.get().as_ref() }?;
         is_cancelled(node).then(|| cause_of(node))
     }
 
-    /// For a call that was just refused, or cut short.
+    /// The error of a call that was just refused or cut short.
     #[cold]
     #[inline(never)]
     pub(crate) fn here() -> Cancelled {
@@ -66,7 +70,8 @@ impl Cancelled {
             return Cancelled(Cause::unwinding());
         }
         let Some(worker) = Worker::current() else { return Cancelled(Cause::shut_down()) };
-        // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
+        // SAFETY: the current node is null between tasks; otherwise it belongs to the running task,
+        // or to a scope on its stack, and is alive.
         let Some(node) = (unsafe { worker.node.get().as_ref() }) else {
             return Cancelled(Cause::shut_down());
         };
@@ -74,14 +79,17 @@ impl Cancelled {
         Cancelled(cause_of(node))
     }
 
-    /// Unwinds the calling task to its root, where it ends with [`JoinError::Unwound`]. For code deep down that
-    /// has no `Result` to pass this on in.
+    /// Unwinds the calling task to its root, where it ends with [`JoinError::Unwound`]. For nested
+    /// code that has no `Result` for passing the error on.
     ///
-    /// No panic: no hook is called, nothing is printed, and nobody who joins the task sees one. Destructors run
-    /// on the way, and a [`scope`](crate::scope()) that is passed waits for its tasks. A `catch_unwind` on the
-    /// way sees a payload of a private type, and should pass it on. On a plain thread it unwinds to the
-    /// thread's root. In a build with `panic=abort` the process ends, with a sentence; so it does, without one of
-    /// ours, in a destructor that runs because the thread unwinds already, as with any second panic.
+    /// This is not a panic: no hook runs, nothing is printed, and joining the task reports no
+    /// panic. Destructors run, and each [`scope`](crate::scope()) on the way waits for its tasks. A
+    /// `catch_unwind` on the way sees a payload of a private type, which it should pass on. On a
+    /// plain thread, unwinds to the root of the thread.
+    ///
+    /// With `panic=abort`, the process ends with a message. In a destructor that runs because the
+    /// thread is already unwinding, the process aborts without that message, as for any second
+    /// panic.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -105,21 +113,23 @@ impl Cancelled {
         resume_unwind(Box::new(Unwound(self.0)))
     }
 
-    /// What becomes of a task that was unwound where there is no value for it.
+    /// Continues the unwinding of a task in its caller, which has no value to return. Panics
+    /// outside a task.
     pub(crate) fn unwind_or_panic(self) -> ! {
         if Worker::current().is_some_and(|worker| worker.task().is_some()) {
-            // It goes on in the task that has called it.
+            // The unwinding continues in the task that made the call.
             self.unwind();
         }
-        panic!("cygnet: what block_on ran was unwound: {self}");
+        panic!("cygnet: the closure of block_on was unwound by Cancelled::unwind: {self}");
     }
 
-    /// Why.
+    /// Why the task was cancelled.
     pub fn reason(&self) -> &Reason {
         &self.0.reason
     }
 
-    /// Where in the program it was said, if that is known. For a dropped handle: where the task was spawned.
+    /// Where in the program the task was cancelled, if that is known. For a dropped handle: where
+    /// its task was spawned.
     pub fn place(&self) -> Option<&'static Location<'static>> {
         self.0.place
     }
@@ -146,10 +156,10 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// A task could not be started: every stack is held by a task that waits for another one.
+/// A task could not be started, because every stack is held by a task that waits for another one.
 ///
-/// Its text says what ran out (the limit of the runtime, memory, mappings) and which knob helps. See
-/// [`Builder::max_stacks`](crate::Builder::max_stacks).
+/// The text says what ran out (the runtime's limit, memory or mappings) and which setting helps.
+/// See [`Builder::max_stacks`](crate::Builder::max_stacks).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoStack(StackExhausted);
 
@@ -161,7 +171,7 @@ impl fmt::Display for NoStack {
 
 impl std::error::Error for NoStack {}
 
-/// Why a task gave no value.
+/// Why a task returned no value.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -173,7 +183,8 @@ impl std::error::Error for NoStack {}
 /// # });
 /// ```
 ///
-/// As all errors of this library it is `Send + Sync + 'static`, so `?` passes it on in a box (and in the error types of crates that hold one):
+/// Like all errors of this library, it is `Send + Sync + 'static`, so `?` converts it to a boxed
+/// error (and to the error types of crates that hold one):
 ///
 /// ```
 /// use std::error::Error;
@@ -189,31 +200,32 @@ impl std::error::Error for NoStack {}
 /// ```
 #[non_exhaustive]
 pub enum JoinError {
-    /// Its closure panicked; this is what the panic carried.
+    /// The task's closure panicked, with this payload.
     Panicked(PanicPayload),
-    /// It was cancelled, or its runtime ended, before its closure was called.
+    /// The task was cancelled, or its runtime ended, before its closure was called.
     NotStarted(Cancelled),
-    /// It was cancelled, and has left its closure by [`Cancelled::unwind`].
+    /// The task was cancelled and left its closure by [`Cancelled::unwind`].
     Unwound(Cancelled),
-    /// The waiting task is cancelled, or its runtime ends, or its thread is unwinding. Its handle
-    /// is gone, and with it the other task is cancelled; the value of one that had ended before the
-    /// call is dropped.
+    /// The waiting task is cancelled, or its runtime ends, or its thread is unwinding. The handle
+    /// was dropped: the other task is cancelled, or, if it had ended before the call, its value is
+    /// dropped.
     Cancelled(Cancelled),
-    /// A task cannot wait for its own end.
+    /// The task tried to wait for its own end.
     OwnEnd,
-    /// There was no stack to start it on, and never would have been: every stack is held by a task that
-    /// waits for another one. Says what ran out.
+    /// No stack was left to start the task on, and none could ever become free, because every stack
+    /// is held by a task that waits for another one. Says what ran out.
     NoStack(NoStack),
-    /// Its [`Promise`](crate::Promise) was dropped without a value; or the runtime that it was to run on has ended
-    /// before its start ([`Handle::spawn_child`](crate::Handle::spawn_child)).
+    /// The task's [`Promise`](crate::Promise) was dropped without a value; or the task was to run
+    /// on another runtime ([`Handle::spawn_child`](crate::Handle::spawn_child)), which ended before
+    /// the task started.
     Abandoned,
 }
 
 impl JoinError {
-    /// What the panic carried, if it was one.
+    /// Returns the payload of the panic, if the task panicked.
     ///
     /// # Errors
-    /// The error itself, if it was not.
+    /// The error itself, if the task did not panic.
     pub fn into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
         match self {
             JoinError::Panicked(payload) => Ok(payload.into_inner()),
@@ -221,17 +233,17 @@ impl JoinError {
         }
     }
 
-    /// Whether the task's closure panicked.
+    /// Returns whether the task's closure panicked.
     pub fn is_panic(&self) -> bool {
         matches!(self, JoinError::Panicked(_))
     }
 
-    /// Whether the task that waited was cancelled.
+    /// Returns whether the waiting task was cancelled.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, JoinError::Cancelled(_))
     }
 
-    /// Why the one or the other task was cancelled, if one was.
+    /// Returns why the joined or the waiting task was cancelled, if one of them was.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -296,7 +308,7 @@ impl fmt::Display for JoinError {
             JoinError::OwnEnd => f.write_str("a task cannot wait for its own end"),
             JoinError::NoStack(e) => e.fmt(f),
             JoinError::Abandoned => f.write_str(
-                "nobody has given it a value: its promise was dropped, or its runtime has ended",
+                "the task got no value: its promise was dropped, or its runtime has ended",
             ),
         }
     }
@@ -304,7 +316,8 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// The runtime has ended (or is ending) and takes no tasks. Holds what was to be run.
+/// The runtime has ended, or is ending, and takes no more tasks. Holds the closure that was not
+/// run.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -332,32 +345,36 @@ impl<F> fmt::Display for SpawnError<F> {
 
 impl<F> std::error::Error for SpawnError<F> {}
 
-/// Why a runtime could not be built, or a task be given the stack it asks for. Its text names the
-/// knob.
+/// Why a runtime could not be built, or a task could not get the stack size that it asked for. The
+/// text names the setting.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// `Builder::workers(0)`, or more than [`Builder::MAX_WORKERS`](crate::Builder::MAX_WORKERS).
+    /// [`Builder::workers`](crate::Builder::workers) got 0, or more than
+    /// [`Builder::MAX_WORKERS`](crate::Builder::MAX_WORKERS).
     Workers {
         /// The number asked for.
         asked: usize,
     },
-    /// The stack size is out of bounds; the text says what they are.
+    /// The stack size is out of bounds. The text gives the bounds.
     StackSize(String),
-    /// `Builder::max_stacks` is smaller than the number of workers, so that some could never run.
+    /// [`Builder::max_stacks`](crate::Builder::max_stacks) is smaller than the number of workers,
+    /// so some workers could never run a task.
     MaxStacks {
         /// The bound asked for.
         asked: usize,
         /// The number of workers.
         workers: usize,
     },
-    /// `Builder::max_blocking_threads(0)`: calls that block could never run.
+    /// [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads) got 0, so blocking
+    /// calls could never run.
     MaxBlockingThreads,
-    /// The system refused a thread.
+    /// The system refused to start a thread.
     Thread(io::Error),
-    /// The handler for the report of overflows could not be installed.
+    /// The handler for overflow reports could not be installed.
     OverflowReport(io::Error),
-    /// `Builder::pin_workers` needs the feature `pin`, and a system that tells its cores.
+    /// [`Builder::pin_workers`](crate::Builder::pin_workers) needs the feature `pin`, and a system
+    /// that reports its cores.
     Pinning,
 }
 
@@ -372,7 +389,7 @@ impl fmt::Display for BuildError {
         match self {
             BuildError::Workers { asked } => write!(
                 f,
-                "a runtime has 1 to {} workers, not {asked} (Builder::workers)",
+                "a runtime needs 1 to {} workers, not {asked} (Builder::workers)",
                 crate::Builder::MAX_WORKERS
             ),
             BuildError::StackSize(text) => {
@@ -383,7 +400,7 @@ impl fmt::Display for BuildError {
                 "{workers} workers need at least as many stacks, not {asked} (Builder::max_stacks)"
             ),
             BuildError::MaxBlockingThreads => f.write_str(
-                "calls that block need at least one thread, not 0 (Builder::max_blocking_threads)",
+                "blocking calls need at least one thread, not 0 (Builder::max_blocking_threads)",
             ),
             BuildError::Thread(error) => write!(f, "a worker's thread cannot be started: {error}"),
             BuildError::OverflowReport(error) => write!(
@@ -393,7 +410,7 @@ impl fmt::Display for BuildError {
             ),
             BuildError::Pinning => f.write_str(
                 "workers cannot be pinned: build cygnet with the feature `pin`, on a system that \
-                 tells its cores (Builder::pin_workers)",
+                 reports its cores (Builder::pin_workers)",
             ),
         }
     }

@@ -16,7 +16,7 @@ use crate::task::record::Traits;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
-/// Cancels what runs there when the child is cancelled here.
+/// Cancels the task on the other runtime when the child is cancelled.
 struct Forward(CancelHandle);
 
 impl Body for Forward {
@@ -27,7 +27,8 @@ impl Body for Forward {
     fn on_cleanup(self: Box<Self>) {}
 }
 
-/// What runs there. One that never does is dropped in this order: first what was captured.
+/// The closure that runs on the other runtime. If it never runs, the fields are dropped in this
+/// order, the captures first.
 struct Away<F, T> {
     f: F,
     outside: Outside<T>,
@@ -36,15 +37,16 @@ struct Away<F, T> {
 impl<F: FnOnce() -> T, T> Away<F, T> {
     fn run(self) {
         let Away { f, outside } = self;
-        // Not as the result of all these calls, each of which would copy it in a debug build.
+        // Passed by reference: as the result of nested calls, the value would be copied by each of
+        // them in a debug build.
         let mut value = None;
-        // Its own children end before it can be seen to have.
+        // The scope makes the closure's own children end before the task's end becomes visible.
         let ended = catch_unwind(AssertUnwindSafe(|| scope(|_| value = Some(f()))));
         let outcome = match (ended, value) {
             (Ok(()), Some(value)) => Ok(value),
-            (Ok(()), None) => unreachable!("the closure has returned"),
+            (Ok(()), None) => unreachable!("a closure that returned has stored its value"),
             (Err(payload), value) => {
-                // One of its children has panicked.
+                // A child of the closure has panicked.
                 if let Some(second) = quietly(|| drop(value)) {
                     drop_payload(second);
                 }
@@ -52,20 +54,23 @@ impl<F: FnOnce() -> T, T> Away<F, T> {
             }
         };
         let settled = outside.settle(outcome);
-        debug_assert!(settled.is_ok(), "a cancel does not end it, and nobody else settles it");
+        debug_assert!(settled.is_ok(), "a child was settled before its closure ended on the other runtime");
     }
 }
 
 impl Handle {
-    /// Spawns a child of the calling task (or of the scope that is open in it) that runs on the runtime of this handle.
+    /// Spawns a child of the calling task (or of its open scope) that runs on this handle's
+    /// runtime.
     ///
-    /// It is a child as any other: its parent ends after it, and after all that it spawns there; a cancel of the parent, or
-    /// of the [`Task`], reaches it with its reason, and what it has captured is gone before its end is seen. It inherits
-    /// the task-locals. It is cancelled, too, if the runtime that it runs on ends.
+    /// It is a child like any other. Its parent ends after it and after all tasks that it spawns
+    /// there. A cancellation of the parent, or of the [`Task`], reaches it with its reason. Its
+    /// captures have been dropped when its end becomes visible. It inherits the task-locals. It is
+    /// also cancelled if the runtime that it runs on ends.
     ///
-    /// For two pools that are to be kept apart: one for what must answer soon, another for what computes for long.
+    /// For keeping two pools apart: one for short response times, one for long computations.
     ///
-    /// Does not suspend. Costs as [`Handle::spawn`] and a [`promise`](crate::promise()).
+    /// Does not suspend. Costs as much as [`Handle::spawn`] and a [`promise`](crate::promise())
+    /// together.
     ///
     /// ```
     /// let computing = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -79,8 +84,9 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// [`SpawnError`] with `f`, if that runtime has ended or is ending. If it ends later, but before the start, the join
-    /// returns [`JoinError::Abandoned`](crate::JoinError::Abandoned).
+    /// [`SpawnError`] with `f`, if this handle's runtime has ended or is ending. If it ends later,
+    /// but before the task starts, joining the task returns
+    /// [`JoinError::Abandoned`](crate::JoinError::Abandoned).
     ///
     /// # Panics
     /// Outside a task.
@@ -93,7 +99,8 @@ impl Handle {
         self.spawn_child_with(TaskBuilder::default(), f)
     }
 
-    /// As [`Handle::spawn_child`], also in what it costs, with a name or a stack of its own size. Does not suspend.
+    /// Spawns a child like [`Handle::spawn_child`], with a name or a stack size of its own. Does
+    /// not suspend. Costs as much as [`Handle::spawn_child`].
     ///
     /// ```
     /// let there = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -107,10 +114,10 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// [`SpawnError`] with `f`, as for [`Handle::spawn_child`].
     ///
     /// # Panics
-    /// As there.
+    /// Outside a task.
     #[track_caller]
     pub fn spawn_child_with<F, T>(&self, task: TaskBuilder, f: F) -> Result<Task<T>, SpawnError<F>>
     where
@@ -125,18 +132,18 @@ impl Handle {
         }
         let (traits, name) = task.into_parts();
         let mut its_terms = terms(parent, at, traits, name);
-        // Its closure returns nothing, but the value comes about on its stack.
+        // The closure returns nothing, but the value is made on its stack.
         fit::<Away<F, T>, T>(&mut its_terms, shared.config.stack_class);
         let terms = outside_terms(at, Traits::default(), None);
-        // SAFETY: the running node is open.
+        // SAFETY: the running task keeps its current node open.
         let (record, outside) =
             unsafe { worker.spawn_external(worker.node.get(), terms, OnCancel::Tell) };
-        // SAFETY: the handle's reference is ours.
+        // SAFETY: the spawn returned the handle's reference, which is ours.
         let child = Task::new(unsafe { Claim::new(record) });
         let away = Away { f, outside };
-        // SAFETY: 'static; admitted above.
+        // SAFETY: the closure is `'static`, and the root has admitted the task above.
         let there = unsafe { shared.spawn_root(move || away.run(), its_terms) };
-        // SAFETY: the handle's reference is ours.
+        // SAFETY: the spawn returned the handle's reference, which is ours.
         let there: Task<()> = Task::new(unsafe { Claim::new(there) });
         hang(child.record(), Box::new(Forward(there.cancel_handle()))).keep();
         there.detach();

@@ -1,36 +1,37 @@
-//! Fork-join: two closures, maybe at once.
+//! Fork-join: two closures, in parallel if a worker is idle.
 
 use crate::runtime::scope::{Wait, scope_with};
 use crate::scheduler::life::fork;
 
-/// Calls two closures, maybe at the same time, and returns both results.
+/// Calls two closures, possibly in parallel, and returns both results.
 ///
-/// `a` is called here. `b` waits meanwhile for a worker that has nothing to do; if none has taken it
-/// when `a` has returned, it is called here as well, on the same stack and as a part of the same task. If
-/// one has, this task waits for its end, and its worker runs other tasks, on their own stacks: never a
-/// stranger on top of this one's. `a` may wait for what `b` does: a task that waits offers all its open
-/// forks first.
+/// `a` is called in place. Meanwhile an idle worker may take `b`. If no worker has taken `b` by the
+/// time `a` returns, `b` is called in place too, on the same stack and as part of the same task. If
+/// a worker has taken it, this task waits for the end of `b` while its own worker runs other tasks,
+/// each on its own stack and never on top of this task's. `a` may wait for `b`: a task that waits
+/// first offers all its open forks to other workers.
 ///
-/// Both halves always run to their end, also in a cancelled task, which finds in both of them that it is
-/// (`b` too, wherever it runs), and in a runtime that ends. What `b` borrows need not outlive more than this
-/// call. `a` need not be `Send`, nor its result.
+/// Both closures always run to their end, even in a cancelled task or a runtime that ends. In a
+/// cancelled task both learn of the cancellation, wherever `b` runs. Borrows of `b` need to outlive
+/// this call only. `a` and its result need not be `Send`.
 ///
-/// A `b` that runs elsewhere is a task of its own: [`current_id`](crate::current_id) differs, it has the
-/// [task-locals](crate::TaskLocal) of the fork, a stack of the same size, and what is spawned in it has
-/// ended before this returns.
+/// A `b` that runs elsewhere is a task of its own. It has another
+/// [`current_id`](crate::current_id), the [task-locals](crate::TaskLocal) of the fork, and a stack
+/// of the same size. All tasks spawned in it end before this returns.
 ///
-/// Suspends (structured) only if `b` has been taken and goes on longer than `a`; inside
-/// [`no_suspend`](crate::no_suspend) and in the middle of an unwinding it holds the worker instead. A bare
-/// coroutine is not left in the middle of a join that its body has begun; in there each join costs as much
-/// as a spawn.
+/// Suspends (structured) only if `b` was taken and runs longer than `a`. Inside
+/// [`no_suspend`](crate::no_suspend) and while unwinding, the wait occupies the worker instead. A
+/// bare coroutine cannot be suspended in the middle of a join that its body has begun; inside a
+/// bare coroutine, each join costs as much as a spawn.
 ///
-/// Costs some twenty-five instructions over two plain calls, none of them locked, and no allocation; if `b` is taken,
-/// a task record and a wait. A recursion has one frame on the stack for each open join; one that is too deep
-/// for its stack ends in the report of an overflow (see [`Builder::stack_size`](crate::Builder::stack_size)).
+/// Costs some twenty-five instructions over two plain calls, none of them locked, and no
+/// allocation; if `b` is taken, a task record and a wait. A recursion has one frame on the stack
+/// for each open join. If it is too deep for its stack, the process ends with the report of an
+/// overflow (see [`Builder::stack_size`](crate::Builder::stack_size)).
 ///
-/// The second halves are linked in the order of their forks, and others take the oldest, after M.
-/// Frigo, C. E. Leiserson, K. H. Randall: The Implementation of the Cilk-5 Multithreaded Language (PLDI
-/// 1998).
+/// The second closures are linked in the order of their forks, and thieves take the oldest first,
+/// after M. Frigo, C. E. Leiserson, K. H. Randall: The Implementation of the Cilk-5 Multithreaded
+/// Language (PLDI 1998).
 ///
 /// ```
 /// fn fib(n: u64) -> u64 {
@@ -45,9 +46,11 @@ use crate::scheduler::life::fork;
 /// ```
 ///
 /// # Panics
-/// With the panic of `a`, else with that of `b`, after both have ended. On a thread that is not a worker's.
-// Always: out of line, what `b` captures would be moved twice, which costs as much as the fork. But not where
-// nothing is optimised: the caller's frame would hold the locals of all its joins at once, kilobytes of them.
+/// With the panic of `a`, else with that of `b`, after both have ended. On a thread that is not a
+/// worker's.
+// Always inlined in optimised builds: out of line, the captures of `b` would be moved twice, which
+// costs as much as the fork. Never inlined in debug builds: the caller's frame would hold the
+// locals of all its joins at once, kilobytes of them.
 #[cfg_attr(debug_assertions, inline(never))]
 #[cfg_attr(not(debug_assertions), inline(always))]
 #[track_caller]
@@ -60,10 +63,10 @@ where
     fork::join(a, b)
 }
 
-/// As [`join`], and says who may run on this worker while the task waits.
+/// Calls two closures like [`join`], and sets what may run on this worker while the task waits.
 ///
-/// With [`Wait::DescendantsOnly`] the two halves are in a scope that lets nothing but its own tasks run
-/// here: see [`scope_with`], also for the limit and what it costs. Tasks that are spawned in either half end
+/// With [`Wait::DescendantsOnly`], both closures run in a scope that lets only its own tasks run on
+/// this worker. See [`scope_with`] for the limit and the cost. Tasks spawned in either closure end
 /// before this returns.
 ///
 /// ```
@@ -75,7 +78,7 @@ where
 /// rt.block_on(|| {
 ///     let update = || {
 ///         let mut state = state.lock().unwrap();
-///         // Held over a wait: whoever runs here meanwhile must not ask for it.
+///         // Held over a wait: no task that runs here meanwhile may lock it.
 ///         let (a, b) = cygnet::join_with(Wait::DescendantsOnly, || 1, || 2);
 ///         *state += a + b;
 ///     };
@@ -85,7 +88,7 @@ where
 /// ```
 ///
 /// # Panics
-/// As [`join`].
+/// As [`join`] does.
 #[track_caller]
 pub fn join_with<A, B, RA, RB>(wait: Wait, a: A, b: B) -> (RA, RB)
 where

@@ -10,22 +10,25 @@ use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, Waker};
 
-/// Waits for a future, from code that is not async, however deep: it is polled here, and in between the calling task leaves
-/// its worker to others. A plain thread blocks.
+/// Waits for a future, at any call depth of code that is not async. The future is polled in place,
+/// and between polls the calling task is suspended while its worker runs other tasks. A plain
+/// thread blocks.
 ///
-/// The future may borrow, and need not be `Send`: it stays on the caller's stack, and with a task that has started on
-/// its worker. Its waker works from any thread, and may be kept for longer than the call. If the task is
-/// cancelled the future is dropped, here, before the call returns.
+/// The future may borrow and need not be `Send`: it stays on the caller's stack and, once the task
+/// has started, on the task's worker. Its waker works from any thread and may be kept after the
+/// call. If the task is cancelled, the future is dropped here, before the call returns.
 ///
-/// What a future needs around it (a reactor, a context) it needs around each poll, and must not be kept around a suspension.
-/// For a future of tokio's: spawn it there and wait for the handle, or enter the runtime in a `poll` of one's own.
+/// A context that the future needs (a reactor, a runtime's `enter` guard) must surround each poll,
+/// and must not be held over a suspension. For a tokio future, spawn it on tokio and wait for the
+/// handle, or enter the runtime in a `poll` of your own.
 ///
-/// The body of a bare [`Coroutine`](crate::coroutine::Coroutine) may call `wait`, which then parks the task with all its
-/// coroutines. Until `wait` returns that body cannot leave its stack by
-/// [`Yielder::suspend`](crate::coroutine::Yielder::suspend): a `poll` that tries to is told so by a panic. The wait
+/// The body of a bare [`Coroutine`](crate::coroutine::Coroutine) may call `wait`, which then parks
+/// the task with all its coroutines. Until `wait` returns, the body cannot call
+/// [`Yielder::suspend`](crate::coroutine::Yielder::suspend); a `poll` that does so panics. The wait
 /// belongs to the task or thread in which it began, and another one could resume the coroutine.
 ///
-/// Suspends, unless the future is ready. Costs two locked instructions for the waker, and what `poll` does.
+/// Suspends, unless the future is ready. Costs two locked instructions for the waker, and the
+/// polls.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -38,15 +41,16 @@ use std::task::{Context, Poll, Waker};
 /// ```
 ///
 /// # Errors
-/// [`Cancelled`] if the calling task is cancelled, also if the future is ready; and while the thread is panicking.
+/// [`Cancelled`] if the calling task is cancelled, even if the future is ready; also while the
+/// thread is panicking.
 ///
 /// # Panics
-/// With the panic of the future. If it is not ready inside [`no_suspend`](crate::no_suspend), or on a worker's thread between
-/// tasks.
+/// With the panic of the future. If the future is not ready inside
+/// [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
 #[track_caller]
 pub fn wait<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     let future = pin!(future.into_future());
-    // Both ways below keep pointers to the present task or thread across each poll.
+    // Both functions below keep pointers to the current task or thread across each poll.
     let _pin = CoroutinePin::innermost();
     match Worker::current().and_then(Worker::task) {
         Some(task) => wait_as_task(future, task),
@@ -68,27 +72,28 @@ fn wait_as_task<F: Future>(
             worker.give_way(task);
             return Err(Cancelled::here());
         }
-        // It may suspend, and a migratable task may go on elsewhere.
+        // The poll may suspend, and a migratable task may continue on another worker.
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Ok(output);
         }
         assert_may_suspend();
         let worker = Worker::current().expect("tasks run on workers");
         if word.forget_wakes() {
-            // It has woken itself: a way to let others run.
+            // A wake-up came during the poll, as from a future that wakes itself to let others run.
             worker.give_way(task);
         } else {
-            // A cancel is seen above.
+            // The next round of the loop sees a cancellation.
             let _ = worker.wait(task, WaitKind::Wake);
         }
     }
 }
 
-/// That a task polls a future. One that does so in the middle of another one's poll uses the same wait word, and may use up a
-/// call that was meant for the outer one: that is polled again.
+/// Marks that a task polls a future. A wait nested in a poll of the same task uses the same wait
+/// word and may consume a wake-up of the outer future, so the outer future is polled again.
 struct Polls {
     task: NonNull<Record>,
-    /// Where the task runs, and who has polled there.
+    /// The coroutine on which the task runs. Its `polls` is the record of the task that polls
+    /// there.
     strand: NonNull<Strand>,
     outer: *const Record,
 }
@@ -99,7 +104,7 @@ impl Polls {
         let outer = strand.polls.replace(task.as_ptr());
         let polls = Polls { task, strand: NonNull::from(strand), outer };
         if !polls.is_nested() {
-            // Left by the waker of an earlier one.
+            // Clears a wake-up left by the waker of an earlier future.
             polls.word().forget_wakes();
         }
         polls
@@ -110,18 +115,18 @@ impl Polls {
     }
 
     fn word(&self) -> &WaitWord {
-        // SAFETY: the running task.
+        // SAFETY: the running task's record is alive.
         &unsafe { self.task.as_ref() }.wait
     }
 }
 
 impl Drop for Polls {
     fn drop(&mut self) {
-        // SAFETY: a task stays on its coroutine.
+        // SAFETY: the strand is alive, because a task stays on its coroutine.
         unsafe { self.strand.as_ref() }.polls.set(self.outer);
         if self.is_nested() {
             let wakes = self.word().wake();
-            debug_assert!(!wakes, "the task runs");
+            debug_assert!(!wakes, "a running task was woken out of a wait");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is told when a scope or a task is cancelled, and is not a task itself.
+//! Cancellation hooks: callbacks that run when a task or scope is cancelled.
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
@@ -8,18 +8,20 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// Something that hangs on a scope or a task, and is told if that is cancelled: a request to another program, a foreign
-/// thread, an operation of the system. See [`on_cancel`]. Any `FnOnce(Cancelled)` is one.
+/// A callback that hangs on a scope or a task and is told of its cancellation, to stop something
+/// that is not a task: a request to another program, a foreign thread, a system operation. See
+/// [`on_cancel`]. Every `FnOnce(Cancelled)` is a hook.
 ///
-/// Of the two one is called, once. By whoever cancels, takes the hook back, or ends the scope, on that thread, and in
-/// the name of no task: it may wake, cancel and drop whatever it likes, but neither wait nor spawn. A wait in it
-/// panics, or, on a thread that is no worker's, blocks that; a panic in it has been reported by the panic hook, and goes
-/// no further. Two hooks that drop each other's guard on two threads at the same time wait for each other for ever.
+/// One of the two methods is called, once. It runs on the thread that cancels, takes the hook back
+/// or ends the scope, outside any task. It may wake, cancel and drop anything, but must neither
+/// wait nor spawn: on a worker's thread a wait panics, on any other it blocks the thread. A panic
+/// of the hook is reported by the panic hook and goes no further. Two hooks that drop each other's
+/// guard on two threads at the same time deadlock.
 pub trait CancelHook: Send + 'static {
-    /// The scope is cancelled. No lock is held.
+    /// Called when the scope is cancelled. No lock is held.
     fn on_cancel(self: Box<Self>, cancelled: Cancelled);
 
-    /// The scope has ended, or the hook was taken back, without a cancel.
+    /// Called when the scope has ended, or the hook was taken back, without a cancellation.
     fn on_cleanup(self: Box<Self>) {}
 }
 
@@ -39,16 +41,16 @@ impl<H: CancelHook> Body for H {
     }
 }
 
-/// Hangs a hook on the innermost scope that is open in the calling task, or on the task itself if there is none. If
-/// that is cancelled already the hook is called at once.
+/// Hangs a hook on the innermost open scope of the calling task, or on the task itself if it has no
+/// open scope. If that is already cancelled, the hook is called at once.
 ///
-/// Does not suspend. Costs two allocations and a lock; as much as a first wait besides, for a task that has never
-/// waited.
+/// Does not suspend. Costs two allocations and a lock; in a task that has never waited, also as
+/// much as a first wait.
 ///
 /// ```
 /// use std::sync::mpsc::channel;
 ///
-/// // A thread that is not of the library's, and must be told that nobody waits for it any more.
+/// // A foreign thread, which must learn that its result is not needed any more.
 /// let (order, orders) = channel();
 /// let foreign = std::thread::spawn(move || orders.recv().unwrap());
 ///
@@ -69,13 +71,15 @@ impl<H: CancelHook> Body for H {
 #[track_caller]
 pub fn on_cancel(hook: impl CancelHook) -> HookGuard {
     let (worker, _) = here("on_cancel");
-    // SAFETY: that of the running task, or of a scope on its stack, which does not end before this call.
+    // SAFETY: the current node belongs to the running task, or to a scope on its stack, and does
+    // not end before this call returns.
     HookGuard::new(hang(unsafe { &*worker.node.get() }, Box::new(hook)))
 }
 
-/// Takes a hook back when it is dropped, from any thread and at any time. Unless the hook has been called before,
-/// [`CancelHook::on_cleanup`] is called then, or `on_cancel` if the scope is cancelled and the canceller has not yet come
-/// to it. If another thread is calling it at this moment, the drop waits for the end of that.
+/// The guard of a hook: dropping it takes the hook back, from any thread and at any time. If the
+/// hook has not been called yet, the drop calls [`CancelHook::on_cleanup`], or `on_cancel` if the
+/// scope is cancelled and the canceller has not reached the hook. If another thread is calling the
+/// hook, the drop waits for that call to return.
 ///
 /// See [`on_cancel`] for an example.
 #[must_use = "dropping it takes the hook back; call keep to leave it where it is"]
@@ -91,7 +95,8 @@ impl HookGuard {
         HookGuard { hung }
     }
 
-    /// Leaves the hook where it is, until it is called by a cancel or at the end of the scope. Costs a lock.
+    /// Leaves the hook in place until a cancellation or the end of the scope calls it. Costs a
+    /// lock.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();

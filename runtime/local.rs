@@ -134,8 +134,8 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     /// Calls `f` with the value, or with `None` if there is no binding; outside a task there never
     /// is.
     ///
-    /// Does not suspend by itself. Costs a few locked instructions for each binding between the
-    /// current one and the one sought.
+    /// Does not suspend by itself. Costs a few locked instructions for each binding that the search
+    /// passes.
     ///
     /// ```
     /// static NAME: cygnet::TaskLocal<String> = cygnet::TaskLocal::new();

@@ -1,15 +1,14 @@
-//! What a panic carried, as a part of an error.
+//! Panic payloads as a part of an error.
 
 use crate::task::outcome::Payload;
 use std::any::Any;
 use std::fmt;
 
-/// What a panic carried: part of [`JoinError::Panicked`](crate::JoinError::Panicked).
+/// The payload of a panic, in [`JoinError::Panicked`](crate::JoinError::Panicked).
 ///
-/// Unlike the `Box<dyn Any + Send>` inside, a `PanicPayload` is `Sync`, so that errors that hold
-/// one can be boxed as `Box<dyn Error + Send + Sync>`. The value goes out by
-/// [`into_inner`](PanicPayload::into_inner). A reference to the value is given only if it is
-/// exclusive, or if the type of the value is known to be `Sync`.
+/// Unlike the `Box<dyn Any + Send>` inside, a `PanicPayload` is `Sync`, so errors that hold one can
+/// be boxed as `Box<dyn Error + Send + Sync>`. [`into_inner`](PanicPayload::into_inner) returns the
+/// value. A reference to the value is either exclusive, or requires the value's type to be `Sync`.
 ///
 /// ```
 /// use cygnet::JoinError;
@@ -24,11 +23,11 @@ use std::fmt;
 /// ```
 pub struct PanicPayload(Payload);
 
-// SAFETY: a shared reference gives access to the type of the value, for which the value is not
-// read, and to the value itself only as a type that is `Sync`: in `downcast_ref` by its bound, in
-// `message` and `Debug` as a `&'static str` or a `String`. A value that is not `Sync` is reached by
-// `get_mut` and `into_inner` alone, so by one thread at a time, and it may go to that thread since
-// it is `Send`.
+// SAFETY: a shared reference gives access to the value's type, which does not read the value, and
+// to the value only as a type that is `Sync`: by its bound in `downcast_ref`, and as a `&'static
+// str` or a `String` in `message` and `Debug`. Only `get_mut` and `into_inner` reach a value that
+// is not `Sync`, so one thread at a time does, and the value may go to that thread because it is
+// `Send`.
 unsafe impl Sync for PanicPayload {}
 
 impl PanicPayload {
@@ -36,25 +35,25 @@ impl PanicPayload {
         PanicPayload(payload)
     }
 
-    /// What the panic carried, for instance for [`resume_unwind`](std::panic::resume_unwind).
+    /// Returns the payload, for example for [`resume_unwind`](std::panic::resume_unwind).
     #[must_use]
     pub fn into_inner(self) -> Box<dyn Any + Send + 'static> {
         self.0
     }
 
-    /// The value, to be downcast, by an exclusive reference.
+    /// Returns the payload by an exclusive reference, to be downcast.
     pub fn get_mut(&mut self) -> &mut (dyn Any + Send + 'static) {
         &mut *self.0
     }
 
-    /// Returns whether the value is a `T`.
+    /// Returns whether the payload is a `T`.
     #[must_use]
     pub fn is<T: Any>(&self) -> bool {
         self.0.is::<T>()
     }
 
-    /// The value, if it is a `T`. For a `T` that is not `Sync` there are
-    /// [`get_mut`](PanicPayload::get_mut) and [`into_inner`](PanicPayload::into_inner).
+    /// Returns the payload if it is a `T`. For a `T` that is not `Sync`, use
+    /// [`get_mut`](PanicPayload::get_mut) or [`into_inner`](PanicPayload::into_inner).
     ///
     /// ```compile_fail,E0277
     /// fn cell(payload: &cygnet::PanicPayload) -> Option<&std::cell::Cell<u8>> {
@@ -66,7 +65,7 @@ impl PanicPayload {
         self.0.downcast_ref::<T>()
     }
 
-    /// The panic's text; a sentence in brackets if it carried something else.
+    /// The panic's text, or a placeholder in brackets if the payload is not text.
     #[must_use]
     pub fn message(&self) -> &str {
         panic_text(&self.0)
@@ -79,7 +78,7 @@ impl fmt::Debug for PanicPayload {
     }
 }
 
-/// The text of a panic, if it carried one.
+/// The text of a panic, or a placeholder in brackets if the payload is not text.
 pub(crate) fn panic_text(payload: &Payload) -> &str {
     payload
         .downcast_ref::<&'static str>()

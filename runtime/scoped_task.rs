@@ -11,20 +11,21 @@ use std::marker::PhantomData;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
 /// The handle of a task in a scope. Dropping it does nothing: the scope waits for the task, and a
-/// panic in it surfaces from [`scope`](crate::scope()). See [`Scope::spawn`](crate::Scope::spawn) for an example.
+/// panic of the task surfaces from [`scope`](crate::scope()). See
+/// [`Scope::spawn`](crate::Scope::spawn) for an example.
 pub struct ScopedTask<'scope, T> {
     claim: Option<Claim<T>>,
     scope: PhantomData<&'scope ()>,
 }
 
 impl<T> ScopedTask<'_, T> {
-    /// `T` does not outlive 'scope.
+    /// Makes the handle. Everything that `T` borrows must outlive `'scope`.
     pub(crate) fn new(claim: Claim<T>) -> Self {
         ScopedTask { claim: Some(claim), scope: PhantomData }
     }
 
-    /// Waits for the task's end and returns its value. See [`Task::join`](crate::Task::join), also
-    /// for when it suspends and what it costs.
+    /// Waits for the task's end and returns its value. Suspends and costs as
+    /// [`Task::join`](crate::Task::join) does.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -36,40 +37,40 @@ impl<T> ScopedTask<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Task::join`](crate::Task::join), by the same rule if the calling task is cancelled. The scope
-    /// still waits for a task that its join has cancelled.
+    /// The errors of [`Task::join`](crate::Task::join), with the same rule for a calling task that
+    /// is cancelled. The scope still waits for a task that its join has cancelled.
     ///
     /// # Panics
-    /// Where [`Task::join`](crate::Task::join) does.
+    /// As [`Task::join`](crate::Task::join) does.
     #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
         claim.join(WaitKind::Grant, true)
     }
 
-    /// As `join`, in a wait that is not cut short.
+    /// Joins by a structured wait, which is never cut short.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn await_end(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
         claim.join(WaitKind::Structured, true)
     }
 
-    /// Cancels the task and all its descendants. See [`Task::cancel`](crate::Task::cancel), also for what it
-    /// costs. Does not suspend.
+    /// Cancels the task and all its descendants, as [`Task::cancel`](crate::Task::cancel) does, for
+    /// the same cost. Does not suspend.
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
         let claim = self.claim.as_ref().expect("present until the task is joined");
         cancel(claim.record(), Some(Cause::new(reason.into(), Some(Location::caller()))));
     }
 
-    /// A handle that cancels the task and does nothing else; it may outlive the scope. Costs a locked
-    /// instruction. Does not suspend. See [`CancelHandle`].
+    /// Returns a handle that can only cancel the task, and may outlive the scope. See
+    /// [`CancelHandle`]. Does not suspend. Costs a locked instruction.
     pub fn cancel_handle(&self) -> CancelHandle {
         let claim = self.claim.as_ref().expect("present until the task is joined");
         CancelHandle::of_task(claim.pointer())
     }
 
-    /// Whether the task, with all its children, has ended. Does not suspend. One load.
+    /// Returns whether the task and all its children have ended. Does not suspend. Costs a load.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -86,8 +87,8 @@ impl<T> ScopedTask<'_, T> {
         self.claim.as_ref().is_some_and(|claim| claim.record().join.is_done())
     }
 
-    /// The task's identity: what [`current_id`](crate::current_id) says inside of it. A load; does not
-    /// suspend.
+    /// The task's identity, which [`current_id`](crate::current_id) returns inside the task. Does
+    /// not suspend. Costs a load.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -103,7 +104,8 @@ impl<T> ScopedTask<'_, T> {
         TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
     }
 
-    /// The name it was given, if any, by [`Scope::spawn_with`](crate::Scope::spawn_with). Two loads; does not suspend.
+    /// The name given by [`Scope::spawn_with`](crate::Scope::spawn_with), if any. Does not suspend.
+    /// Costs two loads.
     pub fn name(&self) -> Option<&str> {
         self.claim.as_ref().and_then(|claim| claim.record().name())
     }

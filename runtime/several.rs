@@ -1,4 +1,4 @@
-//! Several tasks at once: all of them, all or the first failure, the first that succeeds.
+//! Running several tasks at once: until all have ended, until one fails, or until one succeeds.
 
 use crate::runtime::errors::JoinError;
 use crate::runtime::scope::{Scope, scope};
@@ -8,18 +8,19 @@ use crate::task::cause::{Cause, Reason};
 use std::fmt;
 use std::panic::Location;
 
-/// Why one of several tasks gave no value, or a [pipeline](crate::pipeline()) did not come to its end.
+/// Why one of several tasks returned no value, or a [pipeline](crate::pipeline()) did not run to
+/// its end.
 #[derive(Debug)]
 pub enum TaskError<E> {
-    /// Its closure, or that of a stage, returned this.
+    /// The closure of the task, or of a pipeline's stage, returned this error.
     Failed(E),
-    /// Its closure did not return: it panicked, was cancelled before its start, was unwound, or found no stack. Of a
-    /// pipeline: the calling task is cancelled ([`JoinError::Cancelled`]).
+    /// The closure did not return: it panicked, was cancelled before its start, was unwound, or got
+    /// no stack. For a pipeline, [`JoinError::Cancelled`] says that the calling task is cancelled.
     Join(JoinError),
 }
 
 impl<E> TaskError<E> {
-    /// What the closure returned.
+    /// Returns the error that the closure returned.
     ///
     /// # Errors
     /// The error itself, if the closure did not return.
@@ -49,12 +50,13 @@ impl<E: std::error::Error + 'static> std::error::Error for TaskError<E> {
     }
 }
 
-/// Runs all closures as tasks of a [`scope`], and returns what has become of each, in the order of the input.
+/// Runs all closures as tasks of a [`scope`], and returns all results in the order of the input.
 ///
-/// None of them is cancelled because another one has failed. An empty input gives an empty `Vec`. If the calling task is
-/// cancelled, so are they; those that had not started are [`JoinError::NotStarted`].
+/// A failure does not cancel the other tasks. If the calling task is cancelled, all tasks are
+/// cancelled, and each task that has not started gives [`JoinError::NotStarted`]. An empty input
+/// gives an empty `Vec`.
 ///
-/// Suspends (structured) until all have ended. Costs a scope, and for each closure a task.
+/// Suspends (structured) until all tasks have ended. Costs a scope, and a task for each closure.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -65,7 +67,8 @@ impl<E: std::error::Error + 'static> std::error::Error for TaskError<E> {
 /// ```
 ///
 /// # Panics
-/// Outside a task; with the panic of the iterator. That of a closure is an error of its own.
+/// Outside a task; with the panic of the iterator. The panic of a closure is returned as that
+/// closure's error.
 #[track_caller]
 pub fn all<'env, F, T>(closures: impl IntoIterator<Item = F>) -> Vec<Result<T, JoinError>>
 where
@@ -78,12 +81,13 @@ where
     })
 }
 
-/// Runs all closures as tasks of a [`scope`], and returns their values in the order of the input. The first one that fails
-/// cancels the others: those that have not started never do, and the others are told by their next wait.
+/// Runs all closures as tasks of a [`scope`], and returns their values in the order of the input.
+/// The first task that fails cancels the others: tasks that have not started never will, and the
+/// rest learn of it from their present or next wait.
 ///
-/// An empty input gives an empty `Vec`. All have ended when the call returns, however it does.
+/// An empty input gives an empty `Vec`. All tasks have ended when the call returns or panics.
 ///
-/// Suspends (structured) until all have ended. Costs as [`all`].
+/// Suspends (structured) until all tasks have ended. Costs as much as [`all`].
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -97,10 +101,10 @@ where
 /// ```
 ///
 /// # Errors
-/// The failure that came first. One that a cancel from outside has kept from its start has failed, too.
+/// The first failure. A task that did not start because of an outside cancellation has failed too.
 ///
 /// # Panics
-/// As [`all`].
+/// Outside a task; with the panic of the iterator.
 #[track_caller]
 pub fn all_fail_fast<'env, F, T, E>(
     closures: impl IntoIterator<Item = F>,
@@ -114,19 +118,20 @@ where
     let mut outcomes = race(closures, &first, |result: &Result<T, E>| result.is_err(), true);
     if let Some(failed) = first.get() {
         match outcomes.swap_remove(failed) {
-            Ok(_) => unreachable!("it is the one that has failed"),
+            Ok(_) => unreachable!("the first task to end the race has failed"),
             Err(error) => return Err(error),
         }
     }
     outcomes.into_iter().collect()
 }
 
-/// Runs all closures as tasks of a [`scope`], and returns the value of the first that succeeds, which cancels the others.
+/// Runs all closures as tasks of a [`scope`], and returns the first success, which cancels the
+/// other tasks.
 ///
-/// All have ended when the call returns: a loser that is told of the cancel by its next wait, and one that takes no notice
-/// of it, too. The value of a loser that succeeds nevertheless is dropped.
+/// All tasks have ended when the call returns, including tasks that ignore the cancellation. If
+/// another task succeeds all the same, its value is dropped.
 ///
-/// Suspends (structured) until all have ended. Costs as [`all`].
+/// Suspends (structured) until all tasks have ended. Costs as much as [`all`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -141,10 +146,11 @@ where
 /// ```
 ///
 /// # Errors
-/// What has become of each, in the order of the input, if none has succeeded; nothing for an empty input.
+/// The errors of all tasks, in the order of the input, if none succeeded. An empty input gives an
+/// empty `Vec`.
 ///
 /// # Panics
-/// As [`all`].
+/// Outside a task; with the panic of the iterator.
 #[track_caller]
 pub fn any<'env, F, T, E>(closures: impl IntoIterator<Item = F>) -> Result<T, Vec<TaskError<E>>>
 where
@@ -157,17 +163,17 @@ where
     if let Some(won) = first.get() {
         match outcomes.swap_remove(won) {
             Ok(value) => return Ok(value),
-            Err(_) => unreachable!("it is the one that has succeeded"),
+            Err(_) => unreachable!("the first task to end the race has succeeded"),
         }
     }
     let errors = outcomes.into_iter().map(|outcome| match outcome {
-        Ok(_) => unreachable!("none has succeeded"),
+        Ok(_) => unreachable!("no task has succeeded"),
         Err(error) => error,
     });
     Err(errors.collect())
 }
 
-/// The number of the one that came first.
+/// The number of the task that ended the race.
 struct First(AtomicUsize);
 
 impl First {
@@ -177,21 +183,22 @@ impl First {
         First(AtomicUsize::new(First::NOBODY))
     }
 
-    /// Whether the caller is the first.
+    /// Returns whether the caller is the first to end the race.
     fn is(&self, number: usize) -> bool {
         let (nobody, relaxed) = (First::NOBODY, Ordering::Relaxed);
         // MUTANT(several.first): split
         self.0.compare_exchange(nobody, number, relaxed, relaxed).is_ok()
     }
 
-    /// When all have ended.
+    /// Returns the first task's number. Called after all tasks have ended.
     fn get(&self) -> Option<usize> {
         Some(self.0.load(Ordering::Relaxed)).filter(|number| *number != First::NOBODY)
     }
 }
 
-/// Runs all closures. The first with a result that `ends` the race cancels the others, and so does one without a result,
-/// if that does.
+/// Runs all closures. The first result for which `ends` returns `true` ends the race and cancels
+/// the other tasks. A task without a result (a panic, for example) ends the race too if
+/// `failure_ends` is set.
 #[track_caller]
 fn race<'env, F, T, E>(
     closures: impl IntoIterator<Item = F>,
@@ -225,7 +232,8 @@ where
     })
 }
 
-/// Ends the race when it is dropped, if the way in which its closure has ended does: also by a panic, or uncalled.
+/// Dropped when its closure has ended, also by a panic or without a call. Ends the race if `ends`
+/// says so by then.
 struct Runner<'a, 'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     first: &'a First,
@@ -256,7 +264,7 @@ mod models {
             let firsts = [first.is(0), other.join().unwrap()];
             assert_eq!(firsts.iter().filter(|is| **is).count(), 1);
             assert_eq!(first.get(), Some(usize::from(firsts[1])));
-            // SAFETY: the threads have ended.
+            // SAFETY: both threads have finished with `first`.
             unsafe { first.end() };
         });
     }
