@@ -295,7 +295,10 @@ impl Builder {
     ///
     /// ```
     /// let error = cygnet::Runtime::builder().workers(0).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "a runtime needs 1 to 4096 workers, not 0 (Builder::workers)");
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "a runtime needs 1 to 4096 workers, not 0 (Builder::workers)"
+    /// );
     /// ```
     pub fn build(self) -> Result<Runtime, BuildError> {
         let workers = self.workers.unwrap_or_else(|| processors().min(Self::MAX_WORKERS));
@@ -400,7 +403,10 @@ fn pin((): ()) {}
 /// let waiting = rt.spawn(|| cygnet::park());
 /// drop(rt);
 /// match waiting.join() {
-///     Ok(waited) => assert_eq!(waited.unwrap_err().to_string(), "the task is cancelled: the runtime ends"),
+///     Ok(waited) => assert_eq!(
+///         waited.unwrap_err().to_string(),
+///         "the task is cancelled: the runtime ends"
+///     ),
 ///     Err(error) => assert!(matches!(error, cygnet::JoinError::NotStarted(_))),
 /// }
 /// ```

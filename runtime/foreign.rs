@@ -54,7 +54,10 @@ impl<F: FnOnce() -> T, T> Away<F, T> {
             }
         };
         let settled = outside.settle(outcome);
-        debug_assert!(settled.is_ok(), "a child was settled before its closure ended on the other runtime");
+        debug_assert!(
+            settled.is_ok(),
+            "a child was settled before its closure ended on the other runtime"
+        );
     }
 }
 

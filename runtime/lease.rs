@@ -69,7 +69,10 @@ unsafe impl Sync for Hold {}
 impl Drop for Hold {
     fn drop(&mut self) {
         let settled = self.child.settle(Ok(()));
-        debug_assert!(settled.is_ok(), "the child of a lease was settled before the last lease was dropped");
+        debug_assert!(
+            settled.is_ok(),
+            "the child of a lease was settled before the last lease was dropped"
+        );
     }
 }
 
@@ -263,9 +266,11 @@ where
     T: Send,
 {
     match worker_of(shared).filter(|worker| worker.task().is_some()) {
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the node open, and everything that `f` borrows outlives the
+        // child.
         Some(worker) => unsafe { worker.spawn(parent, f, terms) },
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the node open, and everything that `f` borrows outlives the
+        // child.
         None => unsafe { shared.spawn_below(parent, f, terms) },
     }
 }

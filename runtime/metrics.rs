@@ -226,7 +226,7 @@ impl Metrics {
         let BlockingMetrics { queued, threads, idle, .. } = self.blocking;
         if threads > idle || queued > 0 {
             let running = threads - idle;
-            let _ = write!(sentence, "; of calls that block {running} run and {queued} are queued");
+            let _ = write!(sentence, "; {running} blocking calls run and {queued} are queued");
         }
         for (n, task) in self.unresponsive.iter().enumerate() {
             let before = if n == 0 { ". These go on although they are cancelled: " } else { "; " };

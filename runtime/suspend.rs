@@ -57,8 +57,8 @@ pub enum YieldTo {
     /// The task is the caller itself, which yielded to other tasks instead.
     Itself,
     /// The task could not run on this worker next, and the caller yielded to other tasks instead.
-    /// It runs or is queued on another worker; or waits, further down on the same coroutine, for
-    /// the caller; or has not started and gets no stack; or is held back by a
+    /// It runs or is queued on another worker; or has called the caller in place, on the same
+    /// coroutine, and waits for it; or has not started and gets no stack; or is held back by a
     /// [`scope_with`](crate::scope_with()). Also returned, without running any task, if the thread
     /// is unwinding.
     Elsewhere,
@@ -67,7 +67,7 @@ pub enum YieldTo {
 /// Lets a given task run next, if it can run on this worker. Otherwise acts like [`yield_now`].
 ///
 /// A task that has not started is started on a coroutine of its own. The given task runs before the
-/// other ready tasks; a task that has not started may still come first if it is its turn.
+/// other ready tasks; another task that has not started may still come first if it is its turn.
 ///
 /// Suspends, unless the thread is unwinding. Costs a search of the worker's queue of ready tasks,
 /// proportional to the queue's length.
@@ -120,8 +120,8 @@ pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
 /// * A ready task runs at the next call.
 /// * A timer, such as a [`sleep`](crate::sleep()) or a [`timeout`](crate::timeout()), fires within
 ///   eight calls of its time or a tenth of a millisecond, whichever is later.
-/// * A task that has not started, and is not taken by another worker, starts within eight calls or
-///   a millisecond.
+/// * A task that has not started, and that no other worker takes, is noticed within eight calls and
+///   started by the first call a millisecond after that.
 ///
 /// Idle workers get a share of this worker's tasks. A sleeping task that is to cancel the loop is
 /// thus woken by the loop itself.

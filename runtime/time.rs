@@ -110,7 +110,7 @@ pub(super) fn sleep_to(moment: Option<Instant>) -> Result<(), Cancelled> {
 /// let in_time = cygnet::timeout(Duration::from_secs(60), || "done");
 /// assert_eq!(in_time.unwrap(), "done");
 ///
-/// // An answer that improves as long as there is time.
+/// // An answer that improves while there is time.
 /// let late = cygnet::timeout(Duration::from_millis(2), || {
 ///     let mut steps = 0u64;
 ///     loop {
