@@ -1,5 +1,5 @@
-//! What a loop asks of the scheduler: everything, and nothing elsewhere in `par`, but for
-//! [`join`](crate::join()) itself.
+//! The interface between loops and the scheduler. Besides [`join`](crate::join()), the rest of
+//! `par` uses nothing of the scheduler directly.
 
 use crate::retire::chain::Pin;
 use crate::runtime::Cancelled;
@@ -9,17 +9,17 @@ use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::worker::Worker;
 use crate::task::words::tree::Node;
 
-/// The task that called a loop, as it is seen by those parts of the loop that run elsewhere.
+/// The task that called a loop, as seen by parts of the loop that run on other workers.
 #[derive(Clone, Copy)]
 pub(super) struct Caller<'a> {
-    /// The node that it is in.
+    /// The node that the task is in.
     node: &'a Node,
 }
 
-/// Calls a loop with the calling task and the number of workers of its runtime.
+/// Calls `run` with the calling task and the number of workers of its runtime.
 ///
-/// A bare coroutine that the call is made in cannot suspend before its end: it could be continued by another
-/// task, after the calling one has ended.
+/// If the call is made inside a bare coroutine, that coroutine cannot suspend before `run` returns:
+/// another task could continue it after the calling task has ended.
 #[inline]
 #[track_caller]
 pub(super) fn with_caller<R>(
@@ -27,23 +27,24 @@ pub(super) fn with_caller<R>(
     run: impl for<'a> FnOnce(Caller<'a>, usize) -> R,
 ) -> Result<R, Cancelled> {
     let _pin = Pin::innermost();
-    // SAFETY: the caller is gone when this returns, as its lifetime is any one for `run`. This frame is on the
-    // task's stack, or on that of a bare coroutine that the task has resumed and that is pinned; either
-    // way the task does not end before it.
+    // SAFETY: `run` takes any lifetime, so it cannot keep the `Caller` beyond this call. This frame
+    // is on the task's stack, or on the stack of a bare coroutine that the task has resumed and
+    // that is pinned. In both cases the task ends after this frame.
     let (caller, workers) = unsafe { Caller::here(what) }?;
     Ok(run(caller, workers))
 }
 
 impl Caller<'_> {
-    /// The calling task, and the number of workers of its runtime.
+    /// Returns the calling task and the number of workers of its runtime.
     ///
     /// # Safety
-    /// The caller is not used after the task's end.
+    /// The `Caller` must not be used after the task's end.
     #[inline(never)]
     #[track_caller]
     unsafe fn here<'a>(what: &str) -> Result<(Caller<'a>, usize), Cancelled> {
         let (worker, _) = here(what);
-        // SAFETY: that of the running task, or of a scope on its stack, which does not end before the call.
+        // SAFETY: the node belongs to the running task or to a scope on its stack. Both outlive
+        // this call, and after it the caller of this function answers for the lifetime.
         let caller = Caller { node: unsafe { &*worker.node.get() } };
         if caller.is_cancelled() {
             return Err(Cancelled::here());
@@ -51,32 +52,33 @@ impl Caller<'_> {
         Ok((caller, worker.shared().workers()))
     }
 
-    /// Checks in, and returns `true` if nothing has happened that the loop must react to: the usual case, in
-    /// a few loads.
+    /// Checks in with the scheduler and returns `true` if the loop has nothing to react to. That is
+    /// the usual case, and costs a few loads.
     #[inline]
     pub(super) fn all_quiet(self) -> bool {
         Worker::current().is_some_and(|worker| {
-            // In any case: a loop that cannot fork any more leaves a request for work unanswered.
+            // Unconditionally: a loop that cannot fork any more leaves a request for work
+            // unanswered.
             let is_due = worker.check_in();
             !(is_due || worker.remote.front.wants_attention() || self.is_cancelled())
         })
     }
 
-    /// Whether the loop is to end early, as its caller is cancelled.
+    /// Returns whether the loop must end early because its caller is cancelled.
     #[inline]
     pub(super) fn is_cancelled(self) -> bool {
         is_cancelled(self.node)
     }
 }
 
-/// Whether somebody wants a part of what this worker has to do.
+/// Returns whether another worker has asked this one for work.
 #[inline]
 pub(super) fn is_hungry() -> bool {
-    // Whoever asks does so in the front, too.
+    // A request for work is always left in the queue of fresh tasks, too.
     Worker::current().is_some_and(|worker| worker.remote.front.wants_attention())
 }
 
-/// Serves who is hungry from what lies ready already, if anything does.
+/// Answers a request for work with tasks that are ready on this worker, if there are any.
 #[cold]
 #[inline(never)]
 pub(super) fn serve() {
@@ -87,7 +89,8 @@ pub(super) fn serve() {
     }
 }
 
-/// Lets the ready tasks of this worker run, if there are any. Suspends then, and returns `true`.
+/// Lets the ready tasks of this worker run. Returns `true` if it has suspended, `false` if there
+/// were none or if a suspension is forbidden here.
 #[inline]
 pub(super) fn let_others() -> bool {
     match Worker::current() {
@@ -103,18 +106,18 @@ pub(super) fn let_others() -> bool {
 #[inline(never)]
 fn give_way() {
     let (worker, task) = here("par");
-    // A cancellation is what the caller looks for in any case.
+    // The caller checks for cancellation in any case.
     let _ = worker.yield_now(task);
 }
 
-/// Whether half of the stack is left.
+/// Returns whether half of the stack is left.
 #[cold]
 #[inline(never)]
 pub(super) fn has_room() -> bool {
     Worker::current().is_some_and(|worker| worker.strand().has_room())
 }
 
-/// Something that differs between workers, and stays the same while one is in a part of a loop.
+/// A value that differs between workers and stays the same while a part of a loop runs on one.
 #[inline]
 pub(super) fn place() -> usize {
     Worker::current().map_or(0, |worker| std::ptr::from_ref(worker).addr())

@@ -1,8 +1,9 @@
 //! A vector that the parts of a loop fill in place.
 //!
-//! Each item is written to where it belongs as soon as it is made. A part answers for what it has made
-//! ([`Made`], a run of neighbours) and drops it if it unwinds or if it is not wanted; two runs that
-//! meet are joined into one. When the run is the whole vector, it is the result.
+//! Each item is written to its final place as soon as it is made. A part owns the run of
+//! neighbouring items that it has made ([`Made`]), and drops them if it unwinds or if they are not
+//! wanted. Two runs that meet are joined into one. The run that covers the whole vector is the
+//! result.
 
 use crate::par::drive::{Body, run_all};
 use crate::par::{IntoSource, Source};
@@ -12,39 +13,41 @@ use std::mem::forget;
 use std::ops::ControlFlow;
 use std::ptr::slice_from_raw_parts_mut;
 
-/// Room for items: the spare part of a vector, in the frame of the call that fills it.
+/// The spare capacity of a vector, which lives in the frame of the call that fills it.
 struct Room<'a, R> {
     first: *mut R,
     size: usize,
     vector: PhantomData<&'a mut Vec<R>>,
 }
 
-// SAFETY: parts of different threads write to different places, each of them alone (see `chunk`), what they
-// write is sent back with `Made`, and no reference to it is given out before.
+// SAFETY: parts on different threads write to disjoint places (see `chunk`). The items are sent
+// back with `Made`, which requires `R: Send`, and no reference to an item is given out before.
 unsafe impl<R: Send> Sync for Room<'_, R> {}
 
-/// A run of items that have been made and that nobody else answers for.
+/// A run of items that have been made and that only this value owns.
 struct Made<'a, R> {
-    /// Of the whole room: the run may have been written by parts of several threads.
+    /// The start of the whole room, as the run may have been written by parts on several threads.
     first: *mut R,
     start: usize,
     count: usize,
     room: PhantomData<&'a mut [R]>,
 }
 
-// SAFETY: owns its items, as a vector does.
+// SAFETY: a `Made` owns its items, as a vector does.
 unsafe impl<R: Send> Send for Made<'_, R> {}
 
 impl<R> Drop for Made<'_, R> {
     fn drop(&mut self) {
         // SAFETY: `start` is in the room, or at its end.
         let start = unsafe { self.first.add(self.start) };
-        // SAFETY: these were made, and are ours alone; the memory is the vector's, which outlives us.
+        // SAFETY: these `count` items have been made and belong to this run alone. The memory
+        // belongs to the vector, which outlives `'a`.
         unsafe { slice_from_raw_parts_mut(start, self.count).drop_in_place() };
     }
 }
 
-/// A source whose items are numbered, by engine and not by the source itself.
+/// A source with numbered items. The engine counts them, so the numbers do not depend on the
+/// source.
 struct Numbered<S> {
     source: S,
     start: usize,
@@ -62,7 +65,7 @@ impl<S: Source> Source for Numbered<S> {
 
     #[inline]
     fn split_at(self, n: usize) -> (Self, Self) {
-        // The numbers of two parts must never meet, whatever the source does.
+        // Two parts must never share a number, whatever the source does.
         assert!(n <= self.size(), "cygnet: a part of a loop is cut behind its end");
         let middle = self.start + n;
         let (front, back) = self.source.split_at(n);
@@ -88,8 +91,8 @@ struct Collect<'a, F, R> {
     room: Room<'a, R>,
 }
 
-/// Counts what has been made, also if `f` panics in the middle of a chunk. (In a local number: the
-/// compiler would not keep one in a register that others can see.)
+/// Counts the items made, also if `f` panics in the middle of a chunk. The count is kept in a local
+/// variable because the compiler cannot keep a value that is visible elsewhere in a register.
 struct Progress<'a> {
     total: &'a mut usize,
     new: usize,
@@ -126,16 +129,16 @@ where
             made.start = start;
         }
         assert!(made.start + made.count == start, "{UNTRUE}");
-        // SAFETY: in the room, or at its end.
+        // SAFETY: `start` is at most `size`, so the place is in the room or at its end.
         let place = unsafe { self.room.first.add(start) };
         let mut progress = Progress { total: &mut made.count, new: 0 };
         (0..end - start).zip(source.items()).for_each(|(index, item)| {
             let item = (self.f)(item);
-            // SAFETY: start + index < end <= size.
+            // SAFETY: `start + index < end <= size`, so the place is in the room.
             let place = unsafe { place.add(index) };
-            // SAFETY: room for an `R`, that no other part has: their numbers are other ones, as `Numbered`
-            // makes them from one range by cutting. Nothing has been made here before: a chunk is gone over
-            // once.
+            // SAFETY: the place has room for an `R`. No other part writes to it: `Numbered` gets
+            // its numbers by splitting one range, so they are disjoint. Nothing has been made here
+            // before, as a chunk is gone over once.
             unsafe { place.write(item) };
             progress.new += 1;
         });
@@ -159,9 +162,9 @@ const UNTRUE: &str = "cygnet: a source has fewer items than its size says";
 
 /// Maps each item and collects the results in a `Vec`, in the order of the items.
 ///
-/// Each result is written once, into its place; there is no lock, and nothing is moved later.
+/// Each result is written once, into its place. There is no lock, and nothing is moved later.
 ///
-/// Suspends as [`for_each`](crate::par::for_each), and costs as much, and the allocation.
+/// Suspends like [`for_each`](crate::par::for_each). Costs as much, and an allocation.
 ///
 /// ```
 /// use cygnet::par;
@@ -171,12 +174,13 @@ const UNTRUE: &str = "cygnet: a source has fewer items than its size says";
 /// ```
 ///
 /// # Errors
-/// As [`for_each`](crate::par::for_each); what has been made is dropped.
+/// As for [`for_each`](crate::par::for_each). The results made so far are dropped.
 ///
 /// # Panics
-/// As [`for_each`](crate::par::for_each); what has been made is dropped, each result once. If there are more
-/// items than a `Vec` can hold, also outside a task or in a cancelled one. If the source has fewer items
-/// than it says.
+/// If `f` panics, as in [`for_each`](crate::par::for_each); each result made so far is dropped
+/// once. If called outside a task. If the source has fewer items than its size says. If there are
+/// more items than a `Vec` can hold; this is checked first, also outside a task or in a cancelled
+/// one.
 #[track_caller]
 pub fn map_collect<S, R, F>(source: S, f: F) -> Result<Vec<R>, Cancelled>
 where
@@ -192,9 +196,10 @@ where
     let numbered = Numbered { source, start: 0, end: size };
     let made = run_all("par::map_collect", numbered, &Collect { f, room })?;
     assert!(made.count == size, "{UNTRUE}");
-    // The vector has them now.
+    // The vector owns the items from here on.
     forget(made);
-    // SAFETY: `size` items of one run, which can only begin at the first, as the room holds no more.
+    // SAFETY: `made` is one run of `size` items. The room holds no more, so the run starts at the
+    // first place and all of the vector's first `size` items are initialised.
     unsafe { results.set_len(size) };
     Ok(results)
 }

@@ -1,9 +1,10 @@
-//! The engine of all loops: how a source is gone over in chunks and shared out. The header of
-//! [`par`](crate::par) says why it does what it does.
+//! The engine of all loops: goes over a source in chunks and shares it out. The reasons for its
+//! decisions are in the header of [`par`](crate::par).
 //!
-//! What a function returns is leaked if it is there already when the destructor of a local value panics
-//! (<https://github.com/rust-lang/rust/issues/47949>). So what a user may have given a destructor, and is not
-//! wanted any more, is dropped by a call, here and in the bodies of the loops.
+//! A function's return value is leaked if it exists already when the destructor of a local value
+//! panics (<https://github.com/rust-lang/rust/issues/47949>). For this reason, here and in the
+//! bodies of the loops, values that may have a user's destructor and are no longer wanted are
+//! dropped by an explicit call.
 
 use crate::par::Source;
 use crate::par::boundary::{self, Caller, with_caller};
@@ -16,30 +17,32 @@ use crossbeam_utils::CachePadded;
 use std::mem::forget;
 use std::ops::ControlFlow;
 
-/// A loop offers so many parts at most before it has done anything.
+/// Parts that a loop offers at most before it has done anything.
 const SPINE: u32 = 3;
-/// So deep forks nest wherever a loop is called; deeper only if there is room on the stack. (A part gets no
-/// deeper than the logarithm of its size, but that is 64; a sort, than some multiple of it.)
+/// Forks may nest this deep wherever a loop is called; deeper only if there is room on the stack.
+/// (The depth of a part is bounded by the logarithm of its size, but that can be 64, and the depth
+/// of a sort by some multiple of it.)
 const SHALLOW: u32 = 4;
 
-/// Whether a part may fork in whose frames so many forks of its loop are open already.
+/// Returns whether a part may fork, given the number of forks of its loop that are open on its
+/// stack.
 #[inline]
 pub(super) fn may_nest(depth: u32) -> bool {
     depth < SHALLOW || boundary::has_room()
 }
 
-/// What is done with the items of a loop.
+/// The work that a loop does on its items.
 pub(super) trait Body<S>: Sync {
-    /// What comes out of a part.
+    /// The result of a part.
     type Out: Send;
 
-    /// What a part begins with.
+    /// Returns the value that a part begins with.
     fn begin(&self) -> Self::Out;
 
     /// Goes over a chunk. `Break` ends the loop, on all workers.
     fn chunk(&self, out: Self::Out, chunk: S) -> ControlFlow<Self::Out, Self::Out>;
 
-    /// Puts together what came out of a part and of the one right behind it.
+    /// Combines the results of a part and of the one right behind it.
     fn merge(&self, first: Self::Out, second: Self::Out) -> Self::Out;
 }
 
@@ -47,21 +50,21 @@ pub(super) trait Body<S>: Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Stop {
-    /// It does not.
+    /// The loop has not been stopped.
     No,
-    /// It has found what it looked for.
+    /// The loop has found the item that it looked for.
     Found,
     Cancelled,
     Panicked,
 }
 
-/// Why a loop stops: a word that the first one to have a reason writes, and every part reads.
+/// Why a loop stops. Every part reads this word; the first part with a reason writes it.
 struct StopWord(AtomicU8);
 
 impl StopWord {
     fn set(&self, stop: Stop) {
         let no = Stop::No as u8;
-        // Relaxed: it says that no more need be done, and hands nothing over.
+        // Relaxed: the word only says that no more need be done, and publishes nothing else.
         let _ = self.0.compare_exchange(no, stop as u8, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -76,17 +79,17 @@ impl StopWord {
     }
 }
 
-/// What all parts of one call have in common, in the frame of that call.
+/// The state shared by all parts of one call, in the frame of that call.
 pub(super) struct Loop<'a> {
-    /// Apart from what the calling worker writes to its stack all the time.
+    /// On a cache line of its own, as the calling worker writes to its stack all the time.
     stop: CachePadded<StopWord>,
     caller: Caller<'a>,
-    /// How many parts to offer to begin with: 0 if there is only one worker.
+    /// The number of parts to offer to begin with: 0 if there is only one worker.
     spine: u32,
 }
 
 impl<'a> Loop<'a> {
-    /// A loop of a caller whose runtime has so many workers.
+    /// Creates a loop for a caller whose runtime has `workers` workers.
     #[inline]
     pub(super) fn new(caller: Caller<'a>, workers: usize) -> Loop<'a> {
         let spine = (usize::BITS - (workers - 1).leading_zeros()).min(SPINE);
@@ -103,15 +106,16 @@ impl<'a> Loop<'a> {
         self.stop.get()
     }
 
-    /// Whether there is anybody to share with.
+    /// Returns whether there is another worker to share with.
     #[inline]
     pub(super) fn is_shared(&self) -> bool {
         self.spine > 0
     }
 
-    /// The end of a chunk that is not the last. Suspends if another task of this worker is ready.
+    /// Ends a chunk that is not the last. Suspends if another task of this worker is ready.
     ///
-    /// Not inlined into what is compiled with its caller, where half of what it calls could not be.
+    /// Not inlined: loops are compiled in the user's crate, where half of the functions called here
+    /// could not be inlined.
     #[inline(never)]
     pub(super) fn pass(&self) -> Pass {
         if self.stopped() == Stop::No && self.caller.all_quiet() {
@@ -135,18 +139,19 @@ impl<'a> Loop<'a> {
     }
 }
 
-/// What a loop finds out at the end of a chunk.
+/// The result of [`Loop::pass`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pass {
     /// Go on.
     On,
-    /// Go on, but time may have passed, and there may be somebody without work.
+    /// Go on, but time may have passed, and another worker may be without work.
     Interrupted { others_ran: bool, hungry: bool },
     /// The loop ends here.
     End,
 }
 
-/// Stops the loop if the part that holds it unwinds; to be forgotten at its regular end.
+/// Stops the loop if the part that holds this guard unwinds. The part forgets the guard when it
+/// ends regularly.
 pub(super) struct StopOnPanic<'a>(pub(super) &'a Loop<'a>);
 
 impl Drop for StopOnPanic<'_> {
@@ -155,28 +160,28 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// A part that was offered to other workers, seen from the one before it.
+/// State about a part that was offered to other workers, shared with the part before it.
 struct Offer {
     /// Another worker has begun with it.
     taken: AtomicBool,
-    /// What the part before has found out about the pace, for this one.
+    /// The pace that the part before has found, for this one.
     pace: AtomicUsize,
 }
 
-/// What a part starts from.
+/// The state that a part starts from.
 #[derive(Clone, Copy)]
 struct Start<'a> {
     pace: Pace,
     /// The part behind this one, if it was offered.
     offer: Option<&'a Offer>,
-    /// How many parts to offer although nobody has asked and one is on offer.
+    /// The number of parts to offer even if no worker has asked and another part is on offer.
     spine: u32,
-    /// The forks of this loop that are open below on this stack.
+    /// The forks of this loop that are open on this stack.
     depth: u32,
 }
 
 impl Start<'_> {
-    /// Whether `left` items should be cut in two, the second part to be offered.
+    /// Returns whether to cut `left` items in two and offer the second half.
     #[inline]
     fn wants_fork(&self, hungry: bool, left: usize, least: usize) -> bool {
         if left < 2 || left / 2 < least || !self.pace.is_worth_sharing(left) {
@@ -189,8 +194,8 @@ impl Start<'_> {
     }
 }
 
-/// Goes over a source. The second part of the answer says why it ended; all of it has been gone over if that
-/// is `No`, and what came out is of some parts only, if it is anything else.
+/// Goes over a source. The second part of the result says why the loop ended. If it is `Stop::No`,
+/// the loop has gone over all items; otherwise the output covers some parts only.
 #[inline]
 #[track_caller]
 pub(super) fn run<S: Source, B: Body<S>>(
@@ -206,7 +211,7 @@ pub(super) fn run<S: Source, B: Body<S>>(
     })
 }
 
-/// As [`run`], for loops in which nothing is ever found.
+/// Like [`run`], for loops that do not search.
 #[inline]
 #[track_caller]
 pub(super) fn run_all<S: Source, B: Body<S>>(
@@ -220,8 +225,8 @@ pub(super) fn run_all<S: Source, B: Body<S>>(
     }
 }
 
-/// Goes over a part. Never inlined: it calls itself by way of `fork`, and the closures in `body` are to be
-/// compiled once.
+/// Goes over a part. Never inlined: it calls itself by way of `fork`, and the closures in `body`
+/// are to be compiled once.
 #[inline(never)]
 fn drive<S: Source, B: Body<S>>(
     this: &Loop<'_>,
@@ -234,7 +239,7 @@ fn drive<S: Source, B: Body<S>>(
     let least = rest.at_least();
     let mut left = rest.size();
     let mut since = None;
-    // Nobody has asked yet, as far as this part is concerned.
+    // This part has not seen a request for work yet.
     let mut hungry = false;
     while left > 0 {
         if this.is_shared() {
@@ -279,7 +284,7 @@ fn drive<S: Source, B: Body<S>>(
             Pass::Interrupted { others_ran, hungry: asked } => {
                 hungry = asked;
                 if others_ran {
-                    // Their time does not count.
+                    // The time of other tasks does not count.
                     since = None;
                 }
             }
@@ -294,7 +299,7 @@ fn drive<S: Source, B: Body<S>>(
     out
 }
 
-/// Goes over the halves of a part, the second one maybe on another worker.
+/// Goes over the halves of a part, the second one possibly on another worker.
 #[inline(never)]
 fn fork<S: Source, B: Body<S>>(
     this: &Loop<'_>,
@@ -315,7 +320,7 @@ fn fork<S: Source, B: Body<S>>(
             drive(this, body, first, out, Start { offer: Some(&offer), spine, depth, ..start })
         },
         || {
-            // Relaxed, both: guesses that hand nothing over.
+            // Relaxed, both: these are hints that publish nothing else.
             let pace = Pace::from_word(offer.pace.load(Ordering::Relaxed));
             let start = if boundary::place() == here {
                 Start { pace, spine: 0, depth, ..start }

@@ -25,9 +25,10 @@ impl<S: Source, F: Fn(S::Item) + Sync> Body<S> for Each<F> {
 
 /// Calls `f` with each item, in any order, on any worker.
 ///
-/// Suspends at the ends of chunks to let ready tasks of the worker run, and (structured) at its end if
-/// another worker has a part. Costs a few hundred instructions, and some sixty for each chunk, that is
-/// about each 20 us; more if it is shared (see [the module's documentation](crate::par#what-it-costs)).
+/// Suspends at the ends of chunks to let ready tasks of the worker run, and at its end if another
+/// worker still has a part; that wait is structured. Costs a few hundred instructions, and some
+/// sixty more for each chunk, that is, for about every 20 us. Sharing costs more (see [the module's
+/// documentation](crate::par#what-it-costs)).
 ///
 /// ```
 /// use cygnet::par;
@@ -38,12 +39,13 @@ impl<S: Source, F: Fn(S::Item) + Sync> Body<S> for Each<F> {
 /// ```
 ///
 /// # Errors
-/// [`Cancelled`] if the task is cancelled or its runtime ends: on entry, or before all items have had
-/// their turn. No call of `f` is under way any more; those items that had no turn have been dropped.
+/// [`Cancelled`] if the task is cancelled or its runtime ends, on entry or before all items have
+/// been passed to `f`. No call of `f` is in progress any more. The remaining items have been
+/// dropped.
 ///
 /// # Panics
-/// With a panic of `f`, once no other call of it is under way; the rest of the items has no turn.
-/// Outside a task.
+/// If `f` panics: the panic is resumed once no other call of `f` is in progress, and the remaining
+/// items are not passed to `f`. If called outside a task.
 #[track_caller]
 pub fn for_each<S, F>(source: S, f: F) -> Result<(), Cancelled>
 where
@@ -87,17 +89,18 @@ where
 
 /// Maps each item and reduces the results to one.
 ///
-/// `reduce` must be associative, and `identity` give what changes nothing: `reduce(identity(), x)` is `x`, and so
-/// is `reduce(x, identity())`. It need not be commutative, as the order of the items is kept. Where the
-/// results are reduced first is decided anew in each call; so with a `reduce` that is not quite
-/// associative, such as a sum of floating-point numbers, the last digits differ from call to call. An
-/// `identity` that is none comes in once for each part, and there are as many parts as it happened to be
-/// useful to make: with 1 as the identity of a sum the result is too large by some number that nobody
-/// can tell beforehand.
+/// `reduce` must be associative, and `identity` must return its neutral element:
+/// `reduce(identity(), x)` is `x`, and so is `reduce(x, identity())`. `reduce` need not be
+/// commutative, as the order of the items is kept.
 ///
-/// A sum over a slice is compiled to what it is in a plain loop, vector instructions included.
+/// The grouping differs from call to call. So if `reduce` is not quite associative, such as a sum
+/// of floating-point numbers, the last digits differ from call to call. If `identity` does not
+/// return a neutral element, its value comes in once for each part, and the number of parts is
+/// unpredictable: with 1 as the identity of a sum, the result is too large by an unknown number.
 ///
-/// Suspends and costs as [`for_each`], and calls `identity` and `reduce` once more for each part.
+/// A sum over a slice compiles to the same code as a plain loop, vector instructions included.
+///
+/// Suspends and costs like [`for_each`], and calls `identity` and `reduce` once more for each part.
 ///
 /// ```
 /// use cygnet::par;
@@ -112,10 +115,11 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`for_each`]; what has been reduced is dropped.
+/// As for [`for_each`]. The values reduced so far are dropped.
 ///
 /// # Panics
-/// As [`for_each`], with a panic of any of the closures; what has been reduced is dropped.
+/// As for [`for_each`], for a panic of any of the closures. The values reduced so far are
+/// dropped.
 #[track_caller]
 pub fn map_reduce<S, R, I, M, F>(source: S, identity: I, map: M, reduce: F) -> Result<R, Cancelled>
 where
@@ -131,11 +135,11 @@ where
 
 /// Folds the items of each part into an accumulator, and reduces the accumulators to one.
 ///
-/// As [`map_reduce`], where a result for each item would be a detour: for counts, tables, vectors. What is said
-/// there of `identity` and `reduce` holds here too; besides, `fold` into an accumulator that was `reduce`d
-/// from two must give what `fold`ing all into one gives.
+/// Prefer this to [`map_reduce`] where a result for each item would be a detour: for counts,
+/// tables, vectors. The same conditions hold for `identity` and `reduce`. In addition, `fold` into
+/// an accumulator that `reduce` made from two must give the same as `fold` of all items into one.
 ///
-/// Suspends and costs as [`map_reduce`].
+/// Suspends and costs like [`map_reduce`].
 ///
 /// ```
 /// use cygnet::par;
@@ -155,10 +159,10 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`map_reduce`].
+/// As for [`map_reduce`].
 ///
 /// # Panics
-/// As [`map_reduce`].
+/// As for [`map_reduce`].
 #[track_caller]
 pub fn fold_reduce<S, A, I, F, R>(
     source: S,

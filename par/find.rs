@@ -1,4 +1,4 @@
-//! Loops that end as soon as one item decides.
+//! Loops that end as soon as one item decides the result.
 
 use crate::par::drive::{Body, Stop, run};
 use crate::par::{IntoSource, Source};
@@ -49,18 +49,19 @@ where
     F: Fn(S::Item) -> Option<T> + Sync,
 {
     match run(what, source.into_source(), &Find(f))? {
-        // What has been found stands, whatever came after it.
+        // An item that was found is returned, even if the loop was cancelled afterwards.
         (Some(found), _) => Ok(Some(found)),
         (None, Stop::No) => Ok(None),
         (None, _) => Err(Cancelled::here()),
     }
 }
 
-/// An item for which `f` is true, if there is one: any of them, not always the same.
+/// Returns an item for which `f` is true, if there is one. Which one may differ from call to call.
 ///
-/// The search ends soon after one has been found: each worker at the end of its chunk, some 20 us.
+/// The search ends soon after an item has been found: each worker stops at the end of its chunk,
+/// after some 20 us.
 ///
-/// The other items are dropped. Suspends and costs as [`for_each`](crate::par::for_each).
+/// The other items are dropped. Suspends and costs like [`for_each`](crate::par::for_each).
 ///
 /// ```
 /// use cygnet::par;
@@ -70,10 +71,10 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`for_each`](crate::par::for_each), if nothing had been found when that was noticed.
+/// As for [`for_each`](crate::par::for_each), unless an item has already been found.
 ///
 /// # Panics
-/// As [`for_each`](crate::par::for_each), also if another worker has found something.
+/// As for [`for_each`](crate::par::for_each), even if another worker has found an item.
 #[track_caller]
 pub fn find_any<S, F>(source: S, f: F) -> Result<Option<S::Item>, Cancelled>
 where
@@ -84,9 +85,9 @@ where
     find_map("par::find_any", source, |item| f(&item).then_some(item))
 }
 
-/// Whether `f` is true for an item. False if there is none.
+/// Returns whether `f` is true for at least one item. `false` if there are no items.
 ///
-/// Ends early, suspends and costs as [`find_any`].
+/// Ends early, suspends and costs like [`find_any`].
 ///
 /// ```
 /// use cygnet::par;
@@ -96,10 +97,10 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`find_any`].
+/// As for [`find_any`].
 ///
 /// # Panics
-/// As [`find_any`].
+/// As for [`find_any`].
 #[track_caller]
 pub fn any<S, F>(source: S, f: F) -> Result<bool, Cancelled>
 where
@@ -109,9 +110,9 @@ where
     Ok(find_map("par::any", source, |item| f(item).then_some(()))?.is_some())
 }
 
-/// Whether `f` is true for all items. True if there is none.
+/// Returns whether `f` is true for all items. `true` if there are no items.
 ///
-/// Ends early, suspends and costs as [`find_any`].
+/// Ends early, suspends and costs like [`find_any`].
 ///
 /// ```
 /// use cygnet::par;
@@ -121,10 +122,10 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`find_any`].
+/// As for [`find_any`].
 ///
 /// # Panics
-/// As [`find_any`].
+/// As for [`find_any`].
 #[track_caller]
 pub fn all<S, F>(source: S, f: F) -> Result<bool, Cancelled>
 where

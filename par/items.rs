@@ -1,4 +1,4 @@
-//! A vector whose items are moved out by parts of a loop.
+//! A vector whose items are moved out by the parts of a loop.
 
 use crate::par::Source;
 use std::fmt;
@@ -7,35 +7,38 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The items of a `Vec`, by value: what a `Vec` is gone over as (see [`IntoSource`](crate::par::IntoSource)).
-/// Those that are not taken are dropped with it.
+/// The items of a `Vec`, by value: the [source](crate::par::IntoSource) that a `Vec` is turned
+/// into.
 ///
-/// A part costs an atomic increment and a decrement, and the vector's memory goes when the last part does.
+/// Items that are not taken are dropped with it. A part costs an atomic increment and a decrement.
+/// The vector's memory is freed with the last part.
 pub struct Items<T> {
     memory: Arc<Memory<T>>,
     start: usize,
     end: usize,
 }
 
-/// The memory of the vector; its items are the parts'.
+/// The memory of the vector. The items in it belong to the parts.
 struct Memory<T> {
     first: NonNull<T>,
     capacity: usize,
 }
 
-// SAFETY: parts of different threads share it, and use different items, each of them alone; the items go
-// from one thread to another with their parts, as T: Send allows.
+// SAFETY: parts on different threads share the memory, but each uses items of its own. An item
+// moves to another thread only with its part, which `T: Send` allows.
 unsafe impl<T: Send> Send for Memory<T> {}
-// SAFETY: as above; no reference to an item is given out.
+// SAFETY: a shared `Memory` gives out no reference to an item; each part reads and drops items of
+// its own range only, and `T: Send` allows that on any thread.
 unsafe impl<T: Send> Sync for Memory<T> {}
 
-// As a vector.
+// The same as for a vector.
 impl<T: UnwindSafe> UnwindSafe for Items<T> {}
 impl<T: RefUnwindSafe> RefUnwindSafe for Items<T> {}
 
 impl<T> Drop for Memory<T> {
     fn drop(&mut self) {
-        // SAFETY: the parts of a vector with this capacity, whose items have been moved or dropped.
+        // SAFETY: pointer and capacity come from a vector. Its items have been moved out or
+        // dropped by the parts, so the length is 0.
         drop(unsafe { Vec::from_raw_parts(self.first.as_ptr(), 0, self.capacity) });
     }
 }
@@ -49,7 +52,7 @@ impl<T> Items<T> {
     }
 
     fn at(&self, index: usize) -> *mut T {
-        // SAFETY: the index is one of the vector's, or its length.
+        // SAFETY: every caller passes an index of the vector or its length.
         unsafe { self.memory.first.as_ptr().add(index) }
     }
 }
@@ -63,9 +66,10 @@ impl<T> Iterator for Items<T> {
             return None;
         }
         let item = self.at(self.start);
-        // Before the read: from here on it is not ours to drop.
+        // Before the read: from here on this part does not drop the item.
         self.start += 1;
-        // SAFETY: an item of this part alone, which has just been taken out of its range.
+        // SAFETY: the item belonged to this part alone and has just been taken out of its range, so
+        // it is read once.
         Some(unsafe { item.read() })
     }
 
@@ -89,8 +93,8 @@ impl<T: Send> Source for Items<T> {
 
     #[inline]
     fn split_at(mut self, n: usize) -> (Self, Self) {
-        // Not by the sum, which could overflow: two parts would have the same items.
-        assert!(n <= self.size(), "cygnet: a part of a vector is cut behind its end");
+        // Comparing the sum instead could overflow, and two parts would have the same items.
+        assert!(n <= self.size(), "cygnet: the items of a Vec cannot be split at n > size()");
         let middle = self.start + n;
         let back = Items { memory: self.memory.clone(), start: middle, end: self.end };
         self.end = middle;
@@ -107,8 +111,8 @@ impl<T> Drop for Items<T> {
     fn drop(&mut self) {
         let left = std::mem::replace(&mut self.start, self.end)..self.end;
         let slice = std::ptr::slice_from_raw_parts_mut(self.at(left.start), left.len());
-        // SAFETY: the items of this part alone, which have been taken out of its range; should the drop of
-        // one panic, the others are dropped, as those of a slice are.
+        // SAFETY: the items belong to this part alone and have been taken out of its range, so they
+        // are dropped once. If the drop of one panics, the others are dropped, as with any slice.
         unsafe { slice.drop_in_place() };
     }
 }

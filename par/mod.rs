@@ -1,4 +1,4 @@
-//! Parallel loops: the same work for each item, on as many workers as have nothing else to do.
+//! Parallel loops: the same work for each item, on every worker that has nothing else to do.
 //!
 //! ```
 //! use cygnet::par;
@@ -16,67 +16,74 @@
 //!
 //! | to | use |
 //! | --- | --- |
-//! | do something with each item | [`for_each`] |
-//! | make one value of all | [`map_reduce`], [`fold_reduce`] |
-//! | make a `Vec` of as many | [`map_collect`] |
-//! | look for one | [`find_any`], [`any`], [`all`] |
+//! | process each item | [`for_each`] |
+//! | reduce the items to one value | [`map_reduce`], [`fold_reduce`] |
+//! | map the items to a `Vec` | [`map_collect`] |
+//! | search | [`find_any`], [`any`], [`all`] |
 //! | sort | [`sort_unstable`], [`sort_unstable_by`], [`sort_unstable_by_key`] |
-//! | go over | ranges of integers, slices, `&Vec`, `&mut Vec`, `Vec`, references to arrays and boxed slices, [`chunks`], [`chunks_mut`], [`zip`], any [`Source`] |
 //!
-//! The functions are called inside a task. They return after the last call of a closure has ended, so
-//! closures may borrow. Items are gone over on any worker and in any order; within a chunk, one after
-//! the other. A [bare coroutine](crate::coroutine) cannot suspend before the end of a loop that its body has
-//! begun; that it tries is a panic.
+//! A loop goes over ranges of integers, slices, `&Vec`, `&mut Vec`, `Vec`, references to arrays and
+//! boxed slices, [`chunks`], [`chunks_mut`], [`zip`], and any other [`Source`].
+//!
+//! The functions are called inside a task. They return after the last call of a closure has ended,
+//! so closures may borrow. Items are processed on any worker and in any order; within a chunk, one
+//! after the other. If the body of a [bare coroutine](crate::coroutine) begins a loop, the
+//! coroutine cannot suspend before the loop's end; an attempt panics.
 //!
 //! # Ending early
 //!
-//! **Cancellation.** A loop can be long, so its task must be able to stop it: each function returns
-//! [`Cancelled`](crate::Cancelled) if the task is cancelled, or its runtime ends, before all items have had
-//! their turn. Every worker notices at the end of its chunk; no closure is interrupted. A loop that was
-//! through with its items is `Ok`, and one that is begun in a cancelled task does nothing.
+//! **Cancellation.** A loop can be long, so its task must be able to stop it. Each function returns
+//! [`Cancelled`](crate::Cancelled) if the task is cancelled or its runtime ends before all items
+//! have been processed. Every worker notices this at the end of its chunk; no closure is
+//! interrupted. A loop that has already processed all items returns `Ok`. A loop that is begun in a
+//! cancelled task does nothing.
 //!
-//! **Panics.** A panic in a closure stops the other workers likewise, and is thrown on when they have ended.
-//! If several closures panic before they can be stopped, one of the panics is thrown and the others are
-//! dropped.
+//! **Panics.** A panic in a closure stops the other workers in the same way. It is resumed in the
+//! caller when they have ended. If several closures panic before they can be stopped, one of the
+//! panics is resumed and the others are dropped.
 //!
-//! What has been made for nothing is dropped then, and so are the items of a `Vec` that had no turn: each
-//! value once.
+//! In both cases the results made so far are dropped, and so are the unprocessed items of a `Vec`,
+//! each value once.
 //!
 //! # How a loop is cut
 //!
-//! Nobody has to say how many items are worth a task. Three things are found out while the loop runs.
+//! The caller need not say how many items are worth a task. Three things are found out while the
+//! loop runs.
 //!
-//! **How many items a chunk has.** Between two chunks a loop lets ready tasks of its worker run, looks whether it is
-//! to stop and whether somebody wants a part of it. That should happen often, and cost next to nothing;
-//! an item may take a nanosecond or ten milliseconds. So chunks are timed, and made as long as 20 us take; the
-//! first ones have one, two and four items, and a loop that is over by then never reads the clock. The
-//! last ones are halves of what is left (the idea of guided self-scheduling: Polychronopoulos, Kuck, "Guided
-//! Self-Scheduling: A Practical Scheduling Scheme for Parallel Supercomputers", IEEE Transactions on
-//! Computers, 1987), so that no worker is left alone with a long one. Within a chunk runs a plain iterator
-//! of std, which the compiler treats as it does in serial code.
+//! **How many items a chunk has.** Between two chunks a loop lets ready tasks of its worker run,
+//! and checks whether it must stop and whether another worker has asked for a part. That should
+//! happen often and cost next to nothing, although an item may take a nanosecond or ten
+//! milliseconds. So chunks are timed and sized to take 20 us. The first ones have one, two and four
+//! items, and a loop that is over by then never reads the clock. Each of the last chunks is half of
+//! the remaining items, so that no worker is left alone with a long chunk (the idea of guided
+//! self-scheduling: Polychronopoulos, Kuck, "Guided Self-Scheduling: A Practical Scheduling Scheme
+//! for Parallel Supercomputers", IEEE Transactions on Computers, 1987). Within a chunk runs a plain
+//! iterator of std, which the compiler treats as it does in serial code.
 //!
-//! **When to share.** A part of a loop that shares, cuts what it has left into halves and
-//! [`join`](crate::join())s them: the second is on offer to other workers while the first is gone
-//! over, and if nobody has taken it by then, it is gone over here. As in lazy binary splitting (Tzannes,
-//! Caragea, Barua, Vishkin, "Lazy Binary-Splitting: A Run-Time Adaptive Work-Stealing Scheduler", PPoPP
-//! 2010) that is done not down to some grain, but only as long as there is nothing on offer: when the half that was has
-//! been taken, the next one is offered. A loop that nobody helps with is so cut as often as the
-//! logarithm of its length. Their sign that there is nothing on offer is an empty deque; here it is a flag that
-//! the thief of the half raises, so that a loop inside of another one offers something of its own. And a part
-//! shares when its worker has been asked for work (a worker that finds none anywhere leaves a request
-//! with the others before it sleeps).
+//! **When to share.** A part of a loop that shares cuts its remaining items into halves and
+//! [`join`](crate::join())s them. The second half is on offer to other workers during the first,
+//! and runs on this worker if no thief has taken it by then. This is lazy binary splitting
+//! (Tzannes, Caragea, Barua, Vishkin, "Lazy Binary-Splitting: A Run-Time Adaptive Work-Stealing
+//! Scheduler", PPoPP 2010): a part is not split down to some grain, but only while nothing is on
+//! offer. When the half on offer has been taken, the next one is offered. So a loop that no other
+//! worker helps with is cut as often as the logarithm of its length.
 //!
-//! **When not to.** What is expected to be over in 20 us is kept. As long as a loop has not been timed it
-//! might consist of a few long items: then the first part of it, on each worker that comes to it, offers up to three
-//! halves at once, so that eight workers have eight items in no more than two steps. With one worker there
-//! is nobody to share with, and all of this is left out.
+//! In the paper an empty deque says that nothing is on offer. Here the thief of the half raises a
+//! flag instead, so that a loop inside another one offers something of its own. A part also shares
+//! when its worker has been asked for work: a worker that finds none anywhere leaves a request with
+//! the others before it sleeps.
+//!
+//! **When not to.** A part that is expected to be over in 20 us is not shared. A loop that has not
+//! been timed yet might consist of a few long items, so its first part on each worker offers up to
+//! three halves at once. Eight workers then have eight items in at most two steps. With one worker,
+//! all of this is left out.
 //!
 //! # What it costs
 //!
-//! On one worker a loop costs a few hundred instructions, and some sixty for each chunk: a sum of a million integers
-//! that are in the cache, with which the least is done, executes 3.5 % more of them than the serial
-//! loop. On several workers there are in addition the forks, as many as the logarithm of the number of items and a
-//! few for each worker.
+//! On one worker a loop costs a few hundred instructions, and some sixty for each chunk. The worst
+//! case is a loop that does least: a sum of a million integers in the cache executes 3.5 % more
+//! instructions than the serial loop. On several workers the forks come on top, as many as the
+//! logarithm of the number of items and a few for each worker.
 
 mod boundary;
 mod collect;

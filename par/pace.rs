@@ -1,20 +1,20 @@
-//! How many items a chunk has.
+//! The number of items in a chunk.
 
 use crate::shim::time::Duration;
 
-/// What a chunk should take: some hundred times the reading of a clock and what else is done at its end, and
-/// no more than it takes to put a worker to sleep and wake it.
+/// The time a chunk should take: some hundred times as long as reading a clock and the other work
+/// at its end, and no longer than it takes to put a worker to sleep and wake it.
 const TARGET: Duration = Duration::from_micros(20);
-/// A chunk has at most so many times the items of the one before, or at least such a part of them: what is
-/// to come may be unlike what has been, and a measurement be disturbed.
+/// A chunk has at most this many times the items of the one before, and at least that fraction of
+/// them: the next items may be unlike the last ones, and a measurement may be disturbed.
 const GROWTH: usize = 8;
 /// The first chunks of a loop are smaller than this, and are not timed.
 const UNTIMED: usize = 4;
 
 /// The size of chunks, found out while a loop runs.
 ///
-/// One item at first, then twice as many each time until there are [`UNTIMED`]; from then on chunks are
-/// timed, unless the loop is as good as over, and are made to take [`TARGET`].
+/// The first chunk has one item, and each further one twice as many up to [`UNTIMED`]. From then on
+/// chunks are timed, unless the loop is as good as over, and sized to take [`TARGET`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pace {
     chunk: usize,
@@ -24,22 +24,23 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) const START: Pace = Pace { chunk: 1, timed: false };
 
-    /// The items of the next chunk if `left` are left: half of them where a whole chunk would leave less
-    /// than another, so that the last ones get shorter. (Polychronopoulos and Kuck make a
-    /// chunk a share of what is left from the beginning; here that bounds it.)
+    /// Returns the number of items of the next chunk if `left` are left. If a whole chunk would
+    /// leave less than another, the next chunk is half of them, so that the last chunks get
+    /// shorter. (Polychronopoulos and Kuck make a chunk a share of the remaining items from the
+    /// beginning; here that share is an upper bound.)
     #[inline]
     pub(super) fn next(self, left: usize, least: usize) -> usize {
         let n = if left <= self.chunk { left } else { self.chunk.min(left - left / 2) };
         n.max(least).min(left)
     }
 
-    /// Whether the next chunk, of `n` items, should be timed if `left` are left.
+    /// Returns whether to time the next chunk, of `n` items, if `left` are left.
     #[inline]
     pub(super) fn wants_time(self, n: usize, left: usize) -> bool {
         self.timed || (n >= UNTIMED && left / 2 >= n)
     }
 
-    /// A chunk has been done that was not timed.
+    /// Records that an untimed chunk has been done.
     #[inline]
     pub(super) fn grow(&mut self) {
         if self.chunk < UNTIMED {
@@ -47,7 +48,7 @@ impl Pace {
         }
     }
 
-    /// `n` items have taken `time`.
+    /// Records that `n` items have taken `time`.
     #[inline]
     pub(super) fn learn(&mut self, n: usize, time: Duration) {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -58,7 +59,8 @@ impl Pace {
         self.timed = true;
     }
 
-    /// Whether half of `left` items is worth the trouble of another worker, as far as is known.
+    /// Returns whether half of `left` items is worth the trouble of another worker, as far as is
+    /// known.
     #[inline]
     pub(super) fn is_worth_sharing(self, left: usize) -> bool {
         !self.timed || left >= self.chunk
@@ -69,7 +71,7 @@ impl Pace {
         self.timed
     }
 
-    /// In one word, for an atomic.
+    /// Packs the pace into one word, for an atomic.
     #[inline]
     pub(super) fn to_word(self) -> usize {
         (self.chunk.min(usize::MAX >> 1) << 1) | usize::from(self.timed)

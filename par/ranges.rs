@@ -1,27 +1,27 @@
-//! Ranges of integers, from their start to their end whatever their types can hold: lengths are taken in
-//! the unsigned type of the same width, in which a difference never overflows.
+//! Ranges of integers as sources, up to the limits of their types. Lengths are computed in the
+//! unsigned type of the same width, in which a difference never overflows.
 
 use crate::par::Source;
 use std::ops::{Range, RangeInclusive};
 
 mod sealed {
-    /// What ranges need to know of integers.
+    /// The arithmetic that ranges need of integers.
     pub trait Arithmetic: Copy + Send + Sync + PartialOrd {
         const ONE: Self;
         const ZERO: Self;
 
-        /// How much larger `end` is, or `usize::MAX` if that is less.
+        /// Returns by how much `end` is larger, or `usize::MAX` if that is less.
         fn distance(self, end: Self) -> usize;
 
-        /// The integer that is larger by `n`, which is known to exist, or to be just behind the largest.
+        /// Returns the integer that is larger by `n`. It exists, or is just behind the largest.
         fn forward(self, n: usize) -> Self;
     }
 }
 
 use sealed::Arithmetic;
 
-/// An integer of any width: what ranges consist of that can be gone over. It has no methods for users, and no
-/// other types implement it.
+/// An integer of any width, as the element of a range that can be a source. It has no methods for
+/// users, and no other types implement it.
 pub trait Integer: Arithmetic {}
 
 macro_rules! integers {
@@ -39,7 +39,7 @@ macro_rules! integers {
 
             #[inline]
             fn forward(self, n: usize) -> $int {
-                // What is cut off by the conversion is a multiple of the type's range.
+                // The conversion cuts off a multiple of the type's range.
                 self.wrapping_add(n as $int)
             }
         }
@@ -51,8 +51,8 @@ integers! {
     i8, u8; i16, u16; i32, u32; i64, u64; i128, u128; isize, usize;
 }
 
-// One implementation for all, and not one for each type: so the type of `0..n` is inferred from what is done with
-// it.
+// One implementation for all types, not one for each: so the type of `0..n` can be inferred from
+// its use.
 impl<T: Integer> Source for Range<T>
 where
     Range<T>: Iterator<Item = T>,
@@ -91,13 +91,14 @@ where
 
     #[inline]
     fn split_at(self, n: usize) -> (Self, Self) {
-        // There may be no number behind the last one, where an empty rest could begin.
+        // There may be no number behind the last one at which an empty rest could begin.
         let empty = T::ONE..=T::ZERO;
         if n == 0 {
             return (empty, self);
         }
         let (start, end) = (*self.start(), *self.end());
-        // A size that stands for more than itself is cut in front of its last item at most.
+        // The size `usize::MAX` may stand for a larger one. Such a range is cut before its last
+        // item at the latest.
         if n - 1 < start.distance(end) {
             (start..=start.forward(n - 1), start.forward(n)..=end)
         } else {

@@ -1,17 +1,20 @@
-//! A parallel quicksort (Hoare, "Quicksort", The Computer Journal, 1962) that leaves pieces to std's
-//! `sort_unstable_by` once they are small.
+//! A parallel quicksort (Hoare, "Quicksort", The Computer Journal, 1962) that leaves small pieces
+//! to std's `sort_unstable_by`.
 //!
-//! It moves elements by swaps alone, so whatever the comparison does, the slice stays a permutation. The other
-//! precautions are those of pattern-defeating quicksort (Peters, arXiv 2106.05123, 2021):
+//! It moves elements by swaps alone, so whatever the comparison does, the slice stays a
+//! permutation. The other precautions are those of pattern-defeating quicksort (Peters, arXiv
+//! 2106.05123, 2021):
 //!
-//! * **Equal elements.** The right-hand piece knows the pivot in front of it, of which none of its elements is less. If
-//!   its own pivot is not greater either, the elements equal to that are put aside, done.
-//! * **Bad pivots.** A pivot is the median of three medians of three. A piece that was still cut unevenly too often goes to
-//!   std's sort, whose worst case is O(n log n); so is this one's.
-//! * **A slice in order,** or in reverse order, is found out first.
+//! * **Equal elements.** The right-hand piece knows the pivot in front of it, and none of its
+//!   elements is less than that pivot. If its own pivot is not greater either, all elements equal
+//!   to it are put aside; they are in place.
+//! * **Bad pivots.** A pivot is the median of three medians of three. A piece that was still cut
+//!   unevenly too often is left to std's sort. Its worst case is O(n log n), and so is that of this
+//!   sort.
+//! * **A slice in order,** or in reverse order, is recognised before the first cut.
 //!
-//! The inner loop has no branch that depends on a comparison (Lomuto's partition, each element swapped
-//! whether it need be or not), as a wrong guess of the processor costs more than a swap.
+//! The inner loop has no branch that depends on a comparison (Lomuto's partition, which swaps each
+//! element whether or not it needs to move), as a branch misprediction costs more than a swap.
 
 use crate::par::boundary::with_caller;
 use crate::par::drive::{Loop, Pass, Stop, StopOnPanic, may_nest};
@@ -19,20 +22,25 @@ use crate::runtime::Cancelled;
 use crate::runtime::join;
 use std::cmp::Ordering;
 
-/// Pieces of fewer elements are not cut: std's sort takes some 20 us for as many integers.
+/// Pieces of at most this many elements are not cut: std's sort takes some 20 us for as many
+/// integers.
 const LEAST: usize = 1 << 10;
-/// Nor are these, if nobody is hungry; some hundred microseconds.
+/// Nor are pieces of at most this many elements, unless another worker asks for work: some hundred
+/// microseconds.
 const LEAF: usize = 1 << 15;
-/// A cut that leaves less than such a part of a piece on one side is uneven.
+/// A cut is uneven if one side has less than this fraction of the piece.
 const UNEVEN: usize = 8;
 
 /// Sorts a slice by a comparison, not keeping the order of equal elements.
 ///
-/// Suspends as [`for_each`](crate::par::for_each), between two steps instead of two chunks. A step sorts a
-/// piece of up to some ten thousand elements, or cuts a larger one in two: the first ones go over the whole slice
-/// once or twice, without a pause, and a cancellation is noticed after that. Costs O(n log n)
-/// comparisons, O(n) if the slice is in order or strictly in reverse order; on one worker about as much as
-/// [`slice::sort_unstable_by`]. Elements are swapped in place, without a buffer.
+/// Suspends like [`for_each`](crate::par::for_each), between two steps instead of two chunks. A
+/// step sorts a piece of up to some ten thousand elements, or cuts a larger one in two. The first
+/// steps go over the whole slice once or twice without a pause, and a cancellation is noticed after
+/// that.
+///
+/// Costs O(n log n) comparisons, or O(n) if the slice is in order or strictly in reverse order. On
+/// one worker it takes about as long as [`slice::sort_unstable_by`]. Elements are swapped in place,
+/// without a buffer.
 ///
 /// ```
 /// use cygnet::par;
@@ -43,13 +51,13 @@ const UNEVEN: usize = 8;
 /// ```
 ///
 /// # Errors
-/// [`Cancelled`] if the task is cancelled or its runtime ends: on entry, or before the slice was
-/// sorted. It then has its elements in some other order.
+/// [`Cancelled`] if the task is cancelled or its runtime ends, on entry or before the slice was
+/// sorted. The slice then has its elements in some other order.
 ///
 /// # Panics
-/// With a panic of `compare`, once no other call of it is under way; the slice then has its elements
-/// in some order. If `compare` is not a total order, it may panic or not, and the order is
-/// unspecified. Outside a task.
+/// If `compare` panics: the panic is resumed once no other call of `compare` is in progress, and
+/// the slice has its elements in some order. If `compare` is not a total order, it may panic, and
+/// the resulting order is unspecified. If called outside a task.
 #[track_caller]
 pub fn sort_unstable_by<T, F>(slice: &mut [T], compare: F) -> Result<(), Cancelled>
 where
@@ -59,7 +67,8 @@ where
     run("par::sort_unstable_by", slice, &compare)
 }
 
-/// Sorts a slice, not keeping the order of equal elements. As [`sort_unstable_by`] with [`Ord::cmp`].
+/// Sorts a slice, not keeping the order of equal elements. Like [`sort_unstable_by`] with
+/// [`Ord::cmp`].
 ///
 /// ```
 /// use cygnet::par;
@@ -70,17 +79,18 @@ where
 /// ```
 ///
 /// # Errors
-/// As there.
+/// As for [`sort_unstable_by`].
 ///
 /// # Panics
-/// As there.
+/// As for [`sort_unstable_by`].
 #[track_caller]
 pub fn sort_unstable<T: Ord + Send>(slice: &mut [T]) -> Result<(), Cancelled> {
     run("par::sort_unstable", slice, &T::cmp)
 }
 
-/// Sorts a slice by a key, not keeping the order of elements with equal keys. As [`sort_unstable_by`]; the key
-/// is made twice for each comparison.
+/// Sorts a slice by a key, not keeping the order of elements with equal keys.
+///
+/// Like [`sort_unstable_by`]; each comparison calls `key` twice.
 ///
 /// ```
 /// use cygnet::par;
@@ -91,10 +101,10 @@ pub fn sort_unstable<T: Ord + Send>(slice: &mut [T]) -> Result<(), Cancelled> {
 /// ```
 ///
 /// # Errors
-/// As there.
+/// As for [`sort_unstable_by`].
 ///
 /// # Panics
-/// As there.
+/// As for [`sort_unstable_by`].
 #[track_caller]
 pub fn sort_unstable_by_key<T, K, F>(slice: &mut [T], key: F) -> Result<(), Cancelled>
 where
@@ -116,7 +126,7 @@ where
         if slice.len() > LEAST && is_in_order(slice, compare) {
             return Stop::No;
         }
-        // What is uneven more often than an even cut would come is a pattern and no accident.
+        // More uneven cuts than there would be even ones mean a pattern, not an accident.
         let patience = usize::BITS - slice.len().leading_zeros();
         sort(&this, slice, compare, None, Budget { patience, depth: 0 });
         this.stopped()
@@ -127,7 +137,7 @@ where
     }
 }
 
-/// Whether the slice is sorted, or was until it has been reversed here.
+/// Returns whether the slice is sorted. A slice in strictly reverse order is reversed here first.
 fn is_in_order<T, F: Fn(&T, &T) -> Ordering>(slice: &mut [T], compare: &F) -> bool {
     if slice.is_sorted_by(|a, b| compare(a, b) != Ordering::Greater) {
         return true;
@@ -139,7 +149,7 @@ fn is_in_order<T, F: Fn(&T, &T) -> Ordering>(slice: &mut [T], compare: &F) -> bo
     falling
 }
 
-/// What bounds the cutting of a piece.
+/// The limits for cutting a piece further.
 #[derive(Clone, Copy)]
 struct Budget {
     /// How many uneven cuts are left.
@@ -148,7 +158,8 @@ struct Budget {
     depth: u32,
 }
 
-/// Sorts a piece. `before`: the pivot in front of it, if there is one, of which no element is less.
+/// Sorts a piece. `before` is the pivot in front of it, if there is one; no element is less than
+/// it.
 #[inline(never)]
 fn sort<'a, T, F>(
     this: &Loop<'_>,
@@ -173,9 +184,10 @@ fn sort<'a, T, F>(
         }
         choose_pivot(piece, compare);
         let is_less = |a: &T, b: &T| compare(a, b) == Ordering::Less;
-        // Asked once of each pivot: a comparison that is no order could else make it go on and on.
+        // Asked once for each pivot: with a comparison that is not an order, the loop might not end
+        // otherwise.
         if before.take_if(|before| !is_less(before, &piece[0])).is_some() {
-            // Equal to the pivot before, and so is what is not greater.
+            // The pivot equals the one before, and so does every element that is not greater.
             let equal = partition(piece, |pivot, x| !is_less(pivot, x));
             piece = &mut piece[equal + 1..];
             continue;
@@ -190,8 +202,8 @@ fn sort<'a, T, F>(
         if small.0.len() > large.0.len() {
             (small, large) = (large, small);
         }
-        // The large one comes second: it is what thieves take, and without a fork that bounds the depth of
-        // calls.
+        // The large half comes second. Thieves take the second half, and without a fork this order
+        // bounds the depth of calls.
         if this.is_shared() && may_nest(budget.depth) {
             budget.depth += 1;
             join(
@@ -206,7 +218,7 @@ fn sort<'a, T, F>(
     std::mem::forget(guard);
 }
 
-/// Puts a likely middle element in front.
+/// Puts an element near the median in front.
 fn choose_pivot<T, F: Fn(&T, &T) -> Ordering>(piece: &mut [T], compare: &F) {
     let median = |a: usize, b: usize, c: usize| {
         let is_less = |a: usize, b: usize| compare(&piece[a], &piece[b]) == Ordering::Less;
@@ -219,7 +231,7 @@ fn choose_pivot<T, F: Fn(&T, &T) -> Ordering>(piece: &mut [T], compare: &F) {
             c
         }
     };
-    // Not at regular distances, which a regular pattern could meet.
+    // Not at regular distances, in case the slice has a regular pattern.
     let eighth = piece.len() / 8;
     let at = |i: usize| i * eighth + i;
     let pivot = median(
@@ -230,8 +242,8 @@ fn choose_pivot<T, F: Fn(&T, &T) -> Ordering>(piece: &mut [T], compare: &F) {
     piece.swap(0, pivot);
 }
 
-/// Brings the elements that belong to the left of the first one, the pivot, there, and the pivot between them and the
-/// others; where it is then.
+/// Partitions a piece around its first element, the pivot: elements that belong to the left of it,
+/// the pivot, the others. Returns the pivot's index.
 #[inline]
 fn partition<T>(piece: &mut [T], belongs_left: impl Fn(&T, &T) -> bool) -> usize {
     let (pivot, rest) = piece.split_first_mut().expect("a piece is not empty");

@@ -1,14 +1,15 @@
-//! What a loop goes over: things that can be cut.
+//! Sources: sequences that a loop can cut in two.
 
 use crate::par::Items;
 use std::slice;
 
-/// A sequence of items that can be cut into two, over and over: what the functions of
-/// [`par`](crate::par) go over, by way of [`IntoSource`].
+/// A sequence of items that can be cut in two, over and over. The functions of [`par`](crate::par)
+/// take sources, by way of [`IntoSource`].
 ///
-/// Ranges of integers and slices are sources. A type of one's own becomes one by these three methods. No
-/// memory safety depends on them: if they contradict each other, items are left out or come twice, or a
-/// function panics, or does not return, as where nothing makes [`size`](Source::size) smaller.
+/// Ranges of integers and slices are sources. Implement the three required methods to make a source
+/// of another type. Memory safety does not depend on them. If they contradict each other, items are
+/// left out or come twice, or a function panics, or does not return, for example if
+/// [`size`](Source::size) never shrinks.
 ///
 /// ```
 /// use cygnet::par::{self, Source};
@@ -43,28 +44,29 @@ use std::slice;
 /// assert_eq!(cells, [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
 /// ```
 pub trait Source: Send + Sized {
-    /// What it consists of.
+    /// The type of the items.
     type Item;
-    /// What goes over a chunk of it, on one worker. Its `fold` is the innermost loop.
+    /// The iterator over a chunk, on one worker. Its `fold` is the innermost loop.
     type Iter: Iterator<Item = Self::Item>;
 
-    /// The number of items, or `usize::MAX` if there are more.
+    /// Returns the number of items, or `usize::MAX` if there are more.
     fn size(&self) -> usize;
 
-    /// Its first `n` items and the rest. `n` is at most [`size`](Self::size).
+    /// Splits the source into its first `n` items and the rest. `n` is at most
+    /// [`size`](Self::size).
     fn split_at(self, n: usize) -> (Self, Self);
 
-    /// Its items, in order.
+    /// Returns the items, in order.
     fn items(self) -> Self::Iter;
 
-    /// So many items should not be cut: see [`at_least`].
+    /// Returns the number of items below which a part should not be cut: see [`at_least`].
     fn at_least(&self) -> usize {
         1
     }
 }
 
-/// What can be gone over in parallel: every [`Source`], and `&Vec`, `&mut Vec`, `Vec`, and references to
-/// arrays and boxed slices.
+/// A type that parallel loops accept: every [`Source`], and `&Vec`, `&mut Vec`, `Vec`, and
+/// references to arrays and boxed slices.
 ///
 /// ```
 /// use cygnet::par;
@@ -78,12 +80,12 @@ pub trait Source: Send + Sized {
 /// .unwrap();
 /// ```
 pub trait IntoSource {
-    /// What it consists of.
+    /// The type of the items.
     type Item;
-    /// What it is gone over as.
+    /// The source that a loop goes over.
     type Source: Source<Item = Self::Item>;
 
-    /// Makes a source of it.
+    /// Converts `self` into a source.
     fn into_source(self) -> Self::Source;
 }
 
@@ -137,7 +139,7 @@ impl<'a, T: Send> Source for &'a mut [T] {
     }
 }
 
-/// By-reference collections that are slices underneath.
+/// References to collections that are slices underneath.
 macro_rules! slices {
     ($([$($parameters:tt)*] $shared:ty, $unique:ty;)*) => {$(
         impl<'a, T: Sync + 'a, $($parameters)*> IntoSource for $shared {
@@ -184,14 +186,15 @@ pub struct Chunks<'a, T> {
     size: usize,
 }
 
-// By hand: whether elements can be cloned is no matter.
+// Not derived: a clone copies only the reference, so `T: Clone` is not needed.
 impl<T> Clone for Chunks<'_, T> {
     fn clone(&self) -> Self {
         Chunks { ..*self }
     }
 }
 
-/// Parts of `size` elements of a slice, the last one with what is left. Like [`slice::chunks`].
+/// Cuts a slice into parts of `size` elements; the last part may be shorter. Like
+/// [`slice::chunks`].
 ///
 /// Costs nothing by itself.
 ///
@@ -232,14 +235,14 @@ impl<'a, T: Sync> Source for Chunks<'a, T> {
     }
 }
 
-/// Non-overlapping parts of a slice that may be changed: see [`chunks_mut`].
+/// Non-overlapping mutable parts of a slice: see [`chunks_mut`].
 #[derive(Debug)]
 pub struct ChunksMut<'a, T> {
     slice: &'a mut [T],
     size: usize,
 }
 
-/// Parts of `size` elements of a slice, to be changed, the last one with what is left. Like
+/// Cuts a slice into mutable parts of `size` elements; the last part may be shorter. Like
 /// [`slice::chunks_mut`].
 ///
 /// Costs nothing by itself.
@@ -289,8 +292,8 @@ pub struct Zip<A, B> {
     b: B,
 }
 
-/// Two sources side by side, as long as the shorter of the two; what the longer one has more is dropped. Like
-/// [`Iterator::zip`]; with a range it numbers items.
+/// Pairs the items of two sources, up to the end of the shorter one. The remaining items of the
+/// longer one are dropped. Like [`Iterator::zip`]; with a range it numbers items.
 ///
 /// Costs nothing by itself.
 ///
@@ -332,24 +335,26 @@ impl<A: Source, B: Source> Source for Zip<A, B> {
     }
 }
 
-/// A source that is not cut into too small parts: see [`at_least`].
+/// A source that is not cut into very small parts: see [`at_least`].
 #[derive(Clone, Debug)]
 pub struct AtLeast<S> {
     source: S,
     least: usize,
 }
 
-/// Makes parts of at least `n` items of a source: of fewer than twice as many no part is given to
-/// another worker, and chunks, at whose ends others may run, have as many, but for the last one of a part.
+/// Keeps the parts of a source at `n` items or more.
 ///
-/// Seldom needed, as a loop finds out how long its items take. It is for parts that cost something
-/// themselves (an accumulator that is large) and for results that must not depend on small parts. Costs nothing
-/// by itself.
+/// A part of fewer than `2 * n` items is not split for another worker. A chunk, after which other
+/// tasks may run, has at least `n` items, except the last one of a part.
+///
+/// Seldom needed, as a loop finds out how long its items take. Useful for parts with a cost of
+/// their own (a large accumulator) and for results that must not depend on small parts. Costs
+/// nothing by itself.
 ///
 /// ```
 /// use cygnet::par;
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-/// // Each part starts with a table of its own, which takes longer than a few bytes.
+/// // Each part starts with a table of its own, which takes longer than a few bytes do.
 /// let counts = rt.block_on(|| {
 ///     par::fold_reduce(
 ///         par::at_least(10_000, &[7u8; 100_000]),
