@@ -1,4 +1,4 @@
-//! Making a coroutine.
+//! Settings for making a coroutine.
 
 use std::sync::Arc;
 
@@ -28,31 +28,30 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// No name, and a stack of 64 KiB.
+    /// Returns the default settings: no name, and a stack of 64 KiB.
     pub fn new() -> Builder {
         Builder { name: None, stack_size: DEFAULT_SIZE }
     }
 
-    /// A name for messages and [`current`](super::current()).
+    /// Sets the name, for messages and [`current`](super::current()).
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into().into());
         self
     }
 
-    /// The least number of bytes that the stack has, between 16 KiB and 1 GiB; 64 KiB if this is not
-    /// called.
+    /// Sets the least size of the stack in bytes, between 16 KiB and 1 GiB. The default is 64 KiB.
     ///
     /// The size is rounded up. A guard lies below each stack: code that needs more is stopped by a
-    /// fault and never runs into other memory. Only what is touched takes memory. A panic message
-    /// needs up to 8 KiB of stack, with a stack trace 24 KiB. Large captures and values passed in or
-    /// out get room of their own.
+    /// fault and never runs into other memory. Only the part that is touched takes memory. A panic
+    /// message needs up to 8 KiB of stack, with a stack trace 24 KiB. Large captures and large
+    /// values that are passed in or out get extra room.
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
         self
     }
 
-    /// Makes the coroutine. Its body starts when it is resumed for the first time. See [`Builder`] for an
-    /// example.
+    /// Makes the coroutine. Its body starts when it is resumed for the first time. See [`Builder`]
+    /// for an example.
     ///
     /// # Errors
     ///
@@ -69,7 +68,7 @@ impl Builder {
         Out: 'static,
         Ret: 'static,
     {
-        // SAFETY: whatever the coroutine gets hold of is 'static.
+        // SAFETY: the bounds above make everything that the coroutine can borrow 'static.
         unsafe { Coroutine::create(self.name, class(self.stack_size, &body)?, false, body) }
     }
 
@@ -77,11 +76,11 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::create`]; then `with` is not called.
+    /// Those of [`Builder::create`]; `with` is not called then.
     ///
     /// # Panics
     ///
-    /// With a panic of `with`, or of the body while it is unwound.
+    /// If `with` panics, or the body while it is unwound.
     ///
     /// # Examples
     ///
@@ -102,9 +101,9 @@ impl Builder {
         with: impl FnOnce(&Coroutine<In, Out, Ret>) -> T,
     ) -> Result<T, CreateError> {
         let class = class(self.stack_size, &body)?;
-        // SAFETY: the coroutine is dropped when this call ends, also by unwinding: `with` gets a
-        // shared reference, by which nothing can be moved out, and which it cannot keep. All that the
-        // type parameters mention outlives the call.
+        // SAFETY: the coroutine is dropped when this call ends, also by unwinding. `with` gets a
+        // shared reference, so it can neither move the coroutine out nor keep the reference.
+        // Everything that the type parameters mention outlives the call.
         let coroutine = unsafe { Coroutine::create(self.name, class, true, body)? };
         Ok(with(&coroutine))
     }
@@ -116,21 +115,21 @@ impl Default for Builder {
     }
 }
 
-/// The class of a stack of that size, with room for values that are too large to go unnoticed.
+/// Returns the class of a stack of that size, with extra room for large values.
 fn class<In, Out, Ret, F>(asked: usize, _: &F) -> Result<StackClass, CreateError>
 where
     F: FnOnce(&Yielder<In, Out>, In) -> Ret,
 {
-    /// How many frames may hold a copy of a value on its way from or to the heap, in a build without
-    /// optimisation.
+    /// The number of frames that may hold a copy of a value on its way to or from the heap, in a
+    /// build without optimisation.
     const COPIES: usize = 8;
-    /// What a copy takes: frames that are aligned beyond the usual are padded.
+    /// The size of a copy: frames with more than the usual alignment are padded.
     const fn room<T>() -> usize {
         if align_of::<T>() > 16 { size_of::<T>() + align_of::<T>() } else { size_of::<T>() }
     }
     let values = [room::<F>(), room::<In>(), room::<Out>(), room::<Ret>()];
     let copies = values.into_iter().fold(0, usize::saturating_add).saturating_mul(COPIES);
-    // A few words more or less are the user's business, as everywhere.
+    // A few words more or less are the user's responsibility, as everywhere.
     let extra = if copies > asked / 16 { copies } else { 0 };
     let bytes = asked.saturating_add(extra).min(LARGEST.max(asked));
     StackClass::for_size(bytes.max(asked)).map_err(|_| CreateError::StackSize { asked })

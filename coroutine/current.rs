@@ -1,24 +1,25 @@
-//! Which coroutine this thread is in.
+//! The coroutine that a thread is in.
 //!
-//! `retire::chain` points to the innermost running coroutine, and from each a pointer leads to the one
-//! that resumed it: the *chain*. It is empty on a thread's own stack, that is in its main coroutine,
-//! and on a task's.
+//! `retire::chain` points to the innermost running coroutine, and each coroutine points to the one
+//! that resumed it: the *chain*. The chain is empty on a thread's own stack, that is, in the
+//! thread's main coroutine, and on a task's stack.
 
 use crate::shim::thread_local;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
-// Not the shim's: these are names, no protocol, and a static must be made at compile time.
+// Not the shim's: ids are names and take part in no protocol, and a static must be
+// const-initialised.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::link::Link;
 use crate::retire::chain;
 use crate::retire::overflow::Description;
 
-/// What this module keeps for each thread. Without a destructor, so that it can be read as long as
-/// the thread lives.
+/// The per-thread state of this module. It has no destructor, so it can be read as long as the
+/// thread lives.
 struct Thread {
-    /// The id of the main coroutine; 0 until somebody asks.
+    /// The id of the main coroutine; 0 until it is asked for.
     main_id: Cell<u64>,
     ending: Cell<Ending>,
 }
@@ -52,23 +53,26 @@ pub(super) fn innermost() -> *const Link {
     chain::innermost().cast()
 }
 
-/// Makes another one the innermost.
+/// Makes `link` the innermost coroutine.
 #[inline(always)]
 pub(super) fn set_innermost(link: *const Link) {
     chain::set_innermost(link.cast());
 }
 
-/// Makes `link` the innermost one; the thread's worker, or null, and the one that was the innermost.
+/// Makes `link` the innermost coroutine. Returns the thread's worker, or null, and the coroutine
+/// that was innermost before.
 #[inline(always)]
 pub(super) fn enter(link: *const Link) -> (*mut u8, *const Link) {
     let (worker, outer) = chain::enter(link.cast());
     (worker, outer.cast())
 }
 
-/// Whose guard this is, if it belongs to a coroutine that runs on this thread. Async-signal-safe.
+/// Describes the coroutine of this thread's chain that has its guard at `fault_address`, if there
+/// is one. Async-signal-safe.
 pub(crate) fn describe_overflow(fault_address: usize) -> Option<Description> {
     let mut next = innermost();
-    // A resumer too: the last frame before the switch may be the one that does not fit.
+    // The loop looks at resumers too: the last frame before the switch may be the one that does not
+    // fit.
     // SAFETY: a coroutine in the chain of the running thread is alive, and so is its name.
     while let Some(link) = unsafe { next.as_ref() } {
         if link.guard.contains(&fault_address) {
@@ -88,14 +92,14 @@ pub(crate) fn describe_overflow(fault_address: usize) -> Option<Description> {
     None
 }
 
-/// Whether the destructors of this thread's thread-local values have begun to run.
+/// Returns whether the destructors of this thread's thread-local values have begun to run.
 #[inline(always)]
 pub(super) fn thread_is_ending() -> bool {
     THREAD.with(|thread| thread.ending.get()) == Ending::Begun
 }
 
-/// Sees to it that [`thread_is_ending`] will be true in time. To be called after a thread-local value
-/// with a destructor has been made.
+/// Arranges for [`thread_is_ending`] to become true in time. To be called after a thread-local
+/// value with a destructor has been made.
 #[inline]
 pub(super) fn notice_the_end_of_this_thread() {
     THREAD.with(|thread| {
@@ -108,10 +112,9 @@ pub(super) fn notice_the_end_of_this_thread() {
     });
 }
 
-/// The coroutine that the caller is in.
+/// A description of the coroutine that a caller was in.
 ///
-/// Keeps no coroutine alive: it is a name tag, and its methods are loads. See [`current()`] for an
-/// example.
+/// Does not keep the coroutine alive; its methods are loads. See [`current()`] for an example.
 #[derive(Clone)]
 pub struct Current {
     id: u64,
@@ -119,16 +122,17 @@ pub struct Current {
     main: bool,
 }
 
-/// The coroutine that the caller is in: the innermost running one, or else the thread's main
-/// coroutine.
+/// Returns the coroutine that the caller is in: the innermost running one, or else the thread's
+/// main coroutine.
 ///
-/// Every thread is the main coroutine of itself. It gets its id when it is first asked for it and
-/// keeps it as long as it lives; it has no name and can neither be resumed nor suspended. In a task
-/// of a runtime, outside of any bare coroutine, it is the main coroutine of the worker's thread.
+/// Every thread is its own main coroutine. The main coroutine gets an id at the first call and
+/// keeps it as long as the thread lives. It has no name and can neither be resumed nor suspended.
+/// In a task of a runtime, outside any bare coroutine, the result is the main coroutine of the
+/// worker's thread.
 ///
 /// # Cost
 ///
-/// A few instructions; one atomic increment if the coroutine has a name, or on the first call in a
+/// A few instructions. One atomic increment if the coroutine has a name, or at the first call in a
 /// thread.
 ///
 /// # Examples
@@ -161,17 +165,17 @@ pub fn current() -> Current {
 }
 
 impl Current {
-    /// Its id, which no other coroutine of this process has or will have.
+    /// Returns the coroutine's id, which no other coroutine of this process has or will have.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The name it was created with.
+    /// Returns the name that the coroutine was created with.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Whether it is the main coroutine of a thread.
+    /// Returns whether this is the main coroutine of a thread.
     pub fn is_main(&self) -> bool {
         self.main
     }

@@ -1,4 +1,4 @@
-//! Why a coroutine could not be made, and why one could not be resumed.
+//! The errors of creating and of resuming a coroutine.
 
 use std::fmt;
 use std::io;
@@ -6,9 +6,7 @@ use std::io;
 use super::State;
 use crate::retire::stack::{LARGEST, SMALLEST, StackExhausted};
 
-/// Why a coroutine could not be created.
-///
-/// The body that was passed has been dropped.
+/// The reason why a coroutine could not be created. The body that was passed has been dropped.
 ///
 /// ```
 /// use cygnet::coroutine::{Coroutine, CreateError};
@@ -22,15 +20,15 @@ use crate::retire::stack::{LARGEST, SMALLEST, StackExhausted};
 pub enum CreateError {
     /// The stack size asked for is out of bounds.
     StackSize {
-        /// What was asked for, in bytes.
+        /// The size asked for, in bytes.
         asked: usize,
     },
     /// The kernel refused the memory for another stack.
     OutOfMemory {
-        /// Its answer.
+        /// The kernel's error number.
         errno: i32,
     },
-    /// The process has as many mappings as it may have.
+    /// The process has reached its limit of mappings.
     OutOfMappings,
 }
 
@@ -71,7 +69,7 @@ impl fmt::Display for CreateError {
 
 impl std::error::Error for CreateError {}
 
-/// Why a coroutine was not resumed. Gives back what would have been passed in.
+/// The reason why a coroutine was not resumed. Gives the input back.
 ///
 /// ```
 /// use cygnet::coroutine::{Coroutine, State};
@@ -85,17 +83,18 @@ impl std::error::Error for CreateError {}
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResumeError<In> {
-    /// It is running: it was asked to resume itself, or one that (directly or not) has resumed it.
+    /// The coroutine is running: it was asked to resume itself, or one that has resumed it,
+    /// directly or through others.
     Running(In),
-    /// Its body has returned or panicked.
+    /// The coroutine's body has returned or panicked.
     Finished(In),
-    /// It is suspended, and its thread is destroying thread-local values, which the coroutine may
-    /// be using. See [the module's documentation](super#the-end-of-a-thread).
+    /// The coroutine is suspended, and its thread is destroying thread-local values, which the
+    /// coroutine may be using. See [the module's documentation](super#the-end-of-a-thread).
     ThreadEnding(In),
 }
 
 impl<In> ResumeError<In> {
-    /// What would have been passed in.
+    /// Returns the input of the failed call.
     pub fn into_input(self) -> In {
         match self {
             ResumeError::Running(input)
@@ -104,7 +103,7 @@ impl<In> ResumeError<In> {
         }
     }
 
-    /// The state that the coroutine is in.
+    /// Returns the state of the coroutine.
     pub fn state(&self) -> State {
         match self {
             ResumeError::Running(_) => State::Running,
@@ -114,7 +113,7 @@ impl<In> ResumeError<In> {
     }
 }
 
-/// Leaves the input out, so that it need not implement `Debug`.
+/// Leaves the input out, so `In` need not implement `Debug`.
 impl<In> fmt::Debug for ResumeError<In> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

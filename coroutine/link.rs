@@ -1,10 +1,10 @@
-//! What is the same for every coroutine, whatever values it takes and gives: its place in the chain
+//! The part of a coroutine that does not depend on the types of its values: its place in the chain
 //! of running coroutines, and the two switches.
 //!
-//! # Who may touch what
+//! # Access
 //!
-//! All of it belongs to one thread, so there are cells and no atomics. The two sides never run at the
-//! same time: whoever stores before a switch is read by the other after it.
+//! Everything belongs to one thread, so there are cells and no atomics. The two sides never run at
+//! the same time: a store before a switch is visible to the other side after it.
 //!
 //! | state | resumer's side | body's side |
 //! | --- | --- | --- |
@@ -24,57 +24,60 @@ use crate::retire::context::Context;
 use crate::scheduler::worker::Worker;
 use crate::shim::abort_with;
 
-/// Where a coroutine is in its life.
+/// The state of a coroutine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum State {
-    /// It has a stack, and its body has not been called.
+    /// The coroutine has a stack, and its body has not been called.
     Created,
-    /// Its body runs, or waits for another coroutine that it has resumed.
+    /// The body runs, or waits for another coroutine that it has resumed.
     Running,
-    /// Its body waits in [`Yielder::suspend`](super::Yielder::suspend).
+    /// The body waits in [`Yielder::suspend`](super::Yielder::suspend).
     Suspended,
-    /// Its body has returned or panicked. The stack is gone.
+    /// The body has returned or panicked. The stack is gone.
     Finished,
 }
 
-/// When a body may suspend.
+/// Whether a body may suspend.
 ///
-/// Never while its thread is panicking, whoever panics. The standard library counts the panics of a
-/// thread that are under way and tells only whether there is one: a body that is resumed by a
-/// destructor during an unwinding could not be told from one that has begun a second panic of its
-/// own. If that one left its stack, its panic would never end, and the thread would count as
+/// Never while its thread is panicking, no matter where the panic began. The standard library
+/// counts the panics in progress on a thread, but tells only whether there is one. So a body that a
+/// destructor resumes during an unwinding looks the same as a body that has begun a second panic of
+/// its own. If the latter left its stack, its panic would never end, and the thread would count as
 /// panicking for ever.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Suspension {
     IfNotPanicking,
     /// The coroutine is being unwound because it was dropped.
     Never,
-    /// The same, and the body has tried to suspend once.
+    /// Like `Never`, and the body has tried to suspend once.
     NeverAgain,
 }
 
-/// What unwinds a coroutine that is dropped before its end. Nobody else can make one.
+/// The payload that unwinds a coroutine which is dropped before its end. Only this module can make
+/// one.
 struct Dismissed;
 
-/// See the module's documentation.
+/// The part of a coroutine that is independent of its types; see the module's documentation.
 ///
 /// The node comes first: a pointer to it is a pointer to the whole.
 #[repr(C)]
 pub(super) struct Link {
     node: Node,
     context: Context,
-    /// Where the resumer waits; valid while running. Here and not in the resumer's frame: each load that
-    /// leads to the other side's stack pointer delays the switch.
+    /// The flow of the resumer, which waits; valid while running. It is kept here and not in the
+    /// resumer's frame, as each load on the way to the other side's stack pointer delays the
+    /// switch.
     resumer: Context,
-    /// The next one in the chain; valid while running.
+    /// The next coroutine in the chain; valid while running.
     pub(super) resumed_by: Cell<*const Link>,
     state: Cell<State>,
     suspension: Cell<Suspension>,
-    /// It certainly ends before anything that it borrows, a thread-local value for instance.
+    /// The coroutine certainly ends before anything that it borrows, for instance a thread-local
+    /// value.
     pub(super) scoped: bool,
     pub(super) id: u64,
     pub(super) name: Option<Arc<str>>,
-    /// The size of its stack as the user knows it, and the guard below.
+    /// The size of the stack as the user knows it, and the guard below it.
     pub(super) stack_size: usize,
     pub(super) guard: Range<usize>,
 }
@@ -116,15 +119,15 @@ impl Link {
         (self.state() == State::Suspended && self.may_go_on()) || self.may_be_started()
     }
 
-    // Apart, so that the usual case is a comparison and not a table of jumps.
+    // Kept apart so that the usual case is a comparison and not a jump table.
     #[cold]
     #[inline(never)]
     fn may_be_started(&self) -> bool {
         self.state() == State::Created
     }
 
-    /// Whether it may go on: not if it may be in the middle of using a thread-local value that has
-    /// been destroyed.
+    /// Returns whether the body may go on. It may not if it could be in the middle of using a
+    /// thread-local value that has been destroyed.
     #[inline(always)]
     pub(super) fn may_go_on(&self) -> bool {
         !current::thread_is_ending() || self.scoped
@@ -133,87 +136,90 @@ impl Link {
     /// Runs the body until it suspends or ends.
     ///
     /// # Safety
-    /// The state is Created or Suspended, and the code on the other side may go on: what it borrows
-    /// is there. `self` stays where it is until this returns.
+    /// The state is Created or Suspended, and everything that the body borrows is still there.
+    /// `self` stays at its address until this returns.
     #[inline(always)]
     pub(super) unsafe fn enter(&self) {
         self.resumer.renew();
         let (worker, resumed_by) = current::enter(self);
-        // SAFETY: as in `Worker::current`.
+        // SAFETY: the word is null or points to this thread's worker, which clears it before it
+        // goes.
         if let Some(worker) = unsafe { worker.cast::<Worker>().as_ref() } {
-            // A join must not leave a fork where one that comes later would find it.
+            // A join must not leave a fork in the fork list where a join that comes later would
+            // find it.
             worker.remote.forks.demand_attention();
         }
         self.resumed_by.set(resumed_by);
         self.state.set(State::Running);
-        // SAFETY: this flow is the running one and waits here until the other comes back to it, and until
-        // then nobody else resumes this coroutine; the other is suspended or new, its stack is there, and
-        // by contract it may run.
+        // SAFETY: this flow is the running one. It waits here until the other flow comes back to
+        // it, and until then this coroutine cannot be resumed again, as its state is Running. The
+        // other flow is suspended or new, its stack is there, and by contract it may run.
         unsafe { self.resumer.switch(&self.context) };
         current::set_innermost(resumed_by);
     }
 
-    /// Leaves the body for its resumer; comes back when it is resumed.
+    /// Switches from the body to its resumer. Returns when the coroutine is resumed.
     ///
     /// # Safety
     /// The caller is the body, and [`Link::assert_may_suspend`] has returned.
     #[inline(always)]
     pub(super) unsafe fn suspend(&self) {
         self.state.set(State::Suspended);
-        // SAFETY: the body is the innermost coroutine, so it is its flow that runs, and the resumer
-        // waits in `go_on`.
+        // SAFETY: the body is the innermost coroutine, so its flow is the running one, and the
+        // resumer waits in `enter`.
         unsafe { self.context.switch(&self.resumer) };
     }
 
-    /// To be called first thing on the coroutine's own stack.
+    /// Completes the first switch. To be called before anything else on the coroutine's own stack.
     ///
     /// # Safety
-    /// This flow has just begun, with that message.
+    /// This flow has just begun, and `message` came with the switch.
     pub(super) unsafe fn begin(&self, message: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the flow has just begun with this message, by this function's contract.
         unsafe { self.context.arrive(message) };
     }
 
-    /// Leaves the coroutine for good.
+    /// Leaves the coroutine for ever.
     ///
     /// # Safety
-    /// The caller is the root of the coroutine; nothing on its stack is needed any more.
+    /// The caller is the root of the coroutine, and nothing on its stack is needed any more.
     pub(super) unsafe fn end(&self) -> ! {
         self.state.set(State::Finished);
-        // SAFETY: as in `suspend`. The stack and this object are freed by the resumer.
+        // SAFETY: the root's flow is the running one, and the resumer waits in `enter`. The resumer
+        // frees the stack and this object.
         unsafe { self.context.leave(&self.resumer) }
     }
 
     /// Runs the destructors on the stack, innermost first, by unwinding it.
     ///
     /// # Safety
-    /// As for `enter`; the state is Suspended.
+    /// Those of `enter`, and the state is Suspended.
     pub(super) unsafe fn unwind(&self) {
         self.dismiss();
-        // SAFETY: the caller's contract is that of `enter`.
+        // SAFETY: by contract the state is Suspended and everything that the body borrows is there.
         unsafe { self.enter() };
         if self.state.get() != State::Finished {
             fatal("came back from its unwinding without having ended", self);
         }
     }
 
-    /// In the body, after it has been continued: whether without an input, to be unwound.
+    /// Returns whether the body was continued in order to be unwound. For the body, after a switch.
     #[inline(always)]
     pub(super) fn is_dismissed(&self) -> bool {
         self.suspension.get() == Suspension::Never
     }
 
-    /// In the body, if so.
+    /// Unwinds the body. For the body, if [`is_dismissed`](Self::is_dismissed) is true.
     #[cold]
     #[inline(never)]
     pub(super) fn unwind_from_here(&self) -> ! {
-        // No panic hook runs: nothing has gone wrong.
+        // `resume_unwind` does not call the panic hook: nothing has gone wrong.
         panic::resume_unwind(Box::new(Dismissed))
     }
 
-    /// Whether the payload is what `unwind` has brought the body to its end with.
+    /// Returns whether `payload` is the one by which `unwind` has brought the body to its end.
     pub(super) fn was_unwound_by(&self, payload: &(dyn std::any::Any + Send)) -> bool {
-        // A payload of another coroutine may have been caught and thrown again here: that one is a
+        // The body may have caught the payload of another coroutine and thrown it again. That is a
         // panic like any other.
         self.suspension.get() != Suspension::IfNotPanicking && payload.is::<Dismissed>()
     }
@@ -221,14 +227,15 @@ impl Link {
     /// Panics unless the caller is the body and may leave its stack suspended.
     #[inline(always)]
     pub(super) fn assert_may_suspend(&self) {
-        // The node is not free while it is pinned, or if the coroutine is dropped: `dismiss`.
+        // The node is not free if it is pinned, or guarded by `dismiss` because the coroutine is
+        // dropped.
         if crate::shim::panicking() || !ptr::eq(current::innermost(), self) || !self.node.is_free()
         {
             self.refuse_to_suspend();
         }
     }
 
-    /// Keeps the body from suspending for good.
+    /// Forbids the body to suspend, for ever.
     fn dismiss(&self) {
         self.suspension.set(Suspension::Never);
         self.node.guard();
@@ -259,7 +266,7 @@ impl Link {
                 self.suspension.set(Suspension::NeverAgain);
                 panic!(
                     "Yielder::suspend was called while its coroutine is unwound because it was \
-                     dropped: nobody will resume it"
+                     dropped: it can never be resumed again"
                 )
             }
             Suspension::IfNotPanicking => panic!(
@@ -270,14 +277,14 @@ impl Link {
         }
     }
 
-    /// Forgets the flow of control. Only a sanitizer keeps anything of it.
+    /// Forgets the flow of control. Only a sanitizer keeps state about it.
     #[cfg(cygnet_tsan)]
     pub(super) fn retire(&self) {
         self.context.end();
     }
 }
 
-/// Ends the process with a sentence: going on would free memory that is in use.
+/// Aborts the process with a message: going on would free memory that is in use.
 #[cold]
 pub(super) fn fatal(what: &str, link: &Link) -> ! {
     let name = link.name().unwrap_or("unnamed");

@@ -1,9 +1,9 @@
-//! Bare coroutines: functions that can be left in the middle and continued.
+//! Bare coroutines: functions that can suspend and resume.
 //!
-//! A [`Coroutine`] has a stack of its own. [`resume`](Coroutine::resume) runs its body on it until the
-//! body [suspends](Yielder::suspend), from however deep in its calls, or returns; values pass both
-//! ways. Nobody schedules it: it runs on the thread of whoever resumes it, while that one waits. No
-//! runtime is needed; inside a task of one, a coroutine works as well.
+//! A [`Coroutine`] has a stack of its own. [`resume`](Coroutine::resume) runs its body on that
+//! stack until the body [suspends](Yielder::suspend), from however deep in its calls, or returns;
+//! values pass both ways. No scheduler is involved: a coroutine runs on the thread of its resumer,
+//! while the resumer waits. No runtime is needed, but coroutines also work inside a task.
 //!
 //! ```
 //! use cygnet::coroutine::{Coroutine, Resumed};
@@ -22,64 +22,67 @@
 //!
 //! # Borrowing
 //!
-//! [`Coroutine::new`] asks for `'static`: what a suspended body holds must never go away. That a
-//! forgotten coroutine does not run again is no excuse. Its body may be inside of
-//! [`std::thread::scope`], whose threads run on, and use what was borrowed, until a call ends that now
-//! never does. The same holds for values that are passed in. [`Coroutine::scoped`] may borrow, as it
-//! makes certain that the coroutine has ended.
+//! [`Coroutine::new`] requires `'static`, as a suspended body must be able to rely on its values
+//! for ever. It does not help that a forgotten coroutine never runs again: its body may be
+//! suspended inside [`std::thread::scope`]. The threads of that scope then use borrowed data until
+//! a call returns that now never does. The same holds for values that are passed in.
+//! [`Coroutine::scoped`] may borrow, as it guarantees that the coroutine has ended.
 //!
 //! # Dropping
 //!
 //! * Before its start: the closure is dropped.
-//! * Suspended: the stack is unwound, as by a panic, so that the destructors of its locals run, once,
-//!   innermost first; the panic hook is not called. This works also while the dropping thread is
-//!   panicking itself. It costs a microsecond or two, and a little for each frame.
+//! * Suspended: the stack is unwound, as by a panic, so that the destructors of its locals run,
+//!   once, innermost first. The panic hook is not called. This also works while the dropping thread
+//!   is panicking itself. It costs a microsecond or two, and a little for each frame.
 //! * If the body catches the unwinding and returns: the result is dropped.
-//! * If it catches the unwinding and panics: the drop panics with that, unless the thread is panicking
-//!   already; then the panic has been reported by the hook and goes no further.
-//! * If it catches the unwinding and suspends: that call panics; at the second attempt the process is
-//!   aborted with a sentence.
-//! * A panic of a destructor during the unwinding, and unwinding out of a function that does not allow
-//!   it (`extern "C"`), end the process, as always in Rust.
-//! * In a program built with `panic = "abort"` nothing can be unwound: the stack is leaked with all that
-//!   it holds, like by [`std::mem::forget`]; a scoped coroutine, whose loans end, aborts the process
-//!   with a sentence. Let coroutines run to their end there.
+//! * If the body catches the unwinding and panics: the drop panics with that payload, unless the
+//!   thread is panicking already. In that case the hook has reported the panic, and it goes no
+//!   further.
+//! * If the body catches the unwinding and suspends: that call panics. At the second attempt the
+//!   process is aborted with a message.
+//! * A panic of a destructor during the unwinding, and unwinding out of a function that does not
+//!   allow it (`extern "C"`), end the process, as always in Rust.
+//! * In a program built with `panic = "abort"` nothing can be unwound. The stack is leaked with
+//!   everything on it, as by [`std::mem::forget`]. The borrows of a scoped coroutine end, so
+//!   dropping it aborts the process with a message instead. Let coroutines run to their end in such
+//!   programs.
 //!
-//! [`std::mem::forget`] leaks the stack and what is on it.
+//! [`std::mem::forget`] leaks the stack and everything on it.
 //!
 //! # The end of a thread
 //!
-//! When a thread ends, its thread-local values are destroyed in an order that nobody controls, and
-//! code that was suspended inside of [`LocalKey::with`](std::thread::LocalKey::with) must not see a
-//! value that is gone. So once the destruction has come to the values that were in use before the
-//! thread's first coroutine (where the C library tells: glibc does), a suspended coroutine
+//! When a thread ends, its thread-local values are destroyed in an order that no code controls, and
+//! code that was suspended inside [`LocalKey::with`](std::thread::LocalKey::with) must not see a
+//! value that is gone. So there is a point in the destruction after which a suspended coroutine
 //! cannot be resumed ([`ResumeError::ThreadEnding`]), and dropping it leaks its stack instead of
-//! unwinding it. This concerns only coroutines that are kept in thread-local values themselves.
+//! unwinding it: just before the values are destroyed that were in use before the thread's first
+//! coroutine. Only some C libraries report this point; glibc does. The rule concerns only
+//! coroutines that are kept in thread-local values themselves.
 //!
-//! Values first used later are destroyed earlier, latest first, and no C library tells of that. So do
-//! not keep a coroutine in a thread-local value if it may be suspended inside `with` of another one:
-//! that is the case of a callback with per-thread state in the [contract](crate#the-thread-rule), and
-//! the coroutine may be unwound after the other value has gone.
+//! Values first used later are destroyed earlier, latest first, and no C library reports that. So
+//! do not keep a coroutine in a thread-local value if it may be suspended inside `with` of another
+//! one. This is the case of a callback with per-thread state in the
+//! [contract](crate#the-thread-rule): the coroutine may be unwound after the other value has gone.
 //!
 //! # Limits
 //!
 //! * A coroutine stays on the thread it was created on: it is neither `Send` nor `Sync`.
 //! * A body cannot suspend inside a call that must return first, in the task or thread where it
-//!   began: [`scope`](crate::scope()), [`timeout`](crate::timeout()), [`shield`](crate::shield()),
+//!   began. [`scope`](crate::scope()), [`timeout`](crate::timeout()), [`shield`](crate::shield()),
 //!   [`ignore_cancellation`](crate::ignore_cancellation()) and
-//!   [`TaskLocal::scope`](crate::TaskLocal::scope) change the task until they return;
+//!   [`TaskLocal::scope`](crate::TaskLocal::scope) change the task until they return.
 //!   [`join`](crate::join()), a [parallel loop](crate::par), [`wait`](crate::wait()) and
-//!   [`select!`](crate::select!) rely on it until then. So the `poll` of a future that the body waits
-//!   for cannot suspend the body. A suspension there panics.
+//!   [`select!`](crate::select!) rely on it until then; so the `poll` of a future that the body
+//!   waits for cannot suspend the body. A suspension in any of these calls panics.
 //! * A body cannot suspend while its thread is panicking. A destructor that runs during a panic may
 //!   resume a coroutine, which must then run to its end.
-//! * As with all stackful coroutines that are safe to use, nothing stops a body from suspending inside
-//!   a callback of code that keeps state per thread for the callback's extent, the initialiser of a
-//!   thread-local value or `LocalKey::with` for instance. Others see that state until the body goes on. To forget a
-//!   coroutine that has borrowed a thread-local value and shares it with a scoped thread, and then to
-//!   end the thread, is undefined behaviour.
-//! * Code that overflows its stack is stopped by the guard: the process ends by a signal, with a report
-//!   that names the coroutine if a runtime has installed its handler.
+//! * As with all stackful coroutines that are safe to use, nothing stops a body from suspending
+//!   inside a callback of code that keeps per-thread state for the callback's extent, for instance
+//!   the initialiser of a thread-local value or `LocalKey::with`. Other code on the thread sees
+//!   that state until the body goes on. It is undefined behaviour to forget a coroutine that has
+//!   borrowed a thread-local value and shares it with a scoped thread, and then to end the thread.
+//! * Code that overflows its stack is stopped by the guard: the process ends by a signal, with a
+//!   report that names the coroutine if a runtime has installed its handler.
 //! * After `fork`, the child has the coroutines of the forking thread; they work there.
 
 mod builder;
@@ -114,17 +117,18 @@ use link::{Link, fatal};
 use yielder::Transfer;
 pub use yielder::Yielder;
 
-/// How far a coroutine has come when [`Coroutine::resume`] returns.
+/// The progress of a coroutine when [`Coroutine::resume`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Resumed<Out, Ret> {
-    /// It has suspended, with this value, and can be resumed.
+    /// The coroutine has suspended with this value and can be resumed.
     Yielded(Out),
-    /// Its body has returned this value.
+    /// The coroutine's body has returned this value.
     Returned(Ret),
 }
 
 impl<Out, Ret> Resumed<Out, Ret> {
-    /// The value it has suspended with. See [`Coroutine::scoped`] for an example.
+    /// Returns the value that the coroutine has suspended with. See [`Coroutine::scoped`] for an
+    /// example.
     pub fn yielded(self) -> Option<Out> {
         match self {
             Resumed::Yielded(value) => Some(value),
@@ -132,7 +136,7 @@ impl<Out, Ret> Resumed<Out, Ret> {
         }
     }
 
-    /// The value its body has returned. See [`Coroutine::resume`] for an example.
+    /// Returns the value that the body has returned. See [`Coroutine::resume`] for an example.
     pub fn returned(self) -> Option<Ret> {
         match self {
             Resumed::Yielded(_) => None,
@@ -141,10 +145,12 @@ impl<Out, Ret> Resumed<Out, Ret> {
     }
 }
 
-/// A function on a stack of its own, which takes `In` each time it is resumed, gives `Out` each time
-/// it suspends, and returns `Ret` in the end. See [the module's documentation](self).
+/// A function on a stack of its own.
 ///
-/// It belongs to its thread:
+/// It takes `In` each time it is resumed, gives `Out` each time it suspends, and returns `Ret` in
+/// the end. See [the module's documentation](self).
+///
+/// A coroutine belongs to its thread:
 ///
 /// ```compile_fail,E0277
 /// let coroutine = cygnet::coroutine::Coroutine::<(), (), ()>::new(|_, ()| ());
@@ -156,37 +162,39 @@ impl<Out, Ret> Resumed<Out, Ret> {
 /// std::thread::scope(|s| s.spawn(|| coroutine.resume(())).join());
 /// ```
 pub struct Coroutine<In, Out, Ret> {
-    /// Owned. A pointer and not a box, as a running body has references into it, too.
+    /// Owned. A pointer rather than a box, as a running body has references into the core, too.
     core: NonNull<Core<In, Out, Ret, dyn Captures>>,
 }
 
-/// What a coroutine owns, at an address that does not change.
+/// The state of a coroutine, at an address that does not change.
 struct Core<In, Out, Ret, Body: ?Sized> {
     yielder: Yielder<In, Out>,
-    /// Until it has ended.
+    /// `Some` until the coroutine has ended.
     stack: Cell<Option<Stack>>,
-    /// From its end until the resumer takes it.
+    /// `Some` from the coroutine's end until the resumer takes the result.
     result: Cell<Option<thread::Result<Ret>>>,
     /// A `Cell<Option<F>>`, full until the start.
     body: Body,
 }
 
-/// Anything; all that is left of the type of a body is how to drop it.
+/// The type of any body, erased: the only thing left to do with it is to drop it.
 trait Captures {}
 
 impl<T> Captures for T {}
 
 impl Coroutine<(), (), ()> {
-    /// Settings for a coroutine of any type; [`Builder::create`] makes it. See [`Builder`] for an
-    /// example.
+    /// Returns settings for a coroutine of any type; [`Builder::create`] makes it. See [`Builder`]
+    /// for an example.
     pub fn builder() -> Builder {
         Builder::new()
     }
 }
 
 impl<In, Out, Ret> Coroutine<In, Out, Ret> {
-    /// Makes a coroutine without a name and with the usual stack of 64 KiB. Its body starts when it is
-    /// resumed for the first time; `In` of that first call is its second argument.
+    /// Makes a coroutine without a name and with the usual stack of 64 KiB.
+    ///
+    /// The body starts when the coroutine is resumed for the first time. Its second argument is the
+    /// input of that call.
     ///
     /// # Panics
     ///
@@ -194,11 +202,11 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     ///
     /// # Cost
     ///
-    /// As [`Builder::create`].
+    /// The same as for [`Builder::create`].
     ///
     /// # Examples
     ///
-    /// It cannot borrow from its surroundings; [`Coroutine::scoped`] can.
+    /// The body cannot borrow from its surroundings; with [`Coroutine::scoped`] it can.
     ///
     /// ```compile_fail,E0597
     /// use cygnet::coroutine::Coroutine;
@@ -217,17 +225,18 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         Builder::new().create(body).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Makes a coroutine that may borrow, and passes it to `with`. When that ends, the coroutine is
-    /// dropped: if it is suspended then, it is unwound.
+    /// Makes a coroutine that may borrow, and passes it to `with`. When `with` ends, the coroutine
+    /// is dropped; if it is suspended then, it is unwound.
     ///
     /// # Panics
     ///
-    /// As [`Coroutine::new`]; [`Builder::scoped`] returns an error instead. And with a panic of `with`,
-    /// or of the body while it is unwound.
+    /// Like [`Coroutine::new`], if there is no memory for the stack; [`Builder::scoped`] returns an
+    /// error instead. If `with` panics, or the body while it is unwound.
     ///
     /// # Cost
     ///
-    /// As [`Builder::create`], and what a drop costs if it is suspended at the end.
+    /// The same as for [`Builder::create`], and that of a drop if the coroutine is suspended at the
+    /// end.
     ///
     /// # Examples
     ///
@@ -247,7 +256,7 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     /// assert_eq!(lengths, [1, 5, 4]);
     /// ```
     ///
-    /// What it lends to the body cannot be used by others before the end:
+    /// The values that the body borrows cannot be used otherwise before the end:
     ///
     /// ```compile_fail,E0502
     /// use cygnet::coroutine::Coroutine;
@@ -269,8 +278,8 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     }
 
     /// # Safety
-    /// What `F`, `In`, `Out` and `Ret` borrow is 'static, or `scoped` is true and the coroutine is
-    /// dropped before the loans end; not forgotten.
+    /// Everything that `F`, `In`, `Out` and `Ret` borrow is 'static; or `scoped` is true and the
+    /// coroutine is dropped, not forgotten, before the borrows end.
     unsafe fn create<F>(
         name: Option<Arc<str>>,
         class: StackClass,
@@ -294,10 +303,12 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
             result: Cell::new(None),
             body: Cell::new(Some(body)),
         };
-        // SAFETY: the memory is that of a box for just this type.
+        // SAFETY: the memory is a box for exactly this type, and nothing has been written to it
+        // yet.
         unsafe { core.write(whole) };
         type Pointer<'f, In, Out, Ret> = NonNull<Core<In, Out, Ret, dyn Captures + 'f>>;
-        // SAFETY: the two types differ in a lifetime, which the caller sees to.
+        // SAFETY: the two types differ in a lifetime only, and the caller answers for that
+        // lifetime.
         let core = unsafe {
             mem::transmute::<Pointer<'_, In, Out, Ret>, Pointer<'static, In, Out, Ret>>(core)
         };
@@ -306,8 +317,8 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
 
     #[inline(always)]
     fn core(&self) -> &Core<In, Out, Ret, dyn Captures> {
-        // SAFETY: it was made by `create` and lives as long as `self`. Only shared references to it
-        // exist before it is dropped.
+        // SAFETY: the core was made by `create` and lives as long as `self`. Until the drop there
+        // are only shared references to it.
         unsafe { self.core.as_ref() }
     }
 
@@ -316,28 +327,30 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         &self.core().yielder.link
     }
 
-    /// Runs the coroutine until it suspends or returns: starts its body with `input`, or lets the
-    /// [`Yielder::suspend`] that it waits in return `input`.
+    /// Runs the coroutine until it suspends or returns.
     ///
-    /// The caller waits meanwhile. Coroutines may resume others, to any depth.
+    /// A first call starts the body with `input`. A later call makes [`Yielder::suspend`], in which
+    /// the body waits, return `input`. The caller waits meanwhile. Coroutines may resume others, to
+    /// any depth.
     ///
     /// # Errors
     ///
-    /// If it is running, which is so if it tries to resume itself or one that has resumed it; or if it
-    /// has finished; or if it is suspended and [its thread is ending](self#the-end-of-a-thread). The
-    /// error gives `input` back, and nothing has happened.
+    /// [`ResumeError::Running`] if the coroutine tries to resume itself or one that has resumed it,
+    /// [`ResumeError::Finished`] if its body has ended, and [`ResumeError::ThreadEnding`] if it is
+    /// suspended and [its thread is ending](self#the-end-of-a-thread). The error gives `input`
+    /// back, and nothing has happened.
     ///
     /// # Panics
     ///
-    /// With the panic of the body, if that panics; it has been reported by the panic hook, and the
-    /// coroutine is finished. That includes the panic of a body that is resumed while the thread is
-    /// panicking, and suspends instead of running to its end: in a destructor that does not catch it,
-    /// it ends the process.
+    /// If the body panics, the panic is resumed in the caller. The panic hook has reported it, and
+    /// the coroutine is finished. This includes a body that is resumed while the thread is
+    /// panicking and then suspends instead of running to its end: unless the destructor that
+    /// resumed it catches that panic, it ends the process.
     ///
     /// # Cost
     ///
-    /// Two switches with the way back, and a few loads and stores: some nanoseconds. Nothing is
-    /// allocated. The first one touches the stack, and the last one gives it back.
+    /// Two switches, there and back, and a few loads and stores: some nanoseconds. Nothing is
+    /// allocated. The first call touches the stack, and the last one gives it back.
     ///
     /// # Examples
     ///
@@ -362,19 +375,20 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         if !link.may_be_resumed() {
             return Err(refusal(link.state(), input));
         }
-        // SAFETY: the body does not run, and has taken its last input first thing.
+        // SAFETY: the body is not running, and it took its previous input as soon as it got it.
         unsafe { core.yielder.transfer.put_input(input) };
-        // SAFETY: the state allows it; what the body borrows is there by the contract of `create`, and
-        // as to thread-local values by `may_go_on`. This borrow of `self` keeps the core.
+        // SAFETY: the state allows it. What the body borrows is still there: by the contract of
+        // `create`, and for thread-local values by `may_go_on`. This borrow of `self` keeps the
+        // core alive.
         unsafe { link.enter() };
         if link.state() != State::Suspended {
             return Ok(Resumed::Returned(core.finish()));
         }
-        // SAFETY: it has just suspended.
+        // SAFETY: the body has just suspended, so it has put an output there.
         Ok(Resumed::Yielded(unsafe { core.yielder.transfer.take_output() }))
     }
 
-    /// Where it is in its life. A load.
+    /// Returns the state of the coroutine. A load.
     ///
     /// # Examples
     ///
@@ -392,31 +406,32 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         self.link().state()
     }
 
-    /// Whether its body has returned or panicked. A load.
+    /// Returns whether the body has returned or panicked. A load.
     pub fn is_finished(&self) -> bool {
         self.state() == State::Finished
     }
 
-    /// Its id, which no other coroutine of this process has or will have. A load. See
-    /// [`current()`] for an example.
+    /// Returns the coroutine's id, which no other coroutine of this process has or will have. A
+    /// load. See [`current()`] for an example.
     pub fn id(&self) -> u64 {
         self.link().id
     }
 
-    /// The name it was created with. A load. See [`Builder`] for an example.
+    /// Returns the name that the coroutine was created with. A load. See [`Builder`] for an
+    /// example.
     pub fn name(&self) -> Option<&str> {
         self.link().name()
     }
 
-    /// The size of its stack in bytes, which is at least what was asked for. A load. See [`Builder`] for
-    /// an example.
+    /// Returns the size of the stack in bytes, which is at least the size asked for. A load. See
+    /// [`Builder`] for an example.
     pub fn stack_size(&self) -> usize {
         self.link().stack_size
     }
 }
 
 impl<In, Out, Ret, Body: ?Sized> Core<In, Out, Ret, Body> {
-    /// Takes leave of a body that has ended.
+    /// Releases the stack of a body that has ended, and returns or throws its result.
     #[cold]
     #[inline(never)]
     fn finish(&self) -> Ret {
@@ -436,7 +451,8 @@ impl<In, Out, Ret, Body: ?Sized> Core<In, Out, Ret, Body> {
         }
     }
 
-    /// Ends a suspended body. False if that cannot be: then all of it must stay as it is for ever.
+    /// Unwinds a suspended body. Returns `false` if that is impossible; everything must then stay
+    /// as it is for ever.
     fn unwind(&self) -> bool {
         let link = &self.yielder.link;
         if cfg!(panic = "abort") && link.scoped {
@@ -449,7 +465,9 @@ impl<In, Out, Ret, Body: ?Sized> Core<In, Out, Ret, Body> {
         if cfg!(panic = "abort") || !link.may_go_on() {
             return false;
         }
-        // SAFETY: as in `resume`. The caller, a destructor, keeps the core.
+        // SAFETY: the body is suspended and may go on: what it borrows is there by the contract of
+        // `create`, and thread-local values by `may_go_on`. The caller, a destructor, keeps the
+        // core alive.
         unsafe { link.unwind() };
         true
     }
@@ -462,16 +480,17 @@ impl<In, Out, Ret> Drop for Coroutine<In, Out, Ret> {
             State::Created | State::Finished => {}
             State::Suspended if core.unwind() => {}
             State::Suspended => return,
-            // Whoever runs it is in `resume`, which borrows the coroutine.
+            // A running coroutine is borrowed by the `resume` that runs it, so it cannot be
+            // dropped.
             State::Running => fatal("is dropped while it is running", &core.yielder.link),
         }
         core.release();
         let result = core.result.take();
-        // SAFETY: it comes from a box of this layout, and nobody uses it any more: the body has ended
-        // or was never called.
+        // SAFETY: the pointer comes from a box of this layout. The body has ended or was never
+        // called, so there is no other user of the core.
         drop(unsafe { Box::from_raw(self.core.as_ptr()) });
         match result {
-            // The hook has reported it.
+            // The panic hook has reported this panic.
             Some(Err(payload)) if crate::shim::panicking() => drop_payload(payload),
             Some(Err(payload)) => resume_unwind(payload),
             Some(Ok(_)) | None => {}
@@ -489,7 +508,7 @@ impl<In, Out, Ret> fmt::Debug for Coroutine<In, Out, Ret> {
     }
 }
 
-/// Why [`Coroutine::resume`] does nothing.
+/// Returns why [`Coroutine::resume`] refuses to run.
 #[cold]
 fn refusal<In>(state: State, input: In) -> ResumeError<In> {
     match state {
@@ -502,20 +521,22 @@ fn refusal<In>(state: State, input: In) -> ResumeError<In> {
 /// The first frame on the stack of a coroutine.
 ///
 /// # Safety
-/// `core` is the coroutine's, complete, with a full body and an input; this is the first switch to it.
+/// `core` is the coroutine's core, complete, with a body and an input. This is the first switch to
+/// the coroutine.
 unsafe extern "C" fn root<In, Out, Ret, F>(core: *mut u8, message: usize)
 where
     F: FnOnce(&Yielder<In, Out>, In) -> Ret,
 {
-    // SAFETY: that is what it is, and whoever resumes or drops the coroutine waits until this flow has
-    // left.
+    // SAFETY: `core` has this type by contract, and the resumer or dropper of the coroutine waits
+    // until this flow has left, so the core stays alive.
     let core = unsafe { &*core.cast::<Core<In, Out, Ret, Cell<Option<F>>>>() };
     let link = &core.yielder.link;
-    // SAFETY: passed on.
+    // SAFETY: this is the first switch to the coroutine, by contract, and `message` came with it.
     unsafe { link.begin(message) };
     let result = catch_unwind(AssertUnwindSafe(|| {
         let body = core.body.take().expect("a body is called once");
-        // SAFETY: it has just been resumed for the first time: what is only dropped never starts.
+        // SAFETY: the coroutine has just been resumed for the first time, so there is an input: a
+        // coroutine that is dropped before that never starts.
         let input = unsafe { core.yielder.transfer.take_input() };
         body(&core.yielder, input)
     }));
@@ -523,6 +544,6 @@ where
         Err(payload) if link.was_unwound_by(&*payload) => {}
         result => core.result.set(Some(result)),
     }
-    // SAFETY: no variable of this frame, the only one left, has a destructor that is still to run.
+    // SAFETY: this is the only frame left, and none of its variables has a destructor still to run.
     unsafe { link.end() }
 }

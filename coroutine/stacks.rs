@@ -1,7 +1,7 @@
-//! Where the stacks of bare coroutines come from: one memory for the process, warm stacks for each
+//! The stacks of bare coroutines: one memory for the process, and a pool of warm stacks for each
 //! thread.
 //!
-//! A coroutine never leaves its thread, so its stack goes back to the pool it was taken from.
+//! A coroutine never leaves its thread, so its stack goes back to the pool that it was taken from.
 
 use crate::shim::thread_local;
 use std::cell::RefCell;
@@ -15,20 +15,20 @@ use crate::retire::stack::{Stack, StackClass};
 
 /// Warm stacks of the default size that a thread keeps over a trim.
 const KEPT: usize = 32;
-/// With more than these, a thread trims its pool as soon as a stack comes back.
+/// With more warm stacks than this, a thread trims its pool as soon as a stack comes back.
 const TOO_MANY: usize = 2 * KEPT;
-/// With more than these, it trims when no coroutine is left on it. Fewer are what a program that
-/// makes one generator after the other uses again and again.
+/// With more warm stacks than this, a thread trims its pool when no coroutine is left on it. A
+/// program that makes one generator after the other reuses fewer.
 const A_HANDFUL: usize = 8;
-/// Larger stacks are not kept warm: what they have touched would stay resident.
+/// Larger stacks are not kept warm: the pages they have touched would stay resident.
 const LARGEST_WARM: usize = 256 << 10;
 
 static MEMORY: OnceLock<StackMemory> = OnceLock::new();
 
 thread_local! {
     static POOL: RefCell<Pool> = {
-        // By the first access that comes after, the destructor of the pool is registered, and the notice
-        // of the thread's end comes before it.
+        // The first access after this registers the destructor of the pool. The notice of the
+        // thread's end is registered after that, and so comes before the destructor.
         RefCell::new(Pool { stacks: StackPool::new(KEPT), in_use: 0 })
     };
 }
@@ -40,7 +40,7 @@ struct Pool {
 }
 
 fn memory() -> &'static StackMemory {
-    // Unlimited: memory itself is the bound.
+    // Unlimited: the memory itself is the bound.
     MEMORY.get_or_init(|| StackMemory::new(None))
 }
 
@@ -48,7 +48,7 @@ fn is_pooled(class: StackClass) -> bool {
     class.stride() <= LARGEST_WARM
 }
 
-/// A stack of the class for a coroutine of this thread.
+/// Takes a stack of the class, for a coroutine of this thread.
 pub(super) fn take(class: StackClass) -> Result<Stack, CreateError> {
     let pooled = POOL.try_with(|pool| {
         current::notice_the_end_of_this_thread();
@@ -77,7 +77,7 @@ pub(super) fn give_back(stack: Stack) {
 }
 
 impl Pool {
-    /// Takes the stack, if it is one to be kept.
+    /// Takes the stack out of the option if the pool keeps it.
     fn put(&mut self, stack: &mut Option<Stack>) {
         self.in_use -= 1;
         if let Some(stack) = stack.take_if(|stack| is_pooled(stack.class())) {
@@ -85,7 +85,7 @@ impl Pool {
         }
         let warm = self.stacks.warm();
         if warm > TOO_MANY || (self.in_use == 0 && warm > A_HANDFUL) {
-            // No stack in the pool is in use, so none of them is this one.
+            // Every stack in the pool is unused, and the caller does not run on one of them.
             while self.stacks.trim(memory(), 0) {}
         }
     }

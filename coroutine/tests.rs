@@ -1,4 +1,4 @@
-//! What cannot be seen from outside: the scheduler's hooks, the report of an overflow, the pool.
+//! Tests of internals: the scheduler's hooks, the report of an overflow, the pool.
 
 use std::cell::RefCell;
 use std::os::unix::process::ExitStatusExt;
@@ -27,7 +27,8 @@ fn a_chain_that_is_set_aside_leaves_the_thread_outside_of_any_coroutine() {
     assert_eq!(current(), main);
 }
 
-/// What the scheduler does when a task waits inside of a coroutine and another one runs meanwhile.
+/// Does what the scheduler does when a task waits inside a coroutine and another task runs
+/// meanwhile.
 #[test]
 fn another_task_may_use_coroutines_while_a_chain_is_set_aside() {
     let other = Rc::new(Coroutine::<u32, u32, ()>::new(|yielder, mut n| {

@@ -1,19 +1,20 @@
-//! Being told that a thread begins to destroy its thread-local values.
+//! A callback for the moment when a thread begins to destroy its thread-local values.
 //!
-//! A destructor of a thread-local value of ours would not do: the others' may run before it.
+//! A thread-local value with a destructor would come too late: destructors of other values may run
+//! before it.
 
 use std::ffi::c_void;
 
-/// What glibc offers to compilers for `thread_local` objects: the last one registered is the first
-/// one called. Rust registers a destructor for each value when that is first used.
+/// The glibc function that compilers use for `thread_local` objects: the last destructor registered
+/// is the first one called. Rust registers a destructor for each value at its first use.
 type Register = unsafe extern "C" fn(
     destructor: unsafe extern "C" fn(*mut c_void),
     object: *mut c_void,
     dso_symbol: *mut c_void,
 ) -> libc::c_int;
 
-/// Has `callback` called on this thread right before the destructors of those thread-local values that
-/// have been used so far. Where the C library does not offer it, never.
+/// Has `callback` called on this thread right before the destructors of the thread-local values
+/// used so far. If the C library does not offer this, `callback` is never called.
 pub(super) fn call_before_destructors(callback: fn()) {
     // Looked up rather than linked: other C libraries lack it.
     // SAFETY: the name is a C string.
@@ -21,16 +22,17 @@ pub(super) fn call_before_destructors(callback: fn()) {
     if register.is_null() {
         return;
     }
-    // SAFETY: the symbol of that name has this type.
+    // SAFETY: glibc's function of this name has this type.
     let register = unsafe { std::mem::transmute::<*mut c_void, Register>(register) };
-    // A null symbol keeps the main program loaded and not the library that this code is in; but the
-    // registration of the pool's destructor, made before, does, and that one is called after ours.
-    // SAFETY: `call` may be called with the pointer to a function.
+    // A null symbol keeps the main program loaded, not the library that this code is in. But the
+    // pool's destructor has been registered before, keeps the library loaded, and is called after
+    // ours.
+    // SAFETY: `call` expects a pointer to a function of type `fn()`, and gets one.
     unsafe { register(call, callback as *mut c_void, std::ptr::null_mut()) };
 }
 
 unsafe extern "C" fn call(callback: *mut c_void) {
-    // SAFETY: it is the function that was registered.
+    // SAFETY: the pointer is the function that `call_before_destructors` has registered.
     let callback = unsafe { std::mem::transmute::<*mut c_void, fn()>(callback) };
     callback();
 }

@@ -1,4 +1,4 @@
-//! The body's end of a coroutine.
+//! The handle by which a body suspends its coroutine.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -6,11 +6,12 @@ use std::mem::ManuallyDrop;
 
 use super::link::Link;
 
-/// The place for what is on its way from one side to the other.
+/// The slot through which values pass between the two sides.
 ///
-/// Nothing in it says what it holds: whoever writes leaves for the other side at once, and that one knows by
-/// how it was reached, and takes it out first thing. The body was resumed (not dismissed): an input. The
-/// resumer finds the body suspended (not at its end): an output.
+/// There is no tag. The writer switches to the other side at once, and the reader takes the value
+/// out before anything else. The reader knows from how it was reached what the slot holds: the body
+/// was resumed, not dismissed, so it is an input; or the resumer finds the body suspended, not
+/// finished, so it is an output.
 pub(super) struct Transfer<In, Out>(UnsafeCell<Passed<In, Out>>);
 
 union Passed<In, Out> {
@@ -25,39 +26,39 @@ impl<In, Out> Transfer<In, Out> {
     }
 
     /// # Safety
-    /// The other side does not run, and has taken out what was there.
+    /// The other side is not running, and has taken the previous value.
     #[inline(always)]
     pub(super) unsafe fn put_input(&self, input: In) {
-        // SAFETY: the other side does not run, so nobody else uses it.
+        // SAFETY: the other side is not running, so this access is the only one.
         unsafe { *self.0.get() = Passed { input: ManuallyDrop::new(input) } };
     }
 
     /// # Safety
-    /// The body has been resumed, and this is the first call since.
+    /// The body has been resumed, and has not called this since.
     #[inline(always)]
     pub(super) unsafe fn take_input(&self) -> In {
-        // SAFETY: the resumer has put it there and waits.
+        // SAFETY: the resumer has put an input there and waits.
         unsafe { ManuallyDrop::take(&mut (*self.0.get()).input) }
     }
 
     /// # Safety
-    /// As for `put_input`.
+    /// The other side is not running, and has taken the previous value.
     #[inline(always)]
     pub(super) unsafe fn put_output(&self, output: Out) {
-        // SAFETY: the other side does not run, so nobody else uses it.
+        // SAFETY: the other side is not running, so this access is the only one.
         unsafe { *self.0.get() = Passed { output: ManuallyDrop::new(output) } };
     }
 
     /// # Safety
-    /// The body has suspended, and this is the first call since.
+    /// The body has suspended, and the resumer has not called this since.
     #[inline(always)]
     pub(super) unsafe fn take_output(&self) -> Out {
-        // SAFETY: the body has put it there and waits.
+        // SAFETY: the body has put an output there and waits.
         unsafe { ManuallyDrop::take(&mut (*self.0.get()).output) }
     }
 }
 
-/// What the body of a coroutine suspends itself with.
+/// The handle by which the body of a coroutine suspends.
 ///
 /// The body gets a reference when it starts. It takes `In` and gives `Out`.
 pub struct Yielder<In, Out> {
@@ -66,28 +67,30 @@ pub struct Yielder<In, Out> {
 }
 
 impl<In, Out> Yielder<In, Out> {
-    /// Goes back to whoever has resumed the coroutine, with a value, and waits to be resumed.
-    /// Returns what is passed to [`Coroutine::resume`](super::Coroutine::resume) then.
+    /// Suspends the coroutine: returns `value` to its resumer and waits to be resumed.
     ///
-    /// This suspends the coroutine, not the thread or the task that it runs on. If it is dropped
-    /// instead of resumed, its stack is unwound from here, as by a panic that no hook reports. Code
-    /// between here and the body's root must let that pass: what becomes of code that does not is
-    /// told in [the module's documentation](super#dropping).
+    /// Returns the input of the next [`Coroutine::resume`](super::Coroutine::resume). Only the
+    /// coroutine is suspended, not the thread or the task that it runs on.
+    ///
+    /// If the coroutine is dropped instead of resumed, its stack is unwound from here, as by a
+    /// panic that no hook reports. Code between here and the body's root must let that unwinding
+    /// pass; [the module's documentation](super#dropping) says what happens otherwise.
     ///
     /// # Panics
     ///
-    /// * When it is called by somebody else than the body: by another coroutine, or a task, that has
-    ///   got hold of the reference.
-    /// * Inside of [`no_suspend`](crate::no_suspend), if the body has called that.
+    /// * If the caller is not the body, but another coroutine or a task that has got hold of the
+    ///   reference.
+    /// * Inside [`no_suspend`](crate::no_suspend), if the body has called that.
     /// * Inside a call that must return first, if the body has made that call:
     ///   [`wait`](crate::wait()), [`select!`](crate::select!), [`scope`](crate::scope()),
-    ///   [`join`](crate::join()), a [parallel loop](crate::par) and the others that
-    ///   [the module](super#limits) lists.
-    /// * While the thread is panicking: in a destructor while a panic unwinds the body, and in a body
-    ///   that was resumed by a destructor during a panic. As in any destructor, a panic that leaves it
-    ///   during unwinding ends the process, after this one's message has been printed.
+    ///   [`join`](crate::join()), a [parallel loop](crate::par) and the others that [the
+    ///   module](super#limits) lists.
+    /// * While the thread is panicking: in a destructor while a panic unwinds the body, and in a
+    ///   body that was resumed by a destructor during a panic. As with any destructor, a panic that
+    ///   leaves it during unwinding ends the process, after the message of this panic has been
+    ///   printed.
     /// * If the body has caught the unwinding of its own drop and goes on to suspend. If it catches
-    ///   this panic too and suspends once more, the process is aborted with a sentence.
+    ///   this panic too and suspends once more, the process is aborted with a message.
     ///
     /// # Cost
     ///
@@ -112,14 +115,14 @@ impl<In, Out> Yielder<In, Out> {
     #[inline]
     pub fn suspend(&self, value: Out) -> In {
         self.link.assert_may_suspend();
-        // SAFETY: the resumer waits, and the input is gone.
+        // SAFETY: the resumer waits, and the body has taken the last input.
         unsafe { self.transfer.put_output(value) };
-        // SAFETY: it has been asserted that the caller is the body and may suspend.
+        // SAFETY: the assertion above has established that the caller is the body and may suspend.
         unsafe { self.link.suspend() };
         if self.link.is_dismissed() {
             self.link.unwind_from_here();
         }
-        // SAFETY: it has just been resumed.
+        // SAFETY: the body has just been resumed, not dismissed, so there is an input.
         unsafe { self.transfer.take_input() }
     }
 }

@@ -149,7 +149,7 @@ fn a_body_that_swallows_the_unwinding_and_suspends_panics() {
     });
     co.resume(()).unwrap();
     let payload = catch_unwind(AssertUnwindSafe(|| drop(co))).unwrap_err();
-    assert!(message(&*payload).contains("nobody will resume it"));
+    assert!(message(&*payload).contains("it can never be resumed again"));
 }
 
 #[test]
