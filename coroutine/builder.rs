@@ -59,8 +59,8 @@ impl Builder {
     ///
     /// # Cost
     ///
-    /// One allocation of the size of the captures, and a stack: about a tenth of a microsecond if the
-    /// thread has a warm one, else one or two microseconds, most of it for the first page.
+    /// One allocation of the size of the captures, and a stack: about a tenth of a microsecond if
+    /// the thread has a warm one, else one or two microseconds, most of it for the first page.
     pub fn create<In, Out, Ret, F>(self, body: F) -> Result<Coroutine<In, Out, Ret>, CreateError>
     where
         F: FnOnce(&Yielder<In, Out>, In) -> Ret + 'static,

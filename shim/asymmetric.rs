@@ -6,9 +6,10 @@
 //! the compiler from reordering, and the rare side [`heavy`], which makes every running thread of
 //! the process execute a full barrier (`membarrier(2)`, `PRIVATE_EXPEDITED`).
 //!
-//! `heavy` costs 2 to 3 us for its caller and about as much for every thread it interrupts. Where
-//! the kernel refuses membarrier, both sides run the full fence: [`prepare`] finds out, once, before
-//! the first use. A kernel that refuses it later ends the process with a sentence. Under loom both are `fence(SeqCst)` too: the model is the symmetric protocol.
+//! `heavy` costs 2 to 3 us for its caller and about as much for every thread it interrupts. If the
+//! kernel refuses membarrier, both sides run the full fence: [`prepare`] finds out, once, before
+//! the first use. If the kernel refuses it later, the process aborts with a message. Under loom
+//! both are `fence(SeqCst)` too: the model is the symmetric protocol.
 
 #[cfg(not(loom))]
 mod imp {
@@ -19,16 +20,17 @@ mod imp {
     const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-    /// Both sides pay: true until the kernel has agreed to the barrier.
+    /// True until the kernel has agreed to the barrier: both sides then run the full fence.
     static SYMMETRIC: AtomicBool = AtomicBool::new(true);
 
     fn membarrier(command: libc::c_int) -> bool {
-        // SAFETY: the call takes two integers, touches no memory of ours, and an unknown command
-        // is an error return.
+        // SAFETY: the call takes two integers and touches no memory of the process. An unknown
+        // command is an error return.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
     }
 
-    /// Asks the kernel for the barrier. To be called before the threads that use the fences start.
+    /// Asks the kernel for the barrier. To be called before the start of the threads that use the
+    /// fences.
     pub(crate) fn prepare() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
@@ -38,18 +40,19 @@ mod imp {
         });
     }
 
-    /// Whether the frequent side pays nothing. Final after [`prepare`].
+    /// Returns whether the frequent side pays nothing. Final after [`prepare`].
     #[inline(always)]
     pub(crate) fn is_one_sided() -> bool {
         !SYMMETRIC.load(Ordering::Relaxed)
     }
 
-    /// The frequent side, if [`is_one_sided`]; else it runs a fence, too.
+    /// The frequent side. Suffices only if [`is_one_sided`]; otherwise the caller runs a fence,
+    /// too.
     #[inline(always)]
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn light() {
         crate::shim::point();
-        // Orders nothing in hardware, keeps the compiler in line.
+        // Orders nothing in hardware; only keeps the compiler from reordering.
         compiler_fence(Ordering::SeqCst);
     }
 
@@ -69,13 +72,16 @@ mod imp {
         fence(Ordering::SeqCst);
     }
 
-    /// After a successful registration the command fails if a filter of system calls (seccomp) was
-    /// installed since. The frequent sides run without a fence by now, and going on would lose tasks.
+    /// Aborts the process because a registered `membarrier` was refused.
     ///
-    /// Nothing else serves as the barrier. Taking away a page's write permission interrupts the other
-    /// processors on some kernels alone: ARM64 and recent x86 processors (INVLPGB, Linux 6.14)
-    /// invalidate their translations without an interrupt. A tour of this thread over all processors
-    /// does not reach those of threads in another cpuset.
+    /// After a successful registration the command fails if a filter of system calls (seccomp) has
+    /// been installed since. By then the frequent sides run without a fence, so going on would lose
+    /// tasks.
+    ///
+    /// Nothing else can serve as the barrier. Removing a page's write permission interrupts the
+    /// other processors on some kernels only: ARM64 and recent x86 processors (INVLPGB, Linux 6.14)
+    /// invalidate their translations without an interrupt. Nor would it help to move this thread
+    /// over all processors: it would not reach threads in another cpuset.
     #[cold]
     #[inline(never)]
     fn abort_refused() -> ! {

@@ -1,8 +1,8 @@
-//! Exploring models.
+//! Runs models under loom.
 //!
-//! A model is a closure that sets its threads going, joins them and asserts. Its negative control is
-//! the same model with a fault (planted in the source by [`plant`], or a step left out by the model
-//! itself), as a test that must panic.
+//! A model is a closure that starts its threads, joins them and asserts. Its negative control is
+//! the same model with a fault, as a test that must panic. The fault is planted in the source by
+//! [`plant`], or the model itself leaves out a step.
 
 use super::alloc::take_live;
 use super::plant::{Kind, Plant, sow};
@@ -14,13 +14,13 @@ use std::time::Instant;
 
 /// All interleavings.
 pub(crate) const ALL: usize = usize::MAX;
-/// The kinds of operation that have an order.
+/// The kinds of operation that have a memory order.
 pub(crate) const ORDERS: &[Kind] = &[Kind::Load, Kind::Store, Kind::Update];
 pub(crate) const FENCES: &[Kind] = &[Kind::Fence];
 pub(crate) const ORDERS_AND_FENCES: &[Kind] = &[Kind::Load, Kind::Store, Kind::Update, Kind::Fence];
 
-/// Runs the model in every interleaving with at most so many preemptions (or LOOM_MAX_PREEMPTIONS,
-/// if that is less), and prints how many executions that were.
+/// Runs the model in every interleaving with at most `preemptions` preemptions (or
+/// LOOM_MAX_PREEMPTIONS, if that is less), and prints the number of executions.
 pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let start = Instant::now();
     let executions = Arc::new(AtomicUsize::new(0));
@@ -48,13 +48,13 @@ pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'stat
     );
 }
 
-/// Takes the order from these kinds of operation in this source file, for this test.
+/// Removes the memory order from these kinds of operation in this source file, for this test.
 pub(crate) fn plant(file: &'static str, kinds: &'static [Kind]) {
     sow(Plant { file, kinds });
 }
 
-/// What the threads of a model share. It is not dropped when the checker ends an execution early,
-/// where nothing of loom may be touched any more.
+/// The state that the threads of a model share. It is not dropped when the checker ends an
+/// execution early, where loom's objects must not be touched any more.
 pub(crate) struct Stage<T: 'static>(&'static T);
 
 impl<T> Stage<T> {
@@ -62,12 +62,12 @@ impl<T> Stage<T> {
         Stage(Box::leak(Box::new(value)))
     }
 
-    /// Drops what was shared.
+    /// Drops the shared state.
     ///
     /// # Safety
-    /// No copy is used any more.
+    /// No copy of the `Stage` is used any more.
     pub(crate) unsafe fn end(self) {
-        // SAFETY: leaked by `new`; passed on to the caller.
+        // SAFETY: `new` has leaked the box, and by contract no copy is used any more.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(self.0).cast_mut()) });
     }
 }
@@ -88,7 +88,7 @@ impl<T> Deref for Stage<T> {
     }
 }
 
-/// Something that only one thread at a time may have, handed on by what is being checked.
+/// An object that only one thread at a time may own. The protocol under test passes it on.
 pub(crate) struct Baton(loom::cell::UnsafeCell<usize>);
 
 impl Baton {
@@ -97,7 +97,7 @@ impl Baton {
         Baton(loom::cell::UnsafeCell::new(0))
     }
 
-    /// Uses it up; the number of uses before.
+    /// Writes to the object and returns the number of earlier writes.
     #[track_caller]
     pub(crate) fn write(&self) -> usize {
         // SAFETY: loom checks that every other access happens before or after this one.
@@ -107,10 +107,10 @@ impl Baton {
         })
     }
 
-    /// Looks at it: the number of uses so far.
+    /// Reads the object and returns the number of writes so far.
     #[track_caller]
     pub(crate) fn read(&self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: loom checks that every write happens before or after this read.
         self.0.with(|uses| unsafe { *uses })
     }
 }

@@ -1,30 +1,31 @@
 //! The face under the loom model checker.
 //!
 //! loom has no clock and no names for its threads; models drive the protocols below the scheduler,
-//! which need neither. It follows accesses through its own cells and atomics. Where it falls short for
-//! our protocols, this face adds:
+//! which need neither. It follows accesses through its own cells and atomics. This face makes up
+//! for its shortcomings:
 //!
-//! * **Completeness where a thread loads and then updates.** To know which orders are worth trying,
-//!   loom remembers one last access to each atomic; a thread's own load thus hides the loads of others
-//!   from its compare-and-swap, and whole classes of interleavings are never tried. Here each access first
-//!   takes its `turn`, an update of a companion without order, so that any two accesses to an atomic
-//!   count as dependent. The access itself then is no choice of its own, except for loads, which may
-//!   return old values. It costs executions, and is what finds most of what the negative controls plant.
-//! * **A total order of stores.** loom keeps a partial one, which it may forget to extend when a store is
-//!   read, and then lets a thread read what it has seen overwritten. Here a store first looks at the
-//!   newest one: stores are ordered as they are executed.
-//! * **The end of an atomic.** When one is dropped every access to it must have happened before, and
-//!   none may follow. So whoever frees what others still touch is found, although the memory itself
-//!   is the real allocator's ([`Quarantine`] keeps it readable for a while).
-//! * **Planted faults** ([`plant`]): a model's negative control weakens one kind of operation in one
-//!   source file, so that the protocol's source need not know of it.
+//! * **Completeness if a thread loads and then updates.** To know which orders are worth trying,
+//!   loom remembers one last access to each atomic. A thread's own load thus hides the loads of
+//!   others from its compare-and-swap, and whole classes of interleavings are never tried. Here
+//!   each access first takes its `turn`, an update of a companion atomic without order, so that any
+//!   two accesses to an atomic count as dependent. The access itself then is no choice of its own,
+//!   except for loads, which may return old values. This costs executions, and finds most of the
+//!   faults that the negative controls plant.
+//! * **A total order of stores.** loom keeps a partial order, which it may forget to extend when a
+//!   store is read, and then lets a thread read a value that it has seen overwritten. Here a store
+//!   first looks at the newest one: stores are ordered as they are executed.
+//! * **The end of an atomic.** Every access to an atomic must happen before its drop, and none may
+//!   follow. This finds code that frees memory which other threads still use, although the memory
+//!   itself comes from the real allocator ([`Quarantine`] keeps it readable for a while).
+//! * **Planted faults** ([`plant`]): a model's negative control weakens one kind of operation in
+//!   one source file, so that the protocol's source need not know of it.
 //! * **Parking** that is told apart from waiting for a lock: loom's own `unpark` would let a thread
 //!   pass that is blocked on a mutex.
 //!
-//! What remains: SeqCst *accesses* count as AcqRel; a SeqCst fence synchronises with every earlier
-//! one, so data that only a pair of fences carries looks handed over (a model can plant their
-//! absence where it wants to know); an atomic remembers its last seven stores; a preemption bound is a
-//! bound.
+//! Limits that remain: SeqCst *accesses* count as AcqRel. A SeqCst fence synchronises with every
+//! earlier one, so data that only a pair of fences carries looks published (a model can plant the
+//! absence of the fences to check this). An atomic remembers its last seven stores. A preemption
+//! bound is a bound.
 
 pub(crate) use super::unsimulated::*;
 pub(crate) use loom::cell::Cell;
@@ -35,14 +36,15 @@ pub(crate) use std::thread::panicking;
 pub(crate) use std::thread_local;
 
 pub(crate) mod unmodelled {
-    //! What loom's models leave out: threads and locks of `std` there too. In a simulation they are simulated.
+    //! Threads and locks that models leave out: here, too, the types of `std`. In a simulation they
+    //! are simulated.
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread;
 }
 
 pub(crate) mod alloc {
-    //! The memory of records, watched: what is freed twice panics, what is left over is counted.
-    //! (loom's own watch ends the process when a model fails.)
+    //! The memory of records, watched: a double free panics, and leaked pieces are counted. (loom's
+    //! own watch ends the process when a model fails.)
 
     use std::alloc::Layout;
     use std::cell::RefCell;
@@ -54,24 +56,25 @@ pub(crate) mod alloc {
     }
 
     /// # Safety
-    /// As for `std`'s.
+    /// The contract of [`std::alloc::alloc`].
     pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `std::alloc::alloc`.
         let memory = unsafe { std::alloc::alloc(layout) };
         LIVE.with_borrow_mut(|live| live.insert(memory.addr()));
         memory
     }
 
     /// # Safety
-    /// As for `std`'s.
+    /// The contract of [`std::alloc::dealloc`].
     pub(crate) unsafe fn dealloc(memory: *mut u8, layout: Layout) {
         let known = LIVE.with_borrow_mut(|live| live.remove(&memory.addr()));
         assert!(known, "memory is freed twice");
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `std::alloc::dealloc`, and the memory has not
+        // been freed yet.
         unsafe { std::alloc::dealloc(memory, layout) }
     }
 
-    /// Starts to count anew; the number of pieces that were left.
+    /// Restarts the count. Returns the number of pieces that had not been freed.
     #[cfg(test)]
     pub(crate) fn take_live() -> usize {
         LIVE.take().len()
@@ -79,7 +82,7 @@ pub(crate) mod alloc {
 }
 
 pub(crate) mod plant {
-    //! Faults that a negative control plants.
+    //! Faults planted by negative controls.
 
     use std::cell::Cell;
     use std::panic::Location;
@@ -95,7 +98,7 @@ pub(crate) mod plant {
         Fence,
     }
 
-    /// All operations of these kinds in this source file have no order.
+    /// A fault: all operations of these kinds in this source file have no order.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Plant {
         pub(crate) file: &'static str,
@@ -107,7 +110,7 @@ pub(crate) mod plant {
         static PLANTED: Cell<Option<Plant>> = const { Cell::new(None) };
     }
 
-    /// Plants a fault for what this test explores from now on.
+    /// Plants a fault in the executions that this test explores from now on.
     #[cfg(test)]
     pub(crate) fn sow(plant: Plant) {
         PLANTED.set(Some(plant));
@@ -127,7 +130,7 @@ pub(crate) mod plant {
 }
 
 pub(crate) mod atomic {
-    //! Atomic types and fences, as loom models them, with an end.
+    //! Atomic types and fences as loom models them, with a check of their end.
     pub(crate) use std::sync::atomic::Ordering;
 
     use super::plant::{Kind, order, weakens};
@@ -140,7 +143,7 @@ pub(crate) mod atomic {
         static LIVE: Cell<isize> = const { Cell::new(0) };
     }
 
-    /// How many atomics there are, for a model that wants to see all gone.
+    /// Returns the number of live atomics, for a model that checks that all are gone.
     #[cfg(test)]
     pub(crate) fn live_atomics() -> isize {
         LIVE.get()
@@ -156,7 +159,7 @@ pub(crate) mod atomic {
         }
     }
 
-    /// An operation before which nobody else need run, since its turn has just been taken.
+    /// Runs an operation before which no other thread need run, since its turn has just been taken.
     #[track_caller]
     fn alone<T>(operation: impl FnOnce() -> T) -> T {
         loom::stop_exploring();
@@ -169,15 +172,15 @@ pub(crate) mod atomic {
         ($name:ident $(<$t:ident>)?, $value:ty, $see:expr, $end:expr) => {
             pub(crate) struct $name $(<$t>)? {
                 inner: loom::sync::atomic::$name $(<$t>)?,
-                /// Updated before every access, so that any two of them count as dependent (see the
-                /// face's documentation).
+                /// Updated before every access, so that any two accesses count as dependent (see
+                /// the face's documentation).
                 turn: Turn,
                 mark: Mark,
             }
 
             #[allow(dead_code, reason = "each type is used by some protocol, no protocol uses all")]
             impl $(<$t>)? $name $(<$t>)? {
-                /// Before a store: it comes after all stores so far.
+                /// To be called before a store: it then comes after all stores so far.
                 fn see_newest(inner: &loom::sync::atomic::$name $(<$t>)?) {
                     let _ = $see(inner);
                 }
@@ -233,7 +236,7 @@ pub(crate) mod atomic {
                     alone(|| inner.compare_exchange(from, to, success, failure))
                 }
 
-                /// Does not fail without reason: to try again is what all callers do.
+                /// Does not fail spuriously, as every caller would only try again.
                 #[track_caller]
                 pub(crate) fn compare_exchange_weak(
                     &self,
@@ -340,12 +343,13 @@ pub(crate) mod atomic {
         };
     }
 
-    // Has no `with_mut`, and no value that never occurs.
+    // loom's type has no `with_mut`, and a bool has no value that never occurs.
     atomic!(
         AtomicBool,
         bool,
         |_: &loom::sync::atomic::AtomicBool| (),
-        // SAFETY: it is exclusively ours; loom checks that nobody still stores to it.
+        // SAFETY: the access is exclusive by `&mut`. loom checks that no store is concurrent with
+        // it.
         |a: &mut loom::sync::atomic::AtomicBool| unsafe { a.unsync_load() }
     );
     atomic!(
@@ -369,7 +373,7 @@ pub(crate) mod thread {
     pub(crate) use loom::thread::spawn;
     pub(crate) use loom::thread::yield_now;
 
-    /// Time does not pass in a model.
+    /// Yields: time does not pass in a model.
     pub(crate) fn sleep(_: std::time::Duration) {
         yield_now();
     }
@@ -379,13 +383,13 @@ pub(crate) mod thread {
     use std::mem::ManuallyDrop;
     use std::sync::Arc;
 
-    /// A thread, to be woken.
+    /// A handle for waking a thread.
     #[derive(Clone)]
     pub(crate) struct Thread(Arc<Parking>);
 
     struct Parking {
         thread: OnceCell<loom::thread::Thread>,
-        /// Without an end: the last clone may go anywhere.
+        /// Never dropped: the last clone may be dropped at any time.
         token: ManuallyDrop<AtomicBool>,
         parked: Cell<bool>,
     }
@@ -403,8 +407,9 @@ pub(crate) mod thread {
         static PLACES: RefCell<Vec<Thread>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Makes the places where threads park. To be called first in a model: what makes a place known
-    /// to others (a `OnceLock`) is nothing that loom sees, so it is there before them all.
+    /// Makes the places where threads park. To be called first in a model: loom does not see how a
+    /// place would be published to other threads (a `OnceLock`), so all places exist before the
+    /// threads.
     #[cfg(test)]
     pub(crate) fn prepare() {
         let place = || {
@@ -419,9 +424,10 @@ pub(crate) mod thread {
 
     impl Thread {
         pub(crate) fn unpark(&self) {
-            // An update, since loom does not see that a plain store comes after the update before it.
+            // An update, since loom does not see that a plain store comes after the update before
+            // it.
             self.0.token.swap(true, Ordering::Release);
-            // Nobody else has run since: loom switches before an operation, not after it.
+            // No other thread has run since: loom switches before an operation, not after it.
             if self.0.parked.get() {
                 self.0.thread.get().expect("set by the thread itself").unpark();
             }
@@ -432,7 +438,7 @@ pub(crate) mod thread {
         PARKING.with(Thread::clone)
     }
 
-    /// Never returns early: whoever calls it has no other way to go on.
+    /// Parks the thread. Never returns early, as a caller has no other way to go on.
     pub(crate) fn park() {
         let Thread(parking) = current();
         while !parking.token.swap(false, Ordering::Acquire) {
@@ -467,8 +473,8 @@ pub(crate) fn entropy() -> u64 {
     0x9e37_79b9_7f4a_7c15
 }
 
-/// An allocator that gives memory back late, so that a use after the end finds the mark of death in
-/// place and not somebody else's data.
+/// An allocator that frees memory late, so that a use after the end finds the mark `DEAD` in place
+/// instead of other data.
 #[cfg(test)]
 struct Quarantine {
     ring: std::cell::UnsafeCell<[(*mut u8, std::alloc::Layout); Quarantine::LEN]>,
@@ -489,7 +495,8 @@ mod quarantine {
 
     impl Quarantine {
         pub(super) const LEN: usize = 1 << 12;
-        /// Records and queues are small, and the checker's own tables need not wait.
+        /// The largest size that is kept. Records and queues are small, and the checker's own
+        /// tables need not wait.
         const LARGEST: usize = 2048;
 
         pub(super) const fn new() -> Quarantine {
@@ -501,20 +508,23 @@ mod quarantine {
         }
     }
 
-    // SAFETY: the ring is used under `busy` alone; its pointers are freed by whoever takes them out.
+    // SAFETY: the ring is accessed only under `busy`, and a pointer that is taken out of it is
+    // freed once, by the thread that took it out.
     unsafe impl Sync for Quarantine {}
 
-    // SAFETY: all memory comes from the system's allocator, and each piece goes back to it once, with
-    // its own layout: when it leaves the ring.
+    // SAFETY: all memory comes from the system's allocator, and each piece goes back to it once,
+    // with its own layout, when it leaves the ring.
     unsafe impl GlobalAlloc for Quarantine {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            // SAFETY: passed on.
+            // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's
+            // allocator.
             unsafe { System.alloc(layout) }
         }
 
         unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
             if layout.size() > Self::LARGEST {
-                // SAFETY: passed on.
+                // SAFETY: the memory came from the system's allocator with this layout, by the
+                // caller's contract.
                 unsafe { System.dealloc(memory, layout) };
                 return;
             }
@@ -523,12 +533,13 @@ mod quarantine {
             }
             let at = self.next.load(Ordering::Relaxed);
             self.next.store((at + 1) % Self::LEN, Ordering::Relaxed);
-            // SAFETY: `busy` is ours.
+            // SAFETY: `busy` is held, so this access to the ring is the only one.
             let (old, old_layout) =
                 unsafe { std::mem::replace(&mut (*self.ring.get())[at], (memory, layout)) };
             self.busy.store(false, Ordering::Release);
             if !old.is_null() {
-                // SAFETY: it came from `alloc` with this layout, and has just left the ring.
+                // SAFETY: the memory came from `alloc` with this layout, and has just left the
+                // ring, so it is freed once.
                 unsafe { System.dealloc(old, old_layout) };
             }
         }

@@ -1,14 +1,14 @@
-//! The one place where atomics, locks, cells, the clock, randomness, thread start and switch
-//! points come from.
+//! The one place from which the library takes atomics, locks, cells, the clock, randomness, threads
+//! and switch points.
 //!
-//! Protocol code imports these names from here and never from `std`, so that the very same source
-//! runs on three faces:
+//! Protocol code imports these names from here and never from `std`, so that the same source runs
+//! on three faces:
 //!
 //! * `std` (default): plain re-exports; [`point`] is empty and disappears.
 //! * `loom` (`--cfg loom`): the types of the loom model checker, which tries every interleaving
 //!   that the memory model allows.
-//! * simulation (feature `sim`): the types of `std`, but clock, randomness and switch points are
-//!   answered by a controller that the simulator installs.
+//! * simulation (feature `sim`): the types of `std`, but a controller installed by the simulator
+//!   answers for clock, randomness and switch points.
 
 #[cfg(all(not(loom), not(feature = "sim")))]
 #[path = "std.rs"]
@@ -31,12 +31,12 @@ pub(crate) use stderr::{abort_with, say};
 
 use std::time::Duration;
 
-/// How long a thread spins before it lets others have the processor at each turn.
+/// The time for which a thread spins before it yields the processor at each turn.
 #[cfg(not(loom))]
 const POLITE: Duration = Duration::from_micros(2);
 
-/// Spins until it is so, for `limit` at most; whether it is. For what is mostly so sooner than a thread
-/// could be put to sleep and woken again.
+/// Spins until `so()` returns true or `limit` passes, and returns `so()`. For conditions that
+/// usually come true sooner than a thread could be put to sleep and woken.
 #[cfg(not(loom))]
 pub(crate) fn spin_until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     let start = face::time::now();
@@ -60,8 +60,9 @@ pub(crate) fn spin_until(_: Duration, mut so: impl FnMut() -> bool) -> bool {
 
 pub(crate) use face::*;
 
-/// How many threads run at once: those of the machine that the process may use. A simulation
-/// always has the same, as a seed is to bring the same run on each machine; a machine model has its own.
+/// Returns the number of threads that run at once: the processors that the process may use. A
+/// simulation always has the same number, so that a seed gives the same run on each machine; a
+/// machine model has its own.
 #[cfg(not(loom))]
 pub(crate) fn processors() -> usize {
     face::simulated_processors()
@@ -85,47 +86,49 @@ pub(crate) enum Access {
     Fence,
     /// A full fence of all cores that run a thread of this process (`membarrier`).
     Barrier,
-    /// A look at the clock.
+    /// A reading of the clock.
     Clock,
 }
 
-/// What goes wrong where a simulation is asked to let it.
+/// A fault that a simulation can inject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(dead_code, reason = "a face without faults does not look at them")]
 pub(crate) enum Fault {
-    /// A thief finds nothing where there is something.
+    /// A thief finds nothing although there is something to steal.
     Steal,
-    /// A thread that is parked goes on though nobody has unparked it.
+    /// A parked thread goes on without having been unparked.
     SpuriousUnpark,
     /// There is no stack.
     Stack,
     /// The allocator has no memory.
     Allocation,
-    /// The system refuses a thread for calls that block.
+    /// The system refuses a thread for blocking calls.
     Thread,
 }
 
-/// A mistake that a simulation is asked to put into the library, to see whether it is found. Left out of all builds without simulation.
+/// A bug that a simulation can plant in the library, to see whether it is found. Left out of all
+/// builds without simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(dead_code, reason = "a face without simulation does not look at them")]
 pub enum Bug {
-    /// A grant that comes before its wait is published is forgotten.
+    /// A grant that comes before its waiter has published the wait is forgotten.
     LostWake,
-    /// A mutex that is handed over to the last of its queue is left free.
+    /// A mutex that is handed to the last waiter of its queue is left free.
     DoubleGrant,
-    /// A mutex that was handed over to one that has given up is not passed on.
+    /// A mutex that was handed to a waiter which has given up is not passed on.
     LeakedLock,
-    /// A task shows its result before its children have ended.
+    /// A task publishes its result before its children have ended.
     OutlivingChild,
-    /// Who has published a wait does not look whether it is cancelled.
+    /// A waiter that has published its wait does not check whether it is cancelled.
     NoLookAfterPublishing,
-    /// A worker that has announced its sleep does not look whether there is work.
+    /// A worker that has announced its sleep does not check for work.
     NoLookBeforeSleep,
 }
 
-/// Numbers that are given out once in a process. A simulation has its own, the same in each run.
+/// Numbers that are given out once in a process. Each simulated run has its own sequence, which
+/// starts anew.
 pub(crate) struct Numbers {
-    // Not the face's: these are names, no protocol.
+    // Not the face's: ids are names and take part in no protocol.
     next: std::sync::atomic::AtomicU64,
     first: u64,
 }
@@ -135,7 +138,7 @@ impl Numbers {
         Numbers { next: std::sync::atomic::AtomicU64::new(first), first }
     }
 
-    /// The first of `count` numbers that are the caller's.
+    /// Reserves `count` numbers for the caller and returns the first.
     pub(crate) fn take(&'static self, count: u64) -> u64 {
         match face::numbers(std::ptr::from_ref(self).addr(), count) {
             Some(number) => self.first + number,
@@ -144,7 +147,7 @@ impl Numbers {
     }
 }
 
-/// A `const fn`, but in models: the atomics and locks of loom are made at run time.
+/// Defines a `const fn`, except under loom: the atomics and locks of loom are made at run time.
 macro_rules! const_fn {
     ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
         #[cfg(not(loom))]
@@ -184,13 +187,14 @@ total_order! {
     AtomicPtr<T>: *mut T;
 }
 
-/// Reads one word after an update of another, both in the total order of SeqCst: of two threads that do so
-/// with the words exchanged, at least one sees what the other has written. It saves the fence that would come
-/// between: on x86 an update is one.
+/// Reads one word after an update of another, both in the total order of SeqCst.
+///
+/// If two threads do so with the words exchanged, at least one sees the other's update. This saves
+/// the fence that would come between: on x86 an update is a fence.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn load_in_total_order<A: TotalOrder>(atomic: &A) -> A::Value {
-    // To loom a SeqCst access is one that acquires or releases.
+    // To loom, a SeqCst access is only an acquire or release access.
     if cfg!(loom) {
         atomic::fence(atomic::Ordering::SeqCst);
     }

@@ -1,23 +1,23 @@
-//! The loom face is what it claims to be: it finds the races of these models, and only those.
+//! Tests of the loom face: it finds the races of these models, and no others.
 
 use super::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::{Arc, asymmetric, thread};
 use loom::cell::UnsafeCell;
 
-/// One thread writes a cell and raises a flag; another that sees the flag reads the cell.
+/// One thread writes a cell and raises a flag; another one sees the flag and then reads the cell.
 fn message_passing(raise: Ordering) {
     loom::model(move || {
         let message = Arc::new((UnsafeCell::new(0usize), AtomicBool::new(false)));
         let sender = {
             let message = Arc::clone(&message);
             thread::spawn(move || {
-                // SAFETY: the receiver reads only after it has seen the flag; loom checks that.
+                // SAFETY: the receiver reads only after it has seen the flag. loom checks that.
                 message.0.with_mut(|cell| unsafe { *cell = 7 });
                 message.1.store(true, raise);
             })
         };
         if message.1.load(Ordering::Acquire) {
-            // SAFETY: the sender wrote before it raised the flag; loom checks that.
+            // SAFETY: the sender has written before it raised the flag. loom checks that.
             assert_eq!(message.0.with(|cell| unsafe { *cell }), 7);
         }
         sender.join().unwrap();
@@ -48,7 +48,7 @@ fn loom_of_two_flags_at_least_one_is_seen() {
     });
 }
 
-/// loom alone does not: the other thread's own load hides ours from its compare-and-swap.
+/// Plain loom does not try both: the other thread's own load hides ours from its compare-and-swap.
 #[test]
 fn loom_a_load_is_tried_before_and_after_a_load_and_an_update() {
     use std::sync::atomic::AtomicUsize as Plain;
@@ -72,7 +72,7 @@ fn loom_a_load_is_tried_before_and_after_a_load_and_an_update() {
     assert!(seen.iter().all(|seen| seen.load(Ordering::Relaxed) > 0));
 }
 
-/// The negative control of ci/loom.sh: the flag is raised without handing the data over.
+/// The negative control of ci/loom.sh: the flag is raised without publishing the data.
 #[test]
 #[ignore = "a planted fault"]
 fn planted_loom() {

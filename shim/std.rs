@@ -1,4 +1,4 @@
-//! The face that programs run on: what `std` and the operating system offer.
+//! The face of normal builds: the types of `std` and the services of the operating system.
 
 pub(crate) use super::unsimulated::*;
 pub(crate) use std::cell::Cell;
@@ -8,7 +8,8 @@ pub(crate) use std::thread::{self, panicking};
 pub(crate) use std::thread_local;
 
 pub(crate) mod unmodelled {
-    //! What loom's models leave out: threads and locks of `std` there too. In a simulation they are simulated.
+    //! Threads and locks that loom's models leave out: the types of `std` under loom, too. In a
+    //! simulation they are simulated.
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread;
 }
@@ -29,29 +30,31 @@ pub(crate) mod time {
     //! The clock.
     pub(crate) use std::time::{Duration, Instant};
 
-    /// The present, on a clock that never goes back.
+    /// Returns the current time, on a clock that never goes back.
     #[inline]
     pub(crate) fn now() -> Instant {
         Instant::now()
     }
 
-    /// The caller has gone over so many items. It matters where the clock is virtual.
+    /// Notes that the caller has gone over some items. Matters only if the clock is virtual.
     #[inline]
     pub(crate) fn computed(_items: usize) {}
 
-    /// The instant that ticks are counted from: before all that `now` returns later.
+    /// Returns the instant that ticks are counted from, which is before every later result of
+    /// `now`.
     pub(crate) fn zero() -> Instant {
         static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
         *ZERO.get_or_init(Instant::now)
     }
 
-    /// For how long somebody waits before it says that it does; for ever in a simulation, which says itself what hangs.
+    /// Returns how long a thread waits before it reports that it waits. `None` in a simulation,
+    /// which reports hangs itself.
     pub(crate) fn patience(time: Duration) -> Option<Duration> {
         Some(time)
     }
 }
 
-/// A seed for a generator of victims and the like.
+/// Returns a seed, for instance for a generator of victims.
 pub(crate) fn entropy() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0u64)

@@ -1,4 +1,4 @@
-//! The hooks of a simulation, for the faces that have none: they do nothing and cost nothing.
+//! The hooks of a simulation, for faces that have none: they do nothing and cost nothing.
 
 use super::Access;
 
@@ -6,7 +6,7 @@ use super::Access;
 #[inline(always)]
 pub(crate) fn point() {}
 
-/// Panics if the thread is simulated and the caller is not.
+/// Panics if the thread is simulated and the caller is not part of the same simulation.
 #[inline(always)]
 pub(crate) fn assert_reachable<T>(_: &T) {}
 

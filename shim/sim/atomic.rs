@@ -1,4 +1,4 @@
-//! Atomic types and fences: those of `std`, each access told to the controller before it is made.
+//! Atomic types and fences of `std`. Each access is reported to the controller before it is made.
 
 pub(crate) use std::sync::atomic::Ordering;
 
@@ -53,7 +53,7 @@ macro_rules! atomic {
                 self.0.compare_exchange(from, to, success, failure)
             }
 
-            /// Does not fail without reason: to try again is what all callers do.
+            /// Does not fail spuriously, as every caller would only try again.
             #[track_caller]
             pub(crate) fn compare_exchange_weak(
                 &self,

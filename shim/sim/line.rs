@@ -1,12 +1,12 @@
-//! Cache lines of structures in other crates, for a machine that charges for them.
+//! Cache lines of structures in other crates, for a machine model that charges for them.
 
 use super::charge;
 use crate::shim::Access;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// The cache line of a structure in another crate, whose accesses the caller declares. Clones stand for
-/// the same line.
+/// The cache line of a structure in another crate. The caller declares the accesses. Clones stand
+/// for the same line.
 #[derive(Clone)]
 pub(crate) struct Line(Arc<CachePadded<u8>>);
 

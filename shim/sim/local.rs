@@ -1,10 +1,10 @@
-//! Values that each thread has, virtual ones too.
+//! Thread-local values of real and virtual threads.
 
 use super::controller;
 use std::ptr;
 use std::thread::{AccessError, LocalKey};
 
-/// A thread-local value of the library's. Made by [`thread_local`].
+/// A thread-local value of the library, made by [`thread_local`].
 pub(crate) struct Key<T: 'static> {
     real: &'static LocalKey<T>,
     make: fn() -> T,
@@ -20,7 +20,8 @@ impl<T: 'static> Key<T> {
             Some(controller) => {
                 let thread = controller.current();
                 let value = thread.local(ptr::from_ref(self).addr(), self.make);
-                // SAFETY: it stays until the virtual thread has ended, which runs now, and nobody has another kind of reference to it.
+                // SAFETY: the value stays until the virtual thread has ended, and that thread is
+                // running now. All references to it are shared ones.
                 Ok(f(unsafe { value.as_ref() }))
             }
             None => self.real.try_with(f),
@@ -46,7 +47,7 @@ impl<T: 'static> Key<std::cell::Cell<T>> {
     }
 }
 
-/// As that of `std`, for one value.
+/// Defines one thread-local value, with the syntax of `std`'s macro.
 macro_rules! local_value {
     ($(#[$attribute:meta])* $visibility:vis static $name:ident: $t:ty = const $make:block $(;)?) => {
         $crate::shim::thread_local!($(#[$attribute])* $visibility static $name: $t = $make);

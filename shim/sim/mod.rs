@@ -1,13 +1,16 @@
-//! The simulation face: what the machine decides elsewhere is decided by a [`Controller`] here.
+//! The simulation face: a [`Controller`] makes the decisions that the machine makes otherwise.
 //!
-//! A controller is installed for one OS thread, and plays all **virtual threads** on it, of which one runs at a time. Each access to an atomic or a lock is
-//! a [`point`] at which it may run another one; what blocks gives the OS thread to another one; the clock is virtual; randomness comes from a seed. On threads
-//! without a controller everything behaves as on the `std` face.
+//! A controller is installed for one OS thread and plays all **virtual threads** on it, one at a
+//! time. Each access to an atomic or a lock is a [`point`] at which the controller may run another
+//! virtual thread. A blocking call gives the OS thread to another virtual thread. The clock is
+//! virtual, and randomness comes from a seed. On threads without a controller everything behaves as
+//! on the `std` face.
 //!
-//! Order between accesses is always that of one machine that does one thing at a time: what weak orderings may do is loom's business.
+//! Accesses are sequentially consistent, as on a machine that does one thing at a time. The effects
+//! of weak orderings are left to loom.
 //!
-//! What two virtual threads do to each other through anything that is not of this face, such as a lock of `std`'s or a `static`, the controller does not
-//! see. One that blocks that way blocks the OS thread.
+//! The controller does not see interactions of virtual threads through anything outside this face,
+//! such as a lock of `std` or a `static`. A virtual thread that blocks there blocks the OS thread.
 
 use std::panic::Location;
 use std::rc::Rc;
@@ -32,7 +35,7 @@ use super::{Access, Bug, Fault};
 use time::Duration;
 
 pub(crate) mod unmodelled {
-    //! What loom's models leave out.
+    //! Threads and locks that loom's models leave out.
     pub(crate) use super::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use super::thread;
 }
@@ -42,70 +45,75 @@ pub(crate) mod alloc {
     pub(crate) use std::alloc::{alloc, dealloc};
 }
 
-/// What a simulator answers on behalf of the machine. All calls come from the OS thread that it is installed on.
+/// The simulator, which answers in place of the machine. All calls come from the OS thread that it
+/// is installed on.
 pub(crate) trait Controller {
-    /// May run other virtual threads, and then comes back.
+    /// May run other virtual threads before it returns.
     fn point(&self, place: &'static Location<'static>);
 
-    /// As [`point`](Self::point), right before the caller makes this access.
+    /// Like [`point`](Self::point), right before the caller makes this access.
     fn access(&self, access: Access, address: usize, place: &'static Location<'static>);
 
-    /// Charges the caller for an access on a machine that is modelled. Without one, this is no point.
+    /// Charges the caller for an access, if a machine is modelled. Runs no other thread if none is
+    /// modelled.
     fn charge(&self, access: Access, address: usize, place: &'static Location<'static>);
 
-    /// As [`point`](Self::point), and the caller has nothing to do before others have run.
+    /// Like [`point`](Self::point), for a caller that has nothing to do before others have run.
     fn give_way(&self, turn: Turn, place: &'static Location<'static>);
 
-    /// Runs others until somebody calls [`wake`](Self::wake) with the same word, or until that time: whether it was woken.
+    /// Runs other virtual threads until [`wake`](Self::wake) is called with the same word or the
+    /// time `until` is reached. Returns whether the thread was woken.
     fn wait(&self, on: usize, until: Option<Duration>, place: &'static Location<'static>) -> bool;
 
-    /// Lets one go on who waits for this word, or all of them.
+    /// Wakes one thread that waits on this word, or all of them.
     fn wake(&self, on: usize, all: bool);
 
-    /// The virtual time since the start of the run.
+    /// Returns the virtual time since the start of the run.
     fn now(&self) -> Duration;
 
-    /// The running thread has gone over so many items of a parallel loop.
+    /// Notes that the running thread has gone over `items` items of a parallel loop.
     fn computed(&self, items: usize);
 
-    /// The running thread computes for `time`.
+    /// Lets the running thread compute for `time`.
     fn compute(&self, time: Duration, place: &'static Location<'static>);
 
-    /// The running thread begins to search for work, or ends its search.
+    /// Notes that the running thread begins to search for work, or ends its search.
     fn searches(&self, begins: bool);
 
-    /// The number of processors.
+    /// Returns the number of processors.
     fn processors(&self) -> usize;
 
-    /// The turns for which a thread spins on a held lock before it sleeps.
+    /// Returns the number of turns for which a thread spins on a held lock before it sleeps.
     fn spins(&self) -> u32;
 
-    /// The next number of the seeded stream.
+    /// Returns the next number of the seeded stream.
     fn random(&self) -> u64;
 
-    /// Whether this is to go wrong now.
+    /// Returns whether to inject this fault now.
     fn fault(&self, fault: Fault) -> bool;
 
-    /// Whether the library has this mistake.
+    /// Returns whether this bug is planted in the library.
     fn has(&self, bug: Bug) -> bool;
 
-    /// The next `count` numbers of the sequence that belongs to this key, counted from 0 in each run.
+    /// Reserves the next `count` numbers of the sequence of `key` and returns the first. Each run
+    /// counts from 0.
     fn numbers(&self, key: usize, count: u64) -> u64;
 
-    /// Remembers what the running thread waits for, until [`waits_no_more`](Self::waits_no_more) with the same number.
+    /// Records what the running thread waits for, until [`waits_no_more`](Self::waits_no_more) is
+    /// called with the returned number.
     fn waits(&self, describe: Box<dyn Fn() -> String>) -> u64;
 
-    /// The wait of this number is over.
+    /// Removes the record of the wait with this number.
     fn waits_no_more(&self, number: u64);
 
-    /// The virtual thread that runs.
+    /// Returns the running virtual thread.
     fn current(&self) -> StdArc<VirtualThread>;
 
-    /// Starts one.
+    /// Starts a virtual thread.
     fn spawn(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> StdArc<VirtualThread>;
 }
 
-/// A turn of a loop that waits.
+/// The kind of turn in a waiting loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
     Spin,
@@ -118,17 +126,17 @@ std::thread_local! {
         const { std::cell::RefCell::new(None) };
 }
 
-/// Installs (or removes) the controller of this thread; returns the one before.
+/// Installs or removes the controller of this thread. Returns the previous one.
 pub(crate) fn install(controller: Option<Rc<dyn Controller>>) -> Option<Rc<dyn Controller>> {
     CONTROLLER.replace(controller)
 }
 
-/// That of this thread. None while its thread-locals are destroyed.
+/// Returns the controller of this thread. `None` while its thread-locals are destroyed.
 fn controller() -> Option<Rc<dyn Controller>> {
     CONTROLLER.try_with(|controller| controller.borrow().clone()).ok().flatten()
 }
 
-/// Panics if that thread is simulated, and the caller is none of the same simulation.
+/// Panics if `thread` is simulated and the caller is not part of the same simulation.
 #[track_caller]
 pub(crate) fn assert_reachable(thread: &thread::Thread) {
     if let thread::Thread::Virtual(thread) = thread {
@@ -136,7 +144,7 @@ pub(crate) fn assert_reachable(thread: &thread::Thread) {
     }
 }
 
-/// Whether the caller is simulated.
+/// Returns whether the caller is simulated.
 pub(crate) fn is_simulated() -> bool {
     controller().is_some()
 }
@@ -149,7 +157,7 @@ pub(crate) fn entropy() -> u64 {
     }
 }
 
-/// A place where others may run.
+/// A point at which a simulation may run another thread.
 #[track_caller]
 pub(crate) fn point() {
     if let Some(controller) = controller() {
@@ -157,7 +165,7 @@ pub(crate) fn point() {
     }
 }
 
-/// A point right before an access.
+/// A point at which a simulation may run another thread, right before an access.
 #[track_caller]
 fn access(access: Access, address: usize) {
     if let Some(controller) = controller() {
@@ -165,7 +173,7 @@ fn access(access: Access, address: usize) {
     }
 }
 
-/// Charges the caller for an access, on a machine.
+/// Charges the caller for an access, if a machine is modelled.
 #[track_caller]
 fn charge(access: Access, address: usize) {
     if let Some(controller) = controller() {
@@ -173,20 +181,21 @@ fn charge(access: Access, address: usize) {
     }
 }
 
-/// Returns `true` in a simulation, whose threads need no barrier because one OS thread plays them all.
+/// Returns `true` in a simulation, whose threads need no barrier because one OS thread plays them
+/// all.
 #[track_caller]
 pub(crate) fn barrier_is_simulated() -> bool {
     access(Access::Barrier, 0);
     is_simulated()
 }
 
-/// The number of processors of the simulation that the caller is in, if it is in one.
+/// Returns the number of processors of the simulation that the caller is in, if it is in one.
 pub(crate) fn simulated_processors() -> Option<usize> {
     controller().map(|controller| controller.processors())
 }
 
-/// Returns `true` if spinning may be worth while. In a simulation by seeds it is not: each turn takes
-/// a microsecond there, and many more if no other thread can run.
+/// Returns `true` if spinning may be worth while. It is not in a simulation by seeds: each turn
+/// takes a microsecond there, and many more if no other thread can run.
 pub(crate) fn may_spin() -> bool {
     controller().is_none_or(|controller| controller.spins() > 0)
 }
@@ -210,7 +219,7 @@ impl Drop for Searches {
     }
 }
 
-/// A turn of a loop that waits for somebody else.
+/// A turn of a loop that waits for another thread.
 #[track_caller]
 pub(crate) fn spin_loop() {
     match controller() {
@@ -219,26 +228,29 @@ pub(crate) fn spin_loop() {
     }
 }
 
-/// Whether this is to go wrong now.
+/// Returns whether a simulation injects this fault now.
 pub(crate) fn fault(fault: Fault) -> bool {
     controller().is_some_and(|controller| controller.fault(fault))
 }
 
-/// Whether the library has this mistake.
+/// Returns whether a simulation has planted this bug.
 pub(crate) fn has(bug: Bug) -> bool {
     controller().is_some_and(|controller| controller.has(bug))
 }
 
-/// The next `count` numbers of the sequence of this key in the run; none outside of one.
+/// Reserves the next `count` numbers of this key's sequence in the simulated run. `None` outside a
+/// simulation.
 pub(crate) fn numbers(key: usize, count: u64) -> Option<u64> {
     controller().map(|controller| controller.numbers(key, count))
 }
 
-/// Says what the caller waits for, as long as what is returned lives.
+/// Notes what the caller waits for, until the returned guard is dropped.
 pub(crate) fn waits<'a>(describe: impl Fn() -> String + 'a) -> Waits<'a> {
     let number = controller().map(|controller| {
         let describe: Box<dyn Fn() -> String + 'a> = Box::new(describe);
-        // SAFETY: it is forgotten before what it borrows goes: see the drop of what is returned, which nobody forgets.
+        // SAFETY: the drop of the returned guard, which carries the lifetime `'a` and is never
+        // forgotten, makes the controller discard the closure. So the closure goes before anything
+        // that it borrows.
         controller.waits(unsafe {
             std::mem::transmute::<Box<dyn Fn() -> String + 'a>, Box<dyn Fn() -> String>>(describe)
         })

@@ -1,5 +1,6 @@
-//! Locks: those of `std`, on which a virtual thread waits by letting others run, if one of these has it. A lock that another OS thread has is waited for as
-//! elsewhere: none of the virtual threads could give it back, and what other OS threads do is no part of the run.
+//! Locks of `std`. If a virtual thread of this OS thread holds the lock, another virtual thread
+//! waits for it by letting others run. If another OS thread holds it, the wait is a real one: no
+//! virtual thread could release the lock, and other OS threads are no part of the run.
 
 use super::{Turn, access, charge, controller, time};
 use crate::shim::Access;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
-/// A number for the calling OS thread, which is not 0.
+/// Returns a number for the calling OS thread, which is not 0.
 fn os_thread() -> usize {
     std::thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| ptr::from_ref(mark).addr())
@@ -18,7 +19,8 @@ fn os_thread() -> usize {
 
 #[derive(Default, Debug)]
 pub(crate) struct Mutex<T: ?Sized> {
-    /// The OS thread that has it, or 0; 0 for a moment after it was taken, too.
+    /// The number of the OS thread that holds the lock, or 0. It is also 0 for a moment after the
+    /// lock was acquired.
     holder: AtomicUsize,
     real: std::sync::Mutex<T>,
 }
@@ -45,7 +47,7 @@ impl<T: ?Sized> Mutex<T> {
         MutexGuard { mutex: self, guard: Some(guard) }
     }
 
-    /// Takes it from whichever OS thread has it.
+    /// Acquires the lock, blocking the OS thread.
     fn lock_for_real(&self) -> LockResult<MutexGuard<'_, T>> {
         match self.real.lock() {
             Ok(guard) => Ok(self.guard(guard)),
@@ -64,7 +66,7 @@ impl<T: ?Sized> Mutex<T> {
                 Err(TryLockError::Poisoned(poisoned)) => {
                     return Err(PoisonError::new(self.guard(poisoned.into_inner())));
                 }
-                // The number of this OS thread is written and removed by itself alone.
+                // Only this OS thread writes and removes its own number.
                 Err(TryLockError::WouldBlock)
                     if self.holder.load(Ordering::Relaxed) == os_thread() =>
                 {
@@ -100,12 +102,12 @@ impl<T: ?Sized> Mutex<T> {
 
 pub(crate) struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// Taken while it waits for a condition, and by the drop.
+    /// `None` while the guard waits for a condition, and in its drop.
     guard: Option<std::sync::MutexGuard<'a, T>>,
 }
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The guard of `std`, for who gives the lock back.
+    /// Takes the guard of `std` out, to release the lock.
     fn release(&mut self) -> std::sync::MutexGuard<'a, T> {
         self.mutex.holder.store(0, Ordering::Relaxed);
         self.guard.take().expect("it is locked")
@@ -138,7 +140,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// Whether the time was over.
+/// The result of a wait with a timeout.
 pub(crate) struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
@@ -159,7 +161,8 @@ impl Condvar {
         ptr::from_ref(self).addr()
     }
 
-    /// Waits without the lock; nobody runs between the two. Whether somebody has called.
+    /// Releases the lock and waits for a notification, with no other virtual thread in between.
+    /// Returns the lock and whether a notification came.
     #[track_caller]
     fn wait_for<'a, T>(
         &self,

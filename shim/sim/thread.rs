@@ -1,4 +1,4 @@
-//! Threads, real or virtual.
+//! Real and virtual threads.
 
 use super::{Controller, Turn, controller, time};
 use crate::shim::Access;
@@ -14,27 +14,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a controller's thread is for others.
+/// The shared part of a controller's thread.
 pub(crate) struct VirtualThread {
-    /// Which one of its run.
+    /// The number of the thread in its run.
     pub(crate) number: usize,
     pub(crate) name: Option<String>,
     /// The OS thread that plays it.
     player: std::thread::ThreadId,
-    /// It was unparked, and has not been parked since.
+    /// Set if the thread was unparked and has not parked since.
     token: AtomicBool,
     ended: AtomicBool,
-    /// For the player alone.
+    /// Used only by the player.
     locals: RefCell<BTreeMap<usize, Local>>,
 }
 
-/// A thread-local value, and how it is dropped.
+/// A thread-local value, and the function that frees it.
 struct Local(NonNull<()>, unsafe fn(NonNull<()>));
 
-// SAFETY: its locals are reached by `local` and `end` alone, which check that they are called by the player. The drop of the last reference finds none:
-// see `end`.
+// SAFETY: only `local` and `end` access the locals, and both check that the player calls them. The
+// drop of the last reference finds no locals, as `end` has removed them.
 unsafe impl Send for VirtualThread {}
-// SAFETY: as above.
+// SAFETY: only `local` and `end` access the locals, and both check that the player calls them. The
+// other fields are `Sync`.
 unsafe impl Sync for VirtualThread {}
 
 impl fmt::Debug for VirtualThread {
@@ -55,13 +56,13 @@ impl VirtualThread {
         })
     }
 
-    /// The controller of the caller, who must be the player.
+    /// Returns the controller of the caller, which must be on the player's OS thread.
     #[track_caller]
     pub(super) fn controller(&self) -> Rc<dyn Controller> {
         let controller = controller();
         assert!(
             std::thread::current().id() == self.player && controller.is_some(),
-            "cygnet: something of a simulation is used by a thread that is none of its own (`{}`); \
+            "cygnet: an object of a simulation was used by thread `{}`, which is not part of it; \
              start threads by `cygnet::sim::thread`",
             std::thread::current().name().unwrap_or("unnamed"),
         );
@@ -72,14 +73,15 @@ impl VirtualThread {
         ptr::from_ref(self).addr()
     }
 
-    /// The value of this key, made now if it is the first time. It stays where it is until the thread has ended.
+    /// Returns the value of this key, making it at the first call. It stays at its address until
+    /// the thread has ended.
     pub(super) fn local<T>(&self, key: usize, make: fn() -> T) -> NonNull<T> {
         self.controller();
         if let Some(Local(value, _)) = self.locals.borrow().get(&key) {
             return value.cast();
         }
         unsafe fn free<T>(value: NonNull<()>) {
-            // SAFETY: passed on: made below, and not used any more.
+            // SAFETY: the value is a box made below, and the caller does not use it any more.
             drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });
         }
         let value = NonNull::from(Box::leak(Box::new(make())));
@@ -87,17 +89,19 @@ impl VirtualThread {
         value
     }
 
-    /// The thread has ended: drops its locals, and lets those go on who wait for it. For the thread itself, as the last thing.
+    /// Ends the thread: drops its locals and wakes the threads that wait for its end. To be called
+    /// by the thread itself, as its last action.
     pub(crate) fn end(&self) {
         let controller = self.controller();
-        // One may make another one.
+        // The destructor of a local may make another one.
         loop {
             let locals = std::mem::take(&mut *self.locals.borrow_mut());
             if locals.is_empty() {
                 break;
             }
             for Local(value, free) in locals.into_values() {
-                // SAFETY: taken out just now, and of this type.
+                // SAFETY: the value has just been taken out of the table, and `free` is the
+                // function for its type.
                 unsafe { free(value) };
             }
         }
@@ -110,7 +114,7 @@ impl VirtualThread {
     }
 }
 
-/// A thread, to be woken.
+/// A handle for waking a thread.
 #[derive(Clone, Debug)]
 pub(crate) enum Thread {
     Real(std::thread::Thread),
@@ -156,7 +160,7 @@ pub(crate) fn park_timeout(time: Duration) {
     park_until(Some(time));
 }
 
-/// May return early, as that of `std`.
+/// Parks the thread. May return early, as the functions of `std` may.
 #[track_caller]
 fn park_until(time: Option<Duration>) {
     let Some(controller) = controller() else {
@@ -192,7 +196,7 @@ pub(crate) fn sleep(time: Duration) {
     match controller() {
         Some(controller) => {
             let until = time::after(controller.now(), time);
-            // A word that nobody else has.
+            // A word that no other thread uses.
             let nobody = 0_u8;
             let on = ptr::from_ref(&nobody).addr();
             while until.is_none_or(|until| controller.now() < until)
@@ -203,7 +207,7 @@ pub(crate) fn sleep(time: Duration) {
     }
 }
 
-/// How a thread is started.
+/// Settings of a thread to be started.
 #[derive(Default)]
 pub(crate) struct Builder {
     name: Option<String>,
@@ -253,7 +257,7 @@ enum Handle<T> {
     Virtual(Arc<VirtualThread>, Arc<Mutex<Option<Outcome<T>>>>),
 }
 
-/// A thread that was started.
+/// The handle of a thread that was started.
 pub(crate) struct JoinHandle<T>(Handle<T>);
 
 impl<T> fmt::Debug for JoinHandle<T> {
@@ -263,10 +267,10 @@ impl<T> fmt::Debug for JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits for its end.
+    /// Waits for the thread's end.
     ///
     /// # Errors
-    /// Its panic.
+    /// The payload of the thread's panic.
     #[track_caller]
     pub(crate) fn join(self) -> Outcome<T> {
         match self.0 {

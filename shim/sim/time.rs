@@ -7,21 +7,21 @@ use crate::shim::Access;
 use std::panic::Location;
 use std::sync::OnceLock;
 
-/// When a simulation begins: all of them at the same instant of the process.
+/// Returns the instant at which every simulation begins; it is the same for all runs in a process.
 pub(super) fn base() -> Instant {
     static BASE: OnceLock<Instant> = OnceLock::new();
     *BASE.get_or_init(Instant::now)
 }
 
-/// Who waits until later than this waits for ever: no clock shows it.
+/// A wait until later than this never ends: no clock shows such a time.
 const FAR: Duration = Duration::from_secs(1 << 40);
 
-/// The end of a wait that begins now; none for one whose end nobody sees.
+/// Returns the end of a wait that begins now. `None` if the wait never ends.
 pub(super) fn after(now: Duration, time: Duration) -> Option<Duration> {
     now.checked_add(time).filter(|&until| until < FAR)
 }
 
-/// The present, on a clock that never goes back.
+/// Returns the current time, on a clock that never goes back.
 #[track_caller]
 pub(crate) fn now() -> Instant {
     match super::controller() {
@@ -33,14 +33,15 @@ pub(crate) fn now() -> Instant {
     }
 }
 
-/// Notes that the caller has gone over so many items of a loop. A simulation decides how long they took.
+/// Notes that the caller has gone over `items` items of a loop. A simulation decides how long they
+/// took.
 pub(crate) fn computed(items: usize) {
     if let Some(controller) = super::controller() {
         controller.computed(items);
     }
 }
 
-/// Computes for `time`: on the virtual clock of a simulation, or by spinning elsewhere.
+/// Computes for `time`: on the virtual clock in a simulation, otherwise by spinning.
 #[track_caller]
 pub(crate) fn compute(time: Duration) {
     match super::controller() {
@@ -54,13 +55,14 @@ pub(crate) fn compute(time: Duration) {
     }
 }
 
-/// The instant that ticks are counted from: before all that `now` returns.
+/// Returns the instant that ticks are counted from, which is before every result of `now`.
 pub(crate) fn zero() -> Instant {
     static ZERO: OnceLock<Instant> = OnceLock::new();
     if super::is_simulated() { base() } else { *ZERO.get_or_init(Instant::now) }
 }
 
-/// For how long somebody waits before it says that it does; for ever in a simulation, which says itself what hangs.
+/// Returns how long a thread waits before it reports that it waits. `None` in a simulation, which
+/// reports hangs itself.
 pub(crate) fn patience(time: Duration) -> Option<Duration> {
     (!super::is_simulated()).then_some(time)
 }
