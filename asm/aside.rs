@@ -1,19 +1,20 @@
-//! A call that the hot path around it does not pay for.
+//! A call that costs the hot path around it nothing.
 
 /// Calls `function(argument)`, and keeps all general registers of the caller.
 ///
-/// For a call that is nearly never made, in the middle of a path where every instruction counts: what lives across
-/// an ordinary call must be in registers that a C function saves, and so the function around it begins and
-/// ends by saving them itself, each time, also if the call is not made. Where the registers are saved
-/// in pairs, on AArch64, it is an ordinary call.
+/// For a call that is almost never made, in the middle of a path where every instruction counts.
+/// Values that live across an ordinary call must be in callee-saved registers, so the surrounding
+/// function saves and restores these registers each time, even if the call is not made. On AArch64,
+/// where registers are saved in pairs, this is an ordinary call.
 ///
 /// # Safety
 ///
-/// The function may be called with this argument.
+/// It is sound to call `function` with `argument`.
 #[inline(always)]
 pub(crate) unsafe fn call_aside(function: unsafe extern "C" fn(*mut u8), argument: *mut u8) {
-    // SAFETY: passed on. The routine keeps all general registers, on a stack that is aligned and has no red zone
-    // (`nostack` is not given); all others that a C function may change are declared clobbered.
+    // SAFETY: the caller promises that the call is sound. The routine keeps all general registers,
+    // on a stack that is aligned and has no red zone (`nostack` is not given). All other registers
+    // that a C function may change are declared clobbered.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
@@ -39,7 +40,7 @@ pub(crate) unsafe fn call_aside(function: unsafe extern "C" fn(*mut u8), argumen
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
         );
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises that the call is sound.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         function(argument);

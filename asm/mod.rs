@@ -1,15 +1,16 @@
-//! The context switch, and what else cannot be said in Rust.
+//! The context switch, and the other code that cannot be written in Rust.
 //!
-//! A *context* is everything that a suspended flow of control needs to go on, laid on its own stack;
-//! the pointer to it (the stack pointer at that moment) names it. [`switch`] leaves one behind and
-//! continues another, [`prepare`] makes the first one of a new stack, [`leave`] abandons the current
-//! one. [`call_aside`] is a call that keeps the caller's registers. The routines are in `x86_64.S` and `aarch64.S`; `README.md` next to them draws the stacks and
-//! argues for the choices.
+//! A *context* is the state that a suspended flow of control needs to go on. It lies on the flow's
+//! own stack, and the stack pointer at the moment of suspension names it. [`switch`] saves the
+//! current context and continues another one, [`prepare`] makes the first context of a new stack,
+//! [`leave`] abandons the current one. [`call_aside`] is a call that keeps the caller's registers.
+//! The routines are in `x86_64.S` and `aarch64.S`; `README.md` next to them draws the stacks and
+//! gives the reasons for the choices.
 //!
-//! This module knows nothing of tasks, of pools or of threads. Who may continue a context, and when,
-//! is the caller's business: a context is continued exactly once, and not before the switch that saved
-//! it has left its stack. (`*save` is written while the processor is still on that stack, so the next
-//! thread must learn of the context from code that runs after the switch.)
+//! This module knows nothing of tasks, pools or threads. The caller decides which context is
+//! continued, and when. A context must be continued exactly once, and not before the switch that
+//! saved it has left its stack. (`*save` is written while the processor is still on that stack, so
+//! the next thread must learn of the context from code that runs after the switch.)
 
 use std::arch::asm;
 
@@ -21,21 +22,21 @@ pub(crate) use aside::call_aside;
 #[cfg(test)]
 mod tests;
 
-/// The name of a symbol of ours, as a literal.
+/// The full name of a symbol of this library, as a literal.
 macro_rules! symbol {
     ($name:literal) => {
         concat!(env!("CYGNET_SYMBOL_PREFIX"), $name)
     };
 }
 
-/// What is defined outside Rust. The only block of its kind in the library.
+/// Declarations of everything that is defined outside Rust: the only `extern` block in the library.
 mod external {
     #[cfg(any(cygnet_asan, cygnet_tsan))]
     use std::ffi::c_void;
 
-    // SAFETY: the first four are labels of the assembly source, which build.rs links in under these
-    // very names. They follow no C calling convention and are declared without arguments: Rust code
-    // takes their addresses and never calls them. The others have the signatures that
+    // SAFETY: the first symbols are labels of the assembly source, which build.rs links in under
+    // these names. They follow no C calling convention and are declared without arguments: Rust
+    // code takes their addresses and never calls them. The others have the signatures that
     // sanitizer/common_interface_defs.h, asan_interface.h and tsan_interface.h give them.
     unsafe extern "C" {
         #[link_name = symbol!("switch")]
@@ -74,12 +75,15 @@ mod external {
     }
 }
 
-/// What a coroutine runs. Must not return, and unwinding stops the process at its edge.
+/// The function that a coroutine runs. It must not return, and unwinding out of it aborts the
+/// process.
 pub(crate) type Entry = unsafe extern "C" fn(data: *mut u8, message: usize);
 
-/// Saves the callee-saved state of the caller on its stack, stores the stack pointer to `*save`,
-/// continues the context `to` and hands it `message`. Returns when somebody switches to the saved stack
-/// pointer, with the message of that switch.
+/// Saves the current context and continues another one.
+///
+/// Pushes the callee-saved registers of the caller on its stack, stores the stack pointer to
+/// `*save`, continues the context `to` and passes `message` to it. Returns when a later switch
+/// continues the saved stack pointer, with the message of that switch.
 ///
 /// Costs about as much as an indirect call. Neither the floating-point control words nor the signal
 /// mask are part of a context.
@@ -89,18 +93,18 @@ pub(crate) type Entry = unsafe extern "C" fn(data: *mut u8, message: usize);
 /// * `save` is valid for a write.
 /// * `to` came from [`prepare`], or was saved by a `switch` that has left its stack; it
 ///   has not been continued since, and the memory of its stack is still there.
-/// * The code that was suspended there may go on at this moment on this thread: nothing that it
-///   borrowed has ended, and if it was suspended on another thread it does not mind.
-/// * Whoever continues the context saved here promises the same.
+/// * The code that was suspended there may go on now and on this thread: nothing that it borrowed
+///   has ended, and if it was suspended on another thread it tolerates the move.
+/// * The code that continues the context saved here keeps the same promises.
 #[inline(always)]
 pub(crate) unsafe fn switch(save: *mut *mut u8, to: *mut u8, message: usize) -> usize {
     let answer;
-    // SAFETY: by contract `to` is a complete frame as the routine expects it. The routine pushes the
-    // registers that the compiler may keep values in and that are not listed as clobbered here, on a
-    // stack that is aligned and has no red zone (neither `nostack` nor `nomem` is given), and whoever
-    // switches back pops them: after the landing pad the machine is as the compiler left it, apart
-    // from what is declared. Jumping instead of calling leaves the stack pointer and with it the
-    // unwinding rules of the surrounding function alone.
+    // SAFETY: by contract `to` is a complete frame as the routine expects it. The routine pushes
+    // the registers in which the compiler may keep values and which are not listed as clobbered
+    // here. The stack is aligned and has no red zone, as neither `nostack` nor `nomem` is given.
+    // The switch that comes back pops these registers, so after the landing pad the machine is as
+    // the compiler left it, apart from what is declared. Because the routine is jumped to and not
+    // called, the stack pointer and the unwinding rules of the surrounding function stay unchanged.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!(
@@ -115,8 +119,10 @@ pub(crate) unsafe fn switch(save: *mut *mut u8, to: *mut u8, message: usize) -> 
             clobber_abi("C"),
         );
     }
-    // SAFETY: as above. The routine saves no vector register; d8 to d15, whose low halves a C function
-    // would keep, are declared clobbered with the rest, so that the compiler saves them if it must.
+    // SAFETY: by contract `to` is a complete frame as the routine expects it. The routine saves and
+    // restores x19 to x29 on the aligned stack. It saves no vector register: d8 to d15, whose low
+    // halves a C function would keep, are declared clobbered with the rest, so that the compiler
+    // saves them if necessary.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         asm!(
@@ -136,15 +142,15 @@ pub(crate) unsafe fn switch(save: *mut *mut u8, to: *mut u8, message: usize) -> 
     answer
 }
 
-/// Switches without saving: the caller's context is never continued.
+/// Continues another context without saving the current one, which can never be continued.
 ///
 /// # Safety
 ///
-/// `to` as for [`switch`]. Nothing on the current stack is used any more: no destructor of a frame on
-/// it will run, and once the other side knows that this stack was left, it may free it.
+/// `to` as for [`switch`]. Nothing on the current stack is used any more: no destructor of a frame
+/// on it will run. Once the other side knows that this stack was left, it may free it.
 pub(crate) unsafe fn leave(to: *mut u8, message: usize) -> ! {
-    // SAFETY: by contract `to` is a complete frame as the routine expects it; the address of the trap
-    // is for unwinders only, which look for a caller there.
+    // SAFETY: by contract `to` is a complete frame as the routine expects it. The address of the
+    // trap serves only unwinders, which look for a caller there.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!(
@@ -158,7 +164,8 @@ pub(crate) unsafe fn leave(to: *mut u8, message: usize) -> ! {
             options(noreturn),
         );
     }
-    // SAFETY: as above.
+    // SAFETY: by contract `to` is a complete frame as the routine expects it. The address of the
+    // trap serves only unwinders.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         asm!(
@@ -174,9 +181,9 @@ pub(crate) unsafe fn leave(to: *mut u8, message: usize) -> ! {
     }
 }
 
-/// The words of the first frame of a stack, from the context's stack pointer upwards, and which of
-/// them the trampoline expects where. The layout is that of `switch`; above it come two zero words, the
-/// end of the stack for those who walk it without unwinding rules.
+/// The words of the first frame of a stack, from the context's stack pointer upwards, and the
+/// indices of the words that the trampoline expects. The layout is that of `switch`. Above it come
+/// two zero words, which end the stack for tools that walk it without unwinding rules.
 mod frame {
     #[cfg(target_arch = "x86_64")]
     mod words {
@@ -203,15 +210,16 @@ pub(crate) const FIRST_FRAME: usize = frame::WORDS * size_of::<usize>();
 /// Lays the first frame below `top`, so that the first switch to the returned context runs
 /// `entry(data, message)` on that stack.
 ///
-/// `top` is the end of the stack and may have any alignment; what does not fill 16 bytes is left unused.
-/// If `entry` returns, the process is aborted with a message.
+/// `top` is the end of the stack and may have any alignment; the bytes above the last multiple of
+/// 16 are left unused. If `entry` returns, the process is aborted with a message.
 ///
 /// # Safety
 ///
 /// * The `FIRST_FRAME + 15` bytes below `top` are valid for writes, and nothing else lives there.
 /// * Switching to the context calls `entry(data, message)`: that call must be sound then.
 pub(crate) unsafe fn prepare(top: *mut u8, entry: Entry, data: *mut u8) -> *mut u8 {
-    // `wrapping_*` as a stack may be handed out by its address; the pointer keeps its provenance.
+    // `wrapping_*`, as the caller may have made the pointer from an address; it keeps its
+    // provenance.
     let top = top.wrapping_sub(top.addr() % 16);
     let context = top.wrapping_sub(FIRST_FRAME);
 
@@ -219,23 +227,25 @@ pub(crate) unsafe fn prepare(top: *mut u8, entry: Entry, data: *mut u8) -> *mut 
     words[frame::CONTINUE] = external::trampoline as *const () as usize;
     words[frame::ENTRY] = entry as *const () as usize;
     words[frame::PROTECTOR] = protector as *const () as usize;
-    // The address alone: the routine that pops it back into a register knows nothing of provenance.
+    // The address alone: the routine that pops it into a register knows nothing of provenance.
     words[frame::DATA] = data.expose_provenance();
 
-    // SAFETY: the words end at most 15 bytes below `top` and are as long as the contract says; the
-    // frame is a multiple of 8 bytes below an address that is a multiple of 16.
+    // SAFETY: the frame ends at most 15 bytes below `top` and is `FIRST_FRAME` bytes long, which
+    // the contract covers. It starts at a multiple of 8 bytes below a multiple of 16, so it is
+    // aligned.
     unsafe { context.cast::<[usize; frame::WORDS]>().write(words) };
     context
 }
 
-/// Where the trampoline goes when an entry function has returned: there is no frame to return to.
+/// The function that the trampoline calls if an entry function has returned: there is no frame to
+/// return to.
 ///
-/// Its address travels in the first frame, so the assembly needs no symbol of Rust's, which a linker
+/// Its address is stored in the first frame, so the assembly needs no Rust symbol, which a linker
 /// might export, rename or drop.
 extern "C" fn protector() -> ! {
     const MESSAGE: &[u8] = b"cygnet: control ran past the root of a coroutine; aborting\n";
-    // SAFETY: the pointer and the length are those of a constant. `write` instead of `eprintln!`, which
-    // takes a lock that the code gone astray may hold.
+    // SAFETY: the pointer and the length are those of a constant. `write` is used rather than
+    // `eprintln!`, which takes a lock that the stray code may hold.
     unsafe { libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
     std::process::abort()
 }
@@ -244,8 +254,9 @@ extern "C" fn protector() -> ! {
 macro_rules! read_thread_word {
     ($offset:literal) => {{
         let word: *mut u8;
-        // SAFETY: reads a word of the thread's own static TLS block, at the offset that the linker or
-        // loader put into the GOT. The assembly is not `pure`, so it is executed each time it is reached.
+        // SAFETY: reads a word of the thread's own static TLS block, at the offset that the linker
+        // or loader put into the GOT. The assembly is not `pure`, so it runs each time it is
+        // reached.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             asm!(
@@ -255,7 +266,8 @@ macro_rules! read_thread_word {
                 options(nostack, readonly, preserves_flags),
             );
         }
-        // SAFETY: as above.
+        // SAFETY: reads the same word by the offset in the GOT and the thread pointer. Not `pure`
+        // either.
         #[cfg(target_arch = "aarch64")]
         unsafe {
             asm!(
@@ -273,12 +285,12 @@ macro_rules! read_thread_word {
     }};
 }
 
-/// Writes one of them.
+/// Writes one of the two words.
 macro_rules! write_thread_word {
     ($offset:literal, $value:expr) => {{
         let value: *mut u8 = $value;
-        // SAFETY: writes a word of the thread's own static TLS block that nothing but these two macros
-        // touches; otherwise as there.
+        // SAFETY: writes a word of the thread's own static TLS block, at the offset that the linker
+        // or loader put into the GOT. Only the macros and functions of this module touch that word.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             asm!(
@@ -289,7 +301,7 @@ macro_rules! write_thread_word {
                 options(nostack, preserves_flags),
             );
         }
-        // SAFETY: as above.
+        // SAFETY: writes the same word by the offset in the GOT and the thread pointer.
         #[cfg(target_arch = "aarch64")]
         unsafe {
             asm!(
@@ -307,10 +319,11 @@ macro_rules! write_thread_word {
     }};
 }
 
-/// The first word that this library keeps for each thread (null at first): the worker.
+/// Returns the first word that this library keeps for each thread, the worker; null at first.
 ///
-/// Read anew at each call, thread pointer included. A `thread_local!` would not do: the compiler may
-/// compute its address once for a function, and a function that switches can go on on another thread.
+/// Every call reads the word anew, thread pointer included. A `thread_local!` would not do: the
+/// compiler may compute its address once for a function, and a function that switches may go on on
+/// another thread.
 #[inline(always)]
 pub(crate) fn thread_word() -> *mut u8 {
     read_thread_word!("0")
@@ -322,7 +335,8 @@ pub(crate) fn set_thread_word(value: *mut u8) {
     write_thread_word!("0", value);
 }
 
-/// The second word, likewise: the innermost bare coroutine.
+/// Returns the second word that this library keeps for each thread, the innermost bare coroutine;
+/// null at first. Every call reads it anew.
 #[inline(always)]
 pub(crate) fn chain_word() -> *mut u8 {
     read_thread_word!("8")
@@ -334,11 +348,12 @@ pub(crate) fn set_chain_word(value: *mut u8) {
     write_thread_word!("8", value);
 }
 
-/// Both words at once, after which the second has another value.
+/// Returns both words and then sets the second to `value`.
 #[inline(always)]
 pub(crate) fn swap_chain_word(value: *mut u8) -> (*mut u8, *mut u8) {
     let (first, second);
-    // SAFETY: as for one of them.
+    // SAFETY: reads both words of the thread's own static TLS block and writes the second, at the
+    // offset that the linker or loader put into the GOT.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!(
@@ -352,7 +367,7 @@ pub(crate) fn swap_chain_word(value: *mut u8) -> (*mut u8, *mut u8) {
             options(nostack, preserves_flags),
         );
     }
-    // SAFETY: as above.
+    // SAFETY: accesses the same words by the offset in the GOT and the thread pointer.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         asm!(
@@ -372,7 +387,7 @@ pub(crate) fn swap_chain_word(value: *mut u8) -> (*mut u8, *mut u8) {
     (first, second)
 }
 
-/// The stack pointer somewhere in the calling function.
+/// Returns the stack pointer at some point in the calling function.
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {
     let address;

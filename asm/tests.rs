@@ -1,4 +1,4 @@
-//! What the switch promises, one behaviour for each test.
+//! Tests of the switch, one behaviour for each test.
 
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,8 +13,8 @@ mod registers;
 #[cfg(not(any(cygnet_asan, cygnet_tsan)))]
 mod unwinding;
 
-/// A coroutine in its plainest form: a stack, its context, and the context of whoever resumed it.
-/// It lives in a box, so that both sides can reach it by a pointer.
+/// A coroutine in its plainest form: a stack, its context, and the context of its resumer. It lives
+/// in a box, so that both sides can reach it by a pointer.
 struct Coroutine {
     stack: Box<[u128]>,
     body: fn(*mut Coroutine, usize) -> usize,
@@ -26,8 +26,8 @@ struct Coroutine {
     fibers: (*mut std::ffi::c_void, *mut std::ffi::c_void),
 }
 
-// SAFETY: between two resumptions a test moves the box to another thread, and the bodies that these
-// tests run hold nothing that belongs to a thread.
+// SAFETY: a test moves the box to another thread only between two resumptions, and the bodies in
+// these tests hold nothing that belongs to a thread.
 unsafe impl Send for Coroutine {}
 
 impl Coroutine {
@@ -87,18 +87,18 @@ impl Coroutine {
 #[cfg(cygnet_tsan)]
 impl Drop for Coroutine {
     fn drop(&mut self) {
-        // SAFETY: tests drop a coroutine from outside, and do not resume it again.
+        // SAFETY: a test drops a coroutine from outside, and does not resume it again.
         unsafe { super::sanitizer::thread::destroy(self.fibers.0) };
     }
 }
 
-/// Goes back to the resumer with `message`; returns what the next resumption brings.
+/// Goes back to the resumer with `message`. Returns the message of the next resumption.
 ///
 /// # Safety
 ///
 /// Called on the stack of `this`.
 unsafe fn suspend(this: *mut Coroutine, message: usize) -> usize {
-    // SAFETY: this code runs, so somebody has resumed it and waits in `resume`.
+    // SAFETY: this code runs, so the resumer waits in `resume`.
     unsafe {
         #[cfg(cygnet_tsan)]
         super::sanitizer::thread::switch_to((*this).fibers.1);
@@ -137,9 +137,9 @@ unsafe extern "C" fn run(data: *mut u8, message: usize) {
     }
 }
 
-/// This test binary once more, for one test that is expected to die or to be left alone.
+/// Runs this test binary once more, for one test that is expected to die or must run alone.
 ///
-/// An emulated binary cannot simply be executed; the runner that cargo was told of can.
+/// An emulated binary cannot simply be executed; the runner that cargo uses can execute it.
 fn myself(test: &str, role: &str) -> Command {
     let binary = std::env::current_exe().unwrap();
     let runner = std::env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER")
@@ -184,7 +184,7 @@ fn messages_pass_both_ways() {
 fn a_first_frame_fits_below_any_top() {
     unsafe extern "C" fn entry(data: *mut u8, message: usize) {
         let at_entry = stack_pointer();
-        // The compiler aligns this by what it believes of the stack pointer at the entry.
+        // The compiler aligns this by its assumption about the stack pointer at the entry.
         let aligned = 0u128;
         let address = black_box(&raw const aligned).addr();
         let back: *mut [usize; 4] = data.cast();
@@ -342,7 +342,7 @@ fn each_thread_has_its_word() {
 #[test]
 fn the_word_is_that_of_the_thread_a_context_is_continued_on() {
     // Both reads are in one function: a compiler that kept the address of the word over the switch
-    // would answer with that of the first thread.
+    // would read the word of the first thread.
     let mut coroutine = Coroutine::new(|this, _| {
         let mut word = thread_word().addr();
         loop {

@@ -1,17 +1,17 @@
-//! A call aside is a call, and the registers of its caller are as before.
+//! A call aside is a call, and the registers of its caller are unchanged after it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::call_aside;
 use super::*;
 
-/// Puts something else into all registers that a C function may change.
+/// Changes all registers that a C function may change.
 unsafe extern "C" fn scribble(argument: *mut u8) {
-    // SAFETY: the caller passes one of these.
+    // SAFETY: the caller passes a pointer to an `AtomicUsize`.
     let calls = unsafe { &*argument.cast::<AtomicUsize>() };
     calls.fetch_add(1, Ordering::Relaxed);
     let zero = 0.0f64;
-    // SAFETY: what is changed is declared.
+    // SAFETY: all changed registers are declared.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
@@ -22,7 +22,7 @@ unsafe extern "C" fn scribble(argument: *mut u8) {
             clobber_abi("C"),
         );
     }
-    // SAFETY: as above.
+    // SAFETY: all changed registers are declared.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         std::arch::asm!(
@@ -36,7 +36,7 @@ unsafe extern "C" fn scribble(argument: *mut u8) {
 
 #[test]
 fn what_lives_across_a_call_aside_survives() {
-    /// More values than there are registers that a C function keeps.
+    /// More values than there are callee-saved registers.
     #[inline(never)]
     fn hold(
         ints: [usize; 14],
@@ -45,7 +45,7 @@ fn what_lives_across_a_call_aside_survives() {
     ) -> ([usize; 14], [f64; 12]) {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = black_box(ints);
         let [o, p, q, r, s, t, u, v, w, x, y, z] = black_box(floats);
-        // SAFETY: the argument is of the kind that it expects.
+        // SAFETY: the argument is of the type that the function expects.
         unsafe { call_aside(scribble, std::ptr::from_mut(calls).cast()) };
         ([a, b, c, d, e, f, g, h, i, j, k, l, m, n], [o, p, q, r, s, t, u, v, w, x, y, z])
     }
@@ -65,16 +65,16 @@ fn the_stack_of_a_call_aside_is_aligned() {
     unsafe extern "C" fn look(argument: *mut u8) {
         let local = Aligned(1);
         let address = black_box(&raw const local.0).addr();
-        // SAFETY: the caller passes a place for it.
+        // SAFETY: the caller passes a place for the stack pointer.
         unsafe { argument.cast::<usize>().write(address) };
     }
     let mut address = 1usize;
-    // SAFETY: as it expects.
+    // SAFETY: the argument is a place for the stack pointer.
     unsafe { call_aside(look, (&raw mut address).cast()) };
     assert_eq!(address % 16, 0);
 }
 
-/// All that the compiler counts on, whether it happens to use it or not.
+/// Checks every register that the compiler relies on, whether or not it happens to use it.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_call_aside_keeps_each_general_register() {
@@ -83,7 +83,8 @@ fn a_call_aside_keeps_each_general_register() {
     let calls = AtomicUsize::new(0);
     let argument = &raw const calls;
     let function: unsafe extern "C" fn(*mut u8) = scribble;
-    // SAFETY: as `call_aside`; what is changed is declared.
+    // SAFETY: the call is the one that `call_aside` makes, with an argument that the function
+    // expects. All changed registers are declared.
     unsafe {
         std::arch::asm!(
             "mov rcx, [r13]", "mov rdx, [r13 + 8]", "mov rsi, [r13 + 16]",

@@ -1,15 +1,15 @@
-//! What a function may keep in registers over a call, it may keep over a switch.
+//! A switch keeps every register that a call keeps.
 
 use std::arch::asm;
 
 use super::*;
 
-/// Values in all registers that a function must keep, a switch, and a comparison: returns which bits
-/// of any of them were different afterwards.
+/// Fills all callee-saved registers, switches, and compares: returns the bits in which any of them
+/// differed afterwards.
 ///
 /// # Safety
 ///
-/// As for [`switch`].
+/// The contract of [`switch`].
 #[inline(never)]
 pub(super) unsafe fn switch_with_registers(
     save: *mut *mut u8,
@@ -18,7 +18,8 @@ pub(super) unsafe fn switch_with_registers(
     values: &[usize; 11],
 ) -> usize {
     let differences: usize;
-    // SAFETY: what is changed is declared or put back; the switch in the middle is that of `switch`.
+    // SAFETY: all changed registers are declared or restored. The switch in the middle is that of
+    // `switch`, and by contract it is sound.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!(
@@ -59,7 +60,8 @@ pub(super) unsafe fn switch_with_registers(
             clobber_abi("C"),
         );
     }
-    // SAFETY: as above.
+    // SAFETY: all changed registers are declared or restored. The switch in the middle is that of
+    // `switch`, and by contract it is sound.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         asm!(
@@ -104,7 +106,7 @@ pub(super) unsafe fn switch_with_registers(
     differences
 }
 
-/// Eleven values that no two sides share.
+/// Eleven values that differ between any two sides.
 pub(super) fn values(side: usize) -> [usize; 11] {
     std::array::from_fn(|i| 0x0101_0101_0101_0101 * (16 * side + i + 1))
 }
@@ -114,7 +116,7 @@ pub(super) fn values(side: usize) -> [usize; 11] {
 fn callee_saved_registers_survive() {
     let mut other = Coroutine::new(|this, _| {
         for round in 0.. {
-            // SAFETY: on the stack of `this`, like `suspend`.
+            // SAFETY: runs on the stack of `this`, as `suspend` does.
             let differences = unsafe {
                 switch_with_registers(
                     &raw mut (*this).own,
@@ -129,7 +131,7 @@ fn callee_saved_registers_survive() {
     });
     let this: *mut Coroutine = &mut *other;
     for round in 0..10 {
-        // SAFETY: like `resume`.
+        // SAFETY: continues the context that `new` prepared or the body saved, as `resume` does.
         let differences = unsafe {
             switch_with_registers(
                 &raw mut (*this).resumer,
@@ -165,7 +167,7 @@ fn live_doubles_survive_bit_for_bit() {
     let mut other = Coroutine::new(|this, _| {
         let theirs = std::array::from_fn(|i| 0x4000_0000_0000_0000 + i as u64);
         loop {
-            // SAFETY: on its own stack.
+            // SAFETY: called on the stack of `this`.
             let after = hold(theirs, || unsafe {
                 suspend(this, 0);
             });
@@ -180,7 +182,8 @@ fn live_doubles_survive_bit_for_bit() {
     }
 }
 
-/// The lower halves of v8 to v15 are a C function's to keep, and a function that switches is one.
+/// A C function must keep the lower halves of v8 to v15, and a function that switches is a C
+/// function.
 #[cfg(target_arch = "aarch64")]
 #[test]
 fn callee_saved_vector_registers_survive() {
@@ -200,7 +203,7 @@ fn callee_saved_vector_registers_survive() {
         before: [f64; 8],
     ) -> [u64; 8] {
         let mut after = [0.0; 8];
-        // SAFETY: everything that the call or the loads change is declared.
+        // SAFETY: all registers that the call or the loads change are declared.
         unsafe {
             asm!(
                 "ldp d8, d9, [x20]",

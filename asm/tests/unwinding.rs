@@ -1,7 +1,9 @@
-//! Unwinders are right at each instruction of the routines, and find the end of a coroutine's stack.
+//! Unwinders find the right caller at each instruction of the routines, and the end of a
+//! coroutine's stack.
 //!
-//! On x86-64 the processor's trap flag stops a thread after each single instruction, and a signal handler
-//! unwinds from there: every instruction is checked. Elsewhere a profiling timer hits where it will.
+//! On x86-64 the processor's trap flag stops a thread after each single instruction, and a signal
+//! handler unwinds from there, so every instruction is checked. On other processors a profiling
+//! timer interrupts at arbitrary instructions.
 
 use std::backtrace::Backtrace;
 use std::ffi::{c_int, c_void};
@@ -32,7 +34,7 @@ const END_OF_STACK: c_int = 5; // _URC_END_OF_STACK
 
 const DEPTH: usize = 64;
 
-/// What unwinding from an interrupted instruction found.
+/// The result of unwinding from an interrupted instruction.
 struct Walk {
     /// The interrupted instruction and the stack pointer there.
     pc: usize,
@@ -40,7 +42,7 @@ struct Walk {
     /// The functions from the interrupted one outwards.
     functions: [usize; DEPTH],
     length: usize,
-    /// Where to stop in any case.
+    /// The walk stops here in any case.
     limit: usize,
     /// The callee-saved registers of the interrupted function's caller.
     #[cfg(target_arch = "x86_64")]
@@ -50,13 +52,13 @@ struct Walk {
 
 /// Unwinds from a signal handler; nothing is allocated and no lock is taken.
 fn walk(signal_context: *const libc::ucontext_t, limit: usize) -> Walk {
-    // SAFETY: the kernel passed a complete context to the handler.
+    // SAFETY: the kernel has passed a complete context to the handler.
     #[cfg(target_arch = "x86_64")]
     let (pc, sp) = unsafe {
         let registers = &(*signal_context).uc_mcontext.gregs;
         (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RSP as usize] as usize)
     };
-    // SAFETY: as above.
+    // SAFETY: the kernel has passed a complete context to the handler.
     #[cfg(target_arch = "aarch64")]
     let (pc, sp) = unsafe {
         let registers = &(*signal_context).uc_mcontext;
@@ -74,7 +76,7 @@ fn walk(signal_context: *const libc::ucontext_t, limit: usize) -> Walk {
     };
 
     unsafe extern "C" fn step(context: *mut Context, argument: *mut c_void) -> c_int {
-        // SAFETY: the unwinder passes on what it was given below, and a context to ask.
+        // SAFETY: the unwinder passes the argument that it was given below, and a valid context.
         unsafe {
             let walk = &mut *argument.cast::<Walk>();
             let pc = _Unwind_GetIP(context);
@@ -93,12 +95,13 @@ fn walk(signal_context: *const libc::ucontext_t, limit: usize) -> Walk {
         }
     }
     let argument: *mut Walk = &mut walk;
-    // SAFETY: `step` gets the walk as its argument.
+    // SAFETY: `step` gets a pointer to the walk as its argument, as it expects.
     walk.reason = unsafe { _Unwind_Backtrace(step, argument.cast()) };
     walk
 }
 
-/// The function that an address lies in, as the unwinder names it: by the start of its rules.
+/// Returns the function that an address lies in, named as the unwinder names it: by the start of
+/// its rules.
 fn region(address: usize) -> usize {
     // SAFETY: looks an address up in tables.
     unsafe { _Unwind_FindEnclosingFunction(address as *mut c_void) }
@@ -106,8 +109,8 @@ fn region(address: usize) -> usize {
 
 fn regions() -> [usize; 3] {
     [external::switch, external::leave, external::trampoline]
-        // The enclosing function of a call is looked up by the byte before the return address; the
-        // label of the trampoline is prepared for that, the other two are not.
+        // The enclosing function of a call is looked up by the byte before the return address. The
+        // label of the trampoline allows for that; the other two do not.
         .map(|routine| routine as *const () as usize)
         .map(|address| {
             if address == external::trampoline as *const () as usize {
@@ -119,7 +122,7 @@ fn regions() -> [usize; 3] {
 }
 
 fn handle(signal: c_int, handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) {
-    // SAFETY: a zeroed sigaction is a valid one, and the handler does only what handlers may.
+    // SAFETY: a zeroed sigaction is valid, and the handler does only what signal handlers may do.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
@@ -143,26 +146,27 @@ fn a_backtrace_inside_a_coroutine_names_its_functions_and_ends() {
         Box::from_raw(std::ptr::with_exposed_provenance_mut::<Backtrace>(answer)).to_string()
     };
     assert!(trace.contains("a_well_known_place"), "{trace}");
-    // Without the rule that there is no caller, it would go on with what lies above the frame.
+    // Without the rule that there is no caller, the walk would go on with the words above the
+    // frame.
     let last = trace.lines().rfind(|line| line.trim_start().starts_with(char::is_numeric)).unwrap();
     assert!(last.contains("trampoline"), "{trace}");
     assert!(trace.lines().count() < 60, "{trace}");
 }
 
-/// What the handlers know: the coroutine whose stack may be in use.
+/// The state that the handlers read: the coroutine whose stack may be in use.
 static WATCHED: AtomicPtr<Coroutine> = AtomicPtr::new(null_mut());
 static SAMPLES: AtomicUsize = AtomicUsize::new(0);
 static IN_SWITCH: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 #[inline(never)]
 extern "C" fn pong(this: *mut Coroutine) {
-    // SAFETY: called on the coroutine's own stack, like `suspend`.
+    // SAFETY: called on the coroutine's own stack, as `suspend` is.
     black_box(unsafe { switch(&raw mut (*this).own, (*this).resumer, 1) });
 }
 
 #[inline(never)]
 extern "C" fn ping(coroutine: *mut Coroutine) {
-    // SAFETY: the coroutine is alive, like `resume`.
+    // SAFETY: the coroutine is alive and suspended, as `resume` requires.
     black_box(unsafe { switch(&raw mut (*coroutine).resumer, (*coroutine).own, 0) });
 }
 
@@ -174,7 +178,7 @@ fn ping_pong() -> Box<Coroutine> {
     })
 }
 
-/// Fails by ending the process: a handler must not unwind.
+/// Ends the process if `condition` is false: a handler must not unwind.
 fn insist(condition: bool, what: &str, walk: &Walk) {
     if !condition {
         eprintln!(
@@ -246,7 +250,7 @@ fn a_profiler_can_unwind_from_anywhere() {
     assert!(seen(0) > 0 && seen(1) > 0, "never hit the switch: {} + {}", seen(0), seen(1));
 }
 
-/// Single steps.
+/// Tests that single-step through the routines.
 #[cfg(target_arch = "x86_64")]
 mod steps {
     use std::arch::asm;
@@ -255,7 +259,7 @@ mod steps {
     use super::*;
     use crate::asm::tests::registers::{switch_with_registers, values};
 
-    /// At most this many instructions of the routines are looked at.
+    /// The maximum number of instructions of the routines that are examined.
     const LIMIT: usize = 256;
 
     static LENGTH: AtomicUsize = AtomicUsize::new(DEPTH);
@@ -267,16 +271,18 @@ mod steps {
     extern "C" fn step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
         let context: *mut libc::ucontext_t = context.cast();
         if OVER.load(Ordering::Relaxed) {
-            // SAFETY: the kernel's context; this clears the trap flag when the handler returns.
+            // SAFETY: this is the kernel's context. Clearing the trap flag in it takes effect when
+            // the handler returns.
             unsafe { (*context).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP };
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: this is the kernel's context.
         let pc = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize };
         let routine = region(pc + 1);
         if regions().contains(&routine) || routine == aside() {
             let index = COUNT.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: only the thread that steps gets here, and reads them when it no longer does.
+            // SAFETY: only the stepping thread gets here, and it reads the steps only after the
+            // stepping has ended.
             unsafe {
                 let steps = &raw mut STEPS;
                 (*steps)[index] = Some(walk(context, LENGTH.load(Ordering::Relaxed)));
@@ -286,8 +292,8 @@ mod steps {
 
     const TRAP: i64 = 0x100;
 
-    /// Runs `code` instruction by instruction; returns what was seen in the routines, each time up to
-    /// `limit` functions.
+    /// Runs `code` instruction by instruction. Returns one walk of up to `limit` functions for each
+    /// instruction in the routines.
     fn single_steps(limit: usize, code: impl FnOnce()) -> Vec<Walk> {
         static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -295,15 +301,15 @@ mod steps {
         LENGTH.store(limit, Ordering::Relaxed);
         COUNT.store(0, Ordering::Relaxed);
         OVER.store(false, Ordering::Relaxed);
-        // SAFETY: sets the trap flag, which nobody but the handler notices.
+        // SAFETY: sets the trap flag, which only the handler notices.
         unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
         code();
         OVER.store(true, Ordering::Relaxed);
         // One more instruction, at which the handler clears the flag.
-        // SAFETY: does nothing.
+        // SAFETY: a `nop` has no effect.
         unsafe { asm!("nop") };
         let count = COUNT.load(Ordering::Relaxed);
-        // SAFETY: the handler is out of the way.
+        // SAFETY: the handler has cleared the trap flag and does not run any more.
         unsafe {
             let steps = &raw mut STEPS;
             (0..count).map(|i| (*steps)[i].take().unwrap()).collect()
@@ -319,7 +325,7 @@ mod steps {
         extern "C" fn nothing(_: *mut u8) {}
         #[inline(never)]
         extern "C" fn caller() {
-            // SAFETY: it takes any argument.
+            // SAFETY: `nothing` takes any argument.
             unsafe { crate::asm::call_aside(nothing, null_mut()) };
             black_box(());
         }
@@ -362,8 +368,8 @@ mod steps {
             let offset = step.pc - functions[0];
             if coroutine.holds(step.sp - 1) {
                 assert_eq!(*functions.last().unwrap(), trampoline, "{offset:#x} {functions:x?}");
-                // Inside the coroutine: nothing but the root until it has started, and the
-                // functions of the test afterwards.
+                // Inside the coroutine: only the root before its start, and the functions of the
+                // test afterwards.
                 if functions[0] == trampoline {
                     assert_eq!(functions.len(), 1);
                 } else if functions.len() > 2 {
@@ -377,7 +383,7 @@ mod steps {
                 assert!(functions.len() > 5, "the thread's own frames follow");
             }
         }
-        // Every instruction was seen: fewer would mean that the test looks past them.
+        // Every instruction was seen: a smaller number would mean that the test misses some.
         assert_eq!(distinct(&steps, switch), 18);
         assert_eq!(distinct(&steps, leave), 10);
         assert_eq!(distinct(&steps, trampoline), 4);
@@ -388,7 +394,7 @@ mod steps {
     fn each_instruction_restores_the_registers_of_its_caller() {
         let mut coroutine = Coroutine::new(|this, _| {
             loop {
-                // SAFETY: like `suspend`.
+                // SAFETY: runs on the coroutine's own stack, as `suspend` does.
                 unsafe {
                     switch_with_registers(&raw mut (*this).own, (*this).resumer, 0, &values(1))
                 };
@@ -396,13 +402,14 @@ mod steps {
         });
         let this: *mut Coroutine = &mut *coroutine;
         let resume = || {
-            // SAFETY: like `resume`.
+            // SAFETY: the coroutine is alive and suspended, as `resume` requires.
             unsafe {
                 switch_with_registers(&raw mut (*this).resumer, (*this).own, 0, &values(2));
             }
         };
         resume();
-        // The caller's caller is out of reach: `switch_with_registers` has pushed what no rule tells of.
+        // The caller's caller is out of reach: `switch_with_registers` has pushed registers without
+        // rules.
         let steps = single_steps(2, resume);
         assert_eq!(steps.len(), 2 * 18);
         for step in &steps {
