@@ -89,13 +89,14 @@ pub(crate) mod thread {
     /// instrumented function records its entry and its exit on the call stack of the current fiber,
     /// so a function that is left on another fiber than it was entered on would pop an entry of
     /// that other fiber.
+    ///
     /// # Safety
     ///
     /// `fiber` exists and is current on no thread, and this thread's next action is that switch.
     #[inline(always)]
     pub(crate) unsafe fn switch_to(fiber: *mut c_void) {
-        // SAFETY: by contract `fiber` exists, is current on no thread, and the switch follows. Flag 0 asks for the
-        // synchronisation.
+        // SAFETY: by contract `fiber` exists, is current on no thread, and the switch follows. Flag
+        // 0 asks for the synchronisation.
         unsafe { external::__tsan_switch_to_fiber(fiber, 0) };
     }
 

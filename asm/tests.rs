@@ -271,7 +271,7 @@ fn straight_from_one_coroutine_to_the_next() {
     for (i, stack) in stacks.iter_mut().enumerate() {
         // SAFETY: an unused stack.
         let context = unsafe { prepare(stack.as_mut_ptr_range().end.cast(), station, data.cast()) };
-        // SAFETY: the ring is alive and nobody runs.
+        // SAFETY: the ring is alive and no station runs.
         unsafe { (*data).contexts[i] = context };
     }
     for _ in 0..1000 {

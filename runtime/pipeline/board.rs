@@ -1,5 +1,5 @@
 //! The board of a pipeline: the set of places with work, and whether a carrier is on its way to
-//! look at it. run.rs says which carrier may call which method.
+//! look at the board. run.rs says which carrier may call which method.
 
 use crate::shim::atomic::{AtomicU64, Ordering};
 
@@ -8,13 +8,13 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 pub struct Place(u32);
 
 impl Place {
-    /// How many stages can have a place of their own.
+    /// The number of stages that can have a place of their own.
     pub(super) const STAGES: u32 = 62;
     /// The source: of the lowest priority.
     pub(super) const SOURCE: Place = Place(Place::STAGES);
 
-    /// Returns the place of the stage that has `behind` stages for one item at a time behind it. The
-    /// last stage has the highest priority. From the 63rd on, stages share places.
+    /// Returns the place of the stage that has `behind` stages for one item at a time behind it.
+    /// The last stage has the highest priority. From the 63rd on, stages share places.
     pub(super) fn of_stage(behind: u32) -> Place {
         Place(behind % Place::STAGES)
     }
@@ -24,11 +24,11 @@ impl Place {
     }
 }
 
-/// The invitation exists.
+/// This bit is set while the invitation exists.
 const INVITED: u64 = 1 << 63;
 
-/// A set of places, and whether the *invitation* exists, which obliges the task that holds it to
-/// look at the board. If there is a place on the board, the invitation exists: every method
+/// A set of places, and whether the *invitation* exists. The invitation obliges its holder, a task,
+/// to look at the board. If there is a place on the board, the invitation exists: every method
 /// preserves that.
 pub(super) struct Board(AtomicU64);
 
@@ -40,7 +40,7 @@ impl Board {
     /// Puts a place on the board. Returns `true` if the caller has to spawn a carrier that gets the
     /// invitation.
     ///
-    /// Release: the carrier that takes the place off finds what the caller has left there.
+    /// Release: publishes the caller's work to the carrier that takes the place off.
     #[must_use]
     pub(super) fn announce(&self, place: Place) -> bool {
         self.0.fetch_or(place.bit() | INVITED, Ordering::AcqRel) & INVITED == 0
@@ -52,8 +52,8 @@ impl Board {
     }
 
     /// Takes off the place with the highest priority, and with the last one the invitation. For the
-    /// carrier that has the invitation. The second part of the result is `true` if the caller has to
-    /// hand the invitation to a carrier that it spawns.
+    /// carrier that has the invitation. The second part of the result is `true` if the caller has
+    /// to hand the invitation to a carrier that it spawns.
     pub(super) fn accept(&self) -> Option<(Place, bool)> {
         self.change(|word| {
             let place = first(word)?;
@@ -81,7 +81,7 @@ impl Board {
         self.0.load(Ordering::Relaxed) & !INVITED != 0
     }
 
-    /// Acquire: the caller finds what was left in the place that it takes off.
+    /// Acquire: the caller sees the work in the place that it takes off.
     fn change<T>(&self, to: impl Fn(u64) -> Option<(u64, T)>) -> Option<T> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -114,7 +114,7 @@ mod models {
     }
 
     impl Yard {
-        /// Puts work into a place, and is every carrier that has to be spawned for that, one after
+        /// Puts work into a place, and plays every carrier that has to be spawned for it, one after
         /// the other.
         fn put(&self, place: u32) {
             self.left[place as usize].fetch_add(1, Ordering::Relaxed);
@@ -125,7 +125,7 @@ mod models {
             }
         }
 
-        /// As `Course::carry_on`.
+        /// Models `Course::carry_on`.
         fn carry_on(&self, carriers: &mut u32) {
             let mut place = self.accept(carriers);
             while let Some(at) = place {
@@ -137,7 +137,7 @@ mod models {
             }
         }
 
-        /// As `Course::accept`, without the wait.
+        /// Models `Course::accept`, without the wait.
         fn accept(&self, carriers: &mut u32) -> Option<Place> {
             loop {
                 if let Some((place, goes_on)) = self.board.accept() {
@@ -151,8 +151,8 @@ mod models {
         }
 
         fn work(&self, place: Place) {
-            // A plain load, as an update would find the newest value in any case: what was put there before
-            // the announcement is seen by way of the board alone.
+            // A plain load, as an update would find the newest value in any case: only the board
+            // makes work visible that was put there before the announcement.
             let left = &self.left[place.0 as usize];
             let found = left.load(Ordering::Relaxed);
             left.store(0, Ordering::Relaxed);
@@ -172,7 +172,7 @@ mod models {
         other.join().unwrap();
         assert_eq!(yard.done.load(Ordering::Relaxed), 2, "work is forgotten");
         assert!(!yard.board.has_places());
-        // SAFETY: the threads have ended.
+        // SAFETY: the other thread has ended, so no copy is used any more.
         unsafe { yard.end() };
     }
 

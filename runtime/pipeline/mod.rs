@@ -1,6 +1,6 @@
-//! Pipelines: items that pass through stages, with a bound on how many are under way.
+//! Pipelines: items pass through stages, with a bound on the number of items in flight.
 //!
-//! [`run`] has the protocol, [`board`] the word that says where there is work, [`stages`] the
+//! [`run`] has the protocol, [`board`] the word that records where there is work, [`stages`] the
 //! stages.
 
 mod board;
@@ -16,8 +16,8 @@ use std::marker::PhantomData;
 
 pub use stages::Stages;
 
-/// Makes a pipeline: items of a source pass through stages, each stage as the next call of the
-/// [`Pipeline`] says.
+/// Makes a pipeline: the items of a source pass through stages, which are added by calls on the
+/// returned [`Pipeline`].
 ///
 /// A stage is one of three kinds.
 ///
@@ -31,12 +31,12 @@ pub use stages::Stages;
 /// [`try_run`](Pipeline::try_run), which return after the last step has ended. So the source and
 /// the closures may borrow from the caller.
 ///
-/// A task carries an item through as many stages as possible. Where the item has to wait for its
-/// stage, because that is busy or because it is another item's turn, the task leaves it there and
-/// looks for other work in the pipeline. Tasks come and go as there is work, and none belongs to a
-/// stage. So all workers help wherever there is something to do, whatever each stage costs. (A task
-/// for each stage, with [channels](crate::sync::bounded) between them, stays on the worker where it
-/// has started: that balances worse.)
+/// A task carries an item through as many stages as possible. If the item has to wait for a stage,
+/// because the stage is busy or it is another item's turn, the task leaves the item there and looks
+/// for other work in the pipeline. Tasks come and go with the work, and none belongs to a stage. So
+/// all workers help wherever there is something to do, whatever each stage costs. (A design with
+/// one task for each stage and [channels](crate::sync::bounded) between them balances worse: a task
+/// stays on the worker where it has started.)
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -56,33 +56,32 @@ pub use stages::Stages;
 ///
 /// A step is a call of a stage's closure or of the source.
 ///
-/// **Errors.** The first error of a stage with `try_` stops the pipeline: no step begins after
-/// that, the steps under way are cancelled (their next wait, or [`checkpoint`](crate::checkpoint),
-/// says so), and all items that have not come to the end are dropped, each once.
-/// [`try_run`](Pipeline::try_run) returns the error when all steps have ended.
+/// **Errors.** The first error of a stage with `try_` stops the pipeline. No step begins after
+/// that, and the steps in progress are cancelled: their next wait, or
+/// [`checkpoint`](crate::checkpoint), returns an error. All items that have not reached the end are
+/// dropped, each once. [`try_run`](Pipeline::try_run) returns the error when all steps have ended.
 ///
 /// **Panics.** A panic in a stage, in the source, or in the destructor of an item stops the
-/// pipeline in the same way, and is thrown on by `run`. Errors and panics that come later are
-/// dropped.
+/// pipeline in the same way, and `run` resumes it. Later errors and panics are dropped.
 ///
 /// **Cancellation.** If the calling task is cancelled, or its runtime ends, no further step begins,
-/// and the steps under way find in their next wait that they are cancelled. The items are dropped,
-/// and the pipeline returns [`Cancelled`]. A pipeline that was through with its items is `Ok`, and
-/// one that is begun in a cancelled task asks its source for nothing.
+/// and the next wait of each step in progress returns the cancellation. The items are dropped, and
+/// the pipeline returns [`Cancelled`]. A pipeline that has already processed all items returns
+/// `Ok`. A pipeline that is begun in a cancelled task takes no item from its source.
 ///
-/// In all cases the pipeline waits for the steps under way. A stage that computes for long should
-/// therefore call [`checkpoint`](crate::checkpoint), and return its error (from a stage with
+/// In all cases the pipeline waits for the steps in progress. A stage with a long computation
+/// should therefore call [`checkpoint`](crate::checkpoint), and return its error (from a stage with
 /// `try_`) or [unwind](Cancelled::unwind).
 ///
-/// Items that the source was not asked for are not lost: an iterator that is given
-/// [`by_ref`](Iterator::by_ref) goes on behind the last item that was taken.
+/// Items that were not taken from the source are not lost: an iterator that is passed
+/// [`by_ref`](Iterator::by_ref) can be continued behind the last item taken.
 ///
 /// # What it costs
 ///
 /// An allocation for the source and two for each stage that is not parallel, but none for an item.
 /// Some 50 ns for each item, and some 50 ns more for each stage that is not parallel (the case
-/// `steps-500` of `cygnet compare` with one worker). A task is spawned where a worker can be
-/// brought in, not for each item.
+/// `steps-500` of `cygnet compare` with one worker). A task is spawned only if another worker can
+/// be brought in, not for each item.
 pub fn pipeline<I, E>(source: I) -> Pipeline<impl Stages<E, Item = I::Item>, E>
 where
     I: IntoIterator<IntoIter: Send, Item: Send>,
@@ -93,8 +92,8 @@ where
 
 /// A source and stages for its items, made by [`pipeline()`].
 ///
-/// `E` is the error of its stages. A pipeline of which none can fail is [`run`](Pipeline::run),
-/// others [`try_run`](Pipeline::try_run).
+/// `E` is the error type of its stages. If no stage can fail, call [`run`](Pipeline::run);
+/// otherwise [`try_run`](Pipeline::try_run).
 #[must_use = "a pipeline does nothing before run or try_run is called"]
 pub struct Pipeline<S, E> {
     stages: S,
@@ -103,13 +102,13 @@ pub struct Pipeline<S, E> {
 }
 
 impl<S, E> Pipeline<S, E> {
-    /// Limits the number of items between the source and the end. The source is asked for an item
-    /// only if there are fewer.
+    /// Limits the number of items between the source and the end. The pipeline takes an item from
+    /// the source only if there are fewer.
     ///
     /// The default is 4 for each worker, and 16 at least. A stage in which items wait for each
     /// other, or for something outside, may want more; big items may want fewer. With 1 the
-    /// pipeline is serial. The queues of the stages grow with the items that wait in them, so a
-    /// huge number costs nothing by itself.
+    /// pipeline is serial. The queues of the stages grow with the waiting items, so a huge number
+    /// costs nothing by itself.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -151,7 +150,7 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
 
     /// Adds a stage that takes any number of items at once, in any order.
     ///
-    /// Its closure may wait. Costs nothing besides the call. See [`pipeline()`] for an example.
+    /// The closure may wait. Costs nothing besides the call. See [`pipeline()`] for an example.
     pub fn parallel<U, F>(self, f: F) -> Pipeline<impl Stages<E, Item = U>, E>
     where
         F: Fn(S::Item) -> U + Sync,
@@ -162,8 +161,8 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
 
     /// Adds a stage that takes one item at a time, in the order in which the items reach the stage.
     ///
-    /// Its closure may wait; other items wait for the stage meanwhile, and no worker does. Costs
-    /// two short locks for each item.
+    /// The closure may wait. Other items then wait for the stage, but no worker does. Costs two
+    /// short lock acquisitions for each item.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -191,8 +190,8 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
 
     /// Adds a stage that takes one item at a time, in the order of the source.
     ///
-    /// Its closure may wait. An item that comes before its turn waits in the stage, which holds as
-    /// many items as are [in flight](Pipeline::in_flight) at most. Costs as
+    /// The closure may wait. An item that comes before its turn waits in the stage, which holds at
+    /// most as many items as are [in flight](Pipeline::in_flight). Costs as much as
     /// [`serial`](Pipeline::serial).
     ///
     /// ```
@@ -215,7 +214,7 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
         self.try_ordered(infallible_mut(f))
     }
 
-    /// Adds a stage as [`parallel`](Pipeline::parallel) does, whose first error stops the pipeline.
+    /// Adds a [`parallel`](Pipeline::parallel) stage. Its first error stops the pipeline.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -237,7 +236,7 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
         self.with(|before| Parallel { before, f })
     }
 
-    /// Adds a stage as [`serial`](Pipeline::serial) does, whose first error stops the pipeline.
+    /// Adds a [`serial`](Pipeline::serial) stage. Its first error stops the pipeline.
     ///
     /// ```
     /// use cygnet::TaskError;
@@ -262,7 +261,7 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
         self.with(|before| Single::<_, _, Arrivals<S::Item>>::new(before, f))
     }
 
-    /// Adds a stage as [`ordered`](Pipeline::ordered) does, whose first error stops the pipeline.
+    /// Adds an [`ordered`](Pipeline::ordered) stage. Its first error stops the pipeline.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -287,8 +286,8 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
     /// Runs a pipeline with stages that can fail: passes all items of the source through all
     /// stages.
     ///
-    /// Suspends (structured) until the last step has ended. See [`pipeline()`] for what ends it
-    /// early and for its cost.
+    /// Suspends until the last step has ended; the wait is structured. See [`pipeline()`] for
+    /// errors, panics and cancellation, and for the cost.
     ///
     /// ```
     /// use cygnet::{Cancelled, TaskError};
@@ -314,13 +313,13 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
     ///
     /// # Errors
     /// [`TaskError::Failed`] with the first error of a stage. [`TaskError::Join`] with
-    /// [`JoinError::Cancelled`] if the calling task is cancelled before the last item has come to
-    /// the end, also if a stage fails after that.
+    /// [`JoinError::Cancelled`] if the calling task is cancelled before the last item has reached
+    /// the end, even if a stage fails after that.
     ///
     /// # Panics
-    /// With the first panic of the source, of a stage or of an item's destructor, if no error came
-    /// before it. With the text of [`NoStack`](crate::NoStack) if there was no stack for a step.
-    /// Outside a task.
+    /// If the source, a stage or the destructor of an item panics and no error came before: the
+    /// first such panic is resumed. If there was no stack for a step, with the text of
+    /// [`NoStack`](crate::NoStack). If called outside a task.
     #[track_caller]
     pub fn try_run(self) -> Result<(), TaskError<E>>
     where
@@ -334,16 +333,17 @@ impl<S: Stages<E>, E: Send> Pipeline<S, E> {
 impl<S: Stages<Infallible, Item = ()>> Pipeline<S, Infallible> {
     /// Runs a pipeline whose stages cannot fail: passes all items of the source through all stages.
     ///
-    /// Suspends (structured) until the last step has ended. See [`pipeline()`] for an example, for
-    /// what ends it early and for its cost.
+    /// Suspends until the last step has ended; the wait is structured. See [`pipeline()`] for an
+    /// example, for panics and cancellation, and for the cost.
     ///
     /// # Errors
     /// [`Cancelled`] if the calling task is cancelled, or its runtime ends, before the last item
-    /// has come to the end.
+    /// has reached the end.
     ///
     /// # Panics
-    /// With the first panic of the source, of a stage or of an item's destructor. With the text of
-    /// [`NoStack`](crate::NoStack) if there was no stack for a step. Outside a task.
+    /// If the source, a stage or the destructor of an item panics: the first such panic is resumed.
+    /// If there was no stack for a step, with the text of [`NoStack`](crate::NoStack). If called
+    /// outside a task.
     #[track_caller]
     pub fn run(self) -> Result<(), Cancelled> {
         let mut start = run::Start::here("Pipeline::run", self.in_flight);
@@ -357,9 +357,9 @@ impl<S: Stages<Infallible, Item = ()>> Pipeline<S, Infallible> {
     }
 }
 
-// A closure has all type parameters of the function around it in its type. In a function with those
-// of a pipeline that would be all stages before: the type of a pipeline, and the time that it takes
-// to compile, would double with each stage.
+// Separate functions, because the type of a closure contains all type parameters of the surrounding
+// function. In a method of a pipeline these include the types of all earlier stages, so the type of
+// a pipeline, and the time to compile it, would double with each stage.
 
 fn infallible<T, U, E>(f: impl Fn(T) -> U + Sync) -> impl Fn(T) -> Result<U, E> + Sync {
     move |item| Ok(f(item))

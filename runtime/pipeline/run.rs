@@ -1,101 +1,105 @@
-//! How a pipeline runs.
+//! The protocol by which a pipeline runs.
 //!
 //! # Carriers
 //!
 //! A *step* is a call of a stage's closure, or of the source's iterator. A *carrier* is a task of
-//! the scope that does steps. It takes an item from the source, or one that waits for a stage, and
-//! carries it from there through as many stages as it can. Where the item has to wait for its
-//! stage, the carrier leaves it there and looks for another one. All carriers are alike, and hold
-//! nothing of the pipeline between two items, so a carrier may end after each of them: it does when
-//! its worker has something else to do. Carriers do not call each other, so a stack is as deep as
-//! the pipeline has stages; in a long pipeline the items change carriers at some of the stages, so
-//! that it is not.
+//! the scope that does steps. It takes an item from the source, or an item that waits for a stage,
+//! and carries it from there through as many stages as it can. If the item has to wait for a stage,
+//! the carrier leaves it there and looks for another one.
 //!
-//! A carrier in which a closure waits stays on its worker, with one item. That keeps nobody else
-//! from the stages before and behind: fresh carriers come for them, on any worker.
+//! All carriers are alike, and hold nothing of the pipeline between two items. So a carrier may end
+//! after each item, and does so when its worker has something else to do. Carriers do not call each
+//! other, so a stack is as deep as the pipeline has stages. In a long pipeline the items change
+//! carriers at some of the stages, which bounds that depth.
+//!
+//! A carrier in which a closure waits stays on its worker, with one item. That does not hold up the
+//! stages before and behind: fresh carriers come for them, on any worker.
 //!
 //! # Rights
 //!
-//! Two kinds of things are used by one carrier at a time. Each of them is itself the right to be
-//! used: the carrier that has taken it out of its place has it alone, and holds no lock while user
-//! code runs, which may wait.
+//! Two kinds of objects are used by one carrier at a time. Possession of the object is the right to
+//! use it: the carrier that has taken it out of its place is the only user, and holds no lock while
+//! user code runs, which may wait.
 //!
-//! * **The iterator of the source**, whose place is [`Run::source`].
-//! * **The closure of a serial or ordered stage**, whose place is the stage's *door* (stages.rs).
+//! * **The iterator of the source.** Its place is [`Run::source`].
+//! * **The closure of a serial or ordered stage.** Its place is the stage's *door* (stages.rs).
 //!
 //! # The board
 //!
-//! The [`Board`] is one word: a bit for each place where there is work that nobody has taken on,
-//! and a bit for the *invitation*. A place is the source, if it has more items and there is room
-//! for one; or a stage, if nobody is in it and its next item waits.
+//! The [`Board`] is one word: a bit for each place with work that no carrier has taken, and a bit
+//! for the *invitation*. There is work at the source if it has more items and there is room for one,
+//! and at a stage if no item is in it and its next item waits.
 //!
-//! The invitation is held by one task, which has to look at the board: by a fresh carrier that has
-//! been spawned and has not begun, or by one that lingers (see below). **If there is a place on the
-//! board, the invitation exists**:
+//! One task holds the invitation and has to look at the board. The holder is a fresh carrier that
+//! has been spawned and has not begun, or one that lingers (see below). **If there is a place on
+//! the board, the invitation exists**:
 //!
 //! * [`Board::announce`] sets both bits at once. If the invitation did not exist, the caller spawns
 //!   the carrier that has it.
 //! * The holder takes a place off by [`Board::accept`]. If other places are left, the invitation
-//!   goes on to a carrier that the holder spawns; if none is left it is gone, in the same step.
-//! * A carrier without the invitation takes places off by [`Board::next`], and touches the
-//!   invitation by [`Board::invite_oneself`] alone, which makes one if there is neither place nor
+//!   goes on to a carrier that the holder spawns. If none is left, the same operation removes the
+//!   invitation.
+//! * A carrier without the invitation takes places off by [`Board::next`]. It touches the
+//!   invitation only by [`Board::invite_oneself`], which makes one if there is neither place nor
 //!   invitation.
 //! * The holder gives up by [`Board::leave`], which fails as long as there is a place.
 //!
-//! So a carrier without the invitation may end at any time; and one carrier that is spawned now and
-//! then is enough to bring in all workers, one after the other, as each of them brings in the next.
-//! As long as all workers have enough to do, one carrier lies in a queue, and nothing is spawned.
+//! So a carrier without the invitation may end at any time. One spawned carrier now and then is
+//! enough to bring in all workers, one after the other, as each of them brings in the next. As long
+//! as all workers have enough to do, one carrier lies in a queue, and nothing is spawned.
 //!
 //! A carrier that finds nothing *lingers* for some microseconds with the invitation, on a runtime
-//! of several workers. Most steps are shorter than what it takes to end, to search, and to steal
-//! the next carrier.
+//! with several workers. Most steps are shorter than it takes to end, to search, and to steal the
+//! next carrier.
 //!
 //! # No item is forgotten at a stage
 //!
-//! Arrival and leaving are critical sections of the door's lock. An item that finds the closure at
-//! the door and is next takes it and goes in. Otherwise it is put into the queue. Whoever puts an
-//! item into the queue while nobody is in the stage, or puts the closure back, looks under the same
-//! lock whether the next item waits and the closure is there, and then announces the stage.
+//! Arrival and leaving are critical sections of the door's lock. If the closure is at the door and
+//! the arriving item is next, the item takes the closure and goes in. Otherwise it is put into the
+//! queue. A carrier that puts an item into the queue, or puts the closure back, checks under the
+//! same lock whether the closure is there and the next item waits. If both hold, it announces the
+//! stage.
 //!
-//! *Serial:* the next item is the first in the queue; so each item in it is either behind somebody
-//! in the stage, who looks when leaving, or has been announced. *Ordered:* the next item has the
-//! number of the turn. Items have consecutive numbers and none is filtered out, so the item of the
-//! turn is in the stage, or in the queue, or on its way: and it is announced in the second case,
-//! either by itself or by the one that left before it. All items between the turn and a number that
-//! waits are in flight, which limits the queue.
+//! *Serial:* the next item is the first in the queue. So each queued item has been announced, or
+//! another item is in the stage and its carrier checks when it leaves. *Ordered:* the next item has
+//! the number of the turn. Items have consecutive numbers and none is filtered out, so the item of
+//! the turn is in the stage, in the queue, or on its way. If it is in the queue, it has been
+//! announced, either on its arrival or when the item before it left. All items between the turn and
+//! a waiting number are in flight, which bounds the queue.
 //!
-//! The carrier that takes a place off the board may find that an item which came just then has gone
-//! in: then there is nothing to do, and that item looks when it leaves. From the 63rd stage on,
-//! stages share places. A carrier that has served one of them announces the place again, so that
-//! the others are looked at.
+//! The carrier that takes a place off the board may find that an item which has just arrived has
+//! gone in. Then there is nothing to do, and the carrier of that item checks when it leaves. From
+//! the 63rd stage on, stages share places. A carrier that has served one of them announces the
+//! place again, so that the others are checked, too.
 //!
 //! # No source is forgotten
 //!
 //! [`Run::in_flight`] counts the items. A carrier that has taken an item from the source puts the
-//! iterator back and *then* adds one. If the count is below the limit then, it announces the
-//! source; if it is the limit, the source *rests*. A carrier whose item has come to the end
-//! subtracts one; if the count *was* the limit it announces the source. Only a carrier that has
-//! taken an item adds, and none can while the source rests: so the count meets the limit once for
-//! each rest, and one carrier alone sees it leave the limit. The operations on the count are
-//! acquire and release, and the iterator goes through a lock in addition, so the next carrier finds
-//! it in its place.
+//! iterator back and *then* adds one. If the new count is below the limit, the carrier announces
+//! the source; if it is the limit, the source *rests*. A carrier whose item has reached the end
+//! subtracts one, and announces the source if the count *was* the limit.
 //!
-//! A source that has no more items is not announced again: the count was below the limit then, and
-//! does not come to it any more.
+//! Only a carrier that has taken an item adds, and none can while the source rests. So the count
+//! meets the limit once for each rest, and exactly one carrier sees it leave the limit. The
+//! operations on the count are acquire and release, and the iterator goes through a lock in
+//! addition, so the next carrier finds the iterator in its place.
+//!
+//! A source without further items is not announced again: the count was below the limit then, and
+//! never reaches it again.
 //!
 //! # The end
 //!
-//! A carrier ends when the board is empty, or when the invitation exists, or when the run is
-//! stopped. So when the scope has no task left, and the run is not stopped, the board is empty;
-//! every item that is left would be in a stage with a carrier, or announced; so all have come to
-//! the end.
+//! A carrier ends when the board is empty, when the invitation exists, or when the run is stopped.
+//! So when the scope has no task left and the run is not stopped, the board is empty. Every
+//! remaining item would be in a stage with a carrier, or announced; so all items have reached the
+//! end.
 //!
-//! To stop the run is to record why, which only the first one does ([`Run::stop`]), to raise
-//! [`Run::is_stopped`], and to cancel the scope: carriers that have not begun never do, the waits
-//! of others return an error, and every carrier looks at the flag before it calls a closure. If the
-//! calling task is cancelled, so is the scope, and there is no record. A carrier that finds the run
-//! stopped drops its item and ends. What is left in the stages is dropped after the end of the
-//! scope.
+//! Stopping the run means three things: to record the reason, which only the first stop does
+//! ([`Run::stop`]), to raise [`Run::is_stopped`], and to cancel the scope. Carriers that have not
+//! begun never begin, waits of the others return an error, and every carrier checks the flag before
+//! it calls a closure. If the calling task is cancelled, the scope is cancelled too, and no reason
+//! is recorded. A carrier that finds the run stopped drops its item and ends. The items that remain
+//! in the stages are dropped after the end of the scope.
 
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::here;
@@ -116,35 +120,36 @@ use crossbeam_utils::CachePadded;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
 
-/// So many items are in flight for each worker, by default.
+/// The default number of items in flight for each worker.
 const FOR_EACH_WORKER: usize = 4;
-/// So many items are in flight at least, by default.
+/// The default lower bound of the number of items in flight.
 const AT_LEAST: usize = 16;
-/// The calls for so many serial and ordered stages are nested at most.
+/// The number of serial and ordered stages for which calls are nested at most.
 const FLIGHT: u32 = 16;
-/// For so long a carrier waits for the next place on the board before it ends.
+/// The time for which a carrier waits for the next place on the board before it ends.
 const LINGER: Duration = Duration::from_micros(5);
 
-/// What a run starts from.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 pub struct Start {
     limit: usize,
     workers: usize,
-    /// Stages for one item at a time that have been gone over, from the last one.
+    /// The number of stages for one item at a time that have been counted so far, from the last
+    /// one.
     stages: u32,
     is_cancelled: bool,
     place: &'static Location<'static>,
 }
 
 impl Start {
-    /// The calling task's, with so many items in flight.
+    /// Returns the parameters for the calling task, with `in_flight` items or the default.
     ///
     /// # Panics
     /// Outside a task.
     #[track_caller]
     pub(super) fn here(what: &str, in_flight: Option<usize>) -> Start {
         let (worker, _) = here(what);
-        // SAFETY: that of the running task, or of a scope on its stack, which does not end before
+        // SAFETY: the node belongs to the running task or to a scope on its stack, and both outlive
         // the call.
         let is_cancelled = is_cancelled(unsafe { &*worker.node.get() });
         let workers = worker.shared().workers();
@@ -152,13 +157,13 @@ impl Start {
         Start { limit, workers, stages: 0, is_cancelled, place: Location::caller() }
     }
 
-    /// Whether several stages have one place.
+    /// Returns whether several stages share a place.
     fn shares_places(&self) -> bool {
         self.stages > Place::STAGES
     }
 
-    /// The place of a stage for one item at a time, and whether the stack is to end there. They ask
-    /// from the last stage to the first.
+    /// Returns the place of a stage for one item at a time, and whether the stack must end there.
+    /// To be called for each such stage, from the last one to the first.
     pub(super) fn next_place(&mut self) -> (Place, bool) {
         let behind = self.stages;
         self.stages += 1;
@@ -166,9 +171,9 @@ impl Start {
     }
 }
 
-/// What stages ask of the run that they are in, whatever its source.
+/// The interface of a run to its stages, independent of the source.
 pub trait Flow<'scope, E>: Copy + Send + 'scope {
-    /// Whether no step may begin any more.
+    /// Returns whether no step may begin any more.
     fn is_stopped(self) -> bool;
 
     /// Stops the pipeline for an error.
@@ -177,25 +182,26 @@ pub trait Flow<'scope, E>: Copy + Send + 'scope {
     /// Stops the pipeline for a panic.
     fn panicked(self, payload: Payload);
 
-    /// Says that there is work in a place, which the caller has made sure of.
+    /// Records that there is work in a place, and spawns a carrier if necessary. The caller has
+    /// checked that there is work.
     fn announce(self, place: Place);
 
-    /// Whether something else is to have its turn on this worker. Then the carrier leaves its item
-    /// where it can, and ends.
+    /// Returns whether something else must run on this worker. The carrier then leaves its item at
+    /// the next opportunity, and ends.
     fn gives_way(self) -> bool;
 
-    /// An item has come to the end: one fewer is in flight.
+    /// Records that an item has reached the end: one fewer is in flight.
     fn has_ended(self);
 }
 
-/// What all carriers of a pipeline share, in the frame of the call.
+/// The state shared by all carriers of a pipeline, in the frame of the call.
 struct Run<I, N, E> {
     first: N,
-    /// The source, if no carrier has it.
+    /// The source; `None` while a carrier has it.
     source: Mutex<Option<Box<Supply<I>>>>,
     board: CachePadded<Board>,
     start: Start,
-    /// The items that have been taken from the source, and have not come to the end.
+    /// The number of items that have been taken from the source and have not reached the end.
     in_flight: CachePadded<AtomicUsize>,
     is_stopped: AtomicBool,
     /// Set once.
@@ -205,19 +211,19 @@ struct Run<I, N, E> {
 /// The source.
 struct Supply<I> {
     items: I,
-    /// How many have been taken.
+    /// The number of items that have been taken.
     taken: usize,
-    /// The iterator has said that there are no more.
+    /// The iterator has returned `None`.
     is_exhausted: bool,
 }
 
-/// Why a pipeline was stopped.
+/// The reason for which a pipeline was stopped.
 enum Stop<E> {
     Failed(E),
     Panicked(Payload),
 }
 
-/// A run, as its carriers see it.
+/// A run from the perspective of its carriers.
 struct Course<'scope, 'env, I, N, E> {
     scope: &'scope Scope<'scope, 'env>,
     run: &'scope Run<I, N, E>,
@@ -237,8 +243,8 @@ where
     N: Step<I::Item, E>,
     E: Send,
 {
-    /// A carrier, which begins with the invitation: does what there is to do, one place of the
-    /// board after the other.
+    /// Runs a carrier, which begins with the invitation: does the work in one place of the board
+    /// after the other.
     fn carry_on(self) {
         let mut place = self.accept();
         while let Some(at) = place {
@@ -249,8 +255,9 @@ where
                 }
                 _ => {}
             }
-            // If there is a place on the board, there is an invitation. (A step can have its own
-            // task cancelled, and that should not cut the waits of other items.)
+            // Ending here is safe: if there is a place on the board, there is an invitation. (A
+            // step can have its own task cancelled, and that must not cut the waits of other
+            // items.)
             if self.is_stopped() || is_cancelled_here() || self.gives_way() {
                 return;
             }
@@ -261,7 +268,8 @@ where
         }
     }
 
-    /// The next place for the holder of the invitation, which is gone then, or another carrier's.
+    /// Returns the next place for the holder of the invitation. The caller holds the invitation no
+    /// more: it is gone, or another carrier has it.
     fn accept(self) -> Option<Place> {
         let board = &self.run.board;
         loop {
@@ -281,7 +289,7 @@ where
         }
     }
 
-    /// Waits a moment for a place on the board.
+    /// Waits a moment for a place to appear on the board.
     fn linger(self) {
         let run = self.run;
         let Some(worker) = Worker::current().filter(|_| run.start.workers > 1) else { return };
@@ -313,7 +321,7 @@ where
         let run = self.run;
         let place = || run.source.lock().unwrap_or_else(PoisonError::into_inner);
         let mut supply = place().take().expect("the source is in one place of the board");
-        // Caught here, as the iterator is not to be dropped by an unwinding.
+        // Caught here, as an unwinding must not drop the iterator.
         let next = catch_unwind(AssertUnwindSafe(|| supply.items.next()));
         let number = supply.taken;
         supply.taken += 1;
@@ -321,7 +329,8 @@ where
         *place() = Some(supply);
         match next {
             Ok(Some(item)) => {
-                // Release: of the source, for whoever ends the rest that might begin here.
+                // Release: publishes the source to the carrier that ends the rest which might begin
+                // here.
                 if run.in_flight.fetch_add(1, Ordering::AcqRel) + 1 < run.start.limit {
                     self.announce(Place::SOURCE);
                 }
@@ -348,7 +357,7 @@ where
     }
 
     fn end_steps(self) {
-        // Relaxed: says that no more need be done, and hands nothing over.
+        // Relaxed: the flag only says that no more need be done, and publishes nothing else.
         self.run.is_stopped.store(true, Ordering::Relaxed);
         self.scope.cancel_for(Cause::new(Reason::SiblingFailed, Some(self.run.start.place)));
     }
@@ -367,7 +376,7 @@ where
 
     #[cold]
     fn failed(self, error: E) {
-        // What fails after a cancellation most likely does so for that reason.
+        // An error after a cancellation is most likely a consequence of it.
         if self.is_stopped() {
             return drop(error);
         }
@@ -376,7 +385,7 @@ where
 
     #[cold]
     fn panicked(self, payload: Payload) {
-        // A step that unwinds because the calling task is cancelled does what it is told.
+        // A step that unwinds because the calling task is cancelled only follows the cancellation.
         if payload.is::<Unwound>() && self.is_stopped() {
             return drop_payload(payload);
         }
@@ -397,23 +406,23 @@ where
 
     #[inline]
     fn has_ended(self) {
-        // Acquire: of the source, if it is at rest.
+        // Acquire: makes the source visible if it is at rest.
         if self.run.in_flight.fetch_sub(1, Ordering::AcqRel) == self.run.start.limit {
             self.announce(Place::SOURCE);
         }
     }
 }
 
-/// Puts a task of this worker's front where other workers take it without asking, and wakes one of
-/// them if all that have nothing to do sleep. The front keeps a single task for the worker that
-/// spawned it, and that one is about to carry an item on.
+/// Moves a fresh task of this worker to where other workers take it without asking, and wakes one
+/// of them if all idle workers sleep. The worker's queue of fresh tasks would keep a single task
+/// for the worker itself, which is about to carry an item on.
 fn offer(worker: &Worker) {
     let shared = worker.shared();
     worker.next_oldest().into_iter().for_each(|record| worker.publish(record));
     shared.idle.notify(shared, true);
 }
 
-/// Runs a pipeline: what comes out of `items` goes to `first`.
+/// Runs a pipeline: passes the items of `items` to `first`.
 pub(super) fn run<I, N, E>(items: I, first: N, start: &Start) -> Result<(), TaskError<E>>
 where
     I: Iterator<Item: Send> + Send,
@@ -440,8 +449,8 @@ where
             course.announce(Place::SOURCE);
         });
     }));
-    // What the caller has given a destructor goes before there is a result, which would be leaked
-    // by a panic.
+    // Values with a user's destructor are dropped before there is a result, which a panic would
+    // leak.
     let left = run.first.clear();
     let Run { first, source, in_flight, stop, .. } = run;
     let supply = source.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -471,7 +480,7 @@ fn cancelled<E>() -> TaskError<E> {
     TaskError::Join(JoinError::Cancelled(Cancelled::here()))
 }
 
-/// The first of several panics, of which the others are dropped.
+/// Returns the first of several panics and drops the others.
 pub(super) fn first_of(mut panics: impl Iterator<Item = Payload>) -> Option<Payload> {
     let first = panics.next();
     panics.for_each(drop_payload);

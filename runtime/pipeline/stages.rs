@@ -1,8 +1,8 @@
-//! The stages of a pipeline: as they are put together, and as items go through them.
+//! The stages of a pipeline: while it is being built, and while items pass through it.
 //!
-//! While a pipeline is put together each stage has the ones before it inside ([`Stages`]). For the
-//! run that is turned inside out: each [`Step`] has the ones behind it inside, so that the compiler
-//! knows all that an item still has before it.
+//! While a pipeline is built, each stage contains the ones before it ([`Stages`]). For the run that
+//! is turned inside out: each [`Step`] contains the ones behind it, so that the compiler knows the
+//! rest of an item's way.
 
 use crate::runtime::pipeline::board::Place;
 use crate::runtime::pipeline::run::{self, Flow, Start};
@@ -16,35 +16,35 @@ use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 
-/// A source and the stages behind it, for a [`Pipeline`](crate::Pipeline) whose errors are `E`.
-/// Only this library implements it.
+/// A source and the stages behind it, for a [`Pipeline`](crate::Pipeline) with error type `E`. Only
+/// this library implements the trait.
 pub trait Stages<E>: Sealed {
-    /// What comes out of the last stage.
+    /// The output of the last stage.
     type Item: Send;
 
-    /// Runs them, with what comes behind them.
+    /// Runs the source and the stages, followed by the step `next`.
     #[doc(hidden)]
     fn run<N: Step<Self::Item, E>>(self, next: N, start: &mut Start) -> Result<(), TaskError<E>>;
 }
 
 pub trait Sealed: Sized {}
 
-/// What an item of type `T` still has before it.
+/// The rest of the way of an item of type `T`.
 pub trait Step<T, E>: Sync {
-    /// Carries an item on, with its number in the order of the source, until it has to wait or has
-    /// come to the end.
+    /// Carries an item on until it has to wait or has reached the end. `number` is its position in
+    /// the order of the source.
     fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, number: usize, item: T);
 
-    /// Does what there is to do in a place of the board that the caller has taken off: carries an
-    /// item on that has waited there, if there is one. Returns whether there was.
+    /// Does the work in a place that the caller has taken off the board: carries on an item that
+    /// has waited there, if there is one. Returns whether there was one.
     fn serve<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool;
 
-    /// Drops the items that are left, and the closures that can be, after the last task. The first
-    /// panic, if any.
+    /// Drops the remaining items, and the closures that can be dropped, after the last task.
+    /// Returns the first panic, if any.
     fn clear(&mut self) -> Option<Payload>;
 }
 
-/// The iterator.
+/// The start of a pipeline: the iterator.
 pub(super) struct Source<I>(pub(super) I);
 
 impl<I> Sealed for Source<I> {}
@@ -57,7 +57,7 @@ impl<I: Iterator<Item: Send> + Send, E: Send> Stages<E> for Source<I> {
     }
 }
 
-/// Behind the last stage.
+/// The end of a pipeline, behind the last stage.
 pub(super) struct End;
 
 impl<E> Step<(), E> for End {
@@ -159,11 +159,13 @@ where
     }
 }
 
-/// A stage for one item at a time, in cache lines of its own, and in an allocation of its own: else
-/// a stage would be passed by value through as many frames as there are stages before it.
+/// A stage for one item at a time, in cache lines of its own and in an allocation of its own.
+/// Without the allocation, a stage would be passed by value through as many frames as there are
+/// stages before it.
 type Boxed<T, F, N, Q> = Box<CachePadded<SingleStep<T, F, N, Q>>>;
 
-// Apart from the function that calls the one for the stages before, whose frame should be small.
+// Kept apart from its caller, which calls the same function for the stages before and should have a
+// small frame.
 #[inline(never)]
 fn boxed<T, F, N, Q: Default>(f: F, start: &mut Start, next: N) -> Boxed<T, F, N, Q> {
     let (place, is_landing) = start.next_place();
@@ -174,8 +176,8 @@ fn boxed<T, F, N, Q: Default>(f: F, start: &mut Start, next: N) -> Boxed<T, F, N
 struct SingleStep<T, F, N, Q> {
     door: Mutex<Door<F, Q>>,
     place: Place,
-    /// Items are put into the queue in any case, so that the stack gets no deeper: the calls for
-    /// the stages behind are nested.
+    /// Every item is put into the queue here, so that the stack gets no deeper: the calls for the
+    /// stages behind are nested.
     is_landing: bool,
     next: N,
     items: PhantomData<fn(T)>,
@@ -191,7 +193,7 @@ struct Door<F, Q> {
 
 impl<T, F, N, Q> SingleStep<T, F, N, Q> {
     fn door(&self) -> MutexGuard<'_, Door<F, Q>> {
-        // Nothing that can panic is done with it.
+        // No code that can panic runs under the lock.
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -230,7 +232,7 @@ where
             return false;
         }
         let mut door = self.door();
-        // Another one may have been here in the meantime, if the place is that of several stages.
+        // Another carrier may have been here in the meantime, if several stages share the place.
         if door.f.is_none() {
             return false;
         }
@@ -251,8 +253,8 @@ where
 }
 
 impl<T, F, N, Q> SingleStep<T, F, N, Q> {
-    /// Takes an item through the stage and on. The caller has the closure, so nobody else is in the
-    /// stage.
+    /// Takes an item through the stage and on. The caller owns the closure, so no other carrier is
+    /// in the stage.
     #[inline]
     fn pass<'scope, U, E, X>(&'scope self, flow: X, number: usize, item: T, mut f: Box<F>)
     where
@@ -266,7 +268,7 @@ impl<T, F, N, Q> SingleStep<T, F, N, Q> {
             self.door().f = Some(f);
             return;
         }
-        // Caught here, as the closure is not to be dropped by an unwinding.
+        // Caught here, as an unwinding must not drop the closure.
         match catch_unwind(AssertUnwindSafe(|| f(item))) {
             Ok(Ok(item)) => {
                 let mut door = self.door();
@@ -293,26 +295,26 @@ impl<T, F, N, Q> SingleStep<T, F, N, Q> {
 
 /// The items that wait for a stage.
 pub(super) trait Queue<T>: Default + Send {
-    /// Whether an item that comes may go on at once, if nobody is in the stage.
+    /// Returns whether an arriving item may go on at once, if no item is in the stage.
     fn is_next(&self, number: usize) -> bool;
 
-    /// Keeps an item that has come.
+    /// Queues an item that has arrived.
     fn put(&mut self, number: usize, item: T);
 
-    /// Whether the next item waits.
+    /// Returns whether the next item is waiting.
     fn is_ready(&self) -> bool;
 
-    /// The next item and its number, if it waits.
+    /// Takes the next item out, with its number, if it is waiting.
     fn take(&mut self) -> Option<(usize, T)>;
 
-    /// An item leaves the stage.
+    /// Records that an item leaves the stage.
     fn leave(&mut self);
 
-    /// All that wait.
+    /// Returns all waiting items.
     fn into_items(self) -> impl Iterator<Item = T>;
 }
 
-/// The queue of a serial stage: the item that has come first is next.
+/// The queue of a serial stage: the item that has arrived first is next.
 pub(super) struct Arrivals<T>(VecDeque<(usize, T)>);
 
 impl<T> Default for Arrivals<T> {
@@ -352,10 +354,10 @@ impl<T: Send> Queue<T> for Arrivals<T> {
 
 /// The queue of an ordered stage: items are next in the order of the source.
 pub(super) struct InTurn<T> {
-    /// The number of the item that is in the stage, or is to be.
+    /// The number of the item that is in the stage, or that goes there next.
     turn: usize,
-    /// That item, if it waits, and those behind it, each at the distance of its number. All items
-    /// between are in flight, so these are not more than may be.
+    /// The item with that number, if it waits, and the items behind it, each at the distance of its
+    /// number. All numbers between are in flight, which bounds the length.
     from_turn: VecDeque<Option<T>>,
 }
 
