@@ -1,4 +1,4 @@
-//! Actors: state that belongs to one task, and a mailbox in front of it.
+//! Actors: a task that owns a state, with a mailbox in front of it.
 
 mod moving;
 
@@ -19,23 +19,22 @@ use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The address of an actor: a task that owns a state, and runs what is sent to it, one after the
-/// other.
+/// The address of an actor: a task that owns a state and runs messages on it, one after the other.
 ///
-/// A message is a closure, which gets the state. It may wait, as any code of a task may; the others
-/// wait behind it. The mailbox has no bound.
+/// A message is a closure that gets the state. It may wait, like any code of a task; the other
+/// messages wait behind it. The mailbox has no bound.
 ///
-/// An actor of [`TaskActor::spawn`] moves: its messages run in tasks below its own, each on
-/// whichever worker has nothing else to do, and often on that of the sender. The current task of a
+/// An actor of [`TaskActor::spawn`] moves: its messages run in tasks below its own, each on any
+/// worker that has nothing else to do, and often on that of the sender. The current task of a
 /// message, with its [`cancel_handle`](crate::cancel_handle()) and its
-/// [`unparker`](crate::unparker()), is then good for that message alone. An actor of
-/// [`TaskActor::new`] stays in the task that runs it.
+/// [`unparker`](crate::unparker()), then serves that message alone. An actor of [`TaskActor::new`]
+/// stays in the task that runs it.
 ///
-/// The actor **stops** when it is told so ([`TaskActor::stop`]), or when the last address is
-/// dropped: it takes no more messages, runs those that it has, and its task ends with the state for
-/// its result. If its task is **cancelled** it ends after the message that it is at, and drops the
-/// others. In each case, and when a message panics, whoever waits for an answer that will not come
-/// gets an error.
+/// The actor **stops** on [`TaskActor::stop`], or when the last address is dropped: it takes no
+/// more messages, runs the ones in the mailbox, and its task ends with the state as its result. If
+/// its task is **cancelled**, the actor ends after the current message and drops the others. In
+/// each case, and when a message panics, a caller that waits for an answer which will not come gets
+/// an error.
 ///
 /// ```
 /// use cygnet::TaskActor;
@@ -65,45 +64,46 @@ struct Mailbox<S> {
 
 struct Post<S> {
     messages: VecDeque<Message<S>>,
-    /// How many addresses there are.
+    /// The number of addresses.
     addresses: usize,
-    /// Takes messages.
+    /// The mailbox takes messages.
     open: bool,
-    /// The task that runs a message, or waits for one.
+    /// The task that runs a message or waits for one.
     owner: Option<TaskId>,
-    /// The actor moves, and has nothing to do.
+    /// The state of a moving actor that has nothing to do.
     resting: Option<Box<dyn Rests<S>>>,
-    /// It waits for a message, for the end of this, and whoever takes it ends it. Not by a permit:
-    /// those are for what the messages wait for.
+    /// Set while the actor waits for a message: it waits for the end of this word, and the sender
+    /// that takes the word out ends it. The wait uses no permit, as permits belong to the waits of
+    /// messages.
     waits: Option<Arc<JoinWord>>,
 }
 
 /// An actor that no task runs yet. See [`TaskActor::new`].
 #[must_use = "nobody runs the actor's messages before run is called"]
 pub struct ActorBody<S> {
-    // Closed before the state is dropped, whose destructor may call.
+    // Closed before the state is dropped, as the state's destructor may call the actor.
     inlet: Inlet<S>,
     state: S,
 }
 
-/// Where the actor's messages come out. Closes the mailbox when it is dropped.
+/// The receiving end of the mailbox. Closes it when dropped.
 struct Inlet<S>(Arc<Mailbox<S>>);
 
-/// The actor does not take messages any more. Holds what was to be sent.
+/// The error of sending to an actor that takes no more messages. Holds the message.
 pub struct ActorEnded<F>(
     /// The message.
     pub F,
 );
 
-/// Why a call has no answer.
+/// The reason why a call has no answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The actor has ended, or has panicked at this very message, or is cancelled.
+    /// The actor has ended, has panicked in this very message, or is cancelled.
     Ended,
-    /// The calling task is cancelled. The message is not run, unless that had begun.
+    /// The calling task is cancelled. The message is not run, unless it had already begun.
     Cancelled(Cancelled),
-    /// An actor cannot wait for an answer from itself.
+    /// The caller is the actor itself, which cannot wait for its own answer.
     OwnCall,
 }
 
@@ -112,15 +112,15 @@ impl<S> Mailbox<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes no messages any more, and drops those that are there.
+    /// Closes the mailbox and drops the messages in it.
     fn close(&self) {
         let mut post = self.post();
         post.open = false;
         let left = std::mem::take(&mut post.messages);
         post.owner = None;
         drop(post);
-        // Foreign code, and whoever waits for an answer is told. One that panics does not keep the
-        // others from it.
+        // Dropping a message runs foreign code, and tells a waiting caller. A panic in one drop
+        // must not keep the other callers from being told.
         for message in left {
             if let Some(payload) = quietly(|| drop(message)) {
                 drop_payload(payload);
@@ -129,7 +129,7 @@ impl<S> Mailbox<S> {
     }
 }
 
-/// Has an actor that waits or rests go on, without the lock.
+/// Makes an actor that waits or rests go on, outside the lock.
 fn notify<S>(mailbox: &Arc<Mailbox<S>>, mut post: MutexGuard<'_, Post<S>>) {
     let (waits, resting) = (post.waits.take(), post.resting.take());
     let stopped = post.messages.is_empty();
@@ -142,7 +142,7 @@ fn notify<S>(mailbox: &Arc<Mailbox<S>>, mut post: MutexGuard<'_, Post<S>>) {
     }
 }
 
-/// Ends what somebody waits for.
+/// Ends the wait for `word`.
 fn end(word: &JoinWord) {
     if let Finished::Waiter(waiter) = word.finish() {
         wake(waiter);
@@ -150,14 +150,14 @@ fn end(word: &JoinWord) {
 }
 
 impl<S: Send + 'static> TaskActor<S> {
-    /// An actor with this state, run by a child of the calling task: its address, and that task,
-    /// whose result is the state.
+    /// Makes an actor with this state, run by a child of the calling task. Returns the actor's
+    /// address and that task, whose result is the state.
     ///
-    /// Dropping the [`Task`] cancels the actor. Does not suspend. Costs as
+    /// Dropping the [`Task`] cancels the actor. Does not suspend. Costs as much as
     /// [`spawn`](crate::spawn()) and two allocations. See [`TaskActor`] for an example.
     ///
     /// # Panics
-    /// Outside a task: there use [`TaskActor::new`].
+    /// If called outside a task; use [`TaskActor::new`] there.
     #[track_caller]
     pub fn spawn(state: S) -> (TaskActor<S>, Task<S>) {
         let (actor, body) = TaskActor::new(state);
@@ -167,8 +167,9 @@ impl<S: Send + 'static> TaskActor<S> {
 }
 
 impl<S> TaskActor<S> {
-    /// An actor with this state that is to be run by whatever task calls [`ActorBody::run`]. From
-    /// anywhere; does not suspend. Costs an allocation.
+    /// Makes an actor with this state, to be run by the task that calls [`ActorBody::run`].
+    ///
+    /// Can be called anywhere. Does not suspend. Costs an allocation.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -194,13 +195,13 @@ impl<S> TaskActor<S> {
         (TaskActor { mailbox }, ActorBody { inlet, state })
     }
 
-    /// Sends a message, and does not wait for it to be run.
+    /// Sends a message, without waiting for it to be run.
     ///
-    /// From anywhere; does not suspend. Costs an allocation and a lock, and a wake or a spawn if
-    /// the actor has nothing to do. See [`TaskActor`] for an example.
+    /// Can be called anywhere. Does not suspend. Costs an allocation and a lock acquisition, and a
+    /// wake-up or a spawn if the actor has nothing to do. See [`TaskActor`] for an example.
     ///
     /// # Errors
-    /// [`ActorEnded`] with the message, if the actor takes none any more.
+    /// [`ActorEnded`] with the message, if the actor takes no more messages.
     pub fn send<F>(&self, message: F) -> Result<(), ActorEnded<F>>
     where
         F: FnOnce(&mut S) + Send + 'static,
@@ -215,16 +216,20 @@ impl<S> TaskActor<S> {
         Ok(())
     }
 
-    /// Sends a message, and waits for what it returns.
+    /// Sends a message and waits for its result.
     ///
-    /// Suspends the calling task, or blocks a plain thread. Costs as [`TaskActor::send`], and an
-    /// allocation. See [`TaskActor`] for an example.
+    /// Suspends the calling task, or blocks a plain thread. Costs as much as [`TaskActor::send`],
+    /// and an allocation. See [`TaskActor`] for an example.
     ///
     /// # Errors
-    /// [`CallError`]: the actor has ended, or ends before it has come to the message, or with it;
-    /// or the calling task is cancelled. Before the call: the message is not sent. During the call:
-    /// an answer that is there when `call` returns is returned, and a message that the actor has
-    /// not come to is not run.
+    /// [`CallError::Ended`] if the actor has ended, ends before it has come to the message, or ends
+    /// with the message. [`CallError::OwnCall`] if the actor calls itself. [`CallError::Cancelled`]
+    /// if the calling task is cancelled.
+    ///
+    /// # Cancellation
+    /// If the task is cancelled before the call, the message is not sent. If it is cancelled during
+    /// the call, an answer that has already come is returned nevertheless; a message that the actor
+    /// has not come to is not run.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), and where a worker's thread may not wait: see
@@ -260,7 +265,7 @@ impl<S> TaskActor<S> {
             return Err(CallError::Ended);
         }
         let cut = await_end_anywhere(&answer.given, WaitKind::Grant).is_err();
-        // An answer that is there by now is not lost.
+        // An answer that has come by now is not lost.
         if cut && answer.given.detach() {
             return Err(CallError::Cancelled(Cancelled::here()));
         }
@@ -268,8 +273,10 @@ impl<S> TaskActor<S> {
         value.ok_or(CallError::Ended)
     }
 
-    /// Tells the actor to take no more messages, and to end when it has run those that it has. From
-    /// anywhere; does not suspend. A lock.
+    /// Stops the actor: it takes no more messages, and ends when it has run the ones in the
+    /// mailbox.
+    ///
+    /// Can be called anywhere. Does not suspend. Costs a lock acquisition.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -287,7 +294,8 @@ impl<S> TaskActor<S> {
         notify(&self.mailbox, post);
     }
 
-    /// Whether it takes no more messages. Does not suspend. A lock.
+    /// Returns whether the actor takes no more messages. Does not suspend. Costs a lock
+    /// acquisition.
     pub fn is_stopped(&self) -> bool {
         !self.mailbox.post().open
     }
@@ -297,10 +305,10 @@ impl<S> ActorBody<S> {
     /// Runs the actor's messages until it stops or the calling task is cancelled, and returns the
     /// state.
     ///
-    /// Suspends while there are none. See [`TaskActor::new`] for an example.
+    /// Suspends while there are no messages. See [`TaskActor::new`] for an example.
     ///
     /// # Panics
-    /// With the panic of a message. Outside a task.
+    /// If a message panics. If called outside a task.
     pub fn run(self) -> S {
         let ActorBody { inlet, mut state } = self;
         let me = current_id().expect("cygnet: ActorBody::run was called outside a task");
@@ -314,9 +322,9 @@ impl<S> ActorBody<S> {
 }
 
 impl<S> Inlet<S> {
-    /// The next message: nothing, if there will be none.
+    /// Waits for the next message. `None` if there will be none.
     fn next(&self) -> Option<Message<S>> {
-        // Between two messages, too: one that computes need not ask.
+        // Checked between two messages, so that a message which only computes need not check.
         let mut cancelled = checkpoint().is_err();
         loop {
             let mut post = self.0.post();
@@ -344,7 +352,7 @@ impl<S> Drop for Inlet<S> {
     }
 }
 
-/// What a caller waits for.
+/// The answer that a caller waits for.
 struct Answer<R> {
     given: JoinWord,
     value: Mutex<Option<R>>,
@@ -356,7 +364,7 @@ impl<R> Answer<R> {
     }
 }
 
-/// Wakes the caller when it is dropped, whether there is an answer or none.
+/// Wakes the caller when it is dropped, with or without an answer.
 struct Reply<R>(Arc<Answer<R>>);
 
 impl<R> Drop for Reply<R> {

@@ -1,29 +1,33 @@
-//! How an actor runs whose state may be sent to other workers.
+//! Actors that move: the state may be sent to other workers.
 //!
 //! # Steps
 //!
 //! Between two messages the state lies in the mailbox: the actor *rests*, and has no stack but that
-//! of its owner, which only waits for the end. Whoever sends a message takes the state out and
-//! spawns a *step* with it, a task below the owner, which runs on whichever worker comes to it
-//! first. The step runs the messages that are there, puts the state back, and ends. If others are
-//! ready on its worker, and after a number of messages, it hands what is left to a new step, which
-//! may run elsewhere. It does not give way with the state in its hand: it would have to come back
-//! to its worker.
+//! of its owner, which only waits for the end. The sender of a message takes the state out and
+//! spawns a *step* with it, a task below the owner, which runs on the first worker that comes to
+//! it.
 //!
-//! # Who has the state
+//! The step runs the messages that are there, puts the state back, and ends. If other tasks are
+//! ready on its worker, or after a number of messages, it hands the remaining messages to a new
+//! step, which may run elsewhere. It does not yield while it has the state: it would have to come
+//! back to its worker.
 //!
-//! One of these, and nobody uses it but whoever has it:
+//! # Ownership of the state
+//!
+//! At any time exactly one of these has the state, and is its only user:
 //!
 //! * the mailbox, under its lock, if there are no messages and the actor is open;
 //! * a step that has been spawned and has not ended;
 //! * the owner, at the end.
 //!
-//! Whoever has it last sends it back to the owner ([`Rests::end`]): a step that finds the actor
-//! stopped and no messages, whoever stops an actor that rests, a step that is cancelled, or dropped
-//! before it has begun, and the owner itself if it is cancelled while the actor rests. A step in
-//! which a message panics sends the panic instead. So the owner's wait ends in each case, once.
+//! The last of them sends the state back to the owner ([`Rests::end`]). That is one of: a step that
+//! finds the actor stopped and no messages; the caller that stops a resting actor; a step that is
+//! cancelled, or dropped before it has begun; the owner itself, if it is cancelled while the actor
+//! rests. A step in which a message panics sends the panic instead. So the owner's wait ends in
+//! each case, once.
 //!
-//! A message is put into the mailbox under the lock under which a step looks for the next one and
+//! A message is put into the mailbox under the same lock under which a step looks for the next
+//! message and puts the state back. So no message is left in the mailbox of a resting actor.
 //! puts the state back. So no message is left in the mailbox of an actor that rests.
 
 use super::{ActorBody, Mailbox, Message, Post, end};
@@ -41,22 +45,22 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A step runs so many messages at most.
+/// The number of messages that a step runs at most.
 const MESSAGES: usize = 32;
 
-/// The state, and what a step needs besides.
+/// The state, and the other things that a step needs.
 pub(super) struct Resting<S> {
     state: S,
-    /// Steps are spawned with it.
+    /// The lease with which steps are spawned.
     lease: ScopeLease,
     owner: Arc<Owner<S>>,
-    /// Where the actor was spawned.
+    /// The place where the actor was spawned.
     at: &'static Location<'static>,
     /// The owner's bindings of task-locals.
     locals: Chain,
 }
 
-/// A [`Resting`], for those who do not know that the state may be sent to another worker.
+/// A [`Resting`], for code that does not know that the state may be sent to another worker.
 pub(super) trait Rests<S>: Send {
     /// Goes on with the messages, or ends if the actor has been stopped.
     fn go_on(self: Box<Self>, mailbox: &Arc<Mailbox<S>>, stopped: bool);
@@ -65,7 +69,7 @@ pub(super) trait Rests<S>: Send {
     fn end(self: Box<Self>);
 }
 
-/// What the owner waits for.
+/// The outcome that the owner waits for.
 struct Owner<S> {
     over: JoinWord,
     outcome: Mutex<Option<Result<S, Payload>>>,
@@ -94,7 +98,7 @@ impl<S: Send + 'static> Rests<S> for Resting<S> {
 }
 
 impl<S> Owner<S> {
-    /// Ends its wait. The lease holds its node open.
+    /// Ends the owner's wait. The lease holds the owner's node open until the outcome is there.
     fn send(&self, lease: ScopeLease, outcome: Result<S, Payload>) {
         *self.outcome() = Some(outcome);
         drop(lease);
@@ -103,7 +107,7 @@ impl<S> Owner<S> {
 }
 
 impl<S: Send + 'static> ActorBody<S> {
-    /// As [`run`](ActorBody::run), where each message may run on another worker.
+    /// Like [`run`](ActorBody::run), but each message may run on another worker.
     pub(super) fn run_anywhere(self, at: &'static Location<'static>) -> S {
         let ActorBody { inlet, state } = self;
         let (_, task) = here("TaskActor::spawn");
@@ -113,7 +117,7 @@ impl<S: Send + 'static> ActorBody<S> {
             lease: lease(),
             owner: Arc::clone(&owner),
             at,
-            // SAFETY: the running task.
+            // SAFETY: the task is the running one.
             locals: local::inherit(unsafe { task.as_ref() }),
         });
         Step::new(&inlet.0, resting).rest();
@@ -124,7 +128,7 @@ impl<S: Send + 'static> ActorBody<S> {
             let ended = await_end_anywhere(&owner.over, WaitKind::Structured);
             debug_assert!(ended.is_ok(), "a structured wait was cut short");
         }
-        // Closed before the state is dropped, whose destructor may call.
+        // Closed before the state is dropped, as the state's destructor may call the actor.
         drop(inlet);
         let outcome = owner.outcome().take();
         outcome
@@ -133,13 +137,13 @@ impl<S: Send + 'static> ActorBody<S> {
     }
 }
 
-/// See the module's documentation.
+/// A step; see the module's documentation.
 struct Step<S: Send + 'static> {
     mailbox: Arc<Mailbox<S>>,
-    /// Messages that it has taken out of the mailbox, all that were there: with a lock for each, it
-    /// would contend with those who send.
+    /// Messages that the step has taken out of the mailbox. It takes all at once: with a lock
+    /// acquisition for each message it would contend with the senders.
     taken: VecDeque<Message<S>>,
-    /// Until it is over.
+    /// `None` when the step is over.
     resting: Option<Box<Resting<S>>>,
 }
 
@@ -163,11 +167,11 @@ impl<S: Send + 'static> Step<S> {
                 }
                 return owner.send(lease, Err(payload));
             }
-            // Between two messages, too: one that computes need not ask.
+            // Checked between two messages, so that a message which only computes need not check.
             if is_cancelled() {
                 return;
             }
-            // Those have their turn; and what is left of the messages may have it elsewhere.
+            // The ready tasks run next, and the remaining messages may run elsewhere.
             if Worker::current().is_some_and(|worker| worker.has_ready()) {
                 break;
             }
@@ -184,7 +188,7 @@ impl<S: Send + 'static> Step<S> {
         self.taken.pop_front()
     }
 
-    /// Puts back what is left of the messages that were taken.
+    /// Puts the remaining messages back into the mailbox.
     fn put_back(&mut self) -> MutexGuard<'_, Post<S>> {
         let mut post = self.mailbox.post();
         post.owner = None;
@@ -200,7 +204,7 @@ impl<S: Send + 'static> Step<S> {
         self.mailbox.close();
     }
 
-    /// Puts the state into the mailbox, unless there are messages, or the actor has been stopped.
+    /// Puts the state into the mailbox, unless there are messages or the actor has been stopped.
     fn rest(mut self) {
         let resting = self.resting.take().expect("the step is not over");
         let mut post = self.put_back();
@@ -214,7 +218,7 @@ impl<S: Send + 'static> Step<S> {
     }
 }
 
-/// One that is cancelled, or that never begins.
+/// For a step that is cancelled, or that never begins.
 impl<S: Send + 'static> Drop for Step<S> {
     fn drop(&mut self) {
         if let Some(resting) = self.resting.take() {

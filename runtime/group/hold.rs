@@ -1,10 +1,13 @@
-//! What keeps a group open for members to come.
+//! The state that keeps a group open for new members.
 //!
-//! A linked group is a part of its scope, which waits for it: the handle alone closes it. A detached one must not hold up the
-//! end of its runtime, as its handle may lie with the very thread that waits for that end, or be forgotten. So a
-//! cancel closes it, whether it comes from a call or from that end: a hook on the group's node. What spawns into it at
-//! that moment is inside a [`Rundown`], and the group is settled by the last of those to leave, or by the hook. Its node,
-//! and the runtime, are there for whoever is inside; whoever is refused touches neither.
+//! A linked group is a part of its scope, which waits for it; only the handle closes it.
+//!
+//! A detached group must not hold up the end of its runtime, as its handle may be forgotten, or may
+//! lie with the very thread that waits for that end. So a cancel closes it, whether the cancel
+//! comes from a call or from the end of the runtime: by a hook on the group's node. A spawn that is
+//! in progress at that moment is inside a [`Rundown`], and the group is settled by the last spawn
+//! to leave, or by the hook. The group's node and the runtime stay alive while a spawn is inside; a
+//! spawn that is refused touches neither.
 
 use crate::scheduler::cancel::hook::Body;
 use crate::scheduler::life::external::{OnCancel, Outside};
@@ -12,22 +15,22 @@ use crate::scheduler::life::rundown::Rundown;
 use crate::task::cause::Cause;
 use std::sync::{Arc, OnceLock};
 
-/// See the module's documentation.
+/// The hold of a group; see the module's documentation.
 pub(super) enum Hold {
     Linked(Outside<()>),
     Detached(Arc<Gate>),
 }
 
-/// That of a detached group.
+/// The shared part of a detached group's hold.
 pub(super) struct Gate {
     outside: Outside<()>,
     rundown: Rundown,
-    /// Why it was closed, if that was by a cancel. Set before that.
+    /// The cause, if a cancel closed the group. Set before the rundown is closed.
     closed_by: OnceLock<Arc<Cause>>,
 }
 
 impl Gate {
-    /// Lets nobody in any more.
+    /// Closes the rundown: no spawn gets in any more.
     fn close(&self) {
         if self.rundown.close() {
             self.settle();
@@ -45,7 +48,7 @@ struct Close(Arc<Gate>);
 
 impl Body for Close {
     fn on_cancel(self: Box<Self>, cause: Arc<Cause>) {
-        // Called once, and nobody else sets it.
+        // Called once, and set nowhere else.
         let _ = self.0.closed_by.set(cause);
         self.0.close();
     }
@@ -53,7 +56,7 @@ impl Body for Close {
     fn on_cleanup(self: Box<Self>) {}
 }
 
-/// The right to use the node of a group, which is open as long as this is there.
+/// The right to use the node of a group. The group stays open while this exists.
 pub(super) struct Entered<'a>(Option<&'a Gate>);
 
 impl Drop for Entered<'_> {
@@ -70,19 +73,20 @@ impl Drop for Entered<'_> {
 pub(super) struct Closed<'a>(&'a Arc<Gate>);
 
 impl Closed<'_> {
-    /// Why.
+    /// Returns the cause of the cancel that closed the group.
     pub(super) fn cause(&self) -> Arc<Cause> {
         Arc::clone(self.0.closed_by.get().expect("its handle, which we have, has not closed it"))
     }
 
-    /// That of a group below it, which has none of its own.
+    /// Returns a hold for a group below this one, which has no hold of its own.
     pub(super) fn hold(&self) -> Hold {
         Hold::Detached(Arc::clone(self.0))
     }
 }
 
 impl Hold {
-    /// The hold of a new detached group, on its record, made to [tell](OnCancel::Tell).
+    /// Makes the hold of a new detached group from its record, which must have been made to
+    /// [tell](OnCancel::Tell).
     pub(super) fn detached(outside: Outside<()>) -> Hold {
         let (rundown, closed_by) = (Rundown::new(), OnceLock::new());
         let gate = Arc::new(Gate { outside, rundown, closed_by });
@@ -97,10 +101,10 @@ impl Hold {
         }
     }
 
-    /// Goes in, to use the group's node.
+    /// Enters the group, to use its node.
     ///
     /// # Errors
-    /// What was closed, by a cancel.
+    /// The closed group, if a cancel has closed it.
     pub(super) fn enter(&self) -> Result<Entered<'_>, Closed<'_>> {
         match self {
             Hold::Linked(_) => Ok(Entered(None)),
@@ -109,7 +113,8 @@ impl Hold {
         }
     }
 
-    /// How to make a group of the same kind: what a cancel does to its task, and its hold.
+    /// Returns how to make a group of the same kind: the effect of a cancel on its task, and its
+    /// hold.
     pub(super) fn kind(&self) -> (OnCancel, fn(Outside<()>) -> Hold) {
         match self {
             Hold::Linked(_) => (OnCancel::Wait, Hold::Linked),
@@ -117,7 +122,7 @@ impl Hold {
         }
     }
 
-    /// No more members come from outside of it.
+    /// Closes the group: no more members come from outside it.
     pub(super) fn close(&self) {
         match self {
             Hold::Linked(outside) => {

@@ -1,4 +1,4 @@
-//! What runs in a group, and what comes of it.
+//! The members of a group, and their failures.
 
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::payload::PanicPayload;
@@ -13,10 +13,10 @@ use std::error::Error;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the closure of a member of a [`TaskGroup`](crate::TaskGroup) may return: nothing, or a `Result` without a
-/// value; or it never does.
+/// A type that the closure of a member of a [`TaskGroup`](crate::TaskGroup) may return: nothing, a
+/// `Result` without a value, or the type of a closure that never returns.
 pub trait MemberResult<E> {
-    /// The failure, if it is one.
+    /// Returns the failure, if there is one.
     #[doc(hidden)]
     fn into_failure(self) -> Option<E>;
 }
@@ -33,7 +33,7 @@ impl<E> MemberResult<E> for Result<(), E> {
     }
 }
 
-// What a closure returns.
+// Names the return type of a function type.
 #[doc(hidden)]
 pub trait Returns {
     type Value;
@@ -46,7 +46,7 @@ impl<T> Returns for fn() -> T {
 /// `!`, which cannot be written here yet.
 type Never = <fn() -> ! as Returns>::Value;
 
-/// Of a closure that loops for ever.
+/// For a closure that loops for ever.
 impl<E> MemberResult<E> for Never {
     fn into_failure(self) -> Option<E> {
         self
@@ -56,7 +56,7 @@ impl<E> MemberResult<E> for Never {
 /// A failure that a group keeps.
 pub(super) struct Kept<E> {
     pub(super) failure: TaskError<E>,
-    /// Whether it says no more than that there was a cancel.
+    /// The failure says only that there was a cancel.
     pub(super) is_consequence: bool,
 }
 
@@ -67,7 +67,7 @@ impl<E> From<JoinError> for Kept<E> {
     }
 }
 
-/// What the members share.
+/// The state that the members share.
 pub(super) struct Failures<E> {
     first: Mutex<Option<Kept<E>>>,
 }
@@ -77,17 +77,18 @@ impl<E> Failures<E> {
         Failures { first: Mutex::new(None) }
     }
 
-    /// The one that was kept.
+    /// Takes the failure out.
     pub(super) fn take(&self) -> Option<Kept<E>> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Keeps the first, or the first that is not the mere consequence of a cancel. False if it is not this one.
+    /// Keeps the first failure, or the first that is not a mere consequence of a cancel. Returns
+    /// `false` if `failure` is not the one kept.
     pub(super) fn keep(&self, failure: Kept<E>) -> bool {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         let keeps =
             first.as_ref().is_none_or(|first| first.is_consequence && !failure.is_consequence);
-        // A user's destructors may run: not under the lock.
+        // Destructors of the user may run, so not under the lock.
         let other = if keeps { first.replace(failure) } else { Some(failure) };
         drop(first);
         drop(other);
@@ -95,7 +96,7 @@ impl<E> Failures<E> {
     }
 }
 
-/// The cancellation that an error passes on, for the errors with which `?` does so.
+/// Finds the cancellation that an error passes on, for the error types by which `?` passes it on.
 fn cancelled_in(error: &dyn Any) -> Option<&Cancelled> {
     fn of_join(error: &JoinError) -> Option<&Cancelled> {
         match error {
@@ -114,20 +115,21 @@ fn cancelled_in(error: &dyn Any) -> Option<&Cancelled> {
 /// A member, until it has run.
 pub(super) struct Member<E> {
     failures: Arc<Failures<E>>,
-    /// The group's, which does not end before its members.
+    /// The group's node, which does not end before its members.
     node: *const Node,
     fails_fast: Option<&'static Location<'static>>,
     ran: bool,
 }
 
-// SAFETY: nodes are shared by design; the failures are Send.
+// SAFETY: nodes are shared by design. The failures are behind a lock, and the errors in them are
+// `Send`.
 unsafe impl<E: Send> Send for Member<E> {}
 
 impl<E> Member<E> {
-    /// One that cancels the others if it fails, if a place is given.
+    /// Makes a member. If it fails and `fails_fast` is a place, it cancels the other members.
     ///
     /// # Safety
-    /// The node is that of its group, and does not end before it is dropped.
+    /// `node` is the node of the member's group, and does not end before the member is dropped.
     pub(super) unsafe fn new(
         failures: Arc<Failures<E>>,
         node: *const Node,
@@ -153,19 +155,21 @@ impl<E> Member<E> {
         }
     }
 
-    /// Whether an error passes on a cancel of the group, its own or that of something above it, and says no more.
+    /// Returns whether an error only passes on a cancel of the group or of a node above it.
     fn is_handed_on(&self, error: &(dyn Any + 'static)) -> bool {
         let Some(cancelled) = cancelled_in(error) else { return false };
-        // If several cancel at once, the member may have been told another reason than the one that counts for the group.
+        // If several cancels come at once, the member may have been told another reason than the
+        // one that counts for the group.
         let mut at = self.node;
-        // SAFETY: the node is the group's, which does not end before this member, and those above it not before the group.
+        // SAFETY: the group's node does not end before this member, and the nodes above it not
+        // before the group.
         while let Some(node) = unsafe { at.as_ref() } {
             let is_cancelled = node.verdict() == Verdict::Cancelled;
             if is_cancelled && *cancelled == Cancelled::new(cause_of(node)) {
                 return true;
             }
-            // A node that ignores cancellation was not cancelled when it began to. So no cancel from above it
-            // is a cancel of the group.
+            // A node that ignores cancellation was not cancelled when it began to. So no cancel
+            // from above it is a cancel of the group.
             if node.word().is_ignoring() {
                 return false;
             }
@@ -179,7 +183,7 @@ impl<E> Member<E> {
             && let Some(place) = self.fails_fast
         {
             let cause = Cause::new(Reason::SiblingFailed, Some(place));
-            // SAFETY: the caller is a member.
+            // SAFETY: the caller is a member, and the node does not end before its members.
             unsafe { cancel_node(&*self.node, Some(cause)) };
         }
     }
@@ -190,12 +194,13 @@ impl<E> Drop for Member<E> {
         if self.ran {
             return;
         }
-        // SAFETY: its captures are dropped before a member ends.
+        // SAFETY: the node does not end before its members, and a member is dropped with its
+        // captures, before its task ends.
         let node = unsafe { &*self.node };
         let error = if is_cancelled(node) {
             JoinError::NotStarted(Cancelled::new(cause_of(node)))
         } else {
-            // As the runtime has told its hook for panics.
+            // The runtime has told its panic hook the same.
             let text = "cygnet: there was no stack for a member of a group";
             JoinError::Panicked(PanicPayload::new(Box::new(text)))
         };
@@ -203,7 +208,7 @@ impl<E> Drop for Member<E> {
     }
 }
 
-/// The closure of a member, in the order in which they are dropped.
+/// The closure of a member, and the member. The fields are dropped in this order.
 pub(super) struct Parts<F, E> {
     pub(super) f: F,
     pub(super) member: Member<E>,

@@ -1,4 +1,5 @@
-//! Groups: a node of the tree on the heap, for tasks that come one by one and from everywhere.
+//! Groups: a node of the task tree on the heap, for tasks that are spawned one by one and from
+//! anywhere.
 
 mod hold;
 mod member;
@@ -30,18 +31,19 @@ use std::panic::{
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A group of tasks, the members, that are spawned one by one, from tasks and threads, and joined or cancelled together.
+/// A group of tasks, the members, which are spawned one by one, from tasks and threads, and joined
+/// or cancelled together.
 ///
-/// A group is a node of the tree that is not bound to a frame. A *linked* one is a child of the scope that is open where it
-/// is made (or of the task): the scope ends after it, and a cancel of the scope reaches it. A *detached* one belongs to a
-/// runtime and to nobody else.
+/// A group is a node of the task tree that is not bound to a stack frame. A *linked* group is a
+/// child of the scope that is open where the group is made, or of the task: the scope ends after
+/// the group, and a cancel of the scope reaches it. A *detached* group belongs only to a runtime.
 ///
-/// The members have no handles: what they return is nothing, or a failure, of which the group keeps the first. A panic is a
-/// failure, and so is a member that did not start because of a cancel. A group that [fails
-/// fast](TaskGroup::fail_fast) cancels the others then.
+/// The members have no handles. A member returns nothing, or a failure; the group keeps the first
+/// failure. A panic is a failure, and so is a member that did not start because of a cancel. A
+/// group that [fails fast](TaskGroup::fail_fast) then cancels the other members.
 ///
-/// Dropping a group cancels its members, as dropping a [`Task`] does, and does not wait for them. After a join
-/// there is no group any more, and nothing to spawn into:
+/// Dropping a group cancels its members, as dropping a [`Task`] does, and does not wait for them. A
+/// join consumes the group, so no member can be spawned after it:
 ///
 /// ```compile_fail,E0382
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -84,35 +86,37 @@ use std::sync::Arc;
 /// ```
 #[must_use = "dropping a TaskGroup cancels its members; call join"]
 pub struct TaskGroup<E = Infallible> {
-    /// The task that has the members for children; none below a group that was closed.
+    /// The task that is the parent of the members; `None` below a group that was closed.
     task: Option<Task<()>>,
-    /// Holds it open for members to come; below a group that was closed, that one's.
+    /// Holds the group open for new members. Below a group that was closed, this is the hold of
+    /// that group.
     hold: Hold,
     failures: Arc<Failures<E>>,
     fails_fast: bool,
 }
 
 impl TaskGroup {
-    /// A group without failures other than panics, linked to the innermost scope that is open in the calling task, or to the
-    /// task. See [`TaskGroup`] for an example.
+    /// Makes a group whose only failures are panics, linked to the innermost scope that is open in
+    /// the calling task, or to the task. See [`TaskGroup`] for an example.
     ///
     /// Does not suspend. Costs two allocations and a record.
     ///
     /// # Panics
-    /// Outside a task.
+    /// If called outside a task.
     #[expect(clippy::new_without_default, reason = "it works inside a task only")]
     #[track_caller]
     pub fn new() -> TaskGroup {
         TaskGroup::fallible()
     }
 
-    /// A group without failures other than panics, of a runtime and of nobody else. From anywhere.
+    /// Makes a group that belongs only to a runtime, and whose only failures are panics.
     ///
-    /// It does not hold up the end of its runtime: that cancels the members and waits for them, not for the group. A group
-    /// whose runtime has ended, or that was cancelled, takes no more of them; what was kept of the others is still there
-    /// to be joined.
+    /// The group does not hold up the end of its runtime: that cancels the members and waits for
+    /// them, not for the group. A group that was cancelled, or whose runtime has ended, takes no
+    /// more members. The failure that it has kept can still be joined.
     ///
-    /// Does not suspend. Costs as [`TaskGroup::new`], and four allocations and some locks more.
+    /// Can be called anywhere. Does not suspend. Costs as much as [`TaskGroup::new`], and four
+    /// allocations and some lock acquisitions more.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -130,21 +134,22 @@ impl TaskGroup {
 }
 
 impl<E: Send + 'static> TaskGroup<E> {
-    /// As [`TaskGroup::new`], also in what it costs, for members that may fail. See [`TaskGroup`] for an example. Does not
-    /// suspend.
+    /// Makes a linked group for members that may fail. Otherwise like [`TaskGroup::new`], also in
+    /// cost. See [`TaskGroup`] for an example.
     ///
     /// # Panics
-    /// As there.
+    /// If called outside a task.
     #[track_caller]
     pub fn fallible() -> TaskGroup<E> {
         let (worker, parent) = here("TaskGroup::new");
         let terms = terms(parent, Location::caller(), Traits::default(), None);
-        // SAFETY: the running node is open.
+        // SAFETY: the node of the running task or scope is open.
         let made = unsafe { worker.spawn_external(worker.node.get(), terms, OnCancel::Wait) };
         TaskGroup::of(made, Hold::Linked)
     }
 
-    /// As [`TaskGroup::detached`], also in what it costs, for members that may fail. Does not suspend.
+    /// Makes a detached group for members that may fail. Otherwise like [`TaskGroup::detached`],
+    /// also in cost.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -154,7 +159,7 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// [`SpawnError`] if the runtime has ended or is ending.
     #[track_caller]
     pub fn fallible_detached(handle: &Handle) -> Result<TaskGroup<E>, SpawnError<()>> {
         let shared = handle.shared();
@@ -169,7 +174,7 @@ impl<E: Send + 'static> TaskGroup<E> {
         (record, outside): (NonNull<Record>, Outside<()>),
         hold: fn(Outside<()>) -> Hold,
     ) -> TaskGroup<E> {
-        // SAFETY: the handle's reference is ours.
+        // SAFETY: the record came with a reference for the handle, which becomes the claim's.
         let task = Task::new(unsafe { Claim::new(record) });
         TaskGroup::with(Some(task), hold(outside))
     }
@@ -182,14 +187,16 @@ impl<E: Send + 'static> TaskGroup<E> {
         &self.hold.outside().record().node
     }
 
-    /// Makes it a group that cancels its members when the first of them fails. Costs nothing, and does not suspend.
+    /// Makes the group cancel its members when the first of them fails. Costs nothing, and does not
+    /// suspend.
     pub fn fail_fast(self) -> TaskGroup<E> {
         TaskGroup { fails_fast: true, ..self }
     }
 
-    /// A group below this one, from anywhere: this one ends after it, and a cancel of this one reaches it.
+    /// Makes a group below this one: this group ends after it, and a cancel of this group reaches
+    /// it.
     ///
-    /// Does not suspend. Costs as [`TaskGroup::new`].
+    /// Can be called anywhere. Does not suspend. Costs as much as [`TaskGroup::new`].
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -211,7 +218,7 @@ impl<E: Send + 'static> TaskGroup<E> {
         let (on_cancel, hold) = self.hold.kind();
         let shared = self.hold.outside().shared();
         let here = Worker::current().filter(|worker| std::ptr::eq(worker.shared.get(), shared));
-        // SAFETY: held open.
+        // SAFETY: `_entered` holds the group open, so its node is open.
         let made = unsafe {
             match here {
                 Some(worker) => worker.spawn_external(parent, terms, on_cancel),
@@ -221,14 +228,16 @@ impl<E: Send + 'static> TaskGroup<E> {
         TaskGroup::of(made, hold)
     }
 
-    /// Spawns a member, from anywhere. A task of the group's runtime that calls this hands its task-locals down. If the
-    /// group is cancelled the closure is dropped, here or by a worker.
+    /// Spawns a member. If a task of the group's runtime calls this, the member inherits its
+    /// task-locals. If the group is cancelled, the closure is dropped, here or by a worker.
     ///
-    /// Does not suspend. Costs as [`spawn`](crate::spawn()) in a task of the same runtime, and two locked instructions
-    /// (four if the group is detached); as [`Handle::spawn`] elsewhere. See [`TaskGroup`] for an example.
+    /// Can be called anywhere. Does not suspend. In a task of the same runtime, costs as much as
+    /// [`spawn`](crate::spawn()) and two locked instructions (four if the group is detached);
+    /// elsewhere as much as [`Handle::spawn`]. See [`TaskGroup`] for an example.
     ///
     /// # Panics
-    /// With some 134 million unfinished members; with the panic of a destructor of the closure, if it is dropped here.
+    /// If there are some 134 million unfinished members. If the closure is dropped here and one of
+    /// its destructors panics.
     #[track_caller]
     pub fn spawn<F, R>(&self, f: F)
     where
@@ -238,7 +247,8 @@ impl<E: Send + 'static> TaskGroup<E> {
         self.spawn_with(TaskBuilder::default(), f);
     }
 
-    /// As [`TaskGroup::spawn`], also in what it costs, with a name or a stack of its own size. Does not suspend.
+    /// Spawns a member with a name or a stack of its own size. Otherwise like [`TaskGroup::spawn`],
+    /// also in cost.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -250,7 +260,7 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// ```
     ///
     /// # Panics
-    /// As there.
+    /// As for [`TaskGroup::spawn`].
     #[track_caller]
     pub fn spawn_with<F, R>(&self, task: TaskBuilder, f: F)
     where
@@ -262,19 +272,19 @@ impl<E: Send + 'static> TaskGroup<E> {
             Ok(entered) => entered,
             Err(closed) => {
                 let dropped = catch_unwind(AssertUnwindSafe(|| drop(f)));
-                // Also if a destructor of the captures has panicked.
+                // Kept even if a destructor of the captures has panicked.
                 let why = JoinError::NotStarted(Cancelled::new(closed.cause()));
                 self.failures.keep(why.into());
                 return dropped.unwrap_or_else(|payload| resume_unwind(payload));
             }
         };
         let (node, failures): (*const Node, _) = (self.node(), Arc::clone(&self.failures));
-        // SAFETY: its group's.
+        // SAFETY: the node is that of the group, which ends after its members.
         let member = unsafe { Member::new(failures, node, self.fails_fast.then_some(at)) };
-        // The closure's captures go before the member.
+        // The closure's captures must be dropped before the member.
         let parts = Parts { f, member };
         let run = move || parts.run();
-        // SAFETY: 'static; the node is held open.
+        // SAFETY: the closure is 'static, and `_entered` holds the group open, so its node is open.
         unsafe { spawn_from_anywhere(self.hold.outside().shared(), node, run, (task, at), true) };
     }
 
@@ -283,12 +293,13 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// Suspends the calling task, or blocks a plain thread.
     ///
     /// # Errors
-    /// The failure that came first. A member that only passes on a cancel of the group (it did not start, was unwound, or
-    /// returned the very [`Cancelled`] of that cancel) counts only if no other one has failed.
-    /// [`JoinError::Cancelled`] if the calling task is cancelled: then so are the members, as with [`Task::join`].
+    /// The first failure. A member that only passes on a cancel of the group counts only if no
+    /// other member has failed: a member that did not start, was unwound, or returned the very
+    /// [`Cancelled`] of that cancel. [`JoinError::Cancelled`] if the calling task is cancelled; the
+    /// members are then cancelled too, as with [`Task::join`].
     ///
     /// # Panics
-    /// As [`Task::join`].
+    /// As for [`Task::join`].
     pub fn join(self) -> Result<(), TaskError<E>> {
         self.hold.close();
         let joined = self.task.map_or(Ok(()), Task::join);
@@ -298,9 +309,10 @@ impl<E: Send + 'static> TaskGroup<E> {
         }
     }
 
-    /// Cancels all members, and waits until they have ended, also if the calling task is cancelled.
+    /// Cancels all members and waits until they have ended, even if the calling task is cancelled.
     ///
-    /// Suspends (structured), or blocks a plain thread. Costs as [`Task::cancel`].
+    /// Suspends the calling task (the wait is structured), or blocks a plain thread. Costs as much
+    /// as [`Task::cancel`].
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -311,20 +323,20 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// # });
     /// ```
     ///
-    /// A member that does so to its own group waits for itself, for ever.
+    /// A member that calls this on its own group waits for itself, for ever.
     ///
     /// # Errors
-    /// The failure that came first. A member does not fail because of this cancel: neither one that did not start, nor one
-    /// that was unwound, nor one that returns the very [`Cancelled`] that its wait has returned (also in a [`JoinError`]
-    /// or a `Box<dyn Error + Send + Sync>`). [`JoinError::Cancelled`], without a wait, on a worker's thread between tasks
-    /// while it is panicking.
+    /// The first failure. A member does not fail because of this cancel if it did not start, was
+    /// unwound, or returns the very [`Cancelled`] that its wait has returned (also in a
+    /// [`JoinError`] or a `Box<dyn Error + Send + Sync>`). [`JoinError::Cancelled`], without a
+    /// wait, on a worker's thread between tasks while it is panicking.
     ///
     /// # Panics
-    /// As [`Task::join`].
+    /// As for [`Task::join`].
     #[track_caller]
     pub fn cancel_and_join(self, reason: impl Into<Reason>) -> Result<(), TaskError<E>> {
         self.cancel(reason);
-        // Who is turned away is so by a join too, which can say it.
+        // A caller that may not wait is refused by a join too, and the join can return an error.
         let wait = if assert_may_wait().is_ok() { Task::await_end } else { Task::join };
         self.hold.close();
         let joined = self.task.map_or(Ok(()), wait);
@@ -335,7 +347,8 @@ impl<E: Send + 'static> TaskGroup<E> {
         }
     }
 
-    /// Cancels all members, and those that come later. See [`Task::cancel`], also for what it costs. Does not suspend.
+    /// Cancels all members, including later ones. See [`Task::cancel`], also for the cost. Does not
+    /// suspend.
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
         if let Some(task) = &self.task {
@@ -343,18 +356,21 @@ impl<E: Send + 'static> TaskGroup<E> {
         }
     }
 
-    /// A handle that does so from anywhere, and may outlive the group; it says when a cancel from above has come. Costs a
-    /// locked instruction. Does not suspend.
+    /// Returns a handle that cancels the members from anywhere and may outlive the group. The
+    /// handle also tells when a cancel from above has come. Costs a locked instruction. Does not
+    /// suspend.
     pub fn cancel_handle(&self) -> CancelHandle {
         CancelHandle::of_task(NonNull::from(self.hold.outside().record()))
     }
 
-    /// Whether a member that is spawned now would not start any more. Does not suspend; some nanoseconds, but for who is the first to learn
-    /// of a cancel from above: he calls the hooks and wakers that are to be told.
+    /// Returns whether a member that is spawned now would not start.
+    ///
+    /// Does not suspend. Takes some nanoseconds, except for the first caller that learns of a
+    /// cancel from above: that caller runs the hooks and wakers registered for it.
     pub fn is_cancelled(&self) -> bool {
         match &self.hold {
             Hold::Linked(outside) => is_cancelled(&outside.record().node),
-            // Every cancel from above has come to it; what is above may be gone.
+            // Every cancel from above has reached this node; the nodes above may be gone.
             Hold::Detached(_) => self.hold.outside().is_cancelled(),
         }
     }
