@@ -1,8 +1,8 @@
-//! A bank whose transfers lose money once in a while, and how a simulation finds it.
+//! A bank with transfers that now and then create money, and a simulation that finds the bug.
 //!
 //! ```sh
 //! cargo run --features sim --example bank
-//! CYGNET_SIM_SEED=... cargo run --features sim --example bank   # the same again, as the report says
+//! CYGNET_SIM_SEED=... cargo run --features sim --example bank   # the same run, as the report says
 //! ```
 
 use cygnet::sim::{self, Options};
@@ -11,7 +11,8 @@ use std::process::ExitCode;
 
 struct Account(Mutex<i64>);
 
-/// What is there is looked at with one lock, and taken with another one: in between somebody else may take it, too.
+/// Checks the balance under one lock and takes the money under another: in between, another
+/// transfer may take it, too.
 fn transfer(from: &Account, to: &Account, amount: i64) {
     let there = *from.0.lock().unwrap();
     if there >= amount {
@@ -35,7 +36,7 @@ fn two_transfers() {
 
 fn main() -> ExitCode {
     match sim::explore(&Options::new(), two_transfers) {
-        Ok(explored) => println!("{} runs, and no money has gone", explored.runs()),
+        Ok(explored) => println!("{} runs, and the money was right in each", explored.runs()),
         Err(failed) => {
             println!("{failed}");
             return ExitCode::FAILURE;

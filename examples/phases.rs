@@ -1,5 +1,5 @@
-//! A shutdown in order: those who bring work are stopped first, then those who do it, then those who keep the results. Each phase
-//! begins when the one before it is complete, so nothing that was taken in is lost on its way.
+//! A shutdown in phases: first the sources are stopped, then the workers, then the store. Each phase
+//! begins when the one before is complete, so nothing that was taken in is lost on the way.
 //!
 //! ```sh
 //! cargo run --release --example phases
@@ -25,7 +25,8 @@ fn main() -> Result<(), cygnet::BuildError> {
                         let _guard = sources.guard();
                         let mut brought = 0u64;
                         for n in sources.interrupt(1u64..) {
-                            // In turn with the others: without room for it this waits.
+                            // Waits if the channel has no room, which gives the other tasks their
+                            // turn.
                             let Ok(()) = to_work.send(n) else { break };
                             brought += n;
                         }
@@ -39,7 +40,7 @@ fn main() -> Result<(), cygnet::BuildError> {
                     let _guard = workers.guard();
                     let mut work = workers.interrupt(work);
                     work.iter().for_each(|n| to_store.send(n).unwrap());
-                    // What is there at the stop has been taken in, and is done.
+                    // Work that is there at the stop has been taken in, and is done.
                     work.try_iter().for_each(|n| to_store.send(n).unwrap());
                 });
             }

@@ -1,15 +1,19 @@
-//! A pipeline over a ring: one task brings lines, one parses them, one keeps the means, one writes them down; each in place, in the record where the
-//! line was put. A slow writer slows the reader down, as there is no room in the ring.
+//! A pipeline over a ring, with four tasks: one reads lines, one parses them, one computes the
+//! means, one writes the lines. Each works in place, in the ring's record that holds the line. A
+//! slow writer slows the reader down, as the ring has no room then.
 //!
 //! ```sh
 //! cargo run --release --example pipeline -- [--stop-after LINES | --cancel-after LINES] [FILE]
 //! ```
 //!
-//! A line is a name and a number, `basel;12.5`; without a file some are made up. Ctrl-C is a stop in good order: nothing more is brought, and what was brought
-//! is written. The second one is a hard cancel: every stage ends where it is. Both can be asked for after so many lines.
+//! A line is a name and a number, `basel;12.5`; without a file, lines are made up. Ctrl-C stops the
+//! program in good order: no more lines are read, and the lines already read are written. A second
+//! Ctrl-C is a hard cancel: every stage ends where it is. Either can also be requested after a
+//! number of lines.
 //!
-//! A stop and a cancel reach a task where it waits, and not in read(2) of a terminal or a pipe, which may take for ever. So a thread of its own reads, and is
-//! left there when the program ends.
+//! A stop and a cancel reach a task where it waits. They do not reach a read(2) of a terminal or a
+//! pipe, which may take for ever. So a separate thread reads the input, and is abandoned when the
+//! program ends.
 
 use cygnet::Runtime;
 use cygnet::ring::{self, Producer, Stage};
@@ -24,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What goes through the ring. Its memory is used again and again.
+/// A record of the ring. Its memory is reused.
 #[derive(Default)]
 struct Record {
     line: String,
@@ -69,7 +73,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     Some(arguments)
 }
 
-/// Whether all that was read has been written.
+/// Returns whether all lines that were read have been written.
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let lines = match &arguments.file {
         Some(file) => lines_of(File::open(file).map_err(|error| format!("{file}: {error}"))?),
@@ -82,7 +86,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let (mut parser, mut keeper, writer) = (ring.stage(), ring.stage(), ring.stage());
     let mut producer = ring.producer();
 
-    // Where each says how it has ended: who is cancelled does not wait for others, but the scope does.
+    // How each task has ended. A cancelled task does not wait for others, but the scope does.
     let (mut came, mut ended, written) = (None, None, AtomicU64::new(0));
     runtime.block_on(|| {
         cygnet::scope(|s| {
@@ -101,13 +105,13 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     })?;
     let (written, (read, waited, came)) = (written.into_inner(), came.unwrap_or((0, 0, Ok(()))));
     eprintln!("read {read} lines, wrote {written}; the reader waited for room {waited} times");
-    // One that was cancelled before it began has no result.
+    // A task that was cancelled before it began has no result.
     ended.unwrap_or(Ok(()))?;
     came.map_err(|error| format!("after {read} lines: {error}"))?;
     Ok(read == written)
 }
 
-/// A thread that reads lines as long as somebody receives them.
+/// Starts a thread that reads lines as long as there is a receiver.
 fn lines_of(input: impl io::Read + Send + 'static) -> Receiver<io::Result<String>> {
     let (sender, lines) = bounded(64);
     std::thread::spawn(move || {
@@ -120,7 +124,8 @@ fn lines_of(input: impl io::Read + Send + 'static) -> Receiver<io::Result<String
     lines
 }
 
-/// Brings lines until the end, the stop, the cancel, or an error: how many, and how often there was no room.
+/// Puts lines into the ring until the end, the stop, the cancel, or an error. Returns the number of
+/// lines, and how often the ring had no room.
 fn bring(
     mut lines: Interrupt<Receiver<io::Result<String>>>,
     producer: &mut Producer<Record>,
@@ -151,7 +156,7 @@ fn bring(
     (read, waited, Ok(()))
 }
 
-/// For each batch that comes; until there is no more, or it is cancelled.
+/// Calls `f` with each record, batch by batch, until there are no more or the task is cancelled.
 fn each_batch(stage: &mut Stage<Record>, mut f: impl FnMut(&mut Record)) {
     loop {
         match stage.next_batch() {
@@ -187,29 +192,30 @@ fn keep(stage: &mut Stage<Record>) {
     });
 }
 
-/// Writes each, with the mean so far, and counts them.
+/// Writes each line with the mean so far, and counts the lines.
 fn write(mut stage: Stage<Record>, output: impl Write, written: &AtomicU64) -> io::Result<()> {
     let mut output = io::BufWriter::new(output);
     while let Ok(batch) = stage.next_batch() {
         for record in batch.iter() {
-            // After an error the stage goes, and by that the ring ends: the reader is refused.
+            // After an error the stage is dropped, and that ends the ring: the reader's claim
+            // fails.
             match record.number {
                 Some(number) => writeln!(output, "{};{number};{:.3}", record.name, record.mean)?,
                 None => writeln!(output, "?{}", record.line)?,
             }
             written.fetch_add(1, Ordering::Relaxed);
         }
-        // Before it waits for more, which may take long.
+        // Before a wait for more, which may take long.
         output.flush()?;
     }
     Ok(())
 }
 
-/// The first one stops, the second one cancels.
+/// Stops at the first Ctrl-C, cancels at the second.
 fn on_ctrl_c(stop: Swansong, cancel: cygnet::CancelHandle) -> io::Result<()> {
     let signals = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let entered = signals.enter();
-    // One for both: what comes in between is not missed.
+    // One stream for both, so that no signal in between is missed.
     let mut ctrl_c = signal(SignalKind::interrupt())?;
     drop(entered);
     std::thread::spawn(move || {
@@ -220,7 +226,8 @@ fn on_ctrl_c(stop: Swansong, cancel: cygnet::CancelHandle) -> io::Result<()> {
             ctrl_c.recv().await;
             cancel.cancel("Ctrl-C");
         });
-        // Unless all has ended meanwhile: a stage may be in write(2) to somebody who does not read.
+        // Unless everything has ended meanwhile: a stage may be in write(2) to a process that does
+        // not read.
         std::thread::sleep(Duration::from_secs(1));
         complain("cancelled, and a stage has not ended");
         std::process::exit(1);
@@ -228,7 +235,7 @@ fn on_ctrl_c(stop: Swansong, cancel: cygnet::CancelHandle) -> io::Result<()> {
     Ok(())
 }
 
-/// Says something to the terminal, if there is one.
+/// Prints a message to the terminal, if there is one.
 fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "pipeline: {what}");
 }

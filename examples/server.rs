@@ -1,18 +1,21 @@
-//! A server that ends gracefully: what it is told by Ctrl-C, or by SIGTERM, as service managers do.
+//! A server that ends gracefully, on Ctrl-C or on SIGTERM, which service managers send.
 //!
 //! ```sh
 //! cargo run --release --example server             # prints its address; then, elsewhere:
 //! printf 'steps 97\n' | nc -q 1 127.0.0.1 PORT     # = 118
 //! ```
 //!
-//! Connections are tokio's, which waits for sockets; what there is to compute is cygnet's. When it is told to end
+//! Connections belong to tokio, which waits for sockets; the computing is done by cygnet. When the
+//! server is told to end
 //!
-//! * no connection is accepted any more, and one that is idle ends at once: both wait in an `interrupt`;
+//! * no connection is accepted any more, and an idle one ends at once: both wait in an `interrupt`;
 //! * requests that have begun are finished, and their answers written;
-//! * requests that have come and have not begun are refused, each with a line: a connection holds a guard until that is done;
-//! * one that is not finished in time is cancelled, and named in the report, with the place where it was spawned.
+//! * requests that have come and have not begun are refused, each with a line: a connection holds a
+//!   guard until that is done;
+//! * a request that is not finished in time is cancelled, and named in the report with the place
+//!   where it was spawned.
 //!
-//! The second Ctrl-C, or SIGTERM, ends the process at once, whatever is not finished.
+//! A second Ctrl-C or SIGTERM ends the process at once, even if requests are not finished.
 
 use cygnet::shutdown::{Guard, Swansong};
 use cygnet::{Handle, JoinError, Runtime};
@@ -25,15 +28,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 const USAGE: &str =
-    "usage: server [SECONDS]    how long requests may take to finish when it ends; 5 if not given";
+    "usage: server [SECONDS]    time for requests to finish when the server ends; 5 by default";
 
 const REFUSAL: &[u8] = b"refused: the server is shutting down\n";
 
-/// How long the end waits, after the time for requests, for what takes no notice: work that does not look whether it is cancelled, an
-/// answer that its client does not read.
+/// How long the end waits, after the time for requests, for work that ignores the cancellation: a
+/// computation that does not check for it, an answer that its client does not read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The work. Deep in here it may wait for anything, as in any task.
+/// Computes the answer to a request. At any depth of calls it may wait, as in any task.
 fn answer(request: &str) -> Result<String, String> {
     match request.split_whitespace().collect::<Vec<_>>()[..] {
         ["steps", n] => {
@@ -50,13 +53,14 @@ fn answer(request: &str) -> Result<String, String> {
             cygnet::sleep(Duration::from_millis(time)).map_err(|cut| cut.to_string())?;
             Ok(String::from("= rested"))
         }
-        // One that gets stuck.
+        // A request that gets stuck.
         ["hang"] => cygnet::park().map(|()| String::new()).map_err(|cut| cut.to_string()),
         _ => Err(String::from("requests are: steps N, nap MILLISECONDS, hang")),
     }
 }
 
-/// One connection: a line is a request, and one its answer. The guard is there until each request has had its answer.
+/// Serves one connection: each line is a request, and gets one line as its answer. The guard is
+/// held until each request has had its answer.
 async fn serve(
     stream: TcpStream,
     swansong: Swansong,
@@ -73,25 +77,25 @@ async fn serve(
         let answer = match task.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(why)) => format!("failed: {why}"),
-            Err(JoinError::Panicked(_)) => String::from("failed: a mistake of ours"),
+            Err(JoinError::Panicked(_)) => String::from("failed: internal error"),
             Err(error) => format!("failed: {error}"),
         };
         to.write_all(format!("{answer}\n").as_bytes()).await?;
     }
-    // Either the client has gone, or it is the end. A client may send requests without waiting for the answers: what lies here is
-    // looked at, and nothing is waited for.
+    // Either the client has gone, or the server ends. A client may send requests without waiting
+    // for the answers: requests that have arrived are refused here, without waiting for more.
     while let Ok(Ok(Some(_))) = timeout(Duration::ZERO, lines.next_line()).await {
         to.write_all(REFUSAL).await?;
     }
     Ok(())
 }
 
-/// To a terminal, or a log. If nobody reads it the server goes on.
+/// Prints to a terminal or a log. If it is closed, the server goes on.
 fn say(what: &str) {
     let _ = writeln!(std::io::stdout(), "{what}");
 }
 
-/// The first signal is a stop in good order, and the second one ends the process.
+/// The first signal stops the server in good order, the second one ends the process.
 async fn end_on(mut interrupt: Signal, mut terminate: Signal, swansong: Swansong) {
     let mut told = async || {
         tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
@@ -99,7 +103,8 @@ async fn end_on(mut interrupt: Signal, mut terminate: Signal, swansong: Swansong
     told().await;
     swansong.shut_down();
     say(&format!("shutting down; {} guards are held", swansong.guard_count()));
-    // Whoever listens for a signal has it for good: without this the next ones would do nothing.
+    // Once a signal has a listener, it has no default action any more: without this, further
+    // signals would do nothing.
     told().await;
     say(&format!("told again, and ended at once; {} guards were held", swansong.guard_count()));
     std::process::exit(1);
@@ -112,7 +117,7 @@ async fn run(swansong: Swansong, compute: Handle) -> std::io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     say(&format!("listening on {}", listener.local_addr()?));
     while let Some(accepted) = swansong.interrupt(listener.accept()).await {
-        // One that is gone again is no reason to end.
+        // A connection that has already gone is no reason to end.
         let Ok((stream, _)) = accepted else { continue };
         let Some(guard) = swansong.try_guard() else { break };
         tokio::spawn(serve(stream, swansong.child(), compute.clone(), guard));
@@ -142,7 +147,7 @@ fn main() -> ExitCode {
         eprintln!("server: {error}");
         return ExitCode::FAILURE;
     }
-    // Here, in no task of either runtime: connections are still served by tokio's thread meanwhile.
+    // Called outside any task of either runtime: tokio's thread still serves connections meanwhile.
     let report = runtime.shutdown_at_most(Duration::from_secs_f64(seconds), PATIENCE);
     say(&report.to_string());
     if report.is_in_time() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
