@@ -1,9 +1,9 @@
 //! A multi-threaded, work-stealing scheduler of stackful coroutines for compute jobs.
 //!
-//! A *task* is a closure with a result. It runs on a *coroutine*, a stack of its own size that can
-//! be left and continued, so ordinary blocking-style code may wait anywhere, in any depth of calls,
-//! and its *worker* (a thread of the pool) goes on with other tasks meanwhile. Tasks form a tree: a
-//! parent ends after its children.
+//! A *task* is a closure with a result. It runs on a *coroutine*: a stack of its own that can
+//! suspend and resume. So ordinary code in a task may block at any call depth, and the task's
+//! *worker* (a thread of the pool) runs other tasks meanwhile. Tasks form a tree: a parent
+//! completes after its children.
 //!
 //! ```
 //! let runtime = cygnet::Runtime::builder().workers(2).build()?;
@@ -22,43 +22,55 @@
 //!
 //! # What to use
 //!
-//! | to | use |
-//! | --- | --- |
-//! | have workers | [`Runtime`], [`Builder`], [`Handle`]; [`Runtime::block_on`] to get in |
-//! | start tasks | [`spawn()`], [`scope()`], [`spawn_now`], [`spawn_unscoped`], [`spawn_local`], [`spawn_migratable`], [`task()`] for a name or a stack size |
-//! | compute on all workers | [`join()`]; parallel loops: [`par`] |
-//! | pass items through stages | [`pipeline()`], with [`parallel`](Pipeline::parallel), [`serial`](Pipeline::serial) and [`ordered`](Pipeline::ordered) ones |
-//! | wait | [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`interval()`], [`yield_now`], [`yield_to`], [`checkpoint`] |
-//! | wait for each other, as tasks, threads or futures | [`sync`]: [`Mutex`](sync::Mutex), [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore), [`Event`](sync::Event), [`Barrier`](sync::Barrier), channels: [`bounded`](sync::bounded), [`unbounded`](sync::unbounded), [`oneshot`](sync::oneshot()), [`broadcast`](sync::broadcast()), [`watch`](sync::watch()) |
-//! | wait for the first of several | [`select!`], over any futures, from ordinary code |
-//! | call async code | [`wait()`]; a [`Task`] is a future for the way back |
-//! | tell futures the time | [`sleep_async`], [`timeout_async`], on any executor by a [`Handle`] |
-//! | have a channel as a stream and a sink (feature `futures`) | `Receiver::into_stream`, `Sender::into_sink` |
-//! | call what blocks | [`blocking()`], [`spawn_blocking`]; [`Builder::max_blocking_threads`], [`BlockingMetrics`] |
-//! | carry values along | [`TaskLocal`] |
-//! | switch by hand, without workers | [`coroutine::Coroutine`] |
-//! | cancel | [`Task::cancel`], [`CancelHandle`], which can be [waited for](CancelHandle::cancelled_async); [`timeout`], [`deadline`], [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`] |
-//! | stop softly, and finish what is in progress | [`shutdown`]: [`Swansong`](shutdown::Swansong), [`Guard`](shutdown::Guard), [`Interrupt`](shutdown::Interrupt); with features also around streams and what reads and writes |
-//! | end in good order, within a time | [`Runtime::shutdown`], [`Swansong::shut_down_within`](shutdown::Swansong::shut_down_within); `spawn_guarded` |
-//! | look | [`Metrics`], [`current_id`] |
-//! | have a seed decide who runs, to find what goes wrong seldom (feature `sim`) | `sim::check` |
+//! * **Get workers:** [`Runtime`], [`Builder`], [`Handle`]; enter with [`Runtime::block_on`].
+//! * **Start tasks:** [`spawn()`], [`scope()`], [`spawn_now`], [`spawn_unscoped`], [`spawn_local`],
+//!   [`spawn_migratable`]; [`task()`] for a name or a stack size.
+//! * **Compute on all workers:** [`join()`]; parallel loops: [`par`].
+//! * **Pass items through stages:** [`pipeline()`] with [`parallel`](Pipeline::parallel),
+//!   [`serial`](Pipeline::serial) and [`ordered`](Pipeline::ordered) stages.
+//! * **Wait:** [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`interval()`],
+//!   [`yield_now`], [`yield_to`], [`checkpoint`].
+//! * **Synchronise tasks, threads and futures:** [`sync`], with [`Mutex`](sync::Mutex),
+//!   [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore),
+//!   [`Event`](sync::Event), [`Barrier`](sync::Barrier), and the channels
+//!   [`bounded`](sync::bounded), [`unbounded`](sync::unbounded), [`oneshot`](sync::oneshot()),
+//!   [`broadcast`](sync::broadcast()), [`watch`](sync::watch()).
+//! * **Wait for the first of several:** [`select!`], over any futures, from ordinary code.
+//! * **Call async code:** [`wait()`]. In the other direction, a [`Task`] is a future.
+//! * **Give futures a clock:** [`sleep_async`], [`timeout_async`], on any executor by a [`Handle`].
+//! * **Use a channel as a stream and a sink** (feature `futures`): `Receiver::into_stream`,
+//!   `Sender::into_sink`.
+//! * **Call blocking functions:** [`blocking()`], [`spawn_blocking`];
+//!   [`Builder::max_blocking_threads`], [`BlockingMetrics`].
+//! * **Pass values down to child tasks:** [`TaskLocal`].
+//! * **Switch by hand, without workers:** [`coroutine::Coroutine`].
+//! * **Cancel:** [`Task::cancel`]; [`CancelHandle`], which can be [waited
+//!   for](CancelHandle::cancelled_async); [`timeout`], [`deadline`], [`on_cancel`];
+//!   [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`].
+//! * **Stop gracefully, and finish work in progress:** [`shutdown`], with
+//!   [`Swansong`](shutdown::Swansong), [`Guard`](shutdown::Guard),
+//!   [`Interrupt`](shutdown::Interrupt); with features, also around streams, readers and writers.
+//! * **End in good order, within a time:** [`Runtime::shutdown`],
+//!   [`Swansong::shut_down_within`](shutdown::Swansong::shut_down_within); `spawn_guarded`.
+//! * **Observe:** [`Metrics`], [`current_id`].
+//! * **Find rare bugs under a seeded scheduler** (feature `sim`): `sim::check`.
 //!
 //! # The thread rule
 //!
-//! A task that has not started may be stolen by any worker. One that has started stays on the
-//! worker where it did, its *home*, until it ends. As with a thread, its code never sees another
-//! thread. So [`spawn()`] is safe and asks `Send` only of the closure and of the result; an `Rc`, a
-//! reference into a thread-local or a guard of a std lock may live on the coroutine's stack, over
-//! suspensions too.
+//! A task that has not started may be stolen by any worker. A started task stays on the worker
+//! where it began, its *home*, until it ends: as with a thread, its code never sees another thread.
+//! So [`spawn()`] is safe and requires `Send` only of the closure and the result. An `Rc`, a
+//! reference into a thread-local or a guard of a std lock may live on the coroutine's stack, even
+//! across suspensions.
 //!
 //! ```compile_fail,E0277
 //! let shared = std::rc::Rc::new(1);
-//! cygnet::spawn(move || *shared); // would take the Rc along to whoever steals the task
+//! cygnet::spawn(move || *shared); // would take the Rc along to the thief's thread
 //! ```
 //!
-//! What pinning cannot restore is that a thread does one thing at a time. While a task is
-//! suspended, others run on its thread, and they see the thread's state as it left it. Code must
-//! therefore not suspend
+//! Pinning cannot restore one property of a thread: that it does one thing at a time. While a task
+//! is suspended, others run on its thread, and they see the thread's state as the task left it.
+//! Code must therefore not suspend
 //!
 //! * inside the initialiser of a `thread_local!`, which another task would begin a second time;
 //! * inside a callback of an interface that keeps per-thread state for the callback's extent and
@@ -66,59 +78,67 @@
 //!   guard of another runtime;
 //! * inside a panic hook.
 //!
-//! Other safe stackful crates share these three; no signature can express them. [`no_suspend`]
-//! turns a suspension below it into a panic; wrap such a callback in it. (While a thread unwinds, or calls a panic
-//! hook, nothing suspends in any case: waits are cut short.) The library does so where
-//! it calls foreign code itself (wakers, [`Builder::on_panic`], destructors that run after a task's
-//! end). Wakers and hooks are called in no task's name: to spawn, they need a [`Handle`]. Two
-//! milder relatives of the rule are not about soundness: a `RefCell` in a thread-local
-//! that is borrowed over a suspension is found borrowed by the next task, and a std `Mutex` that is
-//! locked over one can block the very worker that would have to unlock it. docs/soundness.md has every
+//! Other safe stackful crates share these three limits; no signature can express them.
+//! [`no_suspend`] turns a suspension inside it into a panic: wrap such a callback in it. (While a
+//! thread unwinds or calls a panic hook, nothing suspends in any case: waits are cut short.) The
+//! library does so itself where it calls foreign code: wakers, [`Builder::on_panic`], destructors
+//! that run after a task's end. Wakers and hooks are not called on behalf of a task: to spawn, they
+//! need a [`Handle`].
+//!
+//! Two milder relatives of the rule do not concern soundness. If a `RefCell` in a thread-local is
+//! borrowed across a suspension, the next task finds it borrowed. If a std `Mutex` is locked across
+//! one, it can block the very worker that would have to unlock it. docs/soundness.md lists every
 //! hazard that we know, what is done about it, and the test; tests/hazards.rs shows the first two.
 //!
-//! A task that lives long and works in turns, such as one for each stage of a pipeline, stays where it has started even if its
-//! worker has too much to do. Items that pass through stages balance better with [`pipeline()`].
+//! A long-lived task that works in turns, such as one for each stage of a pipeline, stays where it
+//! has started even if its worker has too much to do. Items that pass through stages balance better
+//! with [`pipeline()`].
 //!
-//! Outside the rule are [`spawn_local`] (never leaves its worker at all, so it asks no `Send`) and
-//! the unsafe [`spawn_migratable`] (may change workers at each suspension).
+//! Outside the rule are [`spawn_local`] (never leaves its worker at all, so it does not require
+//! `Send`) and the unsafe [`spawn_migratable`] (may change workers at each suspension).
 //!
 //! # Structured waits
 //!
-//! A wait that keeps a borrow alive, or that the tree demands, is never cut short, neither by
-//! cancellation nor by unwinding nor by the end of the runtime: the end of a [`scope()`],
-//! [`Runtime::block_on`], [`blocking()`], and the end of a task, which comes after that of its last
-//! child. Nothing suspends in the middle of an unwinding, where no other task may run: a structured
-//! wait holds its worker until it is over, other waits return [`Cancelled`] at once, and a yield
+//! A wait that keeps a borrow alive, or that the task tree requires, is never cut short, neither by
+//! cancellation nor by unwinding nor by the end of the runtime. These waits are the end of a
+//! [`scope()`], of a [`join()`], of a parallel loop or a pipeline, [`Runtime::block_on`],
+//! [`blocking()`], and the end of a task, which comes after the end of its last child.
+//!
+//! Nothing suspends in the middle of an unwinding, where no other task may run: a structured wait
+//! then holds its worker until it is over, other waits return [`Cancelled`] at once, and a yield
 //! returns without having yielded.
 //!
 //! # Cancellation is a value
 //!
-//! Every other call that can suspend returns a `Result` whose error is, or includes, [`Cancelled`];
-//! `?` passes it on. Who cancels a task cancels all its descendants: those that have not started never
-//! do, and of the others the present wait and each later one return the error, which says [why](Reason)
-//! and from where. Dropping a [`Task`] does so, [`Task::cancel`] with a reason, a [`CancelHandle`] from
-//! anywhere, and dropping the [`Runtime`] to all its tasks. Nothing is unwound or freed under a running
-//! task, and a task that ignores the error runs on; [`ignore_cancellation`] puts it off, and a [`shield`]
-//! lets a cancelled task wait for what it has to put in order.
+//! Every other call that can suspend returns a `Result` with an error that is, or includes,
+//! [`Cancelled`]; `?` passes it on. Cancelling a task cancels all its descendants. Descendants that
+//! have not started never start. In the others the present wait and each later one return the
+//! error, which says [why](Reason) and where the cancel came from.
+//!
+//! A task is cancelled by dropping its [`Task`], by [`Task::cancel`] with a reason, by a
+//! [`CancelHandle`] from anywhere, and by dropping the [`Runtime`], which cancels all its tasks.
+//! Nothing is unwound or freed under a running task, and a task that ignores the error runs on.
+//! [`ignore_cancellation`] defers the cancellation, and a [`shield`] lets a cancelled task wait for
+//! its clean-up.
 //!
 //! # Platforms
 //!
-//! Linux on 64-bit x86 and ARM; elsewhere the build fails with a sentence. Two features of newer
-//! kernels are used where they are found: `membarrier` (4.14; without it each spawn pays a fence)
-//! and guard markers (6.13; without them each stack takes two mappings of `vm.max_map_count`).
-//! A program that installs a filter of system calls does so before it builds its first runtime, or
-//! lets the filter allow `membarrier`: a process in which that is refused later aborts with a sentence.
+//! Linux on 64-bit x86 and ARM; elsewhere the build fails with a message. Two features of newer
+//! kernels are used if available: `membarrier` (4.14; without it each spawn pays a fence) and guard
+//! markers (6.13; without them each stack takes two mappings of `vm.max_map_count`). A program that
+//! installs a filter of system calls must do so before it builds its first runtime, or let the
+//! filter allow `membarrier`: if it is refused later, the process aborts with a message.
 //!
-//! # The modules of the house
+//! # Modules
 //!
-//! Layers, each of which knows only those before it. `runtime` is private, and re-exported here.
+//! The modules form layers, each of which knows only the ones before it. `runtime` is private, and
+//! re-exported here.
 //!
 //! | module | contents |
 //! | --- | --- |
 //! | `shim` | atomics, locks, clock and randomness: from std, loom or the simulation |
-//! | `asm` | the context switch, and a word per thread |
-//! | `retire` | the memory of coroutines and tasks: stacks, guards, pools, and how it is given back |
-//! | `task` | what stands for a task: its record, its words, its place in the tree, its outcome |
+//! | `asm` | the context switch, and two words for each thread |
+//! | `retire` | the memory of coroutines and tasks: stacks, guards, records and their words |
 //! | `scheduler` | workers: their loop and queues, stealing, sleep, how a task waits and ends |
 //! | `runtime` | runtimes, tasks, scopes, cancellation, waits |
 //! | [`sync`], [`ring`] | locks and channels; rings of items and sequences |
@@ -150,12 +170,12 @@ mod task;
 
 pub use runtime::*;
 
-/// The examples of the README are tests.
+/// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("README.md")]
 mod readme {}
 
-/// And what must compile, or must not, for the sake of lifetimes.
+/// Tests what must compile, and what must not, because of lifetimes and auto traits.
 #[cfg(doctest)]
 #[doc = include_str!("docs/auto-traits.md")]
 mod auto_traits {}
