@@ -254,8 +254,8 @@ fn straight_from_one_coroutine_to_the_next() {
     }
     unsafe extern "C" fn station(data: *mut u8, mut message: usize) {
         let ring: *mut Ring = data.cast();
-        // SAFETY: the ring outlives the stations; one of them runs at a time, and the context of the
-        // next one was prepared or saved when it last passed control on.
+        // SAFETY: the ring outlives the stations; one of them runs at a time, and the context of
+        // the next one was prepared or saved when it last passed control on.
         unsafe {
             loop {
                 let next = (message + 1) % 4;

@@ -1,5 +1,5 @@
-//! A shutdown in phases: first the sources are stopped, then the workers, then the store. Each phase
-//! begins when the one before is complete, so nothing that was taken in is lost on the way.
+//! A shutdown in phases: first the sources are stopped, then the workers, then the store. Each
+//! phase begins when the one before is complete, so nothing that was taken in is lost on the way.
 //!
 //! ```sh
 //! cargo run --release --example phases

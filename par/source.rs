@@ -201,7 +201,9 @@ impl<T> Clone for Chunks<'_, T> {
 /// ```
 /// use cygnet::par;
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-/// let sums = rt.block_on(|| par::map_collect(par::chunks(&[1, 2, 3, 4, 5], 2), |part| part.iter().sum()));
+/// let sums = rt.block_on(|| {
+///     par::map_collect(par::chunks(&[1, 2, 3, 4, 5], 2), |part| part.iter().sum())
+/// });
 /// assert_eq!(sums, Ok(vec![3, 7, 5]));
 /// ```
 ///
@@ -301,7 +303,8 @@ pub struct Zip<A, B> {
 /// use cygnet::par;
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
 /// let mut squares = vec![0; 5];
-/// rt.block_on(|| par::for_each(par::zip(0..5, &mut squares), |(i, square)| *square = i * i)).unwrap();
+/// rt.block_on(|| par::for_each(par::zip(0..5, &mut squares), |(i, square)| *square = i * i))
+///     .unwrap();
 /// assert_eq!(squares, [0, 1, 4, 9, 16]);
 /// ```
 pub fn zip<A: IntoSource, B: IntoSource>(a: A, b: B) -> Zip<A::Source, B::Source> {

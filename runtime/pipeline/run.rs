@@ -27,8 +27,8 @@
 //! # The board
 //!
 //! The [`Board`] is one word: a bit for each place with work that no carrier has taken, and a bit
-//! for the *invitation*. There is work at the source if it has more items and there is room for one,
-//! and at a stage if no item is in it and its next item waits.
+//! for the *invitation*. There is work at the source if it has more items and there is room for
+//! one, and at a stage if no item is in it and its next item waits.
 //!
 //! One task holds the invitation and has to look at the board. The holder is a fresh carrier that
 //! has been spawned and has not begun, or one that lingers (see below). **If there is a place on
