@@ -1,52 +1,70 @@
 //! The node behind a [`Swansong`](super::Swansong): its guards, its place in the tree, and its end.
 //!
-//! # What must hold
+//! # The invariant
 //!
-//! A node is *complete* if it is stopped, and neither it nor any node below it has a guard. That is to be read from **its own word** ([`Word`]),
-//! at any moment, with a guard coming or going anywhere below; and a guard that comes or goes is to touch no more than its own node.
+//! A node is *complete* if it is stopped and neither it nor any node below it has a guard. A reader
+//! learns this from the node's **own word** ([`Word`]) alone, at any moment, while guards come and
+//! go anywhere below. Making or dropping a guard usually touches only its own node.
 //!
-//! So a node with something in it is counted by its parent: it has **arrived** there, as one of the parent's children. (The idea is
-//! that of scalable non-zero indicators: Ellen, Lev, Luchangco, Moir, PODC 2007.)
+//! To achieve both, a parent counts each child that has something in it: the child has **arrived**
+//! at the parent. (The idea is that of scalable non-zero indicators: Ellen, Lev, Luchangco, Moir,
+//! PODC 2007.)
 //!
-//! * It arrives from below to above: it counts the guard in its own word, then itself in its parent's, and so on up to a node that has
-//!   arrived already, or the root; then, from there down, each says that it has arrived. Only then the guard is there: `guard()` returns. So
-//!   *who finds that a node has arrived knows that all above it count it*, and a guard that finds that is one update.
-//!   Two may do so at once; the later one takes back what it has counted too much, while the other's keeps it from being the last.
-//! * It **stays** arrived while it runs, also if it becomes empty: nobody asks a running node whether it is complete. When it is stopped, or
-//!   has lost its last handle, it does not stay any longer. From then on it *leaves* by the very update that makes it empty (or by that which
-//!   stops it, if it is empty then), and after that uncounts itself in the parent, which may leave by that too, and so on: in a loop.
+//! * A node arrives bottom-up. The thread counts its guard in the node's word, then the node in the
+//!   parent's word, and so on up to a node that has arrived already, or to the root. Then it sets
+//!   ARRIVED top-down, in each node of that path. The guard exists from then on: `guard()` returns.
+//!   So *if a node has arrived, all its ancestors count it*, and a guard of an arrived node is one
+//!   update. Two threads may do this at once. The later one takes back what it has counted twice;
+//!   the earlier one's unit keeps it from being the last.
+//! * A running node **stays** arrived even when it becomes empty, since no reader asks whether a
+//!   running node is complete. A node that is stopped, or has lost its last handle, *leaves* its
+//!   parent instead. It leaves by the very update that makes it empty, or by the stop if it is
+//!   empty then. The thread of that update then uncounts the node in the parent, which may leave in
+//!   turn, and so on, in a loop.
 //!
-//! So while a guard is there all above count it: it was counted above before it was there, and is uncounted there after it was gone here. No half
-//! state can be seen, as *there* means that `guard()` has returned. A completion that was ready before that moment stays ready.
+//! So all ancestors count a guard for as long as it exists: they count it before `guard()` returns,
+//! and uncount it after its own node has. A completion that became ready earlier stays ready.
 //!
-//! A root has nobody to arrive at, but counts in [`Slots`] while it runs; its stop puts a [`HOLD`](super::word::HOLD) into the word until they have been added up.
+//! A root has no parent to arrive at. It counts in [`Slots`] while it runs. Its stop puts a
+//! [`HOLD`](super::word::HOLD) into the word until the slots have been added up.
 //!
-//! # Who keeps what
+//! # Lifetimes
 //!
-//! | | keeps the node from its end | keeps its memory |
+//! | | delays the node's end | keeps its memory |
 //! | --- | --- | --- |
-//! | handles (together one holder), completions (one each) | yes | yes |
+//! | handles (one holder together), completions (one holder each) | yes | yes |
 //! | children that have not ended, by their place in the list | yes | yes |
-//! | guards: that it has arrived | yes | yes, by one reference for all of them |
+//! | guards and arrived children, by ARRIVED | yes | yes, by one reference for all |
 //! | interrupts | no | yes |
 //!
-//! A guard has no reference of its own. Who drops one does not touch the node after its update, unless that has made the node leave:
-//! then the one reference of the guards is his. That is why leaving is part of the update. A root that runs always has that reference.
+//! A guard has no reference of its own: ARRIVED owns one reference for everything that the word
+//! counts. A thread that drops a guard does not touch the node after its update, unless that update
+//! made the node leave. That update clears ARRIVED, and its thread takes over the reference. This
+//! is why leaving is part of the update. A running root is always arrived.
 //!
-//! A node without holders and children is an **orphan**, for ever, as nobody could make it any. It is *collected* when it is empty: its
-//! interrupts end, and it goes out of its parent's list, which may make the parent an orphan. All of that is one loop ([`carry_out`]), whatever
-//! the depth, and so is the end of the memory of a chain.
+//! A node without holders and children is an **orphan**, for ever, since a holder or child can only
+//! be made from a handle. An orphan is *collected* when it is empty: its interrupts end, and it is
+//! removed from its parent's list, which may make the parent an orphan. All of this is one loop
+//! ([`carry_out`]) at any depth, and so is freeing a chain of nodes.
 //!
-//! # The locks
+//! # Locks
 //!
-//! `state` of a node guards its list of children, the places of these children in it, and those who wait. One is held at a time; no foreign
-//! code runs under it. Each child that is entered, and each who begins to wait, says so in the word first (VISIT), and sees in the same update
-//! whether the node is stopped: so whoever stops it finds them, or they find that it is stopped.
+//! `state` of a node guards its list of children, the links of these children, and the waiters. A
+//! thread holds one such lock at a time, and runs no foreign code under it. The one exception is a
+//! new child, which no other thread knows yet: its lock may be taken under its parent's.
 //!
-//! Orderings: all that is said in one word is ordered by it. What is counted above happens before ARRIVED is said (release) and read (acquire), so
-//! who has seen that and then drops a guard comes later in the words above too; also who finds that another was faster, and takes back what he has
-//! counted. What was done before a guard was dropped happens before the completion: each update on the way up releases and acquires. Between
-//! these steps of a word others may update it, in whatever order: what is released stays so as long as it is only updated.
+//! A thread that adds a child or a waiter sets VISIT in the word first. A waiter sees in the same
+//! update whether the node is stopped. A child is inserted, and its thread then looks at the word.
+//! So either the stopping thread finds the new entry, or the new entry finds the node stopped.
+//!
+//! # Orderings
+//!
+//! Everything that one word records is ordered by it. The counts in the ancestors happen before
+//! ARRIVED is set (release) and read (acquire). So a thread that has read ARRIVED and then drops a
+//! guard comes later in the ancestors' words too. The same holds for a thread that finds ARRIVED
+//! set by a faster one and takes its own count back. Work done before a guard is dropped happens
+//! before the completion, because each update on the way up releases and acquires. Other threads'
+//! updates in between, with any ordering, continue the release sequence.
 
 use super::joined::Work;
 use super::node_ref::{NodeRef, References};
@@ -62,75 +80,77 @@ use std::ptr;
 use std::sync::PoisonError;
 
 pub(super) struct Node {
-    /// What interrupts look at: the word says so first.
+    /// Set after the word says so; interrupts read only this.
     pub(super) stopped: AtomicBool,
-    /// None of a root.
+    /// `None` for a root.
     pub(super) parent: Option<NodeRef>,
-    /// Of a root.
+    /// `Some` for a root.
     pub(super) slots: Option<Slots>,
-    /// Whether places are kept where guards are made.
+    /// Whether the place where each guard is made is recorded.
     pub(super) reports: bool,
     pub(super) word: Word,
-    /// How many references there are to its memory.
+    /// The number of references to the node's memory.
     pub(super) references: References,
-    /// How many handles there are.
+    /// The number of handles.
     handles: AtomicUsize,
     /// One for all handles together, and one for each completion.
     holders: AtomicUsize,
     state: Mutex<State>,
-    /// The place in the list of the parent, under its lock.
+    /// The links in the parent's list, guarded by the parent's lock.
     next: Cell<*const Node>,
     previous: Cell<*const Node>,
-    /// The next one that a stop comes to. Of whoever has stopped this node.
+    /// The next node that the stop visits. Owned by the thread that has stopped this node.
     pub(super) todo: Cell<*const Node>,
 }
 
 pub(super) struct State {
-    /// The children. As pointers of `NodeRef::as_ptr`.
+    /// The first child, as a pointer from `NodeRef::as_ptr`.
     pub(super) first: *const Node,
-    /// Where a stop has got to in that list.
+    /// The next child of that list that the stop visits.
     pub(super) cursor: *const Node,
-    /// Those who wait for the stop, and for the completion.
+    /// The waiters for the stop, and for the completion.
     pub(super) for_stop: WaitList,
     pub(super) for_end: WaitList,
-    /// The slots have been added up.
+    /// Whether the slots have been added up.
     pub(super) folded: bool,
-    /// Of one that keeps the places of its guards.
+    /// `Some` once a node that records places has had a guard.
     pub(super) registry: Option<Box<Registry>>,
-    /// Of one that was made for a scope or a task.
+    /// `Some` if the node was made for a scope or a task.
     pub(super) work: Option<Box<Work>>,
-    /// Its time to finish is over: so is that of what comes later.
+    /// Set when the time to finish is over; it applies to work that is added later, too.
     pub(super) over: Option<std::sync::Arc<TimeOver>>,
 }
 
-// SAFETY: the cells have an owner or a lock each, as said above, and the pointers lead to nodes, which are shared.
+// SAFETY: `next` and `previous` are accessed under the parent's lock, `todo` only by the thread
+// that has stopped the node. The pointers lead to nodes, which may be shared between threads.
 unsafe impl Send for Node {}
-// SAFETY: as above.
+// SAFETY: see `Send`: each cell is accessed under a lock or by a single owner.
 unsafe impl Sync for Node {}
-// SAFETY: as above.
+// SAFETY: the pointers lead to nodes, which may be shared between threads.
 unsafe impl Send for State {}
 
 impl Node {
     pub(super) fn root(reports: bool) -> NodeRef {
         let root = Node::make(None, Some(Slots::new()), reports, Word::of_root());
-        // That of the guards.
+        // The reference that ARRIVED owns.
         let _ = root.clone().into_raw();
         root
     }
 
     pub(super) fn child(parent: &NodeRef) -> NodeRef {
-        // Before the lock: the first one has the parent visited when it is stopped.
+        // Before the lock is taken: the first child makes the stop of the parent visit it.
         if !parent.word.look().wants_visit() {
             parent.word.ask_for_visit();
         }
         let child = Node::make(Some(parent.clone()), None, parent.reports, Word::of_child(false));
         let mut state = parent.lock();
         if state.over.is_some() {
-            // Nobody knows it yet: this lock is free.
+            // No other thread knows the child yet, so its lock is free.
             child.lock().over.clone_from(&state.over);
         }
         state.insert(child.as_ptr());
-        // Who has stopped the parent before comes to the list later, or this sees it.
+        // If the parent was stopped already, either the stop finds the child in the list, or this
+        // load sees the stop.
         let stopped = parent.word.look().is_stopped();
         drop(state);
         // MUTANT(shutdown.child.look): false
@@ -146,7 +166,7 @@ impl Node {
         reports: bool,
         word: Word,
     ) -> NodeRef {
-        // Written in place.
+        // Written in place, not built on the stack and copied.
         let node = Box::write(
             Box::new_uninit(),
             Node {
@@ -176,13 +196,13 @@ impl Node {
         NodeRef::new(node)
     }
 
-    /// In models: writes into what the lock of a parent guards.
+    /// For models: writes the cells that the parent's lock guards.
     #[cfg(all(test, loom))]
     pub(super) fn write_links(&self) {
         self.next.set(ptr::null());
     }
 
-    /// In models: reads all that is no atomic.
+    /// For models: reads all non-atomic fields.
     #[cfg(all(test, loom))]
     pub(super) fn all_cells(&self) -> [*const Node; 3] {
         [self.next.get(), self.previous.get(), self.todo.get()]
@@ -192,21 +212,24 @@ impl Node {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one after it in the list of its parent, whose lock the caller has.
+    /// Returns the next child in the parent's list. The caller holds the parent's lock.
     pub(super) fn next_in_list(&self) -> *const Node {
         self.next.get()
     }
 
-    /// Whether it is stopped, or has ended. One load.
+    /// Returns whether the node is stopped or has ended. One load.
     #[inline(always)]
     pub(super) fn is_stopped(&self) -> bool {
-        // Acquire: what was done before the stop is seen by those whom it stops.
+        // Acquire: a thread that sees the stop sees what was done before it.
         // MUTANT(shutdown.is_stopped): relaxed
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Whether it has been said that it is stopped, or one above it, by which it is going to be. Who has counted a guard here before sees those
-    /// that do not wait for it: it has counted above, or somebody who has said so here.
+    /// Returns `true` if this node or one of its ancestors has been stopped.
+    ///
+    /// A caller that has counted a guard here first sees every stop that does not wait for this
+    /// guard. The ancestors count the guard before this function reads their words: the caller has
+    /// counted it there, or has read ARRIVED, which another thread set after counting.
     pub(super) fn is_stopped_here_or_above(&self) -> bool {
         let mut at = self;
         loop {
@@ -218,10 +241,10 @@ impl Node {
         }
     }
 
-    /// How many guards there are here, and not below.
+    /// Returns the number of guards of this node, without the nodes below.
     ///
-    /// Those of a node that has not arrived are on their way up, and none is there yet: who counted them, and then stopped a node above, would find
-    /// that complete.
+    /// Guards of a node that has not arrived do not count: their `guard()` calls have not returned.
+    /// A caller that counted one and then stopped an ancestor might find the ancestor complete.
     pub(super) fn own_guards(&self, state: &State) -> u64 {
         let look = self.word.look();
         let (mut guards, _) = look.guards();
@@ -231,7 +254,8 @@ impl Node {
         if let Some(slots) = self.slots.as_ref().filter(|_| !state.folded) {
             guards = guards.wrapping_add(slots.sum());
         }
-        // One that is on its way from here to there may have been seen at its end alone.
+        // The sum may have missed that a guard was made, and seen that it was dropped in another
+        // slot.
         if guards.cast_signed() < 0 { 0 } else { guards }
     }
 
@@ -243,13 +267,13 @@ impl Node {
         self.holders.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a guard; false if the node has ended.
+    /// Counts a guard. Returns `false` if the node has ended.
     ///
     /// # Safety
-    /// The pointer is that of a `NodeRef`, and the node's memory is kept meanwhile.
+    /// `this` comes from a `NodeRef`, and the node's memory stays alive during the call.
     #[inline(always)]
     pub(super) unsafe fn enter(this: *const Node, thread: ThreadNumber) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the node alive.
         let node = unsafe { &*this };
         if let Some(slots) = &node.slots
             && slots.add(thread, 1, &node.stopped)
@@ -258,32 +282,33 @@ impl Node {
         }
         match node.word.arrive(GUARD) {
             Arrival::Counted => true,
-            // SAFETY: passed on.
+            // SAFETY: `this` comes from a `NodeRef`, and the caller keeps the node alive.
             Arrival::Alone => unsafe { arrive_above(this) },
             Arrival::Gone => false,
         }
     }
 
-    /// Uncounts a guard. The node may be gone when this returns.
+    /// Uncounts a guard. The node may be freed when this returns.
     ///
     /// # Safety
-    /// The guard is the caller's, and the pointer that of a `NodeRef`.
+    /// `this` comes from a `NodeRef`. The caller owns a guard that is counted there, and gives it
+    /// up.
     #[inline(always)]
     pub(super) unsafe fn leave(this: *const Node, thread: ThreadNumber) {
-        // SAFETY: the guard keeps it.
+        // SAFETY: the caller's guard keeps the node alive.
         let node = unsafe { &*this };
         if let Some(slots) = &node.slots
             && slots.add(thread, 1u64.wrapping_neg(), &node.stopped)
         {
             return;
         }
-        // SAFETY: passed on.
+        // SAFETY: the word counts the caller's guard, and `this` comes from a `NodeRef`.
         unsafe { depart(this, GUARD) }
     }
 
-    /// Gives a handle up. The last one of a root stops it.
+    /// Gives up a handle. Dropping the last handle of a root stops it.
     pub(super) fn release_handle(this: &NodeRef) {
-        // If there is only one nobody else can make another.
+        // If this is the only handle, no other thread can clone one.
         // MUTANT(shutdown.handles): split
         if this.handles.load(Ordering::Acquire) != 1
             && this.handles.fetch_sub(1, Ordering::AcqRel) != 1
@@ -293,7 +318,8 @@ impl Node {
         if this.parent.is_none() {
             stop(this);
         } else if this.is_only() {
-            // Nothing hangs on it: neither guards nor completions, children or interrupts. It need not be told that it ends.
+            // The handle's reference is the only one: there are no guards, completions, children or
+            // interrupts, so the word need not record the end.
             if let Some(next) = remove_from_parent(this) {
                 carry_out(next);
             }
@@ -302,15 +328,16 @@ impl Node {
         Node::release_holder(this);
     }
 
-    /// Gives up what keeps the node: a completion, or the last handle.
+    /// Gives up a holder: a completion, or the last handle.
     pub(super) fn release_holder(this: &NodeRef) {
         if this.holders.load(Ordering::Acquire) == 1 {
-            // Only who holds can make another.
+            // The caller's holder is the only one, and new holders are made from holders.
             this.holders.store(0, Ordering::Release);
         } else if this.holders.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // Of the two who take the last holder and the last child away, one sees that the other has done so, by this lock.
+        // If the last holder and the last child go at once, this lock orders the two threads, so
+        // one of them sees that the other has gone.
         // MUTANT(shutdown.holder.look): false
         if this.word.look().wants_visit() && !this.lock().first.is_null() {
             return;
@@ -322,7 +349,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// A chain of nodes ends in a loop.
+    /// Frees a chain of nodes in a loop.
     fn drop(&mut self) {
         let mut next = self.parent.take();
         while let Some(mut node) = next.and_then(NodeRef::into_inner) {
@@ -333,7 +360,8 @@ impl Drop for Node {
 
 impl State {
     fn insert(&mut self, child: *const Node) {
-        // SAFETY: the caller's own; who is in the list is alive.
+        // SAFETY: the caller holds the lock and a reference to the child; the nodes in the list are
+        // alive.
         unsafe {
             (*child).next.set(self.first);
             if let Some(first) = self.first.as_ref() {
@@ -348,28 +376,30 @@ impl State {
         if self.cursor == ptr::from_ref(child) {
             self.cursor = next;
         }
-        // SAFETY: who is in the list is alive.
+        // SAFETY: the nodes in the list are alive.
         match unsafe { previous.as_ref() } {
             Some(previous) => previous.next.set(next),
             None => self.first = next,
         }
-        // SAFETY: as above.
+        // SAFETY: the nodes in the list are alive.
         if let Some(next) = unsafe { next.as_ref() } {
             next.previous.set(previous);
         }
     }
 }
 
-/// A guard has been counted in a node that has not arrived. False if the node has ended.
+/// Slow path of `enter`: a guard has been counted in a node that has not arrived. Counts the node
+/// in its ancestors. Always returns `true`.
 ///
 /// # Safety
-/// As for `enter`.
+/// `this` comes from a `NodeRef`, the node's memory stays alive during the call, and its word
+/// counts the caller's guard.
 #[cold]
 #[inline(never)]
 unsafe fn arrive_above(this: *const Node) -> bool {
-    // From below: those that have not arrived, each with something in it now.
+    // Bottom-up: the nodes that have not arrived. Each counts something by now.
     let mut path = vec![this];
-    // SAFETY: the caller's; a parent lives as long as its child, which has not ended, as something is counted there.
+    // SAFETY: the caller keeps `this` alive, and each node has a reference to its parent.
     let node = |at: *const Node| unsafe { &*at };
     let mut at = this;
     while let Some(parent) = &node(at).parent {
@@ -380,58 +410,59 @@ unsafe fn arrive_above(this: *const Node) -> bool {
         }
         at = parent.as_ptr();
     }
-    // From above: who finds that one has arrived relies on all above it.
+    // Top-down: a thread that finds ARRIVED in a node relies on all its ancestors.
     for &at in path.iter().rev() {
-        // Before anybody can take it: the reference of what is in it.
-        // SAFETY: kept by what has been counted in it.
+        // ARRIVED owns this reference. It is made first, as another thread may take it at once.
+        // SAFETY: the caller keeps `this` alive, and each node has a reference to its parent.
         let of_contents = unsafe { NodeRef::another(at) };
         if node(at).word.set_arrived() {
             let _ = of_contents.into_raw();
             continue;
         }
-        // Another was faster, and has counted it above.
+        // Another thread was faster, and has counted the node in its ancestors.
         drop(of_contents);
         if let Some(parent) = &node(at).parent {
             // MUTANT(shutdown.arrive.twice): first continue
             let step = parent.word.depart(CHILD);
-            debug_assert!(!step.left, "the other's is still there");
+            debug_assert!(!step.left, "the faster thread's unit is still counted");
         }
     }
     true
 }
 
-/// Uncounts something in a node.
+/// Uncounts something in a node. The node may be freed when this returns.
 ///
 /// # Safety
-/// It is the caller's, and the pointer that of a `NodeRef`.
+/// `this` comes from a `NodeRef`, and the node's word counts `units` for the caller.
 #[inline(always)]
 pub(super) unsafe fn depart(this: *const Node, units: u64) {
-    // SAFETY: what the caller has keeps it.
+    // SAFETY: what the caller has counted keeps the node alive.
     let step = unsafe { &*this }.word.depart(units);
     if step.left {
-        // SAFETY: the reference of what was in it is ours.
+        // SAFETY: this update cleared ARRIVED, so the reference that ARRIVED owned is the caller's.
         carry_out(Next::Left(unsafe { NodeRef::from_raw(this) }, step.now));
     }
 }
 
-/// What is to be done next for a node.
+/// The next step for a node.
 pub(super) enum Next {
-    /// It has left its parent, and is to be uncounted there; with the reference of what was in it.
+    /// The node has left its parent, and must be uncounted there. Holds the reference that ARRIVED
+    /// owned.
     Left(NodeRef, Look),
-    /// It is an orphan, and may be empty.
+    /// The node is an orphan, and may be empty.
     Orphan(NodeRef),
 }
 
 fn orphaned(node: &NodeRef, step: Step) -> Next {
     if step.left {
-        // SAFETY: the reference of what was in it is ours.
+        // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is the caller's.
         Next::Left(unsafe { NodeRef::from_raw(node.as_ptr()) }, step.now)
     } else {
         Next::Orphan(node.clone())
     }
 }
 
-/// Does that, and all that follows from it, up the tree.
+/// Does the step, and all steps that follow from it up the tree.
 #[cold]
 #[inline(never)]
 pub(super) fn carry_out(first: Next) {
@@ -440,7 +471,7 @@ pub(super) fn carry_out(first: Next) {
     loop {
         match next.take() {
             Some(Next::Left(node, now)) => {
-                debug_assert!(left.is_none(), "what one has left counts it, and leaves after it");
+                debug_assert!(left.is_none(), "a parent leaves after its child is uncounted");
                 left = Some((node, now));
             }
             Some(Next::Orphan(node)) => orphan = Some(node),
@@ -453,9 +484,10 @@ pub(super) fn carry_out(first: Next) {
                 notify_complete(&node);
             }
             if let Some(parent) = &node.parent {
-                // It has not ended before its child, which does so below.
+                // The parent has not ended: it ends after its child, which ends below at the
+                // earliest.
                 let step = parent.word.depart(CHILD);
-                // SAFETY: the reference of what was in it is ours.
+                // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is ours.
                 left = step.left.then(|| (unsafe { NodeRef::from_raw(parent.as_ptr()) }, step.now));
             }
             orphan = now.is_orphaned().then_some(node);
@@ -465,7 +497,7 @@ pub(super) fn carry_out(first: Next) {
     }
 }
 
-/// Ends an orphan, if it is empty: what follows from that.
+/// Ends an orphan if it is empty. Returns the next step.
 fn collect(node: &NodeRef) -> Option<Next> {
     if !node.word.collect() {
         return None;
@@ -475,12 +507,13 @@ fn collect(node: &NodeRef) -> Option<Next> {
     remove_from_parent(node)
 }
 
-/// Takes a node that has ended out of its parent's list: what follows from that.
+/// Removes a node that has ended from its parent's list. Returns the next step.
 fn remove_from_parent(node: &NodeRef) -> Option<Next> {
     let parent = node.parent.as_ref()?;
     let mut state = parent.lock();
     state.remove(node);
-    // As in `release_holder`.
+    // If the last holder goes at the same time, the lock orders the two threads: see
+    // `release_holder`.
     // MUTANT(shutdown.remove.look): with false
     let orphan = state.first.is_null() && parent.holders.load(Ordering::Acquire) == 0;
     drop(state);
@@ -488,23 +521,24 @@ fn remove_from_parent(node: &NodeRef) -> Option<Next> {
     step.map(|step| orphaned(parent, step))
 }
 
-/// The number of guards of a node, and of all below it that are reachable.
+/// Returns the number of guards of a node and of all nodes below it.
 pub(super) fn count_guards(node: &NodeRef) -> u64 {
     let mut sum = 0u64;
     visit(node, |node, state| sum = sum.saturating_add(node.own_guards(state)));
     sum
 }
 
-/// Calls `f` for a node and all below it, each under its lock.
+/// Calls `f` for a node and for all nodes below it, each under its lock.
 pub(super) fn visit(node: &NodeRef, mut f: impl FnMut(&Node, &mut State)) {
     let mut todo = vec![node.clone()];
     while let Some(node) = todo.pop() {
         let mut state = node.lock();
         f(&node, &mut state);
         let mut at = state.first;
-        // SAFETY: who is in the list is alive.
+        // SAFETY: the nodes in the list are alive while the lock is held.
         while let Some(child) = unsafe { at.as_ref() } {
-            // SAFETY: who is in the list is alive.
+            // SAFETY: `at` comes from `NodeRef::as_ptr`, and the node is alive while the lock is
+            // held.
             todo.push(unsafe { NodeRef::another(at) });
             at = child.next_in_list();
         }

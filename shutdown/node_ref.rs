@@ -1,10 +1,12 @@
 //! A counted reference to a node.
 //!
-//! As std's `Arc`, but without weak references, and who finds that he has the only one frees the node without an update: a child that nothing
-//! hangs on is made and ended by six updates, where an `Arc` would need another two.
+//! Like std's `Arc`, but without weak references, and the thread that has the only reference frees
+//! the node without an update. A child that is made and dropped unused takes six updates; an `Arc`
+//! would need two more.
 //!
-//! Nobody can make a reference without one, but by the list of the node's parent, under that one's lock; the node is taken out of that before
-//! the last one goes. So a count of one stays one.
+//! A new reference is made from an existing one, or from the parent's list of children under the
+//! parent's lock. A node is removed from that list before its last reference goes. So a count of
+//! one stays one.
 
 use super::node::Node;
 use super::word::too_many;
@@ -15,7 +17,8 @@ use std::ptr::NonNull;
 
 pub(super) struct NodeRef(NonNull<Node>);
 
-/// How many references there are. A node begins with that of whoever makes it.
+/// The number of references to a node. A new node has one, which belongs to the thread that makes
+/// it.
 pub(super) struct References(AtomicUsize);
 
 impl References {
@@ -24,9 +27,9 @@ impl References {
     }
 }
 
-// SAFETY: a node is shared by design, and freed by whoever is last.
+// SAFETY: a node may be used and freed by any thread.
 unsafe impl Send for NodeRef {}
-// SAFETY: as above.
+// SAFETY: a node may be used by several threads at once.
 unsafe impl Sync for NodeRef {}
 
 impl NodeRef {
@@ -45,30 +48,32 @@ impl NodeRef {
     }
 
     /// # Safety
-    /// That of `into_raw`, or of `as_ptr` with a reference that is the caller's; it passes to what is returned.
+    /// `node` comes from `into_raw`, or from `as_ptr` together with a reference that the caller
+    /// owns. That reference belongs to the returned value.
     pub(super) unsafe fn from_raw(node: *const Node) -> NodeRef {
-        // SAFETY: not null, as it is that of a node.
+        // SAFETY: a pointer to a node is not null.
         NodeRef(unsafe { NonNull::new_unchecked(node.cast_mut()) })
     }
 
-    /// One more.
+    /// Makes another reference.
     ///
     /// # Safety
-    /// The pointer is that of a reference, and something keeps the node meanwhile.
+    /// `node` comes from a `NodeRef`, and the node stays alive during the call.
     pub(super) unsafe fn another(node: *const Node) -> NodeRef {
-        // SAFETY: kept by the caller.
+        // SAFETY: the caller keeps the node alive.
         let count = unsafe { &(*node).references.0 };
-        // Relaxed: what keeps the node is known to the caller by other means.
+        // Relaxed: the caller keeps the node alive, so it already sees the node's contents.
         if count.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2 {
             too_many();
         }
-        // SAFETY: counted just now.
+        // SAFETY: the new reference was counted just now.
         unsafe { NodeRef::from_raw(node) }
     }
 
-    /// Whether there is no other one. Then nobody can make one, but by the list of the parent.
+    /// Returns whether this is the only reference. If so, another one can come only from the
+    /// parent's list.
     pub(super) fn is_only(&self) -> bool {
-        // Acquire: what those have done who had one happens before.
+        // Acquire: whatever was done through the other references happens before.
         // MUTANT(shutdown.reference.only): relaxed
         self.references.0.load(Ordering::Acquire) == 1
     }
@@ -77,29 +82,32 @@ impl NodeRef {
         self.0 == other.0
     }
 
-    /// Gives it up: the node, if this was the last one.
+    /// Gives up this reference. Returns the node if it was the last one.
     pub(super) fn into_inner(self) -> Option<Box<Node>> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: this reference goes here.
+        // SAFETY: `this` is never used or dropped again.
         unsafe { release(&this) }
     }
 }
 
+/// Gives up a reference. Returns the node if it was the last one.
+///
 /// # Safety
-/// The reference is not used any more.
+/// The caller does not use the reference again.
 unsafe fn release(this: &NodeRef) -> Option<Box<Node>> {
-    // The only one is the last one.
+    // An only reference is the last one, without an update.
     if !this.is_only() {
-        // Release: what was done with this one happens before the end.
+        // Release: what was done through this reference happens before the node is freed.
         // MUTANT(shutdown.reference.release): relaxed, split
         if this.references.0.fetch_sub(1, Ordering::Release) != 1 {
             return None;
         }
-        // Acquire: and so does what was done with the others. A load and no fence, since sanitizers do not see what a fence carries.
+        // Acquire: so does what was done through the other references. This is a load, not a fence,
+        // as sanitizers do not understand fences.
         // MUTANT(shutdown.reference.last): relaxed
         this.references.0.load(Ordering::Acquire);
     }
-    // SAFETY: made from a box, and nobody else has it.
+    // SAFETY: the node was made from a box, and no other reference to it exists.
     Some(unsafe { Box::from_raw(this.0.as_ptr()) })
 }
 
@@ -108,21 +116,21 @@ impl Deref for NodeRef {
 
     #[inline(always)]
     fn deref(&self) -> &Node {
-        // SAFETY: kept by this reference.
+        // SAFETY: this reference keeps the node alive.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Clone for NodeRef {
     fn clone(&self) -> NodeRef {
-        // SAFETY: kept by this reference.
+        // SAFETY: the pointer is this reference's, which keeps the node alive.
         unsafe { NodeRef::another(self.as_ptr()) }
     }
 }
 
 impl Drop for NodeRef {
     fn drop(&mut self) {
-        // SAFETY: this reference goes here.
+        // SAFETY: this reference is being dropped, and is not used again.
         drop(unsafe { release(self) });
     }
 }

@@ -1,26 +1,30 @@
-//! How a root counts its guards while it runs: each thread in a slot of its own.
+//! Slots: how a running root counts its guards without contention.
 //!
-//! A root has some slots, and a thread that makes or drops a guard counts in that which its number leads to. The first one that comes
-//! there **owns** the slot, and counts in `own` by plain loads and stores; others that are led there count in `others` by an atomic addition.
-//! A guard may be dropped by another thread than that which has made it, so a slot may be negative; the sum of all is the number
-//! of guards.
+//! A root has several slots. A thread that makes or drops a guard counts in the slot that its
+//! number selects. The first thread that uses a slot **owns** it, and counts in `own` by plain
+//! loads and stores. Other threads with the same slot count in `others` by an atomic addition. A
+//! guard may be dropped by another thread than the one that made it, so a slot may be negative. The
+//! sum of all slots is the number of guards.
 //!
 //! # The freeze
 //!
-//! While the root runs nobody needs the sum at one moment. The stop does: it *freezes* the slots, adds them up once, and puts the sum
-//! into the word, where all count from then on. Each operation is counted in the slot or in the word, and not in both nor in
-//! none:
+//! While the root runs, no reader needs the exact sum at one moment. The stop does. It *freezes*
+//! the slots, adds them up once, and puts the sum into the word, where all threads count from then
+//! on. Each operation is counted either in its slot or in the word, never in both or in neither:
 //!
-//! * The owner says that it is `busy`, then looks whether the root is stopped, and counts if it is not. Who stops says so, then waits
-//!   until the owner is not busy, then reads. Both have stored and then load what the other has stored. Between the two the owner
-//!   has a [`light`] fence and the other a [`heavy`] one ([`shim::asymmetric`](crate::shim::asymmetric)): so the owner sees
-//!   the stop and does not count, or the other sees it busy, and waits for these few instructions.
-//! * `others` is frozen by a bit that is set by the same kind of update as they count by. Who finds it set has not counted.
+//! * The owner of a slot sets `busy`, then looks whether the root is stopped, and counts if it is
+//!   not. The stopping thread sets the flag `stopped`, then waits until the owner is not busy, then
+//!   reads the count. Each side stores its flag and then loads the other's. The owner has a
+//!   [`light`] fence in between, the stopping thread a [`heavy`] one
+//!   ([`shim::asymmetric`](crate::shim::asymmetric)). So either the owner sees the stop and does
+//!   not count, or the stopping thread sees the owner busy, and waits for these few instructions.
+//! * `others` is frozen by a bit, which is set by an update of the same counter. A thread whose
+//!   addition returns this bit has not counted.
 //!
-//! Where the kernel has no asymmetric fence nobody owns a slot.
+//! Where the kernel has no asymmetric fence, no thread owns a slot.
 //!
-//! The idea is that of the reference counts of Linux (`percpu_ref`: counts per processor, which are switched to one atomic count when
-//! the end begins) and of biased locks.
+//! The idea comes from Linux's `percpu_ref`, a count per processor that is switched to one atomic
+//! count when the end begins, and from biased locks.
 
 use crate::scheduler::worker::Worker;
 use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
@@ -29,18 +33,19 @@ use crate::shim::{Numbers, is_simulated, processors, thread};
 use std::cell::Cell;
 use std::hint::cold_path;
 
-/// Where a slot's `others` begins. It goes up or down without end where guards are made by one thread and dropped by another: as far from
-/// zero as from what follows.
+/// The initial value of `others`. The counter drifts up or down without bound if one thread makes
+/// guards and another drops them, so it starts as far from zero as from FROZEN.
 const BASE: u64 = 1 << 61;
 const FROZEN: u64 = 1 << 62;
-/// So often one who freezes looks before it sleeps: the owner may have lost its processor.
+/// The number of looks at a busy owner before the freezing thread sleeps. The owner may have lost
+/// its processor.
 const LOOKS: u32 = 100;
 
-/// A number of the calling thread that no other thread has, or has had. It is not 0.
+/// A number of the calling thread, which no other thread has or has had. Never 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ThreadNumber(u64);
 
-/// In the number of a thread that is no worker.
+/// The bit that marks the number of a thread that is not a worker.
 const PLAIN: u64 = 1 << 63;
 
 impl ThreadNumber {
@@ -52,7 +57,7 @@ impl ThreadNumber {
         }
     }
 
-    /// Never inlined: a coroutine may have been moved to another thread since its caller looked.
+    /// Never inlined: a coroutine may have moved to another thread since its caller looked.
     #[inline(never)]
     fn of_plain_thread() -> ThreadNumber {
         static NEXT: Numbers = Numbers::from(PLAIN | 1);
@@ -68,7 +73,8 @@ impl ThreadNumber {
         number.map_or(ThreadNumber::NONE, ThreadNumber)
     }
 
-    /// Instead of one that cannot be had. Not that of a slot without an owner.
+    /// The number of a thread that cannot get one. It owns no slot, and differs from the 0 of a
+    /// slot without an owner.
     pub(super) const NONE: ThreadNumber = ThreadNumber(PLAIN);
 
     #[cfg(all(test, loom))]
@@ -77,13 +83,13 @@ impl ThreadNumber {
     }
 }
 
-/// Two cache lines: the owner's, and that of the others.
+/// Two cache lines: the owner's, and the one for `others`.
 #[repr(C, align(128))]
 struct Slot {
-    /// A thread's number, or 0. Set once.
+    /// The number of the owning thread, or 0. Set once.
     owner: AtomicU64,
     busy: AtomicBool,
-    /// Written by the owner alone.
+    /// Written by the owner only.
     own: AtomicU64,
     others: Line,
 }
@@ -105,7 +111,8 @@ impl Slots {
         Slots((0..count()).map(|_| slot()).collect())
     }
 
-    /// Counts some more (or less, by a number that wraps) for a thread; false if the root is stopped, and nothing was counted.
+    /// Adds `more` (which wraps, to subtract) for a thread. Returns `false`, having counted
+    /// nothing, if the root is stopped.
     #[inline(always)]
     pub(super) fn add(&self, thread: ThreadNumber, more: u64, stopped: &AtomicBool) -> bool {
         let slot = self.slot_of(thread);
@@ -118,34 +125,36 @@ impl Slots {
 
     #[inline(always)]
     fn slot_of(&self, thread: ThreadNumber) -> &Slot {
-        // Workers from the one end, plain threads from the other: both are numbered in the order of coming.
+        // Workers use slots from the front, plain threads from the back. Both are numbered in the
+        // order in which they start.
         let number = if thread.0 & PLAIN == 0 { thread.0 } else { !thread.0 };
         &self.0[number as usize & (self.0.len() - 1)]
     }
 
-    /// The sum, for one who has said in `stopped` that there will not be more, and comes once.
+    /// Freezes all slots and returns their sum. Called once, by the thread that has set `stopped`.
     pub(super) fn freeze(&self) -> u64 {
         // MUTANT(slots.freeze.fence): skip
         fence(Ordering::SeqCst);
-        // Who comes to own one later sees that it is stopped.
+        // A thread that claims a slot after this check sees the stop.
         if self.0.iter().any(|slot| slot.owner.load(Ordering::Relaxed) != 0) {
             heavy();
         }
         self.0.iter().map(Slot::freeze).fold(0, u64::wrapping_add)
     }
 
-    /// The sum of what is there, one slot after the other.
+    /// Returns the sum of the slots, read one after the other.
     pub(super) fn sum(&self) -> u64 {
         self.0.iter().map(Slot::sum).fold(0, u64::wrapping_add)
     }
 }
 
-/// A power of two: some for each processor, so that threads seldom meet.
+/// Returns the number of slots: a power of two, with some slots per processor, so that threads
+/// seldom share one.
 fn count() -> usize {
     if cfg!(loom) {
         return 2;
     }
-    // Once: the answer is read from files, of the control groups.
+    // Computed once, as the number of processors is read from control-group files.
     static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     let count = || (2 * processors()).next_power_of_two().clamp(8, 128);
     if is_simulated() { count() } else { *COUNT.get_or_init(count) }
@@ -164,7 +173,8 @@ impl Slot {
         } else {
             cold_path();
         }
-        // Release: for one who waits for it, the number is there, and what was done before a guard was dropped.
+        // Release: the freezing thread, which waits for this store, sees the count, and what was
+        // done before a guard was dropped.
         // MUTANT(slots.add.done): relaxed
         self.busy.store(false, Ordering::Release);
         counts
@@ -178,7 +188,7 @@ impl Slot {
             let claim = Ordering::AcqRel;
             // MUTANT(slots.claim): split
             if self.owner.compare_exchange(0, thread.0, claim, Ordering::Relaxed).is_ok() {
-                // Who freezes sees the owner, or the owner sees the stop.
+                // The freezing thread sees the owner, or the owner sees the stop.
                 fence(Ordering::SeqCst);
                 return self.add_as_owner(more, stopped);
             }

@@ -1,12 +1,15 @@
-//! The stop of a node, and of all below it; and those who wait for it, or for its end.
+//! Stopping a node and all nodes below it, and waiting for the stop or for the completion.
 //!
-//! Each node is stopped by one who says so in its word first. He then adds up its slots, wakes those who wait, and stops its children, of
-//! which those that have children, or somebody who waits, are put on a list of what is still to be visited: links in the nodes, each of
-//! which has one who has stopped it. So a tree of any depth takes neither stack nor memory. A child that is empty is stopped under
-//! the lock of its parent by one update, and no more.
+//! A thread stops a node by setting STOPPED in its word; one thread does so for each node. This
+//! thread then adds up the node's slots, wakes the waiters, and stops the children. Children that
+//! have children or waiters of their own go on a list of nodes to visit. The list is linked through
+//! the nodes, and a node is on one list at most, since one thread has stopped it. So a tree of any
+//! depth takes neither stack nor memory. Other children are done after one update under the
+//! parent's lock.
 //!
-//! The lock is given back after each [`BATCH`]. A cursor in the list stays where the stop has got to: a child that goes meanwhile moves it, and one
-//! that comes is put before it, and finds that the parent is stopped.
+//! The lock is released after each [`BATCH`]. A cursor into the list of children keeps the place: a
+//! child that is removed meanwhile moves the cursor on. A new child is inserted before the cursor,
+//! and finds that the parent is stopped.
 
 use super::node::{Next, Node, State, carry_out, depart};
 use super::node_ref::NodeRef;
@@ -16,16 +19,16 @@ use crate::shim::MutexGuard;
 use crate::shim::atomic::Ordering;
 use std::ptr;
 
-/// So many are stopped, or woken, before others may have the lock.
+/// The number of children that are stopped, or waiters that are woken, per acquisition of the lock.
 const BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Stops a node and all below it, unless it is stopped.
+/// Stops a node and all nodes below it, unless the node is stopped already.
 pub(super) fn stop(node: &NodeRef) {
     let hold = if node.slots.is_some() { HOLD } else { 0 };
     let Some(step) = node.word.stop(hold) else { return };
     node.stopped.store(true, Ordering::SeqCst);
     if step.left {
-        // SAFETY: the reference of what was in it is ours.
+        // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is ours.
         let left = unsafe { NodeRef::from_raw(node.as_ptr()) };
         carry_out(Next::Left(left, step.now));
     }
@@ -45,7 +48,7 @@ fn pop(todo: &mut *const Node) -> Option<NodeRef> {
     if todo.is_null() {
         return None;
     }
-    // SAFETY: pushed with its reference.
+    // SAFETY: `push` put the node on the list together with its reference.
     let node = unsafe { NodeRef::from_raw(*todo) };
     *todo = node.todo.get();
     Some(node)
@@ -57,14 +60,14 @@ fn spread(node: &NodeRef, todo: &mut *const Node) {
         let mut state = node.lock();
         state.folded = true;
         let sum = slots.freeze();
-        // Below zero, if guards that were made in the word have been dropped in a slot.
+        // Negative if guards that were made in the word have been dropped in a slot.
         if sum.cast_signed() >= TOO_MANY.cast_signed() {
             too_many();
         }
         let step = node.word.depart(HOLD.wrapping_sub(sum));
         drop(state);
         if step.left {
-            // SAFETY: the reference of what was in it is ours.
+            // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is ours.
             carry_out(Next::Left(unsafe { NodeRef::from_raw(node.as_ptr()) }, step.now));
         }
     }
@@ -76,7 +79,7 @@ fn spread(node: &NodeRef, todo: &mut *const Node) {
         let mut batch = BATCH;
         while batch > 0 {
             let this = state.cursor;
-            // SAFETY: who is in the list is alive.
+            // SAFETY: the nodes in the list are alive while the lock is held.
             let Some(child) = (unsafe { this.as_ref() }) else { break };
             state.cursor = child.next_in_list();
             left += stop_child(this, child, todo);
@@ -90,44 +93,49 @@ fn spread(node: &NodeRef, todo: &mut *const Node) {
     }
     drop(state);
     if left > 0 {
-        // SAFETY: the units of the children that have left.
+        // SAFETY: `stop_child` has made `left` children leave, and this node still counts them for
+        // us.
         unsafe { depart(node.as_ptr(), CHILD * left) };
     }
-    // One that never had anything in it leaves nobody, and nobody tells of its end.
+    // A node that never had a guard does not leave its parent, so no other step notifies its
+    // waiters.
     // MUTANT(shutdown.spread.complete): false
     if node.word.look().is_complete() {
         notify_complete(node);
     }
 }
 
-/// Stops a child under the lock of its parent: 1 if it has left that, which is to be uncounted.
+/// Stops a child under the lock of its parent. Returns 1 if the child has left the parent and is to
+/// be uncounted there, else 0.
 fn stop_child(this: *const Node, child: &Node, todo: &mut *const Node) -> u64 {
     let Some(step) = child.word.stop(0) else { return 0 };
     child.stopped.store(true, Ordering::SeqCst);
     if step.now.wants_visit() {
-        // SAFETY: who is in the list is alive.
+        // SAFETY: `this` comes from `NodeRef::as_ptr`, and the nodes in the list are alive.
         push(todo, unsafe { NodeRef::another(this) });
     }
     if step.left {
-        // SAFETY: the reference of what was in it is ours. It is not the last one: it was arrived and empty before this step, and so has
-        // somebody who holds it.
+        // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is ours. It is not
+        // the last one, which would free the node under the lock: the child was arrived and empty
+        // before this step, so it is no orphan, and has a holder or a child.
         drop(unsafe { NodeRef::from_raw(this) });
     }
     u64::from(step.left)
 }
 
-/// Wakes those who wait for the stop.
+/// Wakes the waiters for the stop.
 pub(super) fn notify_stopped(node: &Node) {
     wake_all(node, |state| Some(&mut state.for_stop));
 }
 
-/// Wakes those who wait for the completion, as long as it is complete: a guard may have come meanwhile, and then somebody who waits for that one.
-/// Who drops it comes here once more.
+/// Wakes the waiters for the completion as long as the node is complete. A guard may have been made
+/// meanwhile, and a waiter may wait for that guard; its drop calls this again.
 pub(super) fn notify_complete(node: &Node) {
     wake_all(node, |state| node.word.look().is_complete().then_some(&mut state.for_end));
 }
 
-/// Wakes all who are in a list, if what they wait for is so: looked up under each lock.
+/// Wakes the waiters in a list, in batches. `list` returns `None` when what they wait for no longer
+/// holds; it is called under each lock acquisition.
 fn wake_all(node: &Node, list: impl Fn(&mut State) -> Option<&mut WaitList>) {
     if !node.word.look().wants_visit() {
         return;
@@ -151,10 +159,10 @@ fn wake_all(node: &Node, list: impl Fn(&mut State) -> Option<&mut WaitList>) {
     }
 }
 
-/// The stop of a node, to be waited for.
+/// The stop of a node, as something to wait for.
 pub(super) struct ForStop<N>(pub(super) N);
 
-/// The completion of a node, to be waited for.
+/// The completion of a node, as something to wait for.
 pub(super) struct ForEnd<N>(pub(super) N);
 
 macro_rules! waitable {
@@ -163,10 +171,10 @@ macro_rules! waitable {
             type State = State;
 
             fn what(&self) -> &'static str {
-                "a stop, or what comes after it"
+                "the stop or the completion of a Swansong"
             }
 
-            /// What has been so is so: nobody gives it back.
+            /// A grant is never given back: a stop or a completion that was seen has happened.
             fn stands(&self) -> bool {
                 true
             }

@@ -1,11 +1,11 @@
-//! The word of a node: how many guards it has, how many of its children count here, and what has become of it.
+//! The word of a node: its guards, its arrived children, and its state.
 //!
 //! ```text
-//! STOPPED | ARRIVED | ORPHANED | COLLECTED | VISIT | children that have arrived (27 bits) | guards (32 bits)
+//! STOPPED | ARRIVED | ORPHANED | COLLECTED | VISIT | arrived children (27 bits) | guards (32 bits)
 //! ```
 //!
-//! What each bit means, and who may change what, is told in [`super::node`]. Here are the steps, each of them one update of the word, so
-//! that of all who take part exactly one sees that a node has left its parent.
+//! [`super::node`] explains what each bit means. This module has the steps. Each step is one update
+//! of the word, so exactly one thread sees that a node has left its parent.
 
 use crate::shim::abort_with;
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -13,27 +13,28 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 /// One guard.
 pub(super) const GUARD: u64 = 1;
 const GUARDS: u64 = 0xFFFF_FFFF;
-/// One child that counts here.
+/// One child that has arrived here.
 pub(super) const CHILD: u64 = 1 << 32;
 const CHILDREN: u64 = ((1 << 27) - 1) << 32;
 const COUNTS: u64 = GUARDS | CHILDREN;
-/// What stands in for the guards that are counted elsewhere, while these are added up: the number may go below it meanwhile.
+/// Stands in for the guards in a root's slots while a stop adds them up. The count may fall below
+/// it meanwhile.
 pub(super) const HOLD: u64 = 1 << 31;
-/// More guards than there may be; with a hold it is that many more.
+/// The smallest number of guards that is too many, counted without HOLD.
 pub(super) const TOO_MANY: u64 = 1 << 29;
 
-/// Whoever stops the node must come and look: somebody waits, or there are children.
+/// The node has, or has had, children or waiters, so a stop must visit it.
 const VISIT: u64 = 1 << 59;
 const COLLECTED: u64 = 1 << 60;
 const ORPHANED: u64 = 1 << 61;
 const ARRIVED: u64 = 1 << 62;
 const STOPPED: u64 = 1 << 63;
-/// As soon as it is empty, a node with one of these leaves its parent.
+/// A node with one of these bits leaves its parent as soon as it is empty.
 const LEAVES: u64 = STOPPED | ORPHANED;
 
 pub(super) struct Word(AtomicU64);
 
-/// What the word was, or is, at some moment.
+/// The value of the word at some moment.
 #[derive(Clone, Copy)]
 pub(super) struct Look(u64);
 
@@ -58,7 +59,7 @@ impl Look {
         self.0 & ORPHANED != 0
     }
 
-    /// Nobody will stop the node any more: it is stopped, or gone.
+    /// Returns whether no stop is to come: the node is stopped or collected.
     pub(super) fn is_over(self) -> bool {
         self.0 & (STOPPED | COLLECTED) != 0
     }
@@ -67,33 +68,34 @@ impl Look {
         self.0 & VISIT != 0
     }
 
-    /// The guards that are counted in the word; and whether it holds the place of others.
+    /// Returns the number of guards in the word, and whether the word has a HOLD besides.
     pub(super) fn guards(self) -> (u64, bool) {
         let guards = self.0 & GUARDS;
         if guards >= HOLD - TOO_MANY { (guards.wrapping_sub(HOLD), true) } else { (guards, false) }
     }
 }
 
-/// What a step has led to.
+/// The result of a step.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) now: Look,
-    /// The node has left its parent by this very step: what it held there, and its hold on itself, are the caller's.
+    /// This step made the node leave its parent. Its unit there, and the reference that ARRIVED
+    /// owned, are now the caller's.
     pub(super) left: bool,
 }
 
-/// What became of an arrival.
+/// The result of an arrival.
 #[derive(PartialEq, Eq)]
 pub(super) enum Arrival {
     Counted,
-    /// Counted, but the node has not arrived at its parent yet.
+    /// Counted, but the node has not arrived at its parent.
     Alone,
-    /// The node is gone.
+    /// The node has been collected.
     Gone,
 }
 
 impl Word {
-    /// That of a node without a parent, which has arrived wherever it could.
+    /// The word of a node without a parent. A root counts as arrived.
     pub(super) fn of_root() -> Word {
         Word(AtomicU64::new(ARRIVED))
     }
@@ -104,19 +106,19 @@ impl Word {
 
     #[inline]
     pub(super) fn look(&self) -> Look {
-        // Acquire: what was done before the last guard went happens before.
+        // Acquire: whatever was done before the last guard was dropped happens before.
         // MUTANT(shutdown.look): relaxed
         Look(self.0.load(Ordering::Acquire))
     }
 
-    /// Counts one more.
+    /// Adds a guard or a child.
     #[inline]
     pub(super) fn arrive(&self, unit: u64) -> Arrival {
-        // Acquire: who sees that it has arrived sees the unit that it has at its parent. Not Release: nobody relies on what is counted before
-        // it is said that it has arrived.
+        // Acquire: a thread that reads ARRIVED sees the node's unit at the parent. Not Release: no
+        // thread relies on this count before ARRIVED is set, which `set_arrived` releases.
         // MUTANT(shutdown.arrive): relaxed, split
         let before = self.0.fetch_add(unit, Ordering::Acquire);
-        // From the first that is too many, for half as many again.
+        // True from the limit up to half as many again. `& 7` leaves HOLD out.
         let guards_overflow = (before / (TOO_MANY / 2)) & 7 == 2;
         if guards_overflow || unit == CHILD && before & CHILDREN >= CHILDREN / 2 {
             too_many();
@@ -124,7 +126,8 @@ impl Word {
         if before & ARRIVED != 0 {
             Arrival::Counted
         } else if before & COLLECTED != 0 {
-            // For ever: taken back, so that those who go on asking are not too many in the end.
+            // Collected nodes stay so. The unit is taken back, so that repeated attempts do not
+            // overflow the count.
             self.0.fetch_sub(unit, Ordering::Relaxed);
             Arrival::Gone
         } else {
@@ -132,46 +135,52 @@ impl Word {
         }
     }
 
-    /// Says that it has arrived, and so far up; false if somebody else has said so. For one who has counted himself here, and has a unit at
-    /// the parent.
+    /// Sets ARRIVED. Returns `false` if another thread has set it already. The caller has counted
+    /// something here, and this node in its parent and above.
     pub(super) fn set_arrived(&self) -> bool {
-        // Release: what has been counted above is seen by who finds this. Acquire: what the other has counted above, who was faster, is there before
-        // the caller takes back what he has counted too much.
+        // Release: a thread that reads ARRIVED sees the counts above. Acquire: if another thread
+        // was faster, its counts above come before the caller takes its own back.
         // MUTANT(shutdown.arrived): acquire, split
         self.0.fetch_or(ARRIVED, Ordering::AcqRel) & ARRIVED == 0
     }
 
-    /// Takes some units away, which are the caller's. Unless it has left, the node may be gone afterwards.
+    /// Subtracts units that the caller owns. Unless the step has left, the node may be freed when
+    /// this returns.
     #[inline]
     pub(super) fn depart(&self, units: u64) -> Step {
         self.step(|word| Some(word.wrapping_sub(units))).expect("always")
     }
 
-    /// Stops the node, and puts `hold` in; `None` if it is stopped.
+    /// Stops the node and adds `hold`. Returns `None` if the node is stopped already.
     pub(super) fn stop(&self, hold: u64) -> Option<Step> {
         self.step(|word| (word & STOPPED == 0).then(|| (word | STOPPED).wrapping_add(hold)))
     }
 
-    /// Says that nobody has a handle any more; `None` if that was said.
+    /// Marks the node as an orphan: its last holder and its last child are gone. Returns `None` if
+    /// it is marked already.
     pub(super) fn orphan(&self) -> Option<Step> {
         self.step(|word| (word & ORPHANED == 0).then_some(word | ORPHANED))
     }
 
-    /// Ends an orphan that is empty; false if it is not, or another was faster.
+    /// Marks an empty orphan as collected. Returns `false` if it is not empty, or if another thread
+    /// was faster.
     pub(super) fn collect(&self) -> bool {
         let collect = |word: u64| {
             let ends = word & (COUNTS | ORPHANED | ARRIVED | COLLECTED) == ORPHANED;
             ends.then_some(word | COLLECTED)
         };
-        // Acquire: the step that led here may be another's, who has let the last guard go, or the last child, since the caller has looked, and
-        // who is told of the end sees what was done before. Not Release: the flag that tells is.
+        // Acquire: another thread may have dropped the last guard or child since the caller looked,
+        // and interrupts that are ended must see what was done before. Not Release: the caller
+        // stores the flag `stopped` with release, and interrupts read that.
         // MUTANT(shutdown.collect): relaxed, split
         self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, collect).is_ok()
     }
 
-    /// Has whoever stops the node come and look, if it has not been stopped before this.
+    /// Makes a coming stop visit the node. Returns the word before, which says whether the stop has
+    /// happened already.
     pub(super) fn ask_for_visit(&self) -> Look {
-        // Acquire, as `look`. Not Release: what whoever stops the node is to find lies under a lock.
+        // Acquire, for the reason given in `look`. Not Release: the stop finds what it visits under
+        // the lock.
         // MUTANT(shutdown.visit): relaxed, split
         Look(self.0.fetch_or(VISIT, Ordering::Acquire))
     }
@@ -194,9 +203,12 @@ impl Word {
     }
 }
 
-/// As std's Arc: there is no sound way to go on.
+/// Aborts, as std's `Arc` does when its count overflows: continuing would be unsound.
 #[cold]
 #[inline(never)]
 pub(super) fn too_many() -> ! {
-    abort_with("a swansong has 500 million guards, or 60 million children that have some")
+    abort_with(
+        "a Swansong has 500 million guards or 60 million guarded children; \
+         check for leaked guards",
+    )
 }
