@@ -1,4 +1,4 @@
-//! What one can wait for: the stop, and the completion.
+//! The waits for the stop and for the completion.
 
 use super::guard::Guard;
 use super::node::Node;
@@ -12,10 +12,10 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A wait that has begun, for something that is so once and for all.
+/// A wait that has begun, for an event that happens once.
 type Begun<W> = Pin<Box<Entering<W>>>;
 
-/// Polls a wait, which begins with the first poll that comes here.
+/// Polls a wait. The first poll begins it.
 fn poll<W: Waitable>(
     begun: &mut Option<Begun<W>>,
     source: impl FnOnce() -> W,
@@ -29,10 +29,11 @@ fn poll<W: Waitable>(
     polled.map(|_| ())
 }
 
-/// Blocks the calling thread, or parks the calling task, until it is so.
+/// Blocks the calling thread, or parks the calling task, until the event happens.
 #[track_caller]
 fn block<W: Waitable>(source: &W) {
-    // In the middle of an unwinding what is structured holds the worker, also between tasks: there is nothing else to answer.
+    // An error means that the thread unwinds between tasks. The wait goes ahead and holds the
+    // worker, since this function cannot return early.
     let _ = assert_may_wait();
     match enter_and(source, 0, Manner::Structured, None) {
         Ok(_) => {}
@@ -40,10 +41,11 @@ fn block<W: Waitable>(source: &W) {
     }
 }
 
-/// The future of the end of a shutdown: ready when the [`Swansong`](super::Swansong) is stopped, and neither it nor any below it has a
-/// [`Guard`]. Then it stays ready, also if guards are made later.
+/// A future of the end of a shutdown.
 ///
-/// It does not stop anything by itself, and keeps the `Swansong` from its end as long as it is there.
+/// It is ready when the [`Swansong`](super::Swansong) is stopped and neither it nor any of its
+/// descendants has a [`Guard`]. It stays ready even if guards are made later. It does not stop
+/// anything, and keeps the `Swansong` from ending while it exists.
 pub struct ShutdownCompletion {
     node: NodeRef,
     begun: Option<Begun<ForEnd<NodeRef>>>,
@@ -56,13 +58,16 @@ impl ShutdownCompletion {
         ShutdownCompletion { node: node.clone(), begun: None, over: false }
     }
 
-    /// Waits for it: a task parks, a plain thread blocks. In async code, await it instead.
+    /// Waits for the completion: a task parks, a plain thread blocks. In async code, await it
+    /// instead.
     ///
-    /// A task that is cancelled goes on waiting; [`wait(completion)`](crate::wait()) is the wait that is cut short.
+    /// # Cancellation
+    /// A cancelled task goes on waiting. To be cut short by a cancel, use
+    /// [`wait(completion)`](crate::wait()).
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend), and on a worker's thread between tasks, if it would have to wait. While the thread
-    /// panics it holds the worker instead.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks. A thread that is unwinding does not panic, and holds the worker instead.
     #[track_caller]
     pub fn block(self) {
         if !self.over && !self.node.word.look().is_complete() {
@@ -91,8 +96,8 @@ impl Drop for ShutdownCompletion {
     }
 }
 
-/// The future of the stop of a [`Swansong`](super::Swansong): ready as soon as that is stopped, whatever guards there are. It keeps the
-/// `Swansong` from its end as long as it is there.
+/// A future that is ready as soon as a [`Swansong`](super::Swansong) is stopped, regardless of
+/// guards. It keeps the `Swansong` from ending while it exists.
 #[must_use = "it says nothing unless it is waited for"]
 pub struct ShuttingDown {
     node: NodeRef,
@@ -105,13 +110,15 @@ impl ShuttingDown {
         ShuttingDown { node: node.clone(), begun: None }
     }
 
-    /// Waits for it: a task parks, a plain thread blocks. In async code, await it instead.
+    /// Waits for the stop: a task parks, a plain thread blocks. In async code, await it instead.
     ///
-    /// A task that is cancelled goes on waiting; [`wait(shutting_down)`](crate::wait()) is the wait that is cut short.
+    /// # Cancellation
+    /// A cancelled task goes on waiting. To be cut short by a cancel, use
+    /// [`wait(shutting_down)`](crate::wait()).
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend), and on a worker's thread between tasks, if it would have to wait. While the thread
-    /// panics it holds the worker instead.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks. A thread that is unwinding does not panic, and holds the worker instead.
     #[track_caller]
     pub fn block(self) {
         if !self.node.is_stopped() {
@@ -158,12 +165,12 @@ common!(ShutdownCompletion, "ShutdownCompletion");
 common!(ShuttingDown, "ShuttingDown");
 common!(StopListener, "StopListener");
 
-/// What an interrupt has of its `Swansong`: it looks whether that is stopped, and is woken when it is. It does not keep it from its end, which
-/// is as good as a stop.
+/// An interrupt's connection to its `Swansong`: looks whether it is stopped, and is woken by the
+/// stop. It does not keep the `Swansong` from ending, which has the effect of a stop.
 pub(crate) struct StopListener {
     node: NodeRef,
     begun: Option<Begun<ForStop<NodeRef>>>,
-    /// A clone of the waker that is kept in the list: who polls with it again takes no lock.
+    /// A clone of the waker in the list. A poll with the same waker takes no lock.
     waker: Option<Waker>,
 }
 
@@ -172,19 +179,19 @@ impl StopListener {
         StopListener { node: node.clone(), begun: None, waker: None }
     }
 
-    /// A second one for the same, which is woken by itself.
+    /// Makes a second listener for the same `Swansong`, which is woken independently.
     #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
     pub(crate) fn another(&self) -> StopListener {
         StopListener::new(&self.node)
     }
 
-    /// One load.
+    /// Returns whether the `Swansong` is stopped or has ended. One load.
     #[inline(always)]
     pub(crate) fn is_stopped(&self) -> bool {
         self.node.is_stopped()
     }
 
-    /// Ready if it is stopped; else the waker is called when it will be.
+    /// Returns ready if the `Swansong` is stopped. Otherwise the stop will call the waker.
     pub(crate) fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let known = self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         if self.is_stopped() {
@@ -198,26 +205,27 @@ impl StopListener {
 
     #[cold]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Not if the clone panics, nor if the poll does.
+        // Stays `None` if the clone or the poll panics.
         self.waker = None;
         let waker = cx.waker().clone();
         let polled = poll(&mut self.begun, || ForStop(self.node.clone()), cx);
         if polled.is_pending() {
             self.waker = Some(waker);
         } else {
-            // Whoever stops it says so in the word first, and may not have come to this yet: what has ended here has ended.
+            // The word may say so before the stopping thread sets this flag. Later looks must see
+            // the end, too.
             self.node.stopped.store(true, Ordering::SeqCst);
         }
         polled
     }
 
-    /// A guard of the same `Swansong`; none if that has ended.
+    /// Makes a guard of the same `Swansong`. Returns `None` if the `Swansong` has ended.
     #[track_caller]
     pub(crate) fn guard(&self) -> Option<Guard> {
         Guard::try_new(&self.node, Location::caller())
     }
 
-    /// The guards that are counted in the node's word.
+    /// The number of guards in the node's word.
     #[cfg(all(test, loom))]
     pub(super) fn counted(&self) -> u64 {
         self.node.word.look().guards().0

@@ -1,4 +1,4 @@
-//! A piece of work in progress.
+//! Guards: work in progress.
 
 use super::node::Node;
 use super::node_ref::NodeRef;
@@ -6,45 +6,48 @@ use super::slots::ThreadNumber;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
-/// Work that is in progress: as long as it exists the shutdown of its [`Swansong`](super::Swansong), and of all above that, is not complete.
-/// From [`Swansong::guard`](super::Swansong::guard).
+/// Work in progress: while it exists, the shutdown of its [`Swansong`](super::Swansong) and of all
+/// ancestors is not complete. Made by [`Swansong::guard`](super::Swansong::guard).
 ///
-/// Two guards are equal if they are of the same `Swansong`. A clone counts for itself.
+/// Two guards are equal if they belong to the same `Swansong`. A clone counts separately.
 ///
-/// To make and to drop one takes no lock and allocates nothing: some plain loads and stores on a root that runs, an atomic operation each
-/// elsewhere. (If places are kept, see [`Swansong::with_guard_report`](super::Swansong::with_guard_report).) It may be dropped on any thread, and forgotten: then the shutdown is never complete.
+/// Making and dropping a guard does not lock or allocate, except where
+/// [`Swansong::guard`](super::Swansong::guard) and
+/// [`Swansong::with_guard_report`](super::Swansong::with_guard_report) say otherwise. On a running
+/// root each takes some plain loads and stores; elsewhere, an atomic operation. A guard may be
+/// dropped on any thread. If it is forgotten, the shutdown never completes.
 pub struct Guard {
-    /// As from `NodeRef::as_ptr`; kept by being counted there.
+    /// From `NodeRef::as_ptr`. The node counts this guard, which keeps it alive.
     node: *const Node,
     place: &'static Location<'static>,
-    /// Its number in the report of the node; 0 if that keeps none.
+    /// The guard's number in the node's registry, or 0 if the node does not record places.
     number: u64,
 }
 
-// SAFETY: a node is shared by design, and counts the guards of all threads.
+// SAFETY: the node may be used by any thread, and counts the guards of all threads.
 unsafe impl Send for Guard {}
-// SAFETY: as above.
+// SAFETY: the node may be used by several threads at once, and counts with atomics or under a lock.
 unsafe impl Sync for Guard {}
 
 impl UnwindSafe for Guard {}
 impl RefUnwindSafe for Guard {}
 
 impl Guard {
-    /// Of a node that a handle keeps.
+    /// Makes a guard of a node that has a handle.
     #[inline(always)]
     pub(super) fn new(node: &NodeRef, place: &'static Location<'static>) -> Guard {
         Guard::try_new(node, place).expect("a node with a handle has not ended")
     }
 
-    /// None if the node has ended.
+    /// Makes a guard, or returns `None` if the node has ended.
     #[inline(always)]
     pub(super) fn try_new(node: &NodeRef, place: &'static Location<'static>) -> Option<Guard> {
         let node = node.as_ptr();
-        // SAFETY: kept by the caller's reference.
+        // SAFETY: the caller's reference keeps the node alive, and the pointer comes from it.
         unsafe { Node::enter(node, ThreadNumber::current()) }.then(|| Guard::counted(node, place))
     }
 
-    /// One that has been counted.
+    /// Makes the guard that the node has counted just now.
     #[inline(always)]
     fn counted(node: *const Node, place: &'static Location<'static>) -> Guard {
         let guard = Guard { node, place, number: 0 };
@@ -63,7 +66,7 @@ impl Guard {
     }
 
     /// # Safety
-    /// It has been counted in the node, by the caller, whose pointer is that of a `NodeRef`.
+    /// `node` comes from a `NodeRef`, and the caller has counted this guard there.
     #[cfg(all(test, loom))]
     pub(super) unsafe fn from_counted(
         node: *const Node,
@@ -73,7 +76,7 @@ impl Guard {
     }
 
     fn node(&self) -> &Node {
-        // SAFETY: kept by this guard.
+        // SAFETY: the node counts this guard, which keeps it alive.
         unsafe { &*self.node }
     }
 
@@ -91,7 +94,8 @@ impl Drop for Guard {
         if self.number != 0 {
             self.forget_place();
         }
-        // SAFETY: counted once, and uncounted here.
+        // SAFETY: the node counts this guard, which is given up here; the pointer comes from a
+        // `NodeRef`.
         unsafe { Node::leave(self.node, ThreadNumber::current()) }
     }
 }
@@ -99,7 +103,7 @@ impl Drop for Guard {
 impl Clone for Guard {
     #[inline]
     fn clone(&self) -> Guard {
-        // SAFETY: kept by this guard.
+        // SAFETY: the pointer comes from a `NodeRef`, and this guard keeps the node alive.
         let counted = unsafe { Node::enter(self.node, ThreadNumber::current()) };
         assert!(counted, "a node with a guard has not ended");
         Guard::counted(self.node, self.place)

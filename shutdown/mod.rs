@@ -1,8 +1,9 @@
-//! Graceful shutdown: no new work is begun, and what is in progress is finished.
+//! Graceful shutdown: begin no new work, and finish the work in progress.
 //!
-//! [`Swansong`] says when to stop, and knows when all is done. Work that must be finished holds a [`Guard`]; what may end at any time, as a wait
-//! for the next request, is wrapped in an [`Interrupt`]. None of it needs a runtime: tasks, plain threads and futures on any executor take part
-//! together.
+//! A [`Swansong`] announces the stop, and knows when everything has finished. Work that must be
+//! finished holds a [`Guard`]. Work that may end at any time, such as a wait for the next request,
+//! is wrapped in an [`Interrupt`]. None of this needs a runtime: tasks, plain threads and futures
+//! on any executor can share a `Swansong`.
 //!
 //! ```
 //! use cygnet::shutdown::Swansong;
@@ -31,11 +32,12 @@
 //!
 //! # The tree
 //!
-//! [`Swansong::child`] names a part of the work. To stop it stops nothing else; the stop of the parent stops it too, and the parent waits for
-//! its guards. A child without guards is nothing to wait for.
+//! [`Swansong::child`] makes a `Swansong` for a part of the work. Stopping a child stops only that
+//! part. Stopping the parent also stops the child, and the parent's completion waits for the
+//! child's guards. A child without guards delays nothing.
 //!
-//! The names and signatures are those of the crate [swansong](https://docs.rs/swansong/0.3.7) 0.3: who uses that changes a `use` line. What
-//! differs is told in docs/shutdown.md.
+//! The names and signatures are those of the crate [swansong](https://docs.rs/swansong/0.3.7) 0.3,
+//! so its users change only a `use` line. docs/shutdown.md lists the differences.
 
 mod completion;
 mod guard;
@@ -73,10 +75,12 @@ use std::future::IntoFuture;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use stop::stop;
 
-/// A handle to some work that is shut down together; clones are handles to the same. See the [module](self).
+/// A handle to work that is shut down together. Clones are handles to the same work. See the
+/// [module](self).
 ///
-/// When the last handle of a root goes, that is a [`shut_down`](Swansong::shut_down): nobody is left who could say so. A child goes on until its
-/// parent is stopped, if it has guards; without handles and guards it ends, and so do its interrupts.
+/// Dropping the last handle of a root [shuts it down](Swansong::shut_down). A child whose last
+/// handle is dropped goes on while it has guards, completions or children, until its parent is
+/// stopped. Without any of these it ends, and so do its interrupts.
 pub struct Swansong {
     node: NodeRef,
 }
@@ -84,31 +88,31 @@ pub struct Swansong {
 impl UnwindSafe for Swansong {}
 impl RefUnwindSafe for Swansong {}
 
-/// How far a [`Swansong`] is.
+/// The progress of a [`Swansong`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShutdownState {
-    /// It is not stopped.
+    /// Not stopped.
     Running,
-    /// It is stopped, and there are guards, in it or below it.
+    /// Stopped, with guards of its own or of its descendants.
     ShuttingDown,
-    /// It is stopped, and there are no guards.
+    /// Stopped, without guards.
     Complete,
 }
 
 impl ShutdownState {
-    /// Whether it is [`Running`](ShutdownState::Running).
+    /// Returns whether this is [`Running`](ShutdownState::Running).
     #[must_use]
     pub fn is_running(&self) -> bool {
         *self == ShutdownState::Running
     }
 
-    /// Whether it is [`ShuttingDown`](ShutdownState::ShuttingDown).
+    /// Returns whether this is [`ShuttingDown`](ShutdownState::ShuttingDown).
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         *self == ShutdownState::ShuttingDown
     }
 
-    /// Whether it is [`Complete`](ShutdownState::Complete).
+    /// Returns whether this is [`Complete`](ShutdownState::Complete).
     #[must_use]
     pub fn is_complete(&self) -> bool {
         *self == ShutdownState::Complete
@@ -116,26 +120,32 @@ impl ShutdownState {
 }
 
 impl Swansong {
-    /// A new root, which runs. Costs an allocation of 128 bytes and more for each processor, so that threads that make guards
-    /// do not meet.
+    /// Makes a new root, which is running.
+    ///
+    /// Allocates 1 to 16 KiB, depending on the number of processors, so that threads which make
+    /// guards seldom share a cache line.
     #[must_use]
     pub fn new() -> Swansong {
         Swansong { node: Node::root(false) }
     }
 
-    /// A new root that keeps, for itself and all below it, where and when each guard was made, for [`guard_report`](Swansong::guard_report). A guard
-    /// then costs a look at the clock, and a lock when it is made and when it is dropped, which threads share that make guards of the same Swansong.
-    /// Memory is allocated for about every sixth guard that exists at a time, and kept for later ones. For the Swansong of a runtime see
-    /// [`Builder::guard_report`](crate::Builder::guard_report).
+    /// Makes a new root that records where and when each guard is made, for
+    /// [`guard_report`](Swansong::guard_report). Its descendants record this, too.
+    ///
+    /// A guard then costs a look at the clock, and a lock acquisition when it is made and another
+    /// when it is dropped. All guards of one `Swansong` share the lock. Memory is allocated for
+    /// about every sixth guard that exists at a time, and kept for later guards. For the `Swansong`
+    /// of a runtime see [`Builder::guard_report`](crate::Builder::guard_report).
     #[must_use]
     pub fn with_guard_report() -> Swansong {
         Swansong { node: Node::root(true) }
     }
 
-    /// Stops it, and all below it: their interrupts end. What is returned is ready when the last guard is gone.
+    /// Stops this and its descendants: their interrupts end. The returned completion is ready when
+    /// the last guard is gone.
     ///
-    /// Does not suspend; runs no task and no future in place, but calls wakers. Costs some 10 ns for each child, and on a root a few
-    /// microseconds.
+    /// Does not suspend, and runs no task or future in place, but calls wakers. Costs some 10 ns
+    /// per child, and a few microseconds for a root.
     ///
     /// ```
     /// use cygnet::shutdown::Swansong;
@@ -152,18 +162,22 @@ impl Swansong {
         ShutdownCompletion::new(&self.node)
     }
 
-    /// Waits until it has been shut down, and all guards are gone. See [`ShutdownCompletion::block`]. As by its
-    /// [future](#impl-IntoFuture-for-Swansong) the handle goes first: that of a root with no other is stopped by this, and not waited for in vain.
+    /// Waits until this has been shut down and all guards are gone. See
+    /// [`ShutdownCompletion::block`].
+    ///
+    /// The handle is dropped before the wait, as by the [future](#impl-IntoFuture-for-Swansong). If
+    /// it is the last handle of a root, this stops the root, so the wait ends.
     ///
     /// # Panics
-    /// As there.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     pub fn block_on_shutdown_completion(self) {
         let completion = self.into_future();
         completion.block();
     }
 
-    /// How far it is. One load.
+    /// Returns the state. One load.
     #[must_use]
     pub fn state(&self) -> ShutdownState {
         let look = self.node.word.look();
@@ -176,16 +190,21 @@ impl Swansong {
         }
     }
 
-    /// The future of its stop, by whomever.
+    /// Returns a future that is ready as soon as this is stopped, by whichever call.
     pub fn shutting_down(&self) -> ShuttingDown {
         ShuttingDown::new(&self.node)
     }
 
-    /// A guard: the shutdown, of this and of all above it, is not complete before that is dropped. Also one of a `Swansong` that is stopped
-    /// is a guard, though it does not make a completion unready that was ready; [`try_guard`](Swansong::try_guard) refuses then.
+    /// Makes a guard: the shutdown of this and of all its ancestors is not complete until the guard
+    /// is dropped.
     ///
-    /// Does not suspend, takes no lock, allocates nothing, but for the first one of a child that runs, or of one that is stopped: that counts
-    /// itself in those above it, as far up as these are empty too. A root that [keeps places](Swansong::with_guard_report) costs more.
+    /// A stopped `Swansong` gives guards, too. They do not make a completion unready that was
+    /// ready. [`try_guard`](Swansong::try_guard) refuses after the stop.
+    ///
+    /// Does not suspend or lock. Allocates only for the first guard of a running child, and for a
+    /// guard of a stopped `Swansong` that has none: such a guard is also counted in the ancestors,
+    /// up to the first one that counts something already. A root [with a
+    /// report](Swansong::with_guard_report) costs more.
     #[must_use = "a guard that is dropped at once guards nothing"]
     #[track_caller]
     #[inline]
@@ -193,7 +212,8 @@ impl Swansong {
         Guard::new(&self.node, Location::caller())
     }
 
-    /// The same, or `None` if it is stopped, or one above it: no new work is begun. Costs a load more for each of those.
+    /// Makes a guard, or returns `None` if this or one of its ancestors is stopped, so that no new
+    /// work begins. Costs one more load than [`guard`](Swansong::guard), and one per ancestor.
     ///
     /// ```
     /// let swansong = cygnet::shutdown::Swansong::new();
@@ -207,36 +227,44 @@ impl Swansong {
     #[inline]
     pub fn try_guard(&self) -> Option<Guard> {
         let guard = Guard::new(&self.node, Location::caller());
-        // Afterwards: one that is given away before the stop is waited for. By all above: a stop that is on its way down may have completed
-        // there, as nothing was here.
+        // The look comes after the guard is made, so the stop waits for a guard that is returned.
+        // The ancestors are included: a stop on its way down may have completed there, since this
+        // node was empty.
         (!self.node.is_stopped_here_or_above()).then_some(guard)
     }
 
-    /// A value with a guard, which goes when the value goes: see [`Guarded`]. For a future that is to be finished, for instance.
+    /// Attaches a guard to a value, such as a future that must finish. The guard is dropped with
+    /// the value. See [`Guarded`].
     #[must_use = "a guard that is dropped at once guards nothing"]
     #[track_caller]
     pub fn guarded<T>(&self, value: T) -> Guarded<T> {
         Guarded::new(self.guard(), value)
     }
 
-    /// A value that ends with the stop: a future, an iterator, a receiver, what can be read and written, .. See [`Interrupt`].
+    /// Makes a value end with the stop: a future, an iterator, a receiver, a reader or a writer.
+    /// See [`Interrupt`].
     #[must_use = "nothing is interrupted but what is used through this"]
     pub fn interrupt<T>(&self, value: T) -> Interrupt<T> {
         Interrupt::new(StopListener::new(&self.node), value)
     }
 
-    /// The number of guards, of this and of all below it. Handles and interrupts do not count.
+    /// Returns the number of guards of this and of its descendants. Handles and interrupts do not
+    /// count.
     ///
-    /// While guards come and go it is that of no one moment. Takes time in proportion to the nodes below.
+    /// If guards come and go meanwhile, the result may match no single moment. Takes time
+    /// proportional to the number of descendants.
     #[must_use]
     pub fn guard_count(&self) -> usize {
         usize::try_from(count_guards(&self.node)).unwrap_or(usize::MAX)
     }
 
-    /// Which guards there are, by the places where they were made: for a shutdown that takes too long. The places are known of a root that was
-    /// made by [`with_guard_report`](Swansong::with_guard_report), of that of a runtime with
-    /// [`Builder::guard_report`](crate::Builder::guard_report), and of what is below these. From others there are their number, and the tasks
-    /// that were started by [`spawn_guarded`](Swansong::spawn_guarded), which are known in any case.
+    /// Lists the guards by the places where they were made, for a shutdown that takes too long.
+    ///
+    /// Places are known below a root that was made by
+    /// [`with_guard_report`](Swansong::with_guard_report), and below the root of a runtime with
+    /// [`Builder::guard_report`](crate::Builder::guard_report). Elsewhere the report has the number
+    /// of guards, and the tasks that were started by [`spawn_guarded`](Swansong::spawn_guarded),
+    /// which are always known.
     ///
     /// ```
     /// use cygnet::shutdown::Swansong;
@@ -252,9 +280,11 @@ impl Swansong {
         GuardReport::new(&self.node)
     }
 
-    /// A new `Swansong` below this one: see [the tree](self#the-tree). Stopped if this is.
+    /// Makes a new `Swansong` below this one: see [the tree](self#the-tree). It is stopped if this
+    /// one is.
     ///
-    /// Does not suspend. Costs an allocation and a lock, whatever the number of children.
+    /// Does not suspend. Costs an allocation and a lock acquisition, regardless of the number of
+    /// children.
     #[must_use]
     pub fn child(&self) -> Swansong {
         Swansong { node: Node::child(&self.node) }
@@ -297,7 +327,8 @@ impl fmt::Debug for Swansong {
     }
 }
 
-/// To await a handle is to await the end of its shutdown. The handle goes: that of a root with no other is stopped by this.
+/// Awaiting a `Swansong` waits for its completion, and does not stop it. The handle is dropped
+/// first: if it is the last one of a root, this stops the root.
 impl IntoFuture for Swansong {
     type Output = ();
     type IntoFuture = ShutdownCompletion;

@@ -10,15 +10,17 @@ use crate::shim::time::{Duration, now};
 use std::panic::Location;
 
 impl Handle {
-    /// The runtime's [`Swansong`], which is the root of those of its scopes: see [`Runtime::swansong`].
+    /// Returns the runtime's [`Swansong`], the root of the `Swansong`s of its scopes. See
+    /// [`Runtime::swansong`].
     pub fn swansong(&self) -> Swansong {
         of_runtime(self.shared())
     }
 
-    /// As [`spawn`](Handle::spawn), with a guard of the runtime's [`swansong`](Handle::swansong): see [`Swansong::spawn_guarded`].
+    /// Spawns a task like [`spawn`](Handle::spawn), with a guard of the runtime's
+    /// [`swansong`](Handle::swansong). See [`Swansong::spawn_guarded`].
     ///
     /// # Errors
-    /// [`SpawnError`] with `f`, and its guard, if the runtime has ended or is ending.
+    /// [`SpawnError`] with `f` and its guard, if the runtime has ended or is ending.
     #[track_caller]
     pub fn spawn_guarded<F, T>(
         &self,
@@ -37,15 +39,17 @@ impl Handle {
 }
 
 impl Runtime {
-    /// The runtime's [`Swansong`]: stopped by [`shutdown`](Runtime::shutdown), and when the runtime is dropped. Those of
-    /// [scopes](crate::Scope::swansong) are below it.
+    /// Returns the runtime's [`Swansong`], which is stopped by [`shutdown`](Runtime::shutdown) and
+    /// when the runtime is dropped. The `Swansong`s of [scopes](crate::Scope::swansong) are below
+    /// it.
     ///
     /// Does not suspend. The first use costs some allocations.
     pub fn swansong(&self) -> Swansong {
         of_runtime(self.shared())
     }
 
-    /// As [`spawn`](Runtime::spawn), with a guard of the runtime's [`swansong`](Runtime::swansong): see [`Swansong::spawn_guarded`].
+    /// Spawns a task like [`spawn`](Runtime::spawn), with a guard of the runtime's
+    /// [`swansong`](Runtime::swansong). See [`Swansong::spawn_guarded`].
     ///
     /// # Panics
     /// Never.
@@ -61,12 +65,16 @@ impl Runtime {
         }
     }
 
-    /// Ends the runtime gracefully: stops its [`swansong`](Runtime::swansong), waits until all its guards are gone, for so long at most, and
-    /// then ends the runtime as a drop does, which cancels all tasks that are left and waits for their end without limit. If guards were
-    /// late it waits for them too, also for those that somebody outside has. The report says which they were.
+    /// Ends the runtime gracefully, and reports which guards were late.
     ///
-    /// Tasks without a guard are no work that must be finished: they are cancelled when the last guard is gone, or the time is over. The
-    /// calling thread is blocked; a task of another runtime parks as long as it waits for guards, and blocks its thread for the end.
+    /// Stops the runtime's [`swansong`](Runtime::swansong) and waits for its guards, for `grace` at
+    /// most. Then ends the runtime like a drop, which cancels all remaining tasks and waits for
+    /// their end without limit. If guards were late, it waits for these too, even if they are held
+    /// outside the runtime.
+    ///
+    /// Tasks without a guard are not work that must be finished: they are cancelled when the last
+    /// guard is gone or the time is over. The call blocks the calling thread. A task of another
+    /// runtime parks while it waits for guards, and blocks its thread while the runtime ends.
     ///
     /// ```
     /// use std::time::Duration;
@@ -74,25 +82,26 @@ impl Runtime {
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
     /// let swansong = rt.swansong();
     /// let request = rt.spawn_guarded(|| 6 * 7);
-    /// rt.spawn(move || cygnet::wait(swansong.shutting_down())).detach(); // until then, or its cancel
+    /// rt.spawn(move || cygnet::wait(swansong.shutting_down())).detach(); // ends at the stop
     /// let report = rt.shutdown(Duration::from_secs(5));
     /// assert!(report.is_in_time());
     /// assert_eq!(request.join().unwrap(), 42);
     /// ```
     ///
     /// # Panics
-    /// If called by one of its own tasks, or inside [`no_suspend`](crate::no_suspend).
+    /// If called by one of the runtime's own tasks, or inside [`no_suspend`](crate::no_suspend).
     #[track_caller]
     pub fn shutdown(self, grace: Duration) -> ShutdownReport {
         self.shut_down_and_end(grace, None, Location::caller())
     }
 
-    /// Shuts the runtime down as [`shutdown`](Runtime::shutdown) does, and gives up when `patience` has passed since the cancel. Tasks
-    /// and guards share this one `patience`. Tasks that are left then go on, and the threads and stacks of the runtime are leaked.
-    /// [`ShutdownReport::is_given_up`] says so.
+    /// Shuts the runtime down like [`shutdown`](Runtime::shutdown), but gives up when `patience`
+    /// has passed since the cancel. Tasks and guards share this one `patience`. Tasks that remain
+    /// then go on, and the runtime's threads and stacks are leaked. [`ShutdownReport::is_given_up`]
+    /// tells.
     ///
     /// # Panics
-    /// As [`shutdown`](Runtime::shutdown).
+    /// If called by one of the runtime's own tasks, or inside [`no_suspend`](crate::no_suspend).
     #[track_caller]
     pub fn shutdown_at_most(self, grace: Duration, patience: Duration) -> ShutdownReport {
         self.shut_down_and_end(grace, Some(patience), Location::caller())
@@ -105,13 +114,13 @@ impl Runtime {
         patience: Option<Duration>,
         place: &'static Location<'static>,
     ) -> ShutdownReport {
-        // The sentence of a drop that its own task does.
+        // Panics if called by one of the runtime's own tasks.
         self.may_end();
         let mut shutdown = Shutdown::begin(self.swansong(), grace);
         shutdown.cancel(place);
         let cancelled_at = now();
         let ended = self.end(patience);
-        // One patience for both waits: the guards have what the end of the runtime has left of it.
+        // Both waits share one patience: the guards get what the end of the runtime has left of it.
         let rest = patience.map(|patience| patience.saturating_sub(now() - cancelled_at));
         let complete = shutdown.wait(rest);
         shutdown.report(!ended || !complete)
