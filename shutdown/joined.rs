@@ -1,8 +1,11 @@
-//! Swansongs of scopes, of tasks and of runtimes: what can be cancelled, when its time to finish is over.
+//! `Swansong`s of scopes, tasks and runtimes, and how a shutdown cancels them when its time is
+//! over.
 //!
-//! A scope has its own at first use: a child of that of the scope around it, or of the runtime's, which hangs on the scope's node and goes
-//! with it. Its node knows how to cancel the scope; that of a guarded task knows the task. So [`shut_down_within`](Swansong::shut_down_within)
-//! finds what is to be cancelled in the tree of nodes, with whatever is below it in the tree of tasks.
+//! A scope gets its own `Swansong` at first use: a child of the `Swansong` of the scope around it,
+//! or of the runtime's. It is attached to the scope's node in the tree of tasks, and is dropped
+//! with that node. Its own node knows how to cancel the scope; the node of a guarded task knows the
+//! task. So [`shut_down_within`](Swansong::shut_down_within) finds what to cancel in the tree of
+//! `Swansong`s, and the cancel reaches everything below in the tree of tasks.
 
 use super::Swansong;
 use super::guarded::Guarded;
@@ -23,16 +26,17 @@ use crate::task::words::tree::{Node, NodeKind};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The work of a node that was made for a scope or a task.
+/// The scope or task that a node was made for.
 pub(super) struct Work {
     pub(super) cancel: CancelHandle,
-    /// Of a task: its guards are this one's.
+    /// `Some` for a task, whose guards are reported with this origin.
     pub(super) origin: Option<Origin>,
 }
 
-/// The Swansong of the innermost scope that has one, around the calling task; or that of the runtime.
+/// Returns the [`Swansong`] of the innermost scope around the calling task that has one, or else
+/// the runtime's.
 ///
-/// Does not suspend. Looks at the scopes and tasks above, one after the other.
+/// Does not suspend. Looks at the enclosing scopes and tasks one by one.
 ///
 /// ```
 /// use cygnet::shutdown;
@@ -53,18 +57,18 @@ pub(super) struct Work {
 #[track_caller]
 pub fn current() -> Swansong {
     let (worker, _) = here("shutdown::current");
-    // SAFETY: that of the running task, or of a scope on its stack.
+    // SAFETY: this node belongs to the running task, or to a scope on its stack.
     around(unsafe { &*worker.node.get() }, worker)
 }
 
-/// That of a node in which the caller runs, or of the next one above.
+/// Returns the `Swansong` of `node`, of its nearest ancestor that has one, or of the runtime.
 fn around(node: &Node, worker: &Worker) -> Swansong {
     let mut at = node;
     while at.kind != NodeKind::Root {
         if let Some(swansong) = at.extras().and_then(|extras| attached(&extras.attached)) {
             return swansong;
         }
-        // SAFETY: the caller runs below it.
+        // SAFETY: the caller runs below this node, which ends after its descendants.
         at = unsafe { &*at.parent };
     }
     of_runtime(worker.shared())
@@ -74,7 +78,7 @@ fn attached(place: &Attachment) -> Option<Swansong> {
     place.get().map(handle)
 }
 
-/// Attaches one, unless another is there: the one that is there then.
+/// Attaches a `Swansong`, unless there is one already. Returns the attached one.
 fn attach(place: &Attachment, swansong: Swansong) -> Swansong {
     handle(place.get_or_attach(Arc::new(swansong)))
 }
@@ -83,7 +87,7 @@ fn handle(attached: &Attached) -> Swansong {
     attached.downcast_ref::<Swansong>().expect("nothing else is attached").clone()
 }
 
-/// That of a runtime, made at first use.
+/// Returns a runtime's `Swansong`, which is made at first use.
 pub(crate) fn of_runtime(shared: &Shared) -> Swansong {
     let swansong = attached(&shared.attached).unwrap_or_else(|| {
         let fresh = match shared.config.guard_report {
@@ -92,14 +96,15 @@ pub(crate) fn of_runtime(shared: &Shared) -> Swansong {
         };
         attach(&shared.attached, fresh)
     });
-    // The end, which says so first and then looks, has found it, or this sees the end.
+    // The end of the runtime first marks it as closing and then looks for a `Swansong`. So it has
+    // found this one, or this load sees the mark.
     if shared.is_closing() {
         stop(&swansong.node);
     }
     swansong
 }
 
-/// Stops that of a runtime, if it has one.
+/// Stops a runtime's `Swansong`, if it has one.
 pub(crate) fn stop_runtime(shared: &Shared) {
     if let Some(swansong) = attached(&shared.attached) {
         drop(swansong.shut_down());
@@ -107,8 +112,9 @@ pub(crate) fn stop_runtime(shared: &Shared) {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// The [`Swansong`] of this scope, made at first use as a child of that of the scope around it, or of the runtime's. It ends with the scope, if
-    /// nobody else has a handle or a guard of it.
+    /// Returns the [`Swansong`] of this scope, which is made at first use as a child of the
+    /// `Swansong` of the scope around it, or of the runtime's. It ends with the scope unless there
+    /// are other handles or guards.
     ///
     /// Does not suspend. The first use costs some allocations.
     ///
@@ -120,14 +126,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let node = self.node();
         let there = node.extras().and_then(|extras| attached(&extras.attached));
         there.unwrap_or_else(|| {
-            // SAFETY: the caller runs in the scope, or below it.
+            // SAFETY: the caller runs in the scope or below it, so the scope's parent exists.
             let above = around(unsafe { &*node.parent }, worker);
             self.attach(above.child())
         })
     }
 
-    /// Stops this scope softly, with all below it: a [`shut_down`](Swansong::shut_down) of its [`swansong`](Scope::swansong). Interrupts end,
-    /// guards are waited for by what is returned, and nothing is cancelled.
+    /// Stops this scope softly, with all scopes below it, by a [`shut_down`](Swansong::shut_down)
+    /// of its [`swansong`](Scope::swansong). Interrupts end, and nothing is cancelled. The returned
+    /// completion waits for the guards.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -144,16 +151,17 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// ```
     ///
     /// # Panics
-    /// As `swansong`.
+    /// Outside a task of the scope's runtime.
     #[track_caller]
     pub fn shut_down(&self) -> super::ShutdownCompletion {
         self.swansong().shut_down()
     }
 
-    /// As [`spawn`](Scope::spawn), with a guard of the scope's [`swansong`](Scope::swansong): see [`Swansong::spawn_guarded`].
+    /// Spawns a task like [`spawn`](Scope::spawn), with a guard of the scope's
+    /// [`swansong`](Scope::swansong). See [`Swansong::spawn_guarded`].
     ///
     /// # Panics
-    /// As `spawn`.
+    /// Outside a task of the scope's runtime.
     #[track_caller]
     pub fn spawn_guarded<F, T>(&'scope self, f: F) -> ScopedTask<'scope, T>
     where
@@ -168,7 +176,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     fn attach(&self, swansong: Swansong) -> Swansong {
-        // The scope's node has extras by that.
+        // This also gives the scope's node its extras.
         let cancel = self.cancel_handle();
         set_work(&swansong, cancel, None);
         let extras = self.node().extras().expect("a node with a handle has extras");
@@ -178,7 +186,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 fn set_work(swansong: &Swansong, cancel: CancelHandle, origin: Option<Origin>) {
     let mut state = swansong.node.lock();
-    // Who cancels what is late has been here, or finds the work.
+    // A shutdown whose time is over has set `over` before this, or finds the work later.
     let over = state.over.clone().map(|over| (over, cancel.clone()));
     state.work = Some(Box::new(Work { cancel, origin }));
     drop(state);
@@ -187,7 +195,7 @@ fn set_work(swansong: &Swansong, cancel: CancelHandle, origin: Option<Origin>) {
     }
 }
 
-/// A task that is to be spawned with a guard: that of a node of its own, which knows the task.
+/// A guard for a task to be spawned. It belongs to a node of its own, which knows the task.
 pub(super) struct GuardedWork {
     child: Swansong,
     origin: Origin,
@@ -204,15 +212,16 @@ impl GuardedWork {
         self.child.guarded(f)
     }
 
-    /// It may have ended; then so has the node, or does here.
+    /// Records the task. It may have ended already; then the node has ended too, or ends here.
     pub(super) fn belongs_to(self, task: TaskId, cancel: CancelHandle) {
         set_work(&self.child, cancel, Some(Origin { task: Some(task), ..self.origin }));
     }
 }
 
 impl Swansong {
-    /// Opens a [`scope`](crate::scope()) that belongs to this: its [`swansong`](Scope::swansong) is a child of it, wherever the calling task runs.
-    /// [`shut_down_within`](Swansong::shut_down_within) cancels it when its time is over.
+    /// Opens a [`scope`](crate::scope()) that belongs to this: the scope's
+    /// [`swansong`](Scope::swansong) is a child of this one, wherever the calling task runs.
+    /// [`shut_down_within`](Swansong::shut_down_within) cancels the scope when its time is over.
     ///
     /// ```
     /// use cygnet::shutdown::Swansong;
@@ -233,10 +242,10 @@ impl Swansong {
     /// assert!(stuck.join().unwrap());
     /// ```
     ///
-    /// Suspends as `scope`.
+    /// Suspends like [`scope`](crate::scope()).
     ///
     /// # Panics
-    /// As `scope`.
+    /// As [`scope`](crate::scope()) does.
     #[track_caller]
     pub fn scope<'env, F, R>(&self, f: F) -> R
     where
@@ -248,11 +257,14 @@ impl Swansong {
         })
     }
 
-    /// As [`spawn`](crate::spawn()), with a guard that the task holds until its closure has ended: by its value, by a panic, or because it never
-    /// starts. When its time is over [`shut_down_within`](Swansong::shut_down_within) cancels it, and names it in the report, with the
-    /// place of this call.
+    /// Spawns a task like [`spawn`](crate::spawn()). The task holds a guard until its closure
+    /// returns, panics, or is dropped without having started.
     ///
-    /// Does not suspend. Costs a [`child`](Swansong::child) and a look at the clock more than `spawn`.
+    /// When its time is over, [`shut_down_within`](Swansong::shut_down_within) cancels the task,
+    /// and names it in the report with the place of this call.
+    ///
+    /// Does not suspend. Costs a [`child`](Swansong::child) and a look at the clock more than
+    /// `spawn`.
     ///
     /// ```
     /// use cygnet::shutdown::Swansong;
@@ -267,7 +279,7 @@ impl Swansong {
     /// ```
     ///
     /// # Panics
-    /// As `spawn`.
+    /// As [`spawn`](crate::spawn()) does.
     #[track_caller]
     pub fn spawn_guarded<F, T>(&self, f: F) -> Task<T>
     where

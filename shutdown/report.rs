@@ -1,4 +1,4 @@
-//! Which guards there are: where they were made, when, and by which task.
+//! Reports of guards: where and when they were made, and by which task.
 
 use super::node::visit;
 use super::node_ref::NodeRef;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
-/// What is kept of a guard, in its node, under the lock.
+/// The record of a guard, kept in its node under the lock.
 #[derive(Clone, Copy)]
 pub(super) struct Origin {
     pub(super) place: &'static Location<'static>,
@@ -16,7 +16,7 @@ pub(super) struct Origin {
     pub(super) task: Option<TaskId>,
 }
 
-/// The guards of a node that keeps their places, by a number that each of them has.
+/// The guards of a node that records places, by number.
 #[derive(Default)]
 pub(super) struct Registry {
     guards: BTreeMap<u64, Origin>,
@@ -24,7 +24,7 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// The guard's number; never 0.
+    /// Adds a guard. Returns its number, which is never 0.
     pub(super) fn add(&mut self, place: &'static Location<'static>) -> u64 {
         self.last += 1;
         self.guards.insert(self.last, Origin { place, made: now(), task: crate::current_id() });
@@ -36,14 +36,14 @@ impl Registry {
     }
 }
 
-/// The guards that there are in the subtree of a [`Swansong`](super::Swansong) at some moment, by the places where they were made: see
-/// [`Swansong::guard_report`](super::Swansong::guard_report).
+/// The guards below a [`Swansong`](super::Swansong) at some moment, by the places where they were
+/// made. See [`Swansong::guard_report`](super::Swansong::guard_report).
 ///
-/// Displayed it is a text for a log, a line for each place, the oldest first.
+/// The `Display` output is a text for a log, with a line per place, the oldest first.
 #[derive(Clone, Debug)]
 pub struct GuardReport {
     entries: Vec<GuardReportEntry>,
-    /// Those of which no place is known.
+    /// The number of guards whose places are unknown.
     unknown: usize,
 }
 
@@ -53,7 +53,7 @@ pub struct GuardReportEntry {
     place: &'static Location<'static>,
     count: usize,
     oldest: Duration,
-    /// Which task has made the oldest.
+    /// The task that made the oldest guard.
     task: Option<TaskId>,
 }
 
@@ -62,7 +62,7 @@ impl GuardReport {
         GuardReport { entries: Vec::new(), unknown: 0 }
     }
 
-    /// Of a node and all below it.
+    /// Makes a report of a node and of all nodes below it.
     pub(super) fn new(node: &NodeRef) -> GuardReport {
         let (now, mut unknown) = (now(), 0);
         let mut places: BTreeMap<&'static Location<'static>, GuardReportEntry> = BTreeMap::new();
@@ -93,52 +93,56 @@ impl GuardReport {
         GuardReport { entries, unknown }
     }
 
-    /// How many guards there were.
+    /// Returns the number of guards.
     #[must_use]
     pub fn guard_count(&self) -> usize {
         self.entries.iter().map(GuardReportEntry::count).sum::<usize>() + self.unknown
     }
 
-    /// Whether there were none.
+    /// Returns whether there were no guards.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.guard_count() == 0
     }
 
-    /// One for each place, the oldest first. Tasks that were started by [`spawn_guarded`](super::Swansong::spawn_guarded) are
-    /// always there, other guards if the root was made by [`Swansong::with_guard_report`](super::Swansong::with_guard_report), or is that of a
-    /// runtime with [`Builder::guard_report`](crate::Builder::guard_report).
+    /// Returns an entry for each known place, the oldest first.
+    ///
+    /// Tasks that were started by [`spawn_guarded`](super::Swansong::spawn_guarded) are always
+    /// included. Other guards are included if the root was made by
+    /// [`Swansong::with_guard_report`](super::Swansong::with_guard_report), or belongs to a runtime
+    /// with [`Builder::guard_report`](crate::Builder::guard_report).
     #[must_use]
     pub fn entries(&self) -> &[GuardReportEntry] {
         &self.entries
     }
 
-    /// The entries, one after the other.
+    /// Iterates over the entries.
     pub fn iter(&self) -> std::slice::Iter<'_, GuardReportEntry> {
         self.entries.iter()
     }
 }
 
 impl GuardReportEntry {
-    /// Where they were made; of one that was cloned, where the first one was.
+    /// Returns the place where the guards were made. The place of a clone is that of the first
+    /// guard.
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
         self.place
     }
 
-    /// How many of them there are.
+    /// Returns the number of guards from this place.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How long the oldest of them has been there. Always known.
+    /// Returns the age of the oldest guard. Always `Some`.
     #[must_use]
     pub fn oldest_age(&self) -> Option<Duration> {
         Some(self.oldest)
     }
 
-    /// The task that has made the oldest of them, if it was one.
+    /// Returns the task that made the oldest guard, if a task did.
     #[must_use]
     pub fn oldest_task(&self) -> Option<TaskId> {
         self.task

@@ -1,4 +1,4 @@
-//! A shutdown that takes no longer than a given time: stop, wait, cancel what is left, wait, and report.
+//! A shutdown with a time limit: stop, wait, cancel the remaining work, wait, and report.
 
 use super::joined::Work;
 use super::node::visit;
@@ -17,12 +17,12 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What a shutdown has come to: see [`Swansong::shut_down_within`] and [`Runtime::shutdown`](crate::Runtime::shutdown). Displayed it is a text
-/// for a log.
+/// The result of [`Swansong::shut_down_within`] or [`Runtime::shutdown`](crate::Runtime::shutdown).
+/// Its `Display` output is a text for a log.
 #[derive(Clone, Debug)]
 pub struct ShutdownReport {
     limit: Limit,
-    /// The guards that there were when the time was over.
+    /// The guards that existed when the time was over.
     late: GuardReport,
     cancelled: usize,
     took: Duration,
@@ -31,66 +31,72 @@ pub struct ShutdownReport {
     given_up: bool,
 }
 
-/// What has become of the time limit.
+/// Whether the time limit was kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Limit {
     Kept,
-    /// The time was over: of this shutdown, or of another one of the same Swansong.
+    /// The time of this shutdown was over, or that of another shutdown of the same `Swansong`.
     Over,
-    /// That of a shutdown of a Swansong above was.
+    /// The time of a shutdown of an ancestor was over.
     OverAbove,
 }
 
 impl ShutdownReport {
-    /// Whether all guards were gone in time, and nothing had to be cancelled.
+    /// Returns whether all guards were gone in time, and nothing had to be cancelled.
     ///
-    /// Returns `false` also if another shutdown, of the same [`Swansong`] or of one above it, has run out of its time and has cancelled something.
-    /// A shutdown of a Swansong below does not count here.
+    /// Also returns `false` if another shutdown, of the same [`Swansong`] or of an ancestor, ran
+    /// out of time and cancelled something. Shutdowns of descendants do not count.
     #[must_use]
     pub fn is_in_time(&self) -> bool {
         self.limit == Limit::Kept
     }
 
-    /// How many guards there were when the time was over: the time of this shutdown, or, if all guards went within it, that of an earlier shutdown
-    /// of the same Swansong that has cancelled something.
+    /// Returns the number of guards that existed when the time was over. If all guards went in time
+    /// but an earlier shutdown of the same `Swansong` had cancelled something, this is the number
+    /// at the end of that shutdown's time.
     #[must_use]
     pub fn guards_in_time_over(&self) -> usize {
         self.late.guard_count()
     }
 
-    /// Which guards these were. Tasks that were started by `spawn_guarded` are always named; of other guards the places are known if the root
-    /// was made by [`Swansong::with_guard_report`], or is that of a runtime with [`Builder::guard_report`](crate::Builder::guard_report).
+    /// Returns the guards that [`guards_in_time_over`](ShutdownReport::guards_in_time_over) counts.
+    /// Tasks that were started by `spawn_guarded` are always named. The places of other guards are
+    /// known if the root was made by [`Swansong::with_guard_report`], or belongs to a runtime with
+    /// [`Builder::guard_report`](crate::Builder::guard_report).
     #[must_use]
     pub fn late(&self) -> &GuardReport {
         &self.late
     }
 
-    /// How many scopes and tasks were cancelled when the time was over. If another shutdown of the same Swansong was out of time before, those that
-    /// it has cancelled count too, with those that came later and were cancelled at once.
+    /// Returns the number of scopes and tasks that were cancelled when the time was over. This
+    /// includes work that an earlier shutdown of the same `Swansong` cancelled when its time was
+    /// over, and later work that was cancelled at once because of that.
     #[must_use]
     pub fn cancelled(&self) -> usize {
         self.cancelled
     }
 
-    /// How long it took, from the stop to the end, or until it was given up.
+    /// Returns the time from the stop to the end, or until the wait was given up.
     #[must_use]
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// How much of that was after the time was over: so long the last guard remained.
+    /// Returns the part of [`took`](ShutdownReport::took) after the time was over.
     #[must_use]
     pub fn took_after_time(&self) -> Duration {
         self.after
     }
 
-    /// Whether the wait was given up: somebody has taken no notice of its cancellation for longer than he was given.
+    /// Returns whether the wait was given up, because work ignored its cancellation for longer than
+    /// the given patience.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.given_up
     }
 
-    /// How many guards were left at the end. None, unless it was given up, or some have come later.
+    /// Returns the number of guards at the end: 0, unless the wait was given up or guards were made
+    /// later.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left
@@ -105,7 +111,7 @@ impl fmt::Display for ShutdownReport {
             Limit::Kept if self.given_up => {
                 return write!(
                     f,
-                    "all guards were gone in time; what is left without one was given up after {took:.1?}"
+                    "all guards were gone in time; tasks without a guard were given up after {took:.1?}"
                 );
             }
             Limit::Kept => return write!(f, "all was finished in {took:.1?}"),
@@ -116,7 +122,7 @@ impl fmt::Display for ShutdownReport {
             Limit::OverAbove => {
                 write!(
                     f,
-                    "after {within:.1?} a shutdown of one above had cancelled what was left"
+                    "after {within:.1?} a shutdown of an ancestor had cancelled the remaining work"
                 )?;
             }
         }
@@ -129,45 +135,47 @@ impl fmt::Display for ShutdownReport {
     }
 }
 
-/// The moment when the time of a shutdown was over, kept in its node and in all nodes below.
+/// The end of a shutdown's time, recorded in its node and in all nodes below.
 pub(super) struct TimeOver {
     cause: Arc<Cause>,
-    /// Whose shutdown that was: the address of the node.
+    /// The address of the node that was shut down.
     of: usize,
     when: Instant,
-    /// The guards that there were then.
+    /// The guards that existed then.
     late: GuardReport,
-    /// How many scopes and tasks have been cancelled by it, those that came later included.
+    /// The number of scopes and tasks cancelled because of this, including later ones.
     cancelled: AtomicUsize,
 }
 
 impl TimeOver {
-    /// Cancels what has come later.
+    /// Cancels a scope or task that was added after the time was over.
     pub(super) fn cancel(&self, handle: &CancelHandle) {
         self.cancelled.fetch_add(1, Ordering::Relaxed);
         handle.pass_on(Arc::clone(&self.cause));
     }
 
-    /// How many have been cancelled by it.
-    // Relaxed: whoever ends because it was cancelled has been counted before, and orders that before what is seen of its end.
+    /// Returns the number of scopes and tasks cancelled because of this.
+    // Relaxed: work is counted before it is cancelled, and its end orders the count before whatever
+    // is seen of that end.
     fn cancelled(&self) -> usize {
         self.cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// A shutdown under way.
+/// A shutdown in progress.
 pub(crate) struct Shutdown {
     swansong: Swansong,
     start: Instant,
-    /// When the time was over, and what was there then.
+    /// The time when the limit was over, and the guards that existed then.
     late: Option<(Instant, GuardReport)>,
     cancelled: usize,
-    /// Another shutdown, of this node or one above, was out of time before.
+    /// The end of the time of an earlier shutdown, of this node or of an ancestor.
     earlier: Option<Arc<TimeOver>>,
 }
 
 impl Shutdown {
-    /// Stops, and waits until all is complete or the time is over. A cancelled task does not wait.
+    /// Stops, and waits until the node is complete or the time is over. A cancelled task does not
+    /// wait.
     #[track_caller]
     pub(crate) fn begin(swansong: Swansong, grace: Duration) -> Shutdown {
         let start = now();
@@ -175,14 +183,16 @@ impl Shutdown {
         let in_time = is_complete_until(&swansong.node, after(grace));
         let late = (!in_time)
             .then(|| (now(), swansong.guard_report()))
-            // The last guard may have gone meanwhile. A count alone does not tell: a guard may be handed on behind it.
+            // The last guard may have gone since. An empty report does not prove it, as a guard may
+            // have moved from node to node behind the visit.
             .filter(|(_, late)| !late.is_empty() || !swansong.state().is_complete());
-        // Who cancels says so here first, and so before what is cancelled can be complete.
+        // A shutdown records this before it cancels, and so before its cancels can complete the
+        // node.
         let earlier = swansong.node.lock().over.clone();
         Shutdown { swansong, start, late, cancelled: 0, earlier }
     }
 
-    /// Cancels the scopes and tasks that are left, and those that come later.
+    /// Cancels the remaining scopes and tasks, and has later ones cancelled at once.
     pub(crate) fn cancel(&mut self, place: &'static Location<'static>) {
         let Some((when, late)) = &self.late else { return };
         let cause = Cause::new(Reason::GraceOver, Some(place));
@@ -200,24 +210,25 @@ impl Shutdown {
         });
         handles.retain(|handle| !handle.is_cancelled());
         self.cancelled = handles.len();
-        // Before any of them can end by it: see `TimeOver::cancelled`.
+        // Counted before the cancels, as `TimeOver::cancelled` requires.
         over.cancelled.fetch_add(handles.len(), Ordering::Relaxed);
         for handle in handles {
             handle.pass_on(Arc::clone(&cause));
         }
     }
 
-    /// Waits until all is complete: for so long, if a time is given. Whether it has become so.
+    /// Waits for the completion, for `patience` at most. Returns whether it came.
     #[track_caller]
     pub(crate) fn wait(&self, patience: Option<Duration>) -> bool {
         match patience {
-            // A guard that comes after the completion is not waited for.
+            // All guards went in time. Guards that were made after the completion are not waited
+            // for.
             _ if self.late.is_none() => true,
             None => {
                 self.swansong.shut_down().block();
                 true
             }
-            // Maybe the caller is cancelled by this very shutdown: it waits all the same.
+            // This very shutdown may have cancelled the calling task, which waits all the same.
             Some(time) if crate::current_id().is_some() => {
                 shield(time, || is_complete_until(&self.swansong.node, None))
                     .unwrap_or_else(Late::into_inner)
@@ -255,7 +266,8 @@ impl Shutdown {
     }
 }
 
-/// Waits for the completion; false if it has not come in time, or the calling task is cancelled.
+/// Waits for the completion. Returns `false` if the time is over first, or if the calling task is
+/// cancelled.
 #[track_caller]
 fn is_complete_until(node: &NodeRef, until: Option<Instant>) -> bool {
     node.word.look().is_complete()
@@ -263,16 +275,23 @@ fn is_complete_until(node: &NodeRef, until: Option<Instant>) -> bool {
 }
 
 impl Swansong {
-    /// [Shuts down](Swansong::shut_down), waits until all guards are gone, and when the time is over cancels what is left: all
-    /// [scopes](Swansong::scope) and [guarded tasks](Swansong::spawn_guarded) of this and of all below it, with
-    /// [`Reason::GraceOver`]. Then it waits for the guards without limit, as a scope does. The report says what was late.
+    /// [Shuts down](Swansong::shut_down), waits for the guards, and cancels the remaining work when
+    /// the time is over.
     ///
-    /// A scope or a guarded task that comes when the time is over is cancelled at once, also one of a child that is made then.
+    /// The cancel has [`Reason::GraceOver`]. It reaches all [scopes](Swansong::scope) and [guarded
+    /// tasks](Swansong::spawn_guarded) of this and of its descendants, including any that are added
+    /// later. After the cancel, this waits for the guards without limit, as a scope does. The
+    /// report names the guards that were late.
     ///
-    /// A guard that nobody can be cancelled for is waited for: one of a plain thread, or of a task that takes no notice, or of the caller
-    /// itself, for ever. [`shut_down_within_at_most`](Swansong::shut_down_within_at_most) gives up.
+    /// The cancel does not end every guard: not one of a plain thread, of a task that ignores the
+    /// cancel, or of the caller itself. This waits for such a guard for ever;
+    /// [`shut_down_within_at_most`](Swansong::shut_down_within_at_most) gives up.
     ///
-    /// Suspends: a task parks, a plain thread blocks. If the calling task is cancelled the time is over at once, and the rest follows.
+    /// Suspends: a task parks, a plain thread blocks.
+    ///
+    /// # Cancellation
+    /// If the calling task is cancelled, the time is over at once: the remaining work is cancelled,
+    /// and this waits for it.
     ///
     /// ```
     /// use cygnet::shutdown::Swansong;
@@ -292,16 +311,20 @@ impl Swansong {
     /// ```
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend), and on a worker's thread between tasks, if it would have to wait.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     pub fn shut_down_within(&self, grace: Duration) -> ShutdownReport {
         self.shut_down_and_cancel(grace, None, Location::caller())
     }
 
-    /// The same, and gives up when so much time has passed after the cancel: the report says how many guards were [left](ShutdownReport::left).
+    /// Shuts down like [`shut_down_within`](Swansong::shut_down_within), but gives up when
+    /// `patience` has passed since the cancel. The report has the number of guards that were
+    /// [left](ShutdownReport::left).
     ///
     /// # Panics
-    /// As `shut_down_within`.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[track_caller]
     pub fn shut_down_within_at_most(&self, grace: Duration, patience: Duration) -> ShutdownReport {
         self.shut_down_and_cancel(grace, Some(patience), Location::caller())
