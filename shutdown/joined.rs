@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// The scope or task that a node was made for.
 pub(super) struct Work {
     pub(super) cancel: CancelHandle,
-    /// `Some` for a task, whose guards are reported with this origin.
+    /// `Some` for a task. The guards of the node are reported with this origin.
     pub(super) origin: Option<Origin>,
 }
 
@@ -186,7 +186,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 fn set_work(swansong: &Swansong, cancel: CancelHandle, origin: Option<Origin>) {
     let mut state = swansong.node.lock();
-    // A shutdown whose time is over has set `over` before this, or finds the work later.
+    // A shutdown that is out of time has set `over` before this, or finds the work later.
     let over = state.over.clone().map(|over| (over, cancel.clone()));
     state.work = Some(Box::new(Work { cancel, origin }));
     drop(state);

@@ -43,7 +43,7 @@ impl Registry {
 #[derive(Clone, Debug)]
 pub struct GuardReport {
     entries: Vec<GuardReportEntry>,
-    /// The number of guards whose places are unknown.
+    /// The number of guards from unknown places.
     unknown: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A value with a guard.
+//! Values with guards.
 
 mod io_std;
 
@@ -15,17 +15,18 @@ use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A value with a [`Guard`]: shutdown is not complete before it is dropped. See
+/// A value with a [`Guard`]: shutdown is not complete until it is dropped. Made by
 /// [`Swansong::guarded`](super::Swansong::guarded).
 ///
-/// It is what the value is: a future, an iterator, a reader or a writer of `std::io`; with the feature `futures` a stream, with
-/// `futures-io` and `tokio` what reads and writes by their traits. The rest is reached through [`Deref`] and [`DerefMut`].
-/// All of it is passed on as it is, also after the stop: for what should end then there is
-/// [`Interrupt`](super::Interrupt), which can have a guard of its own.
+/// It implements what the value implements of `Future`, `Iterator` and the traits of `std::io`;
+/// with the feature `futures` also `Stream`, with `futures-io` and `tokio` their read and write
+/// traits. [`Deref`] and [`DerefMut`] give access to everything else. All calls are passed on
+/// unchanged, even after the stop. For a value that should end with the stop, use
+/// [`Interrupt`](super::Interrupt), which can have a guard, too.
 ///
-/// The value is dropped first, and the guard after it: what its destructor does belongs to the work. A clone has a guard of
-/// its own. Two are equal if their values are, and both belong to the same [`Swansong`](super::Swansong). It has
-/// exactly the auto traits of the value.
+/// The guard is dropped after the value, because the value's destructor is part of the work. A
+/// clone has a guard of its own. Two are equal if their values are equal and both belong to the
+/// same [`Swansong`](super::Swansong). It has exactly the auto traits of the value.
 ///
 /// ```
 /// use cygnet::shutdown::Swansong;
@@ -34,12 +35,12 @@ use std::task::{Context, Poll};
 /// let work = swansong.guarded(async { 6 * 7 });
 /// assert_eq!(swansong.guard_count(), 1);
 /// swansong.shut_down();
-/// assert_eq!(cygnet::wait(work), Ok(42)); // by the stop it is not bothered
+/// assert_eq!(cygnet::wait(work), Ok(42)); // the stop does not end it
 /// assert_eq!(swansong.guard_count(), 0);
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Guarded<T> {
-    // In this order they are dropped.
+    // Dropped in this order.
     value: T,
     guard: Guard,
 }
@@ -50,7 +51,7 @@ impl<T> Guarded<T> {
         Guarded { value, guard }
     }
 
-    /// Calls it, and drops the guard when that is over, also by a panic.
+    /// Calls the value, and drops the guard when the call returns or panics.
     pub(super) fn call<R>(self) -> R
     where
         T: FnOnce() -> R,
@@ -59,7 +60,7 @@ impl<T> Guarded<T> {
         value()
     }
 
-    /// The value without the guard, which is dropped.
+    /// Returns the value, and drops the guard.
     ///
     /// ```
     /// let swansong = cygnet::shutdown::Swansong::new();
@@ -72,8 +73,8 @@ impl<T> Guarded<T> {
 
     #[inline]
     fn pinned(self: Pin<&mut Self>) -> Pin<&mut T> {
-        // SAFETY: the value is pinned with the whole: nothing here moves it out of a `Guarded` that is borrowed, there is no
-        // `Drop`, and it is `Unpin` only if the value is.
+        // SAFETY: the value is pinned with the whole. Nothing here moves it out of a borrowed
+        // `Guarded`, there is no `Drop`, and `Guarded` is `Unpin` only if the value is.
         unsafe { self.map_unchecked_mut(|this| &mut this.value) }
     }
 }

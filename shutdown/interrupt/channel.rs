@@ -1,4 +1,4 @@
-//! Receivers of channels.
+//! Interrupted receivers of channels.
 
 use super::{Interrupt, poll_until_stop};
 use crate::runtime::is_cancelled;
@@ -7,12 +7,13 @@ use crate::sync::{Receiver, WaitError};
 use std::future::poll_fn;
 use std::pin::pin;
 
-/// A [`Receiver`], or a reference to one. Nobody outside can name it, and so add to them.
+/// A [`Receiver`], or a reference to one. The trait cannot be named outside the library, and so not
+/// implemented there.
 pub trait AnyReceiver {
-    /// What is received.
+    /// The type of the received values.
     type Item;
 
-    /// The receiver itself.
+    /// Returns the receiver itself.
     fn receiver(&self) -> &Receiver<Self::Item>;
 }
 
@@ -34,12 +35,13 @@ impl<T> AnyReceiver for &Receiver<T> {
     }
 }
 
-/// Of a [`sync::Receiver`](Receiver), or a reference to one, that a stop interrupts. What has not been received by then stays in the
-/// channel, for whoever has another receiver of it or this one: after the stop [`try_iter`](Receiver::try_iter), for
-/// instance, empties it.
+/// A [`sync::Receiver`](Receiver), or a reference to one, that ends with the stop. Values that have
+/// not been received by then stay in the channel, for other receivers or for this one:
+/// [`try_iter`](Receiver::try_iter), for instance, empties the channel after the stop.
 ///
-/// Methods that are not here are those of the receiver itself, and are told of no stop. For a time limit put a
-/// [`timeout`](crate::timeout) around. What is received from elsewhere, or sent, is interrupted as a future:
+/// All other methods are the receiver's own, and take no notice of the stop. For a time limit, use
+/// [`timeout`](crate::timeout). Sends, and receives from other channels, are interrupted as
+/// futures:
 ///
 /// ```
 /// let swansong = cygnet::shutdown::Swansong::new();
@@ -55,9 +57,10 @@ impl<T> AnyReceiver for &Receiver<T> {
 /// # Ok::<(), cygnet::Cancelled>(())
 /// ```
 impl<R: AnyReceiver> Interrupt<R> {
-    /// Receives a value, and waits for it, until the stop: `None`, also if there is a value or the channel is closed.
+    /// Receives a value, waiting for one until the stop. After the stop it returns `None`, even if
+    /// there is a value or the channel is closed.
     ///
-    /// Suspends, if there is none: a task parks, a plain thread blocks, and both are woken by the stop.
+    /// Suspends if there is no value: a task parks, a plain thread blocks, and the stop wakes both.
     ///
     /// ```
     /// let swansong = cygnet::shutdown::Swansong::new();
@@ -75,11 +78,12 @@ impl<R: AnyReceiver> Interrupt<R> {
     /// ```
     ///
     /// # Errors
-    /// As of [`Receiver::recv`]: [`WaitError::Closed`] if the channel is closed and everything has been received;
-    /// [`WaitError::Cancelled`] if the calling task is cancelled, also after the stop.
+    /// * [`WaitError::Closed`] if the channel is closed and everything has been received.
+    /// * [`WaitError::Cancelled`] if the calling task is cancelled, even after the stop.
     ///
     /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
+    /// between tasks.
     #[inline]
     #[track_caller]
     pub fn recv(&mut self) -> Result<Option<R::Item>, WaitError> {
@@ -94,7 +98,10 @@ impl<R: AnyReceiver> Interrupt<R> {
         wait(self.recv_async())?
     }
 
-    /// As [`recv`](Interrupt::recv), as a future for any executor. Dropped before it is ready, it has received nothing.
+    /// Receives like [`recv`](Interrupt::recv), as a future for any executor.
+    ///
+    /// # Cancellation
+    /// A future that is dropped before it is ready has received nothing.
     ///
     /// ```
     /// let swansong = cygnet::shutdown::Swansong::new();
@@ -120,8 +127,8 @@ impl<R: AnyReceiver> Interrupt<R> {
         }
     }
 
-    /// Receives until the stop, or the channel is closed and empty, or the calling task is cancelled. Each step suspends as
-    /// [`recv`](Interrupt::recv) does.
+    /// Iterates over received values until the stop, until the channel is closed and empty, or
+    /// until the calling task is cancelled. Each step suspends like [`recv`](Interrupt::recv).
     ///
     /// ```
     /// let swansong = cygnet::shutdown::Swansong::new();

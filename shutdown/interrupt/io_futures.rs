@@ -3,7 +3,8 @@ use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite, IoSlice, IoSliceMut, Resul
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// With the feature `futures-io`. After the stop there is nothing to read, and a read that waits is woken.
+/// With the feature `futures-io`. After the stop there is nothing to read, and a waiting read is
+/// woken.
 ///
 /// ```
 /// use cygnet::shutdown::Swansong;
@@ -44,7 +45,8 @@ impl<T: AsyncRead> AsyncRead for Interrupt<T> {
     }
 }
 
-/// With the feature `futures-io`. As of [`AsyncRead`]; what lies in the buffer is not seen either, after the stop.
+/// With the feature `futures-io`. After the stop the buffer is empty, even if the value has
+/// buffered bytes, and a waiting read is woken.
 impl<T: AsyncBufRead> AsyncBufRead for Interrupt<T> {
     #[inline]
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
@@ -58,8 +60,8 @@ impl<T: AsyncBufRead> AsyncBufRead for Interrupt<T> {
     }
 }
 
-/// With the feature `futures-io`. After the stop nothing is written, and a write that waits is woken. To flush and to close
-/// is passed on also then.
+/// With the feature `futures-io`. After the stop nothing is written, and a waiting write is woken.
+/// Flushing and closing are passed on even then.
 impl<T: AsyncWrite> AsyncWrite for Interrupt<T> {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {

@@ -1,7 +1,8 @@
 use super::Interrupt;
 use std::io::{BufRead, IoSlice, IoSliceMut, Read, Result, Seek, SeekFrom, Write};
 
-/// After the stop there is nothing to read. A read that blocks is not woken: it looks before each.
+/// After the stop there is nothing to read. Each call looks at the stop first; a call that blocks
+/// is not woken.
 ///
 /// ```
 /// use std::io::Read;
@@ -25,7 +26,8 @@ impl<T: Read> Read for Interrupt<T> {
     }
 }
 
-/// As of [`Read`]; what lies in the buffer is not seen either, after the stop.
+/// After the stop the buffer is empty, even if the value has buffered bytes. A call that blocks is
+/// not woken.
 impl<T: BufRead> BufRead for Interrupt<T> {
     fn fill_buf(&mut self) -> Result<&[u8]> {
         if self.stop.is_stopped() { Ok(&[]) } else { self.value.fill_buf() }
@@ -36,8 +38,8 @@ impl<T: BufRead> BufRead for Interrupt<T> {
     }
 }
 
-/// After the stop nothing is written; what has been is flushed also then. A write that blocks is not woken: it looks
-/// before each.
+/// After the stop nothing is written; flushing is passed on even then. Each call looks at the stop
+/// first; a call that blocks is not woken.
 ///
 /// ```
 /// use std::io::{ErrorKind, Write};
@@ -66,7 +68,7 @@ impl<T: Write> Write for Interrupt<T> {
     }
 }
 
-/// Passed on, before the stop and after it: a position has no end to come to.
+/// Seeking is passed on even after the stop.
 impl<T: Seek> Seek for Interrupt<T> {
     fn seek(&mut self, to: SeekFrom) -> Result<u64> {
         self.value.seek(to)

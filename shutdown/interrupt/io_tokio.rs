@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
-/// With the feature `tokio`. After the stop there is nothing to read, and a read that waits is woken.
+/// With the feature `tokio`. After the stop there is nothing to read, and a waiting read is woken.
 ///
 /// ```
 /// use cygnet::shutdown::Swansong;
@@ -34,7 +34,8 @@ impl<T: AsyncRead> AsyncRead for Interrupt<T> {
     }
 }
 
-/// With the feature `tokio`. As of [`AsyncRead`]; what lies in the buffer is not seen either, after the stop.
+/// With the feature `tokio`. After the stop the buffer is empty, even if the value has buffered
+/// bytes, and a waiting read is woken.
 impl<T: AsyncBufRead> AsyncBufRead for Interrupt<T> {
     #[inline]
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
@@ -48,8 +49,8 @@ impl<T: AsyncBufRead> AsyncBufRead for Interrupt<T> {
     }
 }
 
-/// With the feature `tokio`. After the stop nothing is written, and a write that waits is woken. To flush and to shut down
-/// is passed on also then.
+/// With the feature `tokio`. After the stop nothing is written, and a waiting write is woken.
+/// Flushing and shutting down are passed on even then.
 impl<T: AsyncWrite> AsyncWrite for Interrupt<T> {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {

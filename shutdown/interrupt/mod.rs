@@ -1,12 +1,14 @@
-//! A value that a stop interrupts.
+//! Values that end with a stop.
 //!
-//! Each call looks at the stop first, by one load, and passes on to the value. Only if that is not ready the stop is told whom to
-//! call, and looked at once more: a stop that has come since the first look finds nobody to call, and is found here. Who is
-//! called stays known over polls, so that one more poll with the same waker takes no lock; and it is taken back with
-//! the `Interrupt`.
+//! Each call first looks at the stop, by one load, and then calls the value. Only if the value is
+//! not ready, the call registers its waker for the stop, and looks at the stop again. A stop that
+//! came after the first look finds no waker to call, but the second look finds the stop. The
+//! registered waker is remembered, so a further poll with the same waker takes no lock. It is
+//! removed with the `Interrupt`.
 //!
-//! A value that is read and written at the same time has two that wait for it, as a rule in two tasks. The one must not take the
-//! other's place, so writes are listeners of their own: made when a write has to wait for the first time, which few do.
+//! A value that is read and written at once has two waiting tasks, as a rule. Neither may overwrite
+//! the other's waker, so writes have a listener of their own. It is made when a write has to wait
+//! for the first time, which is rare.
 
 mod channel;
 mod io_std;
@@ -24,38 +26,40 @@ use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A value that is interrupted by the stop of a [`Swansong`](super::Swansong), or by its loss. See
-/// [`Swansong::interrupt`](super::Swansong::interrupt).
+/// A value that ends with the stop of a [`Swansong`](super::Swansong), or with the end of the
+/// `Swansong`. Made by [`Swansong::interrupt`](super::Swansong::interrupt).
 ///
-/// Before the stop it is what the value is, and after it is at its end:
+/// Before the stop, it behaves like the value. After the stop, it is at its end:
 ///
-/// | the value | after the stop | one that waits is woken |
+/// | the value | after the stop | a waiter is woken |
 /// | --- | --- | --- |
-/// | [`Future`] | `None`; before it the output is in a `Some` | yes |
+/// | [`Future`] | `None`; before the stop, `Some` of its output | yes |
 /// | [`Iterator`] | `None` | no |
 /// | `Stream` (feature `futures`) | `None` | yes |
 /// | `AsyncRead`, `AsyncBufRead` (features `futures-io`, `tokio`) | the end: no bytes | yes |
-/// | `AsyncWrite` (the same) | no bytes are written: `Ok(0)` | yes |
+/// | `AsyncWrite` (features `futures-io`, `tokio`) | no bytes are written: `Ok(0)` | yes |
 /// | [`Read`](std::io::Read), [`BufRead`](std::io::BufRead) | the end: no bytes | no |
 /// | [`Write`](std::io::Write) | no bytes are written: `Ok(0)` | no |
-/// | [`sync::Receiver`](crate::sync::Receiver), or a reference to one | [`recv`](Interrupt::recv): `None` | yes |
+/// | [`Receiver`](crate::sync::Receiver) or `&Receiver` | [`recv`](Interrupt::recv): `None` | yes |
 ///
-/// "No" is said of calls that block inside of the value, which nobody can wake: they look at the stop before each, and a call
-/// that is under way ends when the value ends it. So also does `interrupt(receiver.iter())`, of whatever channel;
-/// for a channel of this library interrupt the receiver instead.
+/// "No" means that a call which blocks inside the value cannot be woken. Such values look at the
+/// stop before each call; a call in progress ends when the value ends it. The same goes for
+/// `interrupt(receiver.iter())`, of any channel. To interrupt a channel of this library, wrap the
+/// receiver itself.
 ///
-/// What has been written can still be flushed, and the writer closed: both are passed on also after the stop, and do wait for
-/// the value. A `write_all` that the stop cuts short fails with
-/// [`WriteZero`](std::io::ErrorKind::WriteZero), a `read_exact` with
-/// [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof). A reader and a writer may wait at the same time in two tasks, and both are
-/// woken. To stop is no reason to drop the value: it is there until the `Interrupt` is dropped, and through [`Deref`],
-/// [`DerefMut`] and [`into_inner`](Interrupt::into_inner) it can be used as if there were no stop.
+/// Flushing and closing are passed on even after the stop, and wait for the value. A `write_all`
+/// that is cut short by the stop fails with [`WriteZero`](std::io::ErrorKind::WriteZero), a
+/// `read_exact` with [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof). A reader and a writer
+/// may wait at the same time in two tasks, and both are woken. The stop does not drop the value: it
+/// exists until the `Interrupt` is dropped. [`Deref`], [`DerefMut`] and
+/// [`into_inner`](Interrupt::into_inner) give access to the value as if there were no stop.
 ///
-/// An interrupt delays no shutdown, unless it is [`guarded`](Interrupt::guarded), and keeps no `Swansong` alive. Two are equal
-/// if their values are, and both belong to the same `Swansong`. It has exactly the auto traits of the value.
+/// An interrupt delays no shutdown, unless it is [`guarded`](Interrupt::guarded), and keeps no
+/// `Swansong` alive. Two are equal if their values are equal and both belong to the same
+/// `Swansong`. It has exactly the auto traits of the value.
 ///
-/// A call costs one load besides the value's own. One that waits costs a lock, when it is polled first or with another
-/// waker.
+/// A call costs one load more than the value's own call. A call that waits also costs a lock
+/// acquisition when it is polled first, or with another waker.
 ///
 /// ```
 /// use cygnet::shutdown::Swansong;
@@ -84,7 +88,7 @@ use std::task::{Context, Poll};
 /// assert_eq!(seen, [0, 1, 2]);
 /// ```
 pub struct Interrupt<T> {
-    // The guard after the value, whose destructor belongs to the work.
+    // The guard is dropped after the value, because the value's destructor is part of the work.
     value: T,
     stop: StopListener,
     #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
@@ -104,9 +108,10 @@ impl<T> Interrupt<T> {
         }
     }
 
-    /// The same with a [`Guard`]: shutdown is not complete before it is dropped.
+    /// Adds a [`Guard`]: shutdown is not complete until the interrupt is dropped.
     ///
-    /// One that is guarded stays so. It gets no guard if the `Swansong` is gone: nobody can wait for that.
+    /// A second call changes nothing. If the `Swansong` has ended, no guard is added, since no
+    /// shutdown can wait for it.
     ///
     /// ```
     /// let swansong = cygnet::shutdown::Swansong::new();
@@ -126,7 +131,7 @@ impl<T> Interrupt<T> {
         self
     }
 
-    /// The value; a guard is dropped.
+    /// Returns the value, and drops the guard if there is one.
     ///
     /// ```
     /// let swansong = cygnet::shutdown::Swansong::new();
@@ -140,19 +145,19 @@ impl<T> Interrupt<T> {
         self.value
     }
 
-    /// The value, and who waits for the stop with it.
+    /// Returns the value, and the listener for the stop.
     #[inline]
     fn parts(self: Pin<&mut Self>) -> (Pin<&mut T>, &mut StopListener) {
-        // SAFETY: of what is borrowed here only the value is pinned, and that is not moved.
+        // SAFETY: of the borrowed fields only the value is pinned, and it is not moved.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: the value is pinned with the whole: nothing here moves it out of an `Interrupt` that is borrowed, there is no
-        // `Drop`, and it is `Unpin` only if the value is.
+        // SAFETY: the value is pinned with the whole. Nothing here moves it out of a borrowed
+        // `Interrupt`, there is no `Drop`, and `Interrupt` is `Unpin` only if the value is.
         let value = unsafe { Pin::new_unchecked(&mut this.value) };
         (value, &mut this.stop)
     }
 }
 
-/// Polls what a stop interrupts, which it does with `None`.
+/// Polls until the stop, which ends it with `None`.
 #[inline]
 fn poll_until_stop<R>(
     stop: &mut StopListener,
@@ -168,10 +173,10 @@ fn poll_until_stop<R>(
     }
 }
 
-/// The writing side.
+/// Writes.
 #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
 impl<T> Interrupt<T> {
-    /// Polls a write, which a stop ends with nothing written.
+    /// Polls a write until the stop, which ends it with `Ok(0)`.
     #[inline]
     fn poll_write_until_stop(
         self: Pin<&mut Self>,
@@ -181,9 +186,9 @@ impl<T> Interrupt<T> {
         if self.stop.is_stopped() {
             return Poll::Ready(Ok(0));
         }
-        // SAFETY: as in `parts`.
+        // SAFETY: of the borrowed fields only the value is pinned, and it is not moved.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as in `parts`.
+        // SAFETY: the value is pinned with the whole: see `parts`.
         let value = unsafe { Pin::new_unchecked(&mut this.value) };
         match write(value, cx) {
             Poll::Pending => {
@@ -194,7 +199,7 @@ impl<T> Interrupt<T> {
     }
 }
 
-/// The stop, for a write that has to wait.
+/// Polls the stop for a write that has to wait.
 #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
 #[inline(never)]
 fn poll_stop_of_writes(
@@ -226,8 +231,8 @@ impl<T: Future> Future for Interrupt<T> {
     type Output = Option<T::Output>;
 
     /// # Panics
-    /// With the panic of the future; such is, as a rule, what it does when it is polled after it was ready. After the stop it is
-    /// not polled.
+    /// With the panic of the future. Most futures panic when they are polled after they were ready.
+    /// After the stop the future is not polled.
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T::Output>> {
         let (future, stop) = self.parts();
@@ -268,7 +273,7 @@ impl<T: Stream> Stream for Interrupt<T> {
     }
 }
 
-/// Looks at the stop before each step; a step that blocks is not woken.
+/// Each step looks at the stop first; a step that blocks is not woken.
 ///
 /// ```
 /// use cygnet::shutdown::Swansong;

@@ -1,6 +1,7 @@
-//! Models of the tree of guards; run by ci/loom.sh.
+//! Models of the tree of guards, run by ci/loom.sh.
 //!
-//! Guards of a root are counted by hand, as all threads of a model have one number. Children count in their words alone.
+//! All threads of a model have the same thread number, so models of a root's slots pass numbers by
+//! hand. The guards of children are counted in words only.
 
 mod slots;
 
@@ -19,7 +20,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering as Plain};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A handle, as `Swansong`.
+/// A handle, like `Swansong`.
 struct Handle(NodeRef);
 
 impl Handle {
@@ -47,23 +48,23 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // An execution that the checker ends early is left as it is.
+        // If the checker ends an execution early, the handles stay as they are.
         if !crate::shim::panicking() {
             Node::release_handle(&self.0);
         }
     }
 }
 
-/// Explores, and sees that nothing is left.
+/// Explores a model, and checks that it leaks nothing.
 fn explore_to_the_end(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     explore(preemptions, move || {
         let before = live_atomics();
         model();
-        assert_eq!(live_atomics(), before, "something is left over");
+        assert_eq!(live_atomics(), before, "the model leaks");
     });
 }
 
-/// The first guard of a grandchild comes while the root is stopped, and another in between.
+/// The first guard of a grandchild is made while the root is stopped.
 fn first_guard_and_stop(guard: fn(&Handle) -> Guard) {
     let root = Handle::root();
     let child = root.child();
@@ -71,49 +72,50 @@ fn first_guard_and_stop(guard: fn(&Handle) -> Guard) {
     let watcher = root.other();
     let worker = spawn(move || {
         let guard = guard(&below);
-        // As long as it is there all above count it.
-        assert!(!watcher.is_complete(), "complete, and a guard is there");
-        assert!(!child.is_complete(), "complete, and a guard is there");
+        // All ancestors count the guard while it exists.
+        assert!(!watcher.is_complete(), "complete while a guard exists");
+        assert!(!child.is_complete(), "complete while a guard exists");
         drop(guard);
-        // They go when nothing else is on its way: their end is not what this is about.
+        // These are dropped after the stop: their end is not the subject.
         (below, watcher, child)
     });
     stop(&root.0);
     drop(worker.join().unwrap());
-    assert!(root.is_complete(), "it does not become complete");
+    assert!(root.is_complete(), "without guards, it must be complete");
     assert_eq!(count_guards(&root.0), 0);
 }
 
 #[test]
-fn loom_a_first_guard_below_is_counted_above_before_it_is_there() {
+fn loom_a_first_guard_below_is_counted_above_before_it_exists() {
     explore_to_the_end(2, || first_guard_and_stop(Handle::guard));
 }
 
-/// Says that it has arrived when it is counted one level up, and no further.
+/// Sets ARRIVED after counting only one level up.
 #[test]
-#[should_panic(expected = "complete, and a guard is there")]
-fn loom_negative_a_guard_that_is_there_before_it_is_counted_above() {
+#[should_panic(expected = "complete while a guard exists")]
+fn loom_negative_a_guard_exists_before_it_is_counted_above() {
     explore(3, || {
         first_guard_and_stop(|handle| {
             let word = &handle.0.word;
             if word.arrive(GUARD) == Arrival::Alone && word.set_arrived() {
-                // SAFETY: kept by the handle: for what is in it.
+                // SAFETY: the handle keeps the node alive. ARRIVED owns this reference.
                 let _ = unsafe { NodeRef::another(handle.0.as_ptr()).into_raw() };
                 let parent = handle.0.parent.as_ref().unwrap();
                 if parent.word.arrive(CHILD) == Arrival::Alone && parent.word.set_arrived() {
-                    // SAFETY: as above.
+                    // SAFETY: the child keeps its parent alive. ARRIVED owns this reference.
                     let _ = unsafe { NodeRef::another(parent.as_ptr()).into_raw() };
                 }
             }
-            // SAFETY: it is counted.
+            // SAFETY: the pointer comes from a `NodeRef`, and the guard has been counted in the
+            // word.
             unsafe { Guard::from_counted(handle.0.as_ptr(), Location::caller()) }
         });
     });
 }
 
-/// A guard that has been counted by somebody who then stops the root is waited for.
+/// If a thread counts a guard and then stops the root, the stop waits for that guard.
 #[test]
-fn loom_a_guard_that_is_seen_before_the_stop_is_waited_for() {
+fn loom_the_stop_waits_for_a_guard_that_was_counted_before() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let below = root.child().child();
@@ -124,20 +126,20 @@ fn loom_a_guard_that_is_seen_before_the_stop_is_waited_for() {
                 let guard = below.guard();
                 goes.store(true, Ordering::Release);
                 drop(guard);
-                // It goes when nothing else is on its way.
+                // Dropped after the stop: its end is not the subject.
                 below
             }
         });
         let seen = count_guards(&root.0) == 1;
         stop(&root.0);
         if seen && root.is_complete() {
-            assert!(goes.load(Ordering::Acquire), "complete, and a guard that was seen is there");
+            assert!(goes.load(Ordering::Acquire), "complete while a counted guard exists");
         }
         drop(worker.join().unwrap());
     });
 }
 
-/// Two make the first guard at once, in two nodes below one.
+/// Two threads make the first guards of two siblings at once.
 #[test]
 fn loom_two_first_guards_arrive_once() {
     explore_to_the_end(2, || {
@@ -150,15 +152,15 @@ fn loom_two_first_guards_arrive_once() {
             drop(guard);
         });
         let guard = one.guard();
-        assert!(!root.is_complete(), "complete, and a guard is there");
+        assert!(!root.is_complete(), "complete while a guard exists");
         other.join().unwrap();
-        assert!(!root.is_complete(), "complete, and a guard is there");
+        assert!(!root.is_complete(), "complete while a guard exists");
         drop(guard);
-        assert!(root.is_complete(), "it does not become complete");
+        assert!(root.is_complete(), "without guards, it must be complete");
     });
 }
 
-/// The two last guards go while the root is stopped: the end is told once to who waits for it.
+/// The last two guards are dropped while the root is stopped. The waiter is woken.
 fn last_guards_and_stop() {
     let root = Handle::root();
     let child = root.child();
@@ -170,17 +172,17 @@ fn last_guards_and_stop() {
     for thread in threads {
         thread.join().unwrap();
     }
-    assert!(completion.is_told(), "nobody has told of the end");
+    assert!(completion.is_told(), "the waiter for the completion was not woken");
 }
 
 #[test]
-fn loom_the_last_guard_that_goes_tells_of_the_end() {
+fn loom_dropping_the_last_guard_wakes_the_waiter() {
     explore_to_the_end(3, last_guards_and_stop);
 }
 
-/// A guard comes late and goes, while the last one of those before tells of the end.
+/// A late guard is made and dropped, while the drop of the last earlier guard notifies the waiter.
 #[test]
-fn loom_a_late_guard_that_goes_tells_of_the_end_if_it_has_kept_another_from_it() {
+fn loom_dropping_a_late_guard_wakes_the_waiter() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let child = root.child();
@@ -188,15 +190,15 @@ fn loom_a_late_guard_that_goes_tells_of_the_end_if_it_has_kept_another_from_it()
         stop(&root.0);
         let mut completion = Completion::new(&root);
         completion.poll();
-        assert!(!completion.ready, "complete, and a guard is there");
+        assert!(!completion.ready, "complete while a guard exists");
         let goes = spawn(move || drop(guard));
         drop(child.guard());
         goes.join().unwrap();
-        assert!(completion.is_told(), "nobody has told of the end");
+        assert!(completion.is_told(), "the waiter for the completion was not woken");
     });
 }
 
-/// A completion that is polled, and what it has been told.
+/// A completion that is polled, and the number of calls to its waker.
 struct Completion {
     completion: ShutdownCompletion,
     calls: std::sync::Arc<Calls>,
@@ -227,7 +229,7 @@ impl Completion {
         self.ready |= polled == Poll::Ready(());
     }
 
-    /// Ready at once, or woken and ready then.
+    /// Returns whether the completion was ready at once, or was woken and is ready now.
     fn is_told(&mut self) -> bool {
         if !self.ready && self.calls.0.load(Plain::Relaxed) > 0 {
             self.poll();
@@ -236,7 +238,7 @@ impl Completion {
     }
 }
 
-/// What was done under the last guard happens before what comes after the completion.
+/// Work under the last guard happens before whatever follows the completion.
 fn work_and_completion() {
     let root = Handle::root();
     let child = root.child();
@@ -256,12 +258,12 @@ fn work_and_completion() {
 }
 
 #[test]
-fn loom_what_was_done_under_a_guard_is_seen_after_the_completion() {
+fn loom_work_under_a_guard_is_seen_after_the_completion() {
     explore(3, work_and_completion);
 }
 
 #[test]
-fn loom_what_was_done_under_a_guard_is_seen_by_who_waits_for_the_completion() {
+fn loom_a_waiter_for_the_completion_sees_work_under_a_guard() {
     explore_to_the_end(3, || {
         let root = Handle::root();
         let work = Stage::new(Baton::new());
@@ -278,15 +280,15 @@ fn loom_what_was_done_under_a_guard_is_seen_by_who_waits_for_the_completion() {
             assert_eq!(work.read(), 1);
         }
         worker.join().unwrap();
-        assert!(completion.is_told(), "nobody has told of the end");
+        assert!(completion.is_told(), "the waiter for the completion was not woken");
         // SAFETY: the thread has ended.
         unsafe { work.end() };
     });
 }
 
-/// It is complete as soon as it is stopped, and has left nobody by that.
+/// A node that never had a guard is complete as soon as it is stopped, without leaving its parent.
 #[test]
-fn loom_who_waits_for_one_that_never_had_a_guard_is_told() {
+fn loom_a_waiter_for_a_node_that_never_had_a_guard_is_woken() {
     explore_to_the_end(3, || {
         let root = Handle::root();
         let child = root.child();
@@ -295,7 +297,7 @@ fn loom_who_waits_for_one_that_never_had_a_guard_is_told() {
         let stops = spawn(move || stop(&stopper.0));
         completion.poll();
         stops.join().unwrap();
-        assert!(completion.is_told(), "nobody has told of the end");
+        assert!(completion.is_told(), "the waiter for the completion was not woken");
     });
 }
 
@@ -306,7 +308,8 @@ fn loom_negative_a_word_without_order() {
     explore(3, work_and_completion);
 }
 
-/// Three give up what they have of a node, one of them made there: who gets it sees what the others have done.
+/// Three threads give up their references to a node. Two of them make another reference first. The
+/// thread that gets the node sees what the others have done.
 fn last_reference() {
     let node = Node::make(None, None, false, Word::of_root());
     let give_up = |node: NodeRef, write: fn(&Node)| {
@@ -326,11 +329,11 @@ fn last_reference() {
     });
     let got = give_up(node, |_| {});
     let got = threads.into_iter().fold(got, |got, thread| got + thread.join().unwrap());
-    assert_eq!(got, 1, "one of them has it");
+    assert_eq!(got, 1, "exactly one thread must get the node");
 }
 
 #[test]
-fn loom_the_last_reference_is_one_and_sees_what_all_have_done() {
+fn loom_one_reference_is_the_last_and_sees_what_all_have_done() {
     explore_to_the_end(3, last_reference);
 }
 
@@ -341,7 +344,7 @@ fn loom_negative_references_without_order() {
     explore(3, last_reference);
 }
 
-/// Of two handles that are dropped at the same time one is the last.
+/// Of two handles that are dropped at once, one is the last.
 #[test]
 fn loom_the_last_of_two_handles_stops_the_root() {
     explore_to_the_end(3, || {
@@ -351,12 +354,12 @@ fn loom_the_last_of_two_handles_stops_the_root() {
         let drops = spawn(move || drop(other));
         drop(root);
         drops.join().unwrap();
-        assert!(node.is_stopped(), "nobody has stopped it");
+        assert!(node.is_stopped(), "the root was not stopped");
     });
 }
 
 #[test]
-fn loom_what_was_done_before_a_stop_is_seen_by_whom_it_stops() {
+fn loom_a_stopped_thread_sees_what_was_done_before_the_stop() {
     explore_to_the_end(3, || {
         let root = Handle::root();
         let done = Stage::new(Baton::new());
@@ -375,7 +378,7 @@ fn loom_what_was_done_before_a_stop_is_seen_by_whom_it_stops() {
 }
 
 #[test]
-fn loom_a_child_that_comes_with_the_stop_is_stopped() {
+fn loom_a_child_that_is_made_during_the_stop_is_stopped() {
     explore_to_the_end(3, || {
         let root = Handle::root();
         let sibling = root.child();
@@ -393,9 +396,9 @@ fn loom_a_child_that_comes_with_the_stop_is_stopped() {
     });
 }
 
-/// The last handle goes while an interrupt asks for a guard.
+/// The last handle is dropped while an interrupt asks for a guard.
 #[test]
-fn loom_a_guard_that_comes_with_the_end_of_the_last_handle_is_counted_or_refused() {
+fn loom_a_guard_made_while_the_last_handle_goes_is_counted_or_refused() {
     explore_to_the_end(3, || {
         let root = Handle::root();
         let child = root.child();
@@ -410,19 +413,19 @@ fn loom_a_guard_that_comes_with_the_end_of_the_last_handle_is_counted_or_refused
         assert_eq!(
             interrupt.counted(),
             u64::from(guard.is_some()),
-            "one is counted that is not there"
+            "the word counts a guard that was refused"
         );
-        assert_ne!(interrupt.is_stopped(), guard.is_some(), "it runs, or it has ended");
+        assert_ne!(interrupt.is_stopped(), guard.is_some(), "the node must either count a guard or have ended");
         stop(&root.0);
         assert_ne!(root.is_complete(), guard.is_some());
         drop(guard);
-        assert!(root.is_complete(), "it does not become complete");
+        assert!(root.is_complete(), "without guards, it must be complete");
     });
 }
 
-/// The last handles of a node and of its child go at once, while a guard of the child goes.
+/// The last handles of a node and of its child are dropped at once, and a guard of the child, too.
 #[test]
-fn loom_a_chain_is_collected_by_whoever_is_last() {
+fn loom_a_chain_is_collected_by_the_last_thread() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let child = root.child();
@@ -433,13 +436,14 @@ fn loom_a_chain_is_collected_by_whoever_is_last() {
         drop(below);
         one.join().unwrap();
         two.join().unwrap();
-        assert!(root.0.lock().first.is_null(), "one is left in the list");
+        assert!(root.0.lock().first.is_null(), "a child is left in the list");
     });
 }
 
-/// The last handle goes while the last guard does: whoever ends the node by that, an interrupt is told after what was done under the guard.
+/// The last handle and the last guard are dropped at once. Whichever thread ends the node, an
+/// interrupt that sees the end also sees the work under the guard.
 #[test]
-fn loom_what_was_done_under_a_guard_is_seen_by_whom_the_last_handle_s_end_stops() {
+fn loom_an_interrupt_that_ends_sees_work_under_the_last_guard() {
     explore_to_the_end(3, || {
         let root = Handle::root();
         let child = root.child();
@@ -460,9 +464,9 @@ fn loom_what_was_done_under_a_guard_is_seen_by_whom_the_last_handle_s_end_stops(
     });
 }
 
-/// Children go while their parent is stopped.
+/// Children are dropped while their parent is stopped.
 #[test]
-fn loom_children_may_go_while_they_are_stopped() {
+fn loom_children_may_be_dropped_while_they_are_stopped() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let children = [root.child(), root.child(), root.child()];
@@ -473,6 +477,6 @@ fn loom_children_may_go_while_they_are_stopped() {
         });
         stop(&root.0);
         goes.join().unwrap();
-        assert!(root.is_complete(), "it does not become complete");
+        assert!(root.is_complete(), "without guards, it must be complete");
     });
 }

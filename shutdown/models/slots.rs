@@ -1,4 +1,4 @@
-//! Models of a root's slots, and of its guards.
+//! Models of a root's slots and of its guards.
 
 use super::{Handle, explore_to_the_end};
 use crate::shim::atomic::{AtomicBool, Ordering};
@@ -8,11 +8,11 @@ use crate::shutdown::node::Node;
 use crate::shutdown::slots::{Slots, ThreadNumber};
 use crate::shutdown::stop::stop;
 
-/// An owner and a stranger count in slots that are frozen.
+/// The owner of a slot and another thread count in it while it is frozen.
 fn count_and_freeze() {
     let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
     let (owner, stranger) = (ThreadNumber::of_model(2), ThreadNumber::of_model(4));
-    // Both are led to the same slot.
+    // Both numbers select the same slot.
     assert!(slots.add(owner, 1, &stopped));
     let counts = |number| move || u64::from(slots.add(number, 1, &stopped));
     let threads = [spawn(counts(owner)), spawn(counts(stranger))];
@@ -39,9 +39,9 @@ fn loom_negative_slots_without_order() {
     explore(3, count_and_freeze);
 }
 
-/// Somebody comes to own a slot while it is frozen.
+/// A thread claims a slot while it is frozen.
 #[test]
-fn loom_who_comes_to_own_a_slot_sees_the_stop_or_is_seen() {
+fn loom_a_new_owner_of_a_slot_sees_the_stop_or_is_seen() {
     explore_to_the_end(3, || {
         let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
         let counts = spawn(move || u64::from(slots.add(ThreadNumber::of_model(2), 1, &stopped)));
@@ -56,9 +56,9 @@ fn loom_who_comes_to_own_a_slot_sees_the_stop_or_is_seen() {
     });
 }
 
-/// Two come to own a slot, and one does.
+/// Two threads try to own a slot, and one succeeds.
 #[test]
-fn loom_one_of_two_comes_to_own_a_slot() {
+fn loom_one_of_two_threads_claims_a_slot() {
     explore_to_the_end(3, || {
         let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
         let counts = |number| {
@@ -66,7 +66,7 @@ fn loom_one_of_two_comes_to_own_a_slot() {
         };
         let threads = [counts(2), counts(4)];
         let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-        assert_eq!(counted, 2, "it seems frozen");
+        assert_eq!(counted, 2, "the slots are not frozen yet");
         assert_eq!(slots.freeze(), 2, "a guard is lost, or counted twice");
         // SAFETY: the threads have ended.
         unsafe {
@@ -76,13 +76,13 @@ fn loom_one_of_two_comes_to_own_a_slot() {
     });
 }
 
-/// A guard is dropped by another thread than the owner of the slot, while that is frozen.
+/// A guard is dropped by a thread that does not own the slot, while the slot is frozen.
 #[test]
-fn loom_what_was_done_before_a_guard_goes_is_seen_by_who_freezes() {
+fn loom_the_freezing_thread_sees_work_done_before_a_drop() {
     explore_to_the_end(3, || {
         let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
         let work = Stage::new(Baton::new());
-        assert!(slots.add(ThreadNumber::of_model(2), 1, &stopped), "it seems frozen");
+        assert!(slots.add(ThreadNumber::of_model(2), 1, &stopped), "the slots are not frozen yet");
         let drops = spawn(move || {
             work.write();
             slots.add(ThreadNumber::of_model(4), 1u64.wrapping_neg(), &stopped)
@@ -102,45 +102,47 @@ fn loom_what_was_done_before_a_guard_goes_is_seen_by_who_freezes() {
     });
 }
 
-/// Guards of a root, made on one thread and dropped on another while it is stopped.
+/// Guards of a root are made on one thread and dropped on another while the root is stopped.
 #[test]
 fn loom_a_root_is_complete_when_its_guards_are_gone() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let (here, there) = (ThreadNumber::of_model(1), ThreadNumber::of_model(2));
-        // SAFETY: the handle keeps it, or what is counted does.
+        // SAFETY: the pointer comes from the handle, and the node counts a guard for this call.
         let leave = |node: usize, number| unsafe { Node::leave(node as *const Node, number) };
         let node = root.0.as_ptr();
-        // SAFETY: the handle keeps it.
+        // SAFETY: the pointer comes from the handle, which keeps the node alive.
         assert!(unsafe { Node::enter(node, here) } && unsafe { Node::enter(node, here) });
         let address = node.expose_provenance();
         let other = spawn(move || leave(address, there));
         stop(&root.0);
-        assert!(!root.is_complete(), "complete, and a guard is there");
+        assert!(!root.is_complete(), "complete while a guard exists");
         leave(address, here);
         other.join().unwrap();
-        assert!(root.is_complete(), "it does not become complete");
+        assert!(root.is_complete(), "without guards, it must be complete");
     });
 }
 
-/// One who finds the root stopped makes a guard, in the word, and hands it to one who counts where it is not frozen yet.
+/// A thread finds the root stopped, makes a guard in the word, and drops it by a number that
+/// selects a slot which is not frozen yet.
 #[test]
-fn loom_a_guard_may_be_dropped_in_a_slot_that_was_made_in_the_word() {
+fn loom_a_guard_made_in_the_word_may_be_dropped_in_a_slot() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let [owner, other, stranger] = [1, 2, 4].map(ThreadNumber::of_model);
         let node = root.0.as_ptr();
         for number in [owner, other] {
-            // Each comes to own a slot.
-            // SAFETY: the handle keeps it.
+            // Each number claims a slot.
+            // SAFETY: the pointer comes from the handle, which keeps the node alive.
             assert!(unsafe { Node::enter(node, number) });
-            // SAFETY: counted just now.
+            // SAFETY: the guard was counted just now.
             unsafe { Node::leave(node, number) };
         }
         let address = node.expose_provenance();
         let hands_on = spawn(move || {
             let node = address as *const Node;
-            // SAFETY: the handle keeps it, and then what is counted.
+            // SAFETY: the pointer comes from the handle, which outlives this thread. The second
+            // call gives up the guard that the first one has counted.
             unsafe {
                 assert!(Node::enter(node, owner));
                 Node::leave(node, stranger);
@@ -148,13 +150,13 @@ fn loom_a_guard_may_be_dropped_in_a_slot_that_was_made_in_the_word() {
         });
         stop(&root.0);
         hands_on.join().unwrap();
-        assert!(root.is_complete(), "it does not become complete");
+        assert!(root.is_complete(), "without guards, it must be complete");
     });
 }
 
-/// For months, one makes guards and another drops them.
+/// For months, one thread makes guards and another drops them.
 #[test]
-fn loom_a_slot_has_room_for_all_guards_that_are_dropped_by_others() {
+fn loom_a_slot_has_room_for_all_guards_that_other_threads_drop() {
     explore(1, || {
         let slots = Stage::new(Slots::new());
         let running = Stage::new(AtomicBool::new(false));
@@ -162,10 +164,10 @@ fn loom_a_slot_has_room_for_all_guards_that_are_dropped_by_others() {
         let many = 1 << 60;
         assert!(slots.add(owner, many, &running));
         for _ in 0..2 {
-            assert!(slots.add(stranger, (many / 2).wrapping_neg(), &running), "it seems frozen");
+            assert!(slots.add(stranger, (many / 2).wrapping_neg(), &running), "the slots are not frozen yet");
         }
         assert_eq!(slots.sum(), 0);
-        // SAFETY: nobody else has seen them.
+        // SAFETY: no other thread has used them.
         unsafe {
             slots.end();
             running.end();
@@ -173,9 +175,9 @@ fn loom_a_slot_has_room_for_all_guards_that_are_dropped_by_others() {
     });
 }
 
-/// Where a thread has no number nobody owns anything by that.
+/// A thread without a number claims no slot.
 #[test]
-fn loom_who_has_no_number_owns_no_slot() {
+fn loom_a_thread_without_a_number_owns_no_slot() {
     explore_to_the_end(2, || {
         let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
         let counts = || spawn(move || u64::from(slots.add(ThreadNumber::NONE, 1, &stopped)));
