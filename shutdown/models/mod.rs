@@ -415,7 +415,11 @@ fn loom_a_guard_made_while_the_last_handle_goes_is_counted_or_refused() {
             u64::from(guard.is_some()),
             "the word counts a guard that was refused"
         );
-        assert_ne!(interrupt.is_stopped(), guard.is_some(), "the node must either count a guard or have ended");
+        assert_ne!(
+            interrupt.is_stopped(),
+            guard.is_some(),
+            "the node must either count a guard or have ended"
+        );
         stop(&root.0);
         assert_ne!(root.is_complete(), guard.is_some());
         drop(guard);

@@ -164,7 +164,10 @@ fn loom_a_slot_has_room_for_all_guards_that_other_threads_drop() {
         let many = 1 << 60;
         assert!(slots.add(owner, many, &running));
         for _ in 0..2 {
-            assert!(slots.add(stranger, (many / 2).wrapping_neg(), &running), "the slots are not frozen yet");
+            assert!(
+                slots.add(stranger, (many / 2).wrapping_neg(), &running),
+                "the slots are not frozen yet"
+            );
         }
         assert_eq!(slots.sum(), 0);
         // SAFETY: no other thread has used them.
