@@ -108,5 +108,5 @@ awk '$2 == "simulated" { runs[$1] += $3; all += $3 }
     }' "$LOGS/all.log" || fail "there was no run"
 if [[ -n ${CYGNET_SIM_REPORT:-} ]]; then cp "$LOGS/all.log" "$CYGNET_SIM_REPORT"; fi
 
-must_fail simulation 5 'the same again, with the test.s own lines: CYGNET_SIM_SEED=' 'a visit was not counted' 'test .*planted_simulation.* FAILED' \
+must_fail simulation 5 'to run it again, with the test.s own lines: CYGNET_SIM_SEED=' 'a visit was not counted' 'test .*planted_simulation.* FAILED' \
     -- "${cargo_test[@]}" --test planted planted_simulation -- --ignored

@@ -1,14 +1,16 @@
-//! Which line of the test a thread was at.
+//! Finding the line of the test that a thread was at.
 
 use std::backtrace::Backtrace;
 use std::path::Path;
 
-/// The folders of this package whose sources use the library; all others are the library itself.
+/// The folders of this package that use the library. All other folders are the library itself.
 const USERS: [&str; 3] = ["tests", "examples", "bench"];
 
-/// The innermost call in a file that is neither the library's nor the standard library's: the function, and its place.
+/// Returns the function and place of the innermost call outside the library and the standard
+/// library.
 ///
-/// A backtrace can only be asked for its text: a line with the name of a function, and one with `at` and the place, for each call.
+/// A backtrace gives only text: for each call a line with the function's name, and a line with `at`
+/// and the place.
 pub(super) fn of_the_test(calls: &Backtrace) -> Option<String> {
     let text = calls.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -24,7 +26,7 @@ pub(super) fn of_the_test(calls: &Backtrace) -> Option<String> {
 
 fn is_of_the_test(place: &Path) -> bool {
     let text = place.to_string_lossy();
-    // As it was compiled, and where it is installed.
+    // The paths of std's sources as compiled, and as installed.
     let is_of_std = text.starts_with("/rustc/") || text.contains("/rustlib/src/");
     let ours = place.strip_prefix(env!("CARGO_MANIFEST_DIR"));
     !is_of_std && ours.map_or(true, |place| USERS.iter().any(|tree| place.starts_with(tree)))
@@ -35,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_of_the_test_if_it_is_nobody_elses() {
+    fn a_place_is_of_the_test_if_it_is_in_no_library() {
         let library = Path::new(env!("CARGO_MANIFEST_DIR"));
         for ours in ["shim/sim/atomic.rs:1:2", "sync/mutex.rs:1:2"] {
             assert!(!is_of_the_test(&library.join(ours)), "{ours}");

@@ -1,4 +1,4 @@
-//! Many runs of one test.
+//! Running a test many times.
 
 use super::options::Options;
 use super::report::{Explored, Failed, Run};
@@ -6,40 +6,45 @@ use super::watchdog::Watchdog;
 use crate::scheduler::simulation::{Chooser, Config, Report, Simulation};
 use std::collections::VecDeque;
 
-/// The environment variable that asks for one run alone.
+/// The environment variable that selects a single run.
 const SEED: &str = "CYGNET_SIM_SEED";
 
-/// Runs the test in many orders of events, until it fails. See the [module](super).
+/// Runs a test in many orders of events until a run fails. See the [module](super).
 ///
-/// With the environment variable `CYGNET_SIM_SEED` it is run once, by that seed.
+/// With the environment variable `CYGNET_SIM_SEED` the test is run once, by that seed.
 ///
 /// # Panics
-/// If a run fails, with the text of [`Failed`]; and as [`explore`].
+/// If a run fails, with the text of [`Failed`]. If called inside another simulation or a task. If
+/// `CYGNET_SIM_SEED` cannot be parsed.
 pub fn check(options: &Options, test: impl Fn()) {
     if let Err(failed) = explore(options, test) {
         panic!("{failed}");
     }
 }
 
-/// As [`check`], for who wants to know: what the runs came to, or the first one that has failed.
+/// Runs a test like [`check`], and returns a summary of the runs, or the first failed run.
 ///
 /// # Errors
-/// The first run that has failed.
+/// The first failed run.
 ///
 /// # Panics
-/// In another simulation, and in a task. If `CYGNET_SIM_SEED` is not understood.
+/// If called inside another simulation or a task. If `CYGNET_SIM_SEED` cannot be parsed.
 pub fn explore(options: &Options, test: impl Fn()) -> Result<Explored, Box<Failed>> {
     explore_all(options, &test)
 }
 
-/// Once for all tests: a program may have hundreds.
+/// Not generic, so that it is compiled only once for all tests of a program.
 fn explore_all(options: &Options, test: &dyn Fn()) -> Result<Explored, Box<Failed>> {
     let watchdog = Watchdog::new();
     let run = |schedule: &Schedule| schedule.run(options, &watchdog, Box::new(test));
     let mut explored = Explored::default();
     if let Ok(seed) = std::env::var(SEED) {
         let schedule = Schedule::parse(&seed);
-        let schedule = schedule.unwrap_or_else(|| panic!("cygnet: {SEED}={seed} is no seed"));
+        let schedule = schedule.unwrap_or_else(|| {
+            panic!(
+                "cygnet: {SEED}={seed} is not a seed; use the value from the report of a failed run"
+            )
+        });
         explored.add(&schedule, run(&schedule))?;
         return Ok(explored);
     }
@@ -48,7 +53,7 @@ fn explore_all(options: &Options, test: &dyn Fn()) -> Result<Explored, Box<Faile
         explored.add(&schedule, run(&schedule))?;
     }
     let Some(preemptions) = options.preemptions else { return Ok(explored) };
-    // Breadth first: those with fewer preemptions come before those with more.
+    // Breadth first: plans with fewer choices come before plans with more.
     let mut plans = VecDeque::from([(Vec::new(), 0)]);
     let mut left = options.most_runs;
     let mut dropped = false;
@@ -67,7 +72,7 @@ fn explore_all(options: &Options, test: &dyn Fn()) -> Result<Explored, Box<Faile
                 continue;
             }
             for other in choice.others {
-                // What is never run need not be remembered.
+                // There would be no run left for this plan.
                 if plans.len() >= left {
                     dropped = true;
                     break;
@@ -82,13 +87,13 @@ fn explore_all(options: &Options, test: &dyn Fn()) -> Result<Explored, Box<Faile
     Ok(explored)
 }
 
-/// One run, by a seed.
+/// Runs a test once, by a seed.
 ///
 /// # Errors
-/// How it has failed.
+/// The failure, if the run fails.
 ///
 /// # Panics
-/// In another simulation, and in a task.
+/// If called inside another simulation or a task.
 pub fn run(seed: u64, test: impl FnOnce()) -> Result<Run, Box<Failed>> {
     let schedule = Schedule::Seed(seed);
     let report = schedule.run(&Options::new(), &Watchdog::new(), Box::new(test));
@@ -105,20 +110,20 @@ impl Explored {
         self.steps += run.steps();
         self.faults += run.faults();
         self.threads += run.threads();
-        // In order: the same runs one after the other.
+        // The order of the runs counts.
         self.trace_hash = self.trace_hash.rotate_left(5) ^ run.trace_hash();
         Ok(())
     }
 }
 
-/// What decides who goes on.
+/// A rule for which thread runs next.
 enum Schedule {
     Seed(u64),
     Plan(Vec<(u64, usize)>),
 }
 
 impl Schedule {
-    /// As [`Schedule::text`] writes it.
+    /// Parses the output of [`Schedule::text`].
     fn parse(text: &str) -> Option<Schedule> {
         let Some(plan) = text.strip_prefix("plan") else {
             return text.parse().ok().map(Schedule::Seed);

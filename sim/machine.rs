@@ -40,8 +40,9 @@ const MOST_CORES: usize = 4096;
 ///
 /// # Prices
 ///
-/// The defaults are rounded figures of a present-day server, and each can be set. Trust the shape of a
-/// result rather than its digits: docs/scaling.md compares the model with a real machine of two cores.
+/// The defaults are rounded figures of a present-day server, and each can be set. Trust the shape
+/// of a result rather than its digits: docs/scaling.md compares the model with a real machine of
+/// two cores.
 ///
 /// | | |
 /// | --- | --- |
@@ -55,9 +56,9 @@ const MOST_CORES: usize = 4096;
 ///
 /// # What the model leaves out
 ///
-/// Cache sizes, memory, frequencies, hyperthreads, and the kernel's own decisions. The program's own
-/// accesses to shared data are free. What [the simulation](super) does not see, the machine does not
-/// see either. A thread that sleeps for more than 292 years sleeps for ever.
+/// Cache sizes, memory, frequencies, hyperthreads, and the kernel's own decisions. The program's
+/// own accesses to shared data are free. Whatever [the simulation](super) does not see, the machine
+/// does not see either. A thread that sleeps for more than 292 years sleeps for ever.
 #[derive(Clone, Debug)]
 pub struct Machine {
     shape: Shape,
@@ -134,7 +135,8 @@ impl Machine {
         Machine { seed, ..self }
     }
 
-    /// Fails a run that takes more steps than this, because it seems not to end. Unlimited by default.
+    /// Fails a run that takes more steps than this, because it seems not to end. There is no limit
+    /// by default.
     #[must_use]
     pub fn most_steps(self, most_steps: u64) -> Machine {
         Machine { most_steps, ..self }
@@ -144,8 +146,8 @@ impl Machine {
         /// Sets the price of an access to a cache line that the core holds.
         ///
         /// # Panics
-        /// If the price is zero, because a loop that waits for a time would never end; or if it exceeds an
-        /// hour.
+        /// If the price is zero, because a loop that waits for a time would never end; or if it
+        /// exceeds an hour.
         hit: hit, 1;
         /// Sets the price of a read-modify-write of a line that the core holds.
         ///
@@ -279,39 +281,39 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The steps, the threads and the whole time of the run. To time a part of the program, read
-    /// [`now`](super::now) in it.
+    /// Returns the steps, the threads and the whole time of the run. To time a part of the program,
+    /// read [`now`](super::now) in it.
     #[must_use]
     pub fn run(&self) -> Run {
         self.run
     }
 
-    /// The times of each virtual thread: first the program's own, then workers and others in the order
-    /// in which they were started.
+    /// Iterates over the times of the virtual threads: first the program's own, then workers and
+    /// others in the order in which they were started.
     pub fn threads(&self) -> impl Iterator<Item = ThreadTimes<'_>> {
         let times = self.names.iter().zip(&self.tally.accounts);
         times.map(|(name, account)| ThreadTimes { name, account: *account })
     }
 
-    /// The places in the source that lost time by waiting for cache lines and barriers, the largest
-    /// loss first.
+    /// Iterates over the places in the source that lost time by waiting for cache lines and
+    /// barriers, the largest loss first.
     pub fn places(&self) -> impl Iterator<Item = LostTime> {
         self.tally.places.iter().map(|&(location, place)| LostTime { location, place })
     }
 
-    /// How often a cache line moved between cores.
+    /// Returns how often a cache line moved between cores.
     #[must_use]
     pub fn moves(&self) -> u64 {
         self.tally.moves
     }
 
-    /// How often a thread issued a barrier of all cores.
+    /// Returns how often a thread issued a barrier of all cores.
     #[must_use]
     pub fn barriers(&self) -> u64 {
         self.tally.barriers
     }
 
-    /// How often a sleeping thread was woken.
+    /// Returns how often a sleeping thread was woken.
     #[must_use]
     pub fn wakes(&self) -> u64 {
         self.tally.wakes
@@ -326,37 +328,37 @@ pub struct ThreadTimes<'a> {
 }
 
 impl ThreadTimes<'_> {
-    /// The thread's name. A worker has the name that its runtime gives it.
+    /// Returns the thread's name. A worker has the name that its runtime gives it.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name
     }
 
-    /// The time that the thread spent in [`compute`](super::compute).
+    /// Returns the time that the thread spent in [`compute`](super::compute).
     #[must_use]
     pub fn computing(&self) -> Duration {
         Duration::from_nanos(self.account.computing)
     }
 
-    /// The time that the thread spent in the library, except for searching.
+    /// Returns the time that the thread spent in the library, except for searching.
     #[must_use]
     pub fn working(&self) -> Duration {
         Duration::from_nanos(self.account.working)
     }
 
-    /// The time that the thread spent searching for work.
+    /// Returns the time that the thread spent searching for work.
     #[must_use]
     pub fn searching(&self) -> Duration {
         Duration::from_nanos(self.account.searching)
     }
 
-    /// The time for which the thread could have run but had no core.
+    /// Returns the time for which the thread could have run but had no core.
     #[must_use]
     pub fn queueing(&self) -> Duration {
         Duration::from_nanos(self.account.queueing)
     }
 
-    /// The time for which the thread slept.
+    /// Returns the time for which the thread slept.
     #[must_use]
     pub fn sleeping(&self) -> Duration {
         Duration::from_nanos(self.account.sleeping)
@@ -371,19 +373,19 @@ pub struct LostTime {
 }
 
 impl LostTime {
-    /// The place in the source.
+    /// Returns the place in the source.
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
         self.location
     }
 
-    /// How often threads waited here.
+    /// Returns how often threads waited here.
     #[must_use]
     pub fn times(&self) -> u64 {
         self.place.times
     }
 
-    /// How long threads waited here, in total.
+    /// Returns how long threads waited here, in total.
     #[must_use]
     pub fn lost(&self) -> Duration {
         Duration::from_nanos(self.place.lost)

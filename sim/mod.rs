@@ -1,9 +1,12 @@
-//! Programs on one thread, where a seed decides who runs: to find what goes wrong once in a million times, and to see it again.
+//! Simulation: runs a program on one thread, where a seed decides which thread runs, to find rare
+//! failures and to repeat them.
 //!
-//! [`check`] runs a test many times, each time with another order of events, until it fails: it panics, somebody waits for ever, or it does not come to
-//! an end. It then says what has happened, and by which seed; with that in the environment variable `CYGNET_SIM_SEED` the very same run
-//! comes again, in this process or in another one, and the report then has the test's own lines beside the library's. (Those need line
-//! numbers in the program, which a release has with `debug = "line-tables-only"` in its profile.)
+//! [`check`] runs a test many times, each time with another order of events, until a run fails: it
+//! panics, deadlocks, or seems not to end. The report says what happened, and by which seed. With
+//! that seed in the environment variable `CYGNET_SIM_SEED`, the very same run is repeated, in this
+//! process or in another one, and the report then adds the test's own lines to the library's. (This
+//! needs line numbers in the program. A release build has them with `debug = "line-tables-only"` in
+//! its profile.)
 //!
 //! ```should_panic
 //! use cygnet::sim;
@@ -28,27 +31,39 @@
 //!
 //! # What is simulated
 //!
-//! All that the library does: the workers of each [`Runtime`](crate::Runtime) that the test makes, its threads for blocking calls, its locks and its
-//! timers, in the very code that runs elsewhere. Workers are *virtual threads* of the one OS thread that calls [`check`]. Another one may go on at each access to
-//! an atomic or a lock inside the library, and at each call of it that waits or gives way; the test's own code is interrupted nowhere else. The clock is virtual: a sleep of a year takes no
-//! time, and of what the test computes only the items of a long loop of [`par`](crate::par) do, all but the first and the last ones, each as much as the seed says. [`now`] reads it.
+//! Everything that the library does: the workers of each [`Runtime`](crate::Runtime) that the test
+//! makes, its threads for blocking calls, its locks and its timers. The simulation runs the same
+//! code as a real program. Workers are *virtual threads* of the one OS thread that calls [`check`].
+//! The simulation may switch to another virtual thread at each access to an atomic or a lock inside
+//! the library, and at each call of the library that waits or yields. It interrupts the test's own
+//! code nowhere else.
 //!
-//! # What is not
+//! The clock is virtual, and [`now`] reads it. A sleep of a year takes no real time. The test's own
+//! code takes no virtual time, with two exceptions: [`compute`], and the items of a long loop of
+//! [`par`](crate::par), except for the first and the last items. The seed says how long such items
+//! take.
 //!
-//! * *Threads that the test starts itself.* Start them by [`thread`], which makes virtual ones. What a real one calls of the simulation's objects panics there: a
-//!   wake-up, an unlock.
-//! * *Waits that are not the library's.* A lock of `std`'s that is held over a suspension, or any other call that waits for another virtual thread, blocks the
-//!   one OS thread, and so all. After ten seconds without a step a watchdog says so, and where, and ends the process.
-//! * *Thread-locals of the test.* All virtual threads share them. Those of the library are kept apart, and so is whether a
-//!   thread is panicking.
-//! * *Real time and real randomness.* A program that asks for them (`Instant::now`, the order of a `HashMap`) runs differently each time, and a seed does
-//!   not bring the same run again.
+//! # What is not simulated
+//!
+//! * *Threads that the test starts itself.* Start them by [`thread`], which makes virtual ones. If
+//!   a real thread calls an object of the simulation, for instance to wake a waiter or to unlock,
+//!   it panics there.
+//! * *Waits outside the library.* A lock of `std` that is held over a suspension, or any other call
+//!   that waits for another virtual thread, blocks the one OS thread and so the whole simulation.
+//!   After ten seconds without a step, a watchdog prints where this happened, and aborts the
+//!   process.
+//! * *Thread-locals of the test.* All virtual threads share them. The library's thread-locals are
+//!   kept apart, and so is whether a thread is panicking.
+//! * *Real time and real randomness.* A program that uses them (`Instant::now`, the order of a
+//!   `HashMap`) runs differently each time, and a seed does not repeat a run.
 //! * *Weak memory.* Accesses are seen in the order in which they happen.
-//! * *The machine.* A [`Runtime`](crate::Runtime) that is not told how many workers it has gets four, and none is bound to a core. So a seed means the same on each
-//!   machine; not for another build of the program, though: one with debug assertions takes other steps than one without.
-//! * *Runtimes and values from outside of the run*, such as a `static` runtime. What is made in a run has to end in it; a thread of a real runtime that wakes a
-//!   virtual one panics.
-//! * *Values that a failed run has left.* Its stacks are leaked, with all that lies on them.
+//! * *The machine.* A [`Runtime`](crate::Runtime) gets four workers unless it is told otherwise,
+//!   and none is bound to a core. So a seed means the same on each machine. It does not mean the
+//!   same for another build of the program: a build with debug assertions takes other steps than
+//!   one without.
+//! * *Runtimes and values from outside the run*, such as a `static` runtime. Everything that is
+//!   made in a run must end in it. A thread of a real runtime that wakes a virtual thread panics.
+//! * *Values that a failed run leaves.* Its stacks are leaked, with all values on them.
 
 mod calls;
 mod explore;
@@ -67,7 +82,8 @@ pub use report::{Explored, Failed, Reason, Run};
 
 use std::time::{Duration, Instant};
 
-/// The present: virtual inside a simulation, where all instants that the library is told are on that clock; elsewhere [`Instant::now`].
+/// Returns the current time. Inside a simulation this is the virtual clock, to which all instants
+/// that are passed to the library refer; elsewhere it is [`Instant::now`].
 #[must_use]
 pub fn now() -> Instant {
     crate::shim::time::now()
@@ -76,8 +92,8 @@ pub fn now() -> Instant {
 /// Computes for `time`.
 ///
 /// In a simulation this advances the virtual clock, and other threads may run. On a [`Machine`] the
-/// calling thread's core is busy for so long. Outside a simulation it spins for so long, so the same
-/// program can be measured on a real machine.
+/// calling thread's core is busy for this time. Outside a simulation the call spins for this time,
+/// so the same program can be measured on a real machine.
 ///
 /// # Panics
 /// If `time` exceeds a year.

@@ -1,10 +1,10 @@
-//! How a test is simulated.
+//! Options of a simulation.
 
 use crate::scheduler::simulation::FaultRates;
 use crate::shim::Bug;
 use std::ops::Range;
 
-/// How [`check`](super::check) runs a test: with a thousand seeds, unless it is told otherwise.
+/// Options of [`check`](super::check): a thousand seeds, unless set otherwise.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(super) seeds: Range<u64>,
@@ -29,38 +29,42 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A thousand seeds, a million steps each at most, without faults.
+    /// The defaults: a thousand seeds, at most a million steps each, and no faults.
     #[must_use]
     pub fn new() -> Options {
         Options::default()
     }
 
-    /// Runs at random, one for each seed.
+    /// Sets the seeds of the random runs, one run per seed.
     #[must_use]
     pub fn seeds(self, seeds: Range<u64>) -> Options {
         Options { seeds, ..self }
     }
 
-    /// After those at random: each run in which threads are left at most `preemptions` times although they could go on, beginning with those with the fewest, until there have been
-    /// `most_runs`. Small programs have few: of a thousand steps there are some thousand runs with one preemption, and a million with two.
+    /// Adds systematic runs after the random ones: each schedule with at most `preemptions`
+    /// preemptions, up to `most_runs` runs.
+    ///
+    /// A preemption leaves a thread that could go on. Schedules with fewer choices come first. This
+    /// is for small programs: of a thousand steps there are some thousand runs with one preemption,
+    /// and a million with two.
     #[must_use]
     pub fn preemptions(self, preemptions: usize, most_runs: usize) -> Options {
         Options { preemptions: Some(preemptions), most_runs, ..self }
     }
 
-    /// A run with more steps has failed: it seems not to come to an end.
+    /// Fails a run that takes more steps than this, because it seems not to end.
     #[must_use]
     pub fn most_steps(self, most_steps: u64) -> Options {
         Options { most_steps, ..self }
     }
 
-    /// What goes wrong in each run.
+    /// Sets the faults of each run.
     #[must_use]
     pub fn faults(self, faults: Faults) -> Options {
         Options { faults, ..self }
     }
 
-    /// The library has this mistake. For tests of the simulation, which has to find it.
+    /// Plants a fault in the library, for tests of the simulation, which must find it.
     #[doc(hidden)]
     #[must_use]
     pub fn bug(self, bug: Bug) -> Options {
@@ -68,7 +72,8 @@ impl Options {
     }
 }
 
-/// What goes wrong, and how often: shares of the times that it could. Nothing, unless it is asked for.
+/// Faults, and how often each happens: a share of the times that it could happen. There are none by
+/// default.
 #[derive(Clone, Default, Debug)]
 pub struct Faults {
     pub(super) rates: FaultRates,
@@ -82,7 +87,7 @@ macro_rules! faults {
         /// If the share is not between 0 and 1.
         #[must_use]
         pub fn $name(mut self, share: f64) -> Faults {
-            assert!((0.0..=1.0).contains(&share), "cygnet: {share} is no share");
+            assert!((0.0..=1.0).contains(&share), "cygnet: fault rate {share} is not in 0..=1");
             self.rates.$name = (share * f64::from(u16::MAX)) as u16;
             self
         }
@@ -90,29 +95,30 @@ macro_rules! faults {
 }
 
 impl Faults {
-    /// None.
+    /// No faults.
     #[must_use]
     pub fn new() -> Faults {
         Faults::default()
     }
 
     faults! {
-        /// A thief finds nothing, where there is something.
+        /// A thief finds nothing, although there is something to steal.
         steal;
-        /// A thread goes on that was parked, though nobody has unparked it.
+        /// A parked thread wakes up without having been unparked.
         spurious_unpark;
-        /// A thread that is woken goes on late, by up to a millisecond.
+        /// A woken thread goes on late, by up to a millisecond.
         late_wake;
-        /// A thread, a worker or another one, stands still for up to ten milliseconds, at a step.
+        /// A thread, whether a worker or not, stalls at a step for up to ten milliseconds.
         stall;
         /// There is no memory for a stack.
         stack;
-        /// The allocator has no memory for what is kept of a task. The library gives back what it has kept for later, and asks once more; the second
-        /// time there is some.
+        /// The allocator has no memory for the records of a task. The library frees memory that it
+        /// keeps for later and asks again; the second request succeeds.
         allocation;
-        /// The system refuses a thread for calls that block: [`blocking`](crate::blocking) waits for another one, or makes the call itself.
+        /// The system refuses a thread for blocking calls: [`blocking`](crate::blocking) waits for
+        /// another thread, or makes the call itself.
         thread;
-        /// The clock jumps, by up to a second, at a step.
+        /// The clock jumps forward at a step, by up to a second.
         clock;
     }
 }

@@ -1,4 +1,4 @@
-//! What runs come to.
+//! Results of runs.
 
 use super::calls;
 use crate::scheduler::simulation::{Failure, Report, Step};
@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// A run that has come to its end.
+/// The result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     trace_hash: u64,
@@ -24,39 +24,40 @@ impl Run {
         Run { trace_hash, steps, faults, time: *time, threads: names.len() }
     }
 
-    /// A number for what has happened: where who did what, and when. The same for the same program and seed.
+    /// Returns a hash of the run's events: which thread did what, where and when. It is the same
+    /// for the same program and seed.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         self.trace_hash
     }
 
-    /// How many steps it took.
+    /// Returns the number of steps.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// How often something went wrong because that was [asked for](super::Faults).
+    /// Returns how often a [fault](super::Faults) happened.
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.faults
     }
 
-    /// How long it took, on its own clock.
+    /// Returns how long the run took on its own clock.
     #[must_use]
     pub fn time(&self) -> Duration {
         self.time
     }
 
-    /// How many virtual threads there were: the test's own, workers, those for blocking calls, and those that the test has started. All of them have
-    /// ended, unless it has failed.
+    /// Returns the number of virtual threads: the test's own, the workers, the threads for blocking
+    /// calls, and the threads that the test started. All of them have ended, unless the run failed.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
     }
 }
 
-/// Runs that have all come to their ends.
+/// The result of many runs, none of which failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Explored {
     pub(super) runs: usize,
@@ -68,80 +69,82 @@ pub struct Explored {
 }
 
 impl Explored {
-    /// How many there were.
+    /// Returns the number of runs.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.runs
     }
 
-    /// How many steps they took together.
+    /// Returns the total number of steps.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// How often something went wrong in them because that was [asked for](super::Faults).
+    /// Returns how often a [fault](super::Faults) happened in all runs.
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.faults
     }
 
-    /// How many virtual threads there were in all of them: see [`Run::threads`].
+    /// Returns the total number of virtual threads. See [`Run::threads`].
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// A number for what has happened in all of them: see [`Run::trace_hash`].
+    /// Returns a hash of the events of all runs, in order. See [`Run::trace_hash`].
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         self.trace_hash
     }
 
-    /// Whether these were all runs with so many [preemptions](super::Options::preemptions).
+    /// Returns whether every schedule within the limit of
+    /// [preemptions](super::Options::preemptions) was run.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 }
 
-/// Why a run has failed.
+/// Why a run failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The test has panicked, and said this.
+    /// The test panicked with this message.
     Panicked(String),
-    /// Nobody can go on, and no timer is set.
+    /// A deadlock: no thread can go on, and no timer is set.
     Deadlock,
-    /// It has taken as many steps as it [may](super::Options::most_steps).
+    /// The run took as many steps as it [may](super::Options::most_steps).
     TooManySteps,
-    /// Not the run that was to come: the program has changed since, or it depends on something that no seed decides, as real time or the order of a `HashMap`.
+    /// The run does not follow its schedule. The program has changed, or depends on something that
+    /// no seed decides, such as real time or the order of a `HashMap`.
     Another,
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Panicked(text) => write!(f, "the test has panicked: {text}"),
-            Reason::Deadlock => f.write_str("nobody can go on, and no timer is set"),
-            Reason::TooManySteps => f.write_str("it does not come to an end"),
+            Reason::Panicked(text) => write!(f, "the test panicked: {text}"),
+            Reason::Deadlock => f.write_str("deadlock: no thread can go on, and no timer is set"),
+            Reason::TooManySteps => f.write_str("it exceeded the limit of steps, and seems not to end"),
             Reason::Another => f.write_str(
-                "it is another run than the one to be seen again: the program has changed, or it depends on something that no seed decides, as real \
-                 time or the order of a `HashMap`",
+                "the run does not follow its schedule: the program has changed, or it depends on something \
+                 that no seed decides, such as real time or the order of a `HashMap`",
             ),
         }
     }
 }
 
-/// A run that has failed. Its text says all of it.
+/// A failed run. Its `Display` output has all details.
 #[derive(Clone, Debug)]
 pub struct Failed {
     pub(super) reason: Reason,
     pub(super) seed: String,
     pub(super) run: Run,
-    /// How many runs it took to find it.
+    /// The number of runs, including this one.
     pub(super) runs: usize,
-    /// The test itself has returned.
+    /// Whether the test's own closure has returned.
     returned: bool,
     left: Vec<String>,
     trace: String,
@@ -157,30 +160,30 @@ impl Failed {
             Some(Failure::Deadlock) | None => Reason::Deadlock,
         };
         let trace = written(&report);
-        // What a panic carried may be anything; it is leaked, as is the rest of the run.
+        // The payload of a panic may be anything. It is leaked, as is the rest of the run.
         std::mem::forget(report.failure);
         Failed { reason, seed, run, runs: 1, returned: report.returned, left: report.left, trace }
     }
 
-    /// Why.
+    /// Returns the reason.
     #[must_use]
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
 
-    /// What `CYGNET_SIM_SEED` has to be for the same run.
+    /// Returns the value of `CYGNET_SIM_SEED` that repeats the run.
     #[must_use]
     pub fn seed(&self) -> &str {
         &self.seed
     }
 
-    /// How far it has come.
+    /// Returns the steps, faults, time and threads of the run until it failed.
     #[must_use]
     pub fn run(&self) -> Run {
         self.run
     }
 
-    /// How many runs it took to find it.
+    /// Returns the number of runs, including the failed one.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.runs
@@ -192,17 +195,16 @@ impl fmt::Display for Failed {
         writeln!(f, "run {} of the simulation has failed: {}", self.runs, self.reason)?;
         let (steps, faults, time) = (self.run.steps, self.run.faults, self.run.time);
         writeln!(f, "after {steps} steps and {faults} faults, {time:?} on its clock")?;
-        writeln!(f, "the same again, with the test's own lines: CYGNET_SIM_SEED={}", self.seed)?;
+        writeln!(f, "to run it again, with the test's own lines: CYGNET_SIM_SEED={}", self.seed)?;
         if self.returned {
-            let why =
-                "a thread was not joined, or a runtime not dropped, which a `static` never is";
+            let why = "a thread was not joined, or a runtime not dropped (a `static` one never is)";
             writeln!(f, "the test itself has returned: {why}")?;
         }
         if !self.left.is_empty() {
-            writeln!(f, "who has not ended:")?;
+            writeln!(f, "not finished:")?;
             self.left.iter().try_for_each(|left| writeln!(f, "    {left}"))?;
         }
-        write!(f, "its last switches:\n{}", self.trace)
+        write!(f, "the last switches:\n{}", self.trace)
     }
 }
 
@@ -211,7 +213,7 @@ impl Error for Failed {}
 fn text_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&'static str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("(something that is no text)")
+        .unwrap_or("(a payload that is not a string)")
         .to_owned()
 }
 
@@ -221,11 +223,11 @@ fn written(report: &Report) -> String {
     for event in report.trace.events() {
         let (from, to) = (name(event.from), name(event.to));
         let why = match event.step {
-            Step::Preempted => "is left",
-            Step::GaveWay => "gives way",
+            Step::Preempted => "is preempted",
+            Step::GaveWay => "yields",
             Step::Waits => "waits",
-            Step::Ended => "has ended",
-            Step::Stalled => "stands still",
+            Step::Ended => "ends",
+            Step::Stalled => "stalls",
             Step::Stuck => "waits, as all others do,",
         };
         let micros = event.time.as_nanos() as f64 / 1_000.0;

@@ -1,4 +1,5 @@
-//! Threads of a simulation. Outside of one they are those of `std`, so that a program can use these in any case.
+//! Virtual threads of a simulation. Outside a simulation they are threads of `std`, so that a
+//! program can always use this module.
 
 use crate::shim::thread;
 use crate::shim::{Condvar, Mutex, panicking};
@@ -7,20 +8,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// As [`std::thread::spawn`].
+/// Spawns a thread, like [`std::thread::spawn`].
 ///
 /// # Panics
-/// If the system starts no thread.
+/// If the system cannot start a thread.
 pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     JoinHandle(thread::spawn(f))
 }
 
-/// A thread that was started.
+/// A handle to a thread, to join it.
 #[derive(Debug)]
 pub struct JoinHandle<T>(thread::JoinHandle<T>);
 
 impl<T> JoinHandle<T> {
-    /// Waits for its end.
+    /// Waits for the thread to end, and returns its result.
     ///
     /// # Errors
     /// The panic of the thread.
@@ -29,37 +30,37 @@ impl<T> JoinHandle<T> {
         self.0.join()
     }
 
-    /// Whether it has ended.
+    /// Returns whether the thread has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
     }
 
-    /// The thread, to be woken.
+    /// Returns the thread, for example to wake it.
     #[must_use]
     pub fn thread(&self) -> Thread {
         Thread(self.0.thread())
     }
 }
 
-/// A thread, to be woken.
+/// A handle to a thread, to wake it.
 #[derive(Clone, Debug)]
 pub struct Thread(thread::Thread);
 
 impl Thread {
-    /// As [`std::thread::Thread::unpark`].
+    /// Wakes the thread, like [`std::thread::Thread::unpark`].
     #[track_caller]
     pub fn unpark(&self) {
         self.0.unpark();
     }
 
-    /// Its name, if it has one.
+    /// Returns the thread's name, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.0.name()
     }
 
-    /// What tells it from others.
+    /// Returns the thread's identity.
     #[must_use]
     pub fn id(&self) -> ThreadId {
         ThreadId(match &self.0 {
@@ -69,7 +70,8 @@ impl Thread {
     }
 }
 
-/// What tells a thread from the others: real ones of the process, virtual ones of their simulation.
+/// The identity of a thread: unique in the process for a real thread, and in its simulation for a
+/// virtual one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ThreadId(Id);
 
@@ -79,40 +81,40 @@ enum Id {
     Virtual(usize),
 }
 
-/// The calling thread.
+/// Returns the calling thread.
 #[must_use]
 pub fn current() -> Thread {
     Thread(thread::current())
 }
 
-/// As [`std::thread::park`].
+/// Parks the calling thread, like [`std::thread::park`].
 #[track_caller]
 pub fn park() {
     thread::park();
 }
 
-/// As [`std::thread::park_timeout`].
+/// Parks the calling thread for a time, like [`std::thread::park_timeout`].
 #[track_caller]
 pub fn park_timeout(time: Duration) {
     thread::park_timeout(time);
 }
 
-/// As [`std::thread::sleep`].
+/// Sleeps, like [`std::thread::sleep`].
 #[track_caller]
 pub fn sleep(time: Duration) {
     thread::sleep(time);
 }
 
-/// As [`std::thread::yield_now`].
+/// Yields to other threads, like [`std::thread::yield_now`].
 #[track_caller]
 pub fn yield_now() {
     thread::yield_now();
 }
 
-/// As [`std::thread::scope`].
+/// Opens a scope for threads that borrow, like [`std::thread::scope`].
 ///
 /// # Panics
-/// As `f` does, and if a thread has panicked that was not joined.
+/// If `f` panics, or if a thread panicked that was not joined.
 #[track_caller]
 pub fn scope<'env, F, T>(f: F) -> T
 where
@@ -133,13 +135,14 @@ where
 #[derive(Default)]
 struct Threads {
     run: usize,
-    /// And nobody has been told.
+    /// Threads that panicked, except for those whose panic a join has returned.
     panicked: usize,
 }
 
 type Running = Arc<(Mutex<Threads>, Condvar)>;
 
-/// A thread of a scope, or what should have become one: its drop says that it has ended, however it does.
+/// A member of a scope: a thread, or a closure that was to become one. Its drop reports the end to
+/// the scope.
 struct Member {
     running: Running,
     panicked: bool,
@@ -156,13 +159,13 @@ impl Drop for Member {
     fn drop(&mut self) {
         let mut threads = self.running.0.lock().unwrap_or_else(PoisonError::into_inner);
         threads.run -= 1;
-        // It may be the drop of the result that has.
+        // The drop of the thread's result may have panicked.
         threads.panicked += usize::from(self.panicked || panicking());
         self.running.1.notify_all();
     }
 }
 
-/// Where threads may be started that borrow. See [`scope`].
+/// A scope for threads that borrow. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     running: Running,
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -170,10 +173,10 @@ pub struct Scope<'scope, 'env: 'scope> {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// As [`std::thread::Scope::spawn`].
+    /// Spawns a thread in the scope, like [`std::thread::Scope::spawn`].
     ///
     /// # Panics
-    /// If the system starts no thread.
+    /// If the system cannot start a thread.
     pub fn spawn<T: Send + 'scope>(
         &'scope self,
         f: impl FnOnce() -> T + Send + 'scope,
@@ -184,19 +187,21 @@ impl<'scope> Scope<'scope, '_> {
             let outcome = catch_unwind(AssertUnwindSafe(f));
             member.panicked = outcome.is_err();
             *to.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            // The last of what may borrow goes before the thread is said to have ended.
+            // The result may borrow from outside the scope, so it goes before the member reports
+            // the end.
             drop(to);
             drop(member);
         };
         let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(body);
-        // SAFETY: the scope does not end before it has said that it is at its end, and what it borrows is not touched afterwards.
+        // SAFETY: `scope` returns only after `member` has been dropped, and the body touches
+        // nothing borrowed after that.
         let body: Box<dyn FnOnce() + Send> = unsafe { std::mem::transmute(body) };
         let thread = thread::spawn(body);
         ScopedJoinHandle { thread, result, running: Arc::clone(&self.running), scope: PhantomData }
     }
 }
 
-/// A thread of a scope.
+/// A handle to a thread of a scope, to join it.
 pub struct ScopedJoinHandle<'scope, T> {
     thread: thread::JoinHandle<()>,
     result: Arc<Mutex<Option<std::thread::Result<T>>>>,
@@ -205,7 +210,7 @@ pub struct ScopedJoinHandle<'scope, T> {
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
-    /// Waits for its end.
+    /// Waits for the thread to end, and returns its result.
     ///
     /// # Errors
     /// The panic of the thread.
@@ -213,20 +218,20 @@ impl<T> ScopedJoinHandle<'_, T> {
     pub fn join(self) -> std::thread::Result<T> {
         self.thread.join()?;
         let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = result.take().expect("it has ended, and is joined once");
+        let result = result.take().expect("the thread has stored its result");
         if result.is_err() {
             self.running.0.lock().unwrap_or_else(PoisonError::into_inner).panicked -= 1;
         }
         result
     }
 
-    /// Whether it has ended.
+    /// Returns whether the thread has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// The thread, to be woken.
+    /// Returns the thread, for example to wake it.
     #[must_use]
     pub fn thread(&self) -> Thread {
         Thread(self.thread.thread())

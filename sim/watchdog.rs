@@ -1,4 +1,5 @@
-//! A run that blocks its OS thread makes no step, and so cannot say so itself.
+//! The watchdog of a simulation. A run that blocks its OS thread takes no step, so another thread
+//! has to report it.
 
 use crate::scheduler::simulation::Progress;
 use std::io::Write;
@@ -7,22 +8,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Without a step for so long, a run is given up.
+/// The time without a step after which the process is aborted.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks.
+/// The time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Looks on from a thread of its own as long as it lives.
+/// Watches the runs from a thread of its own until it is dropped.
 pub(super) struct Watchdog {
     progress: Arc<Progress>,
     seed: Arc<Mutex<String>>,
-    /// Its drop ends the thread.
+    /// Dropped to end the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
-    /// None is there if there is no thread to be had.
+    /// Starts the watchdog. If no thread can be started, nothing is watched.
     pub(super) fn new() -> Watchdog {
         let (progress, seed) = (Arc::<Progress>::default(), Arc::<Mutex<String>>::default());
         let (end, ended) = channel::<()>();
@@ -46,7 +47,7 @@ impl Watchdog {
         Arc::clone(&self.progress)
     }
 
-    /// A run begins, by this seed.
+    /// Tells the watchdog that a run begins, by this seed.
     pub(super) fn begin(&self, seed: String) {
         *self.seed.lock().unwrap_or_else(PoisonError::into_inner) = seed;
     }
@@ -63,11 +64,12 @@ impl Drop for Watchdog {
 
 fn bark(progress: &Progress, seed: &str) -> ! {
     let said = format!(
-        "cygnet: a simulation has not made a step for {PATIENCE:?}: {}. It computes without an end, or it waits for something that is not the \
-         library's, as a lock of std's that is held over a suspension: that blocks the one thread that all run on. The same again: CYGNET_SIM_SEED={seed}\n",
+        "cygnet: a simulation has not made a step for {PATIENCE:?}: {}. It computes without end, or waits for something outside the \
+         library, such as a std lock that is held over a suspension, which blocks the one thread of the simulation. \
+         To run it again: CYGNET_SIM_SEED={seed}\n",
         progress.last(),
     );
-    // Not `eprintln`: the harness of tests would keep it to itself, and go with the process.
+    // Written directly: a test harness would capture `eprintln`, and lose it with the process.
     let _ = std::io::stderr().write_all(said.as_bytes());
     std::process::abort()
 }

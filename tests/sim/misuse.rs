@@ -88,12 +88,12 @@ fn a_plan_that_does_not_fit_the_program_is_reported() {
     // A thread that there is not, one that cannot go on, and a point that is never reached.
     for plan in ["plan:3-99", "plan:3-0", "plan:100000000-1"] {
         let said = said(plan);
-        assert!(said.contains("it is another run than the one to be seen again"), "{plan}: {said}");
+        assert!(said.contains("the run does not follow its schedule"), "{plan}: {said}");
         assert!(said.contains(&format!("CYGNET_SIM_SEED={plan}")), "{said}");
     }
     for nonsense in ["", "-1", "1.5", "planet", "plan:", "plan:1", "plan:1-", "plan:1-2-3"] {
         let said = said(nonsense);
-        assert!(said.contains(&format!("CYGNET_SIM_SEED={nonsense} is no seed")), "{said}");
+        assert!(said.contains(&format!("CYGNET_SIM_SEED={nonsense} is not a seed")), "{said}");
     }
 }
 
