@@ -17,10 +17,10 @@
 //!   update. Two threads may do this at once. The later one takes back what it has counted twice;
 //!   the earlier one's unit keeps it from being the last.
 //! * A running node **stays** arrived even when it becomes empty, since no reader asks whether a
-//!   running node is complete. A node that is stopped, or has lost its last handle, *leaves* its
-//!   parent instead. It leaves by the very update that makes it empty, or by the stop if it is
-//!   empty then. The thread of that update then uncounts the node in the parent, which may leave in
-//!   turn, and so on, in a loop.
+//!   running node is complete. A node that is stopped, or is an orphan (see below), *leaves* its
+//!   parent instead. It leaves by the very update that makes it empty, or, if it is empty already,
+//!   by the update that stops or orphans it. The thread of that update then uncounts the node in
+//!   the parent, which may leave in turn, and so on, in a loop.
 //!
 //! So all ancestors count a guard for as long as it exists: they count it before `guard()` returns,
 //! and uncount it after its own node has. A completion that became ready earlier stays ready.
@@ -424,7 +424,7 @@ unsafe fn arrive_above(this: *const Node) -> bool {
         if let Some(parent) = &node(at).parent {
             // MUTANT(shutdown.arrive.twice): first continue
             let step = parent.word.depart(CHILD);
-            debug_assert!(!step.left, "the faster thread's unit is still counted");
+            debug_assert!(!step.left, "the parent left before the faster thread's unit");
         }
     }
     true
@@ -471,7 +471,7 @@ pub(super) fn carry_out(first: Next) {
     loop {
         match next.take() {
             Some(Next::Left(node, now)) => {
-                debug_assert!(left.is_none(), "a parent leaves after its child is uncounted");
+                debug_assert!(left.is_none(), "a parent left before its child was uncounted");
                 left = Some((node, now));
             }
             Some(Next::Orphan(node)) => orphan = Some(node),

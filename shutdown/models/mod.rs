@@ -81,7 +81,7 @@ fn first_guard_and_stop(guard: fn(&Handle) -> Guard) {
     });
     stop(&root.0);
     drop(worker.join().unwrap());
-    assert!(root.is_complete(), "without guards, it must be complete");
+    assert!(root.is_complete(), "not complete without guards");
     assert_eq!(count_guards(&root.0), 0);
 }
 
@@ -156,7 +156,7 @@ fn loom_two_first_guards_arrive_once() {
         other.join().unwrap();
         assert!(!root.is_complete(), "complete while a guard exists");
         drop(guard);
-        assert!(root.is_complete(), "without guards, it must be complete");
+        assert!(root.is_complete(), "not complete without guards");
     });
 }
 
@@ -423,7 +423,7 @@ fn loom_a_guard_made_while_the_last_handle_goes_is_counted_or_refused() {
         stop(&root.0);
         assert_ne!(root.is_complete(), guard.is_some());
         drop(guard);
-        assert!(root.is_complete(), "without guards, it must be complete");
+        assert!(root.is_complete(), "not complete without guards");
     });
 }
 
@@ -481,6 +481,6 @@ fn loom_children_may_be_dropped_while_they_are_stopped() {
         });
         stop(&root.0);
         goes.join().unwrap();
-        assert!(root.is_complete(), "without guards, it must be complete");
+        assert!(root.is_complete(), "not complete without guards");
     });
 }

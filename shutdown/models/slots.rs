@@ -66,7 +66,7 @@ fn loom_one_of_two_threads_claims_a_slot() {
         };
         let threads = [counts(2), counts(4)];
         let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-        assert_eq!(counted, 2, "the slots are not frozen yet");
+        assert_eq!(counted, 2, "the slots were frozen too early");
         assert_eq!(slots.freeze(), 2, "a guard is lost, or counted twice");
         // SAFETY: the threads have ended.
         unsafe {
@@ -82,7 +82,10 @@ fn loom_the_freezing_thread_sees_work_done_before_a_drop() {
     explore_to_the_end(3, || {
         let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
         let work = Stage::new(Baton::new());
-        assert!(slots.add(ThreadNumber::of_model(2), 1, &stopped), "the slots are not frozen yet");
+        assert!(
+            slots.add(ThreadNumber::of_model(2), 1, &stopped),
+            "the slots were frozen too early"
+        );
         let drops = spawn(move || {
             work.write();
             slots.add(ThreadNumber::of_model(4), 1u64.wrapping_neg(), &stopped)
@@ -119,7 +122,7 @@ fn loom_a_root_is_complete_when_its_guards_are_gone() {
         assert!(!root.is_complete(), "complete while a guard exists");
         leave(address, here);
         other.join().unwrap();
-        assert!(root.is_complete(), "without guards, it must be complete");
+        assert!(root.is_complete(), "not complete without guards");
     });
 }
 
@@ -150,7 +153,7 @@ fn loom_a_guard_made_in_the_word_may_be_dropped_in_a_slot() {
         });
         stop(&root.0);
         hands_on.join().unwrap();
-        assert!(root.is_complete(), "without guards, it must be complete");
+        assert!(root.is_complete(), "not complete without guards");
     });
 }
 
@@ -166,7 +169,7 @@ fn loom_a_slot_has_room_for_all_guards_that_other_threads_drop() {
         for _ in 0..2 {
             assert!(
                 slots.add(stranger, (many / 2).wrapping_neg(), &running),
-                "the slots are not frozen yet"
+                "the slots were frozen too early"
             );
         }
         assert_eq!(slots.sum(), 0);
