@@ -1,11 +1,11 @@
-//! Tells the program which compiler it was built with, and which versions of the peers: a figure is
-//! stated beside its versions.
+//! Passes the compiler's version and the peers' versions to the program, which states them beside
+//! its figures.
 
 use std::env;
 use std::fs;
 use std::process::Command;
 
-/// What `compare` measures and is not part of this repository.
+/// Packages that `compare` measures beside cygnet.
 const PEERS: &[&str] =
     &["async-executor", "chili", "corosensei", "generator", "may", "parking_lot", "rayon", "tokio"];
 const LOCK: &str = "../Cargo.lock";
@@ -27,7 +27,7 @@ fn main() {
     println!("cargo:rustc-env=CYGNET_BENCH_PEERS={}", peers.join(", "));
 }
 
-/// A package of the lock file with its version.
+/// The name and version of a package in the lock file.
 fn locked(lock: &str, name: &str) -> Option<String> {
     let mut lines = lock.lines().skip_while(|line| *line != format!("name = \"{name}\""));
     let version = lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')?;

@@ -27,52 +27,58 @@ pub(crate) enum Command {
     },
     /// Measure what the library's calls cost, each figure beside its floor and its target
     ///
-    /// Each measurement is a process of its own, and the figures take turns, round after round; the
-    /// table shows the median over the rounds. Nothing else should run on the machine meanwhile.
+    /// Each measurement runs in its own process, and the figures are measured in turn, round
+    /// after round; the table shows the median over the rounds. Keep the machine otherwise idle
+    /// meanwhile.
     Bench(FiguresArgs),
     /// Measure the same work on cygnet and on other runtimes, side by side
     ///
-    /// Each measurement is a process of its own, and the runtimes take turns, round after round. The
-    /// result is a table with the ratio to the best, and what cygnet should reach beside the others.
-    /// Nothing else should run on the machine meanwhile. The other runtimes are in the build with the
-    /// feature `peers`; programs in other languages take part by --external.
+    /// Each measurement runs in its own process, and the runtimes take turns, round after round.
+    /// The result is a table with the ratio to the best runtime, and the targets that cygnet
+    /// should reach beside the others. Keep the machine otherwise idle meanwhile. The other
+    /// runtimes are part of a build with the feature `peers`; programs in other languages are
+    /// measured with --external.
     Compare(CompareArgs),
-    /// Run random programs on real threads with faults, for a long time, and see whether anything hangs, leaks or comes out wrong
+    /// Run random programs with injected faults for a long time, to find hangs, leaks, wrong
+    /// results
     ///
-    /// Each program checks its own result. Memory and the library's counters are sampled; what grows beyond its limit is a leak. The
-    /// exit status is 1 if a program failed or hung, or something leaks. Ctrl-C ends the run early, with the report of what was
-    /// done so far. docs/soak.md says what the report means.
+    /// Each program checks its own result. Memory and the library's counters are sampled; growth
+    /// beyond a limit is a leak. The exit status is 1 if a program failed or hung, or if there is
+    /// a leak. Ctrl-C ends the run early, with a report of what was done so far. docs/soak.md
+    /// explains the report.
     Soak(SoakArgs),
 }
 
 /// The jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Job {
-    /// SHA-256 of every regular file below the paths, one coroutine a file
+    /// SHA-256 of every regular file below the paths, one coroutine per file
     ///
-    /// Prints, sorted by path, what `find -H PATH... -type f -print0 | LC_ALL=C sort -z | xargs -0
-    /// sha256sum` prints. A symbolic link is followed if it is given as a PATH, not if it is met
-    /// below one. A PATH that is neither a directory nor a regular file (a pipe, a device) is
-    /// read like a file, and `-` is the standard input. A file that is reached twice is printed
-    /// twice. What cannot be read is reported on the standard error, and the exit status is 1.
+    /// Prints, sorted by path, the output of
+    /// `find -H PATH... -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum`. A symbolic link
+    /// is followed if it is given as a PATH, but not below one. A PATH that is neither a
+    /// directory nor a regular file (a pipe, a device) is read like a file, and `-` is the
+    /// standard input. A file that is reached twice is printed twice. Unreadable files are
+    /// reported on the standard error, and the exit status is then 1.
     #[command(mut_arg("compare_serial", second_run_of_files))]
     Hash(HashArgs),
-    /// Draw the Mandelbrot set, one coroutine a row
+    /// Draw the Mandelbrot set, one coroutine per row
     Mandelbrot(MandelbrotArgs),
     /// Count the ways to place N queens on an N by N board, none attacking another
     Nqueens(NqueensArgs),
     /// Count the words of all regular files below the paths
     ///
-    /// A word is a run of letters and digits (Unicode), taken in lower case. Words that occur equally
-    /// often are listed by their bytes. A symbolic link is followed if it is given as a PATH, not if it
-    /// is met below one. A PATH that is neither a directory nor a regular file (a pipe, a device) is
-    /// read like a file, and `-` is the standard input. A file that is reached twice is counted
-    /// twice. What cannot be read is reported on the standard error, and the exit status is 1.
+    /// A word is a run of letters and digits (Unicode), taken in lower case. Equally frequent
+    /// words are listed in the order of their bytes. A symbolic link is followed if it is given
+    /// as a PATH, but not below one. A PATH that is neither a directory nor a regular file (a
+    /// pipe, a device) is read like a file, and `-` is the standard input. A file that is reached
+    /// twice is counted twice. Unreadable files are reported on the standard error, and the exit
+    /// status is then 1.
     #[command(mut_arg("compare_serial", second_run_of_files))]
     Wordcount(WordcountArgs),
 }
 
-/// What every job understands.
+/// The options of every job.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
     /// Number of worker threads [default: one per core]
@@ -84,16 +90,16 @@ pub(crate) struct Common {
     /// Print one JSON object, with the result and the figures
     #[arg(long)]
     pub(crate) json: bool,
-    /// No progress bar and no closing line
+    /// Print no progress bar and no closing line
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// What a job that reads files says of `--compare-serial` besides.
+/// Extends the help of `--compare-serial` for jobs that read files.
 fn second_run_of_files(arg: clap::Arg) -> clap::Arg {
     let help = arg.get_help().cloned().unwrap_or_default();
     arg.long_help(format!(
-        "{help}\n\nThe second run finds files in the page cache that the first may have had to read from disk: for a \
+        "{help}\n\nThe second run may find in the page cache what the first run had to read from disk: for a \
          fair ratio, run the command twice."
     ))
 }
@@ -104,7 +110,7 @@ pub(crate) struct HashArgs {
     /// Files and directories
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
-    /// What every job understands.
+    /// The options of every job.
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -116,14 +122,14 @@ pub(crate) struct MandelbrotArgs {
     #[arg(long, value_name = "N", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pub(crate) size: u32,
-    /// Where the picture goes (PNG); an existing file is replaced once the new one is complete
+    /// File for the picture (PNG); an existing file is replaced once the new one is complete
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Steps after which a point counts as a member of the set
     #[arg(long, value_name = "M", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub(crate) iterations: u32,
-    /// What every job understands.
+    /// The options of every job.
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -134,7 +140,7 @@ pub(crate) struct NqueensArgs {
     /// Size of the board (27 is the largest whose answer is known)
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=27))]
     pub(crate) n: u32,
-    /// What every job understands.
+    /// The options of every job.
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -148,7 +154,7 @@ pub(crate) struct WordcountArgs {
     /// How many of the most frequent words to list
     #[arg(long, value_name = "K", default_value_t = 10)]
     pub(crate) top: usize,
-    /// What every job understands.
+    /// The options of every job.
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -1,4 +1,4 @@
-//! What a clock on the wall does not tell.
+//! Processor time of the process.
 
 use std::time::Duration;
 
@@ -9,6 +9,6 @@ pub fn cpu_time() -> Duration {
     // SAFETY: the pointer is to a timespec that lives across the call and is borrowed for nothing
     // else; the kernel writes it and keeps no copy of the pointer.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    assert_eq!(status, 0, "Linux has a clock of the process's processor time");
+    assert_eq!(status, 0, "clock_gettime(CLOCK_PROCESS_CPUTIME_ID) failed");
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }

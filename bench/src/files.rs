@@ -1,10 +1,10 @@
-//! Finding files, and opening them without ever running out of descriptors.
+//! Finding files, and opening them without exhausting file descriptors.
 //!
 //! # Why files are read in place
 //!
 //! A task opens, reads and closes its file without suspending in between. So the number of open
-//! files is at most the number of workers, however many tasks there are, and whoever waits for a
-//! descriptor waits for a worker that is running, never for a coroutine that is set aside.
+//! files never exceeds the number of workers, however many tasks there are, and a task that waits
+//! for a descriptor waits for a running worker, never for a suspended coroutine.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -66,11 +66,11 @@ pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Lets operations that open files wait for each other when descriptors run out.
+/// Makes operations that open files wait for each other when file descriptors run out.
 ///
-/// An operation that found no descriptor can tell whether one has come free only by comparing the
-/// number of successes from before its attempt: those who held the descriptors may have left
-/// between its failure and its next look.
+/// An operation that found no descriptor retries if the number of successes has grown since
+/// before its attempt. Looking at the operations inside is not enough: the holders of the
+/// descriptors may have left between the failure and that look.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
@@ -87,13 +87,13 @@ struct GateState {
 }
 
 impl Gate {
-    /// Runs `operation`, which opens one file and has closed it again when it returns; runs it again
-    /// after another one has given a descriptor back if there was none to be had.
+    /// Runs `operation`, which opens one file and closes it before it returns. If no descriptor
+    /// was free, waits until another operation has given one back and runs `operation` again.
     ///
     /// # Errors
     ///
-    /// Those of `operation`. That there is no descriptor is one of them only if nobody else is
-    /// inside and nobody has been served meanwhile, so that waiting would help nobody.
+    /// The errors of `operation`. A lack of descriptors is returned only if no other operation is
+    /// inside and none has been served since the attempt began, so that waiting could not help.
     pub(crate) fn pass<T>(&self, mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
             let mut inside = Inside::enter(self);
@@ -120,7 +120,7 @@ impl Gate {
     }
 }
 
-/// Somebody who is inside a [`Gate`]; the numbers are right again even if the operation panics.
+/// An operation inside a [`Gate`]. Its drop updates the counts, also if the operation panics.
 struct Inside<'a> {
     gate: &'a Gate,
     served_before: u64,
@@ -152,9 +152,9 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 
 /// All files to read for the paths of a command line, in no particular order.
 ///
-/// Yields each given path that is not a directory, and each regular file below those that are. A
-/// directory is listed whole and closed before the next is opened, so that a deep tree takes one
-/// descriptor and not one for each level.
+/// Yields each given path that is not a directory, and each regular file below each given
+/// directory. A directory is listed whole and closed before the next one is opened, so a deep
+/// tree takes one descriptor instead of one per level.
 pub(crate) struct Walk<'a> {
     given: slice::Iter<'a, PathBuf>,
     gate: &'a Gate,
@@ -176,7 +176,7 @@ impl<'a> Walk<'a> {
             Err(error) => return self.found.push(Err(Failure::new(directory, &error))),
         };
         for entry in entries {
-            // The type is that of the entry itself: a link below a path is not followed.
+            // This is the type of the entry itself: a symbolic link below a path is not followed.
             let kind = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)));
             match kind {
                 Ok((path, kind)) if kind.is_dir() => self.directories.push(path),
@@ -246,8 +246,8 @@ mod tests {
         assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
     }
 
-    /// Fails for want of a descriptor while another one holds it; `leaves_first` says whether that
-    /// one has left before the failure is known.
+    /// Fails for lack of a descriptor while another operation holds it. With `leaves_first` the
+    /// holder leaves before the failure is known.
     fn fail_beside_another(leaves_first: bool) {
         let gate = Gate::default();
         let mut attempts = 0;

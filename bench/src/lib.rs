@@ -1,8 +1,8 @@
 //! The `cygnet` command: runs compute jobs on the library and measures it.
 //!
-//! A library, whose measuring part the criterion benches share.
+//! This is a library so that the criterion benches can share its measuring part.
 
-// They panic where they cannot write: see `output`.
+// These macros panic if they cannot write: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
@@ -28,7 +28,7 @@ pub fn command() -> ExitCode {
     match run() {
         Ok(status) => status,
         Err(error) => {
-            // The reader that closed the pipe has read all that it wanted.
+            // A reader that closed the pipe has read all it wanted.
             if !is_broken_pipe(&error) {
                 output::tell(&format!("cygnet: {error:#}"));
             }
@@ -40,7 +40,7 @@ pub fn command() -> ExitCode {
 fn run() -> anyhow::Result<ExitCode> {
     let command = match cli::Cli::try_parse() {
         Ok(cli) => cli.command,
-        // `exit` would end with success, whatever became of the help.
+        // `exit` would report success even if the help could not be written.
         Err(help) if !help.use_stderr() => {
             return output::print_help(&help).map(|()| ExitCode::SUCCESS);
         }

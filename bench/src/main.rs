@@ -1,7 +1,7 @@
 //! The `cygnet` command.
 //!
-//! Exit status: 0 when all went well, 1 when something could not be read, written or done, 2 when
-//! the command line is wrong.
+//! Exit status: 0 on success, 1 if something could not be read, written or done, 2 if the command
+//! line is wrong.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! File names, as each reader wants them.
+//! File names in the form that each reader needs.
 //!
-//! A name is a string of bytes. Three readers want three forms of it: the checking side of
-//! `sha256sum` (a backslash escape for what would break a line), a person at a terminal (a word
-//! that a shell would read back), and JSON (text, and the exact bytes where text cannot hold them).
+//! A name is a string of bytes. `sha256sum --check` needs a backslash escape for bytes that would
+//! break a line, a person at a terminal needs a word that a shell would read back, and JSON needs
+//! text, with the exact bytes where text cannot hold them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -42,9 +42,9 @@ pub(crate) fn write_checksum_line(
     out.write_all(b"\n")
 }
 
-/// The name for a message: as it is if it is plain text, else as a `$'...'` word that a shell reads
-/// back to the very same bytes. A name can thus never forge a line of its own or reach the terminal
-/// as a control sequence.
+/// Formats the name for a message: unchanged if it is plain text, otherwise as a `$'...'` word
+/// that a shell reads back to the same bytes. So a name can neither forge a line of its own nor
+/// reach the terminal as a control sequence.
 pub(crate) fn for_message(name: &Path) -> Cow<'_, str> {
     match name.to_str() {
         Some("") => Cow::Borrowed("''"),

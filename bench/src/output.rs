@@ -1,7 +1,8 @@
-//! What the command writes: results on the standard output, messages on the standard error.
+//! Everything that the command writes: results on the standard output, messages on the standard
+//! error.
 //!
-//! Nothing else writes there. `println!` and `eprintln!` panic where they cannot write, on a full disk or
-//! into a closed pipe.
+//! All output goes through here, because `println!` and `eprintln!` panic if they cannot write,
+//! on a full disk or into a closed pipe.
 
 use std::io::{self, BufWriter, Write};
 
@@ -10,10 +11,10 @@ use anyhow::Context;
 /// Writes a result to the standard output.
 ///
 /// # Errors
-/// An output that cannot be written.
+/// The output cannot be written.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    // What is left in the buffer after an error is not tried again by a drop.
+    // Taken apart after an error, so that a drop does not retry the bytes left in the buffer.
     let written = write(&mut out).and_then(|()| out.flush());
     let (mut stdout, _) = out.into_parts();
     written.and_then(|()| stdout.flush()).context(CANNOT_WRITE)
@@ -22,15 +23,15 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> any
 /// Writes a text to the standard output.
 ///
 /// # Errors
-/// An output that cannot be written.
+/// The output cannot be written.
 pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     print(|out| out.write_all(text.as_bytes()))
 }
 
-/// Writes the help or the version, which `error` is, to the standard output.
+/// Writes the help or the version that `error` holds to the standard output.
 ///
 /// # Errors
-/// An output that cannot be written.
+/// The output cannot be written.
 pub(crate) fn print_help(error: &clap::Error) -> anyhow::Result<()> {
     error.print().and_then(|()| io::stdout().flush()).context(CANNOT_WRITE)
 }

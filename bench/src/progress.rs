@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar on the standard error, or nothing if that is not a terminal or nobody wants to see it.
+/// A progress bar on the standard error. It shows nothing if that is not a terminal, or if no bar
+/// is wanted.
 ///
-/// Tasks only count: the bar's own thread draws, so that no drawing happens on the small stack of a
-/// coroutine or in the time of a worker.
+/// Tasks only count; the bar's own thread draws. So drawing takes neither the small stack of a
+/// coroutine nor a worker's time.
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
@@ -25,13 +26,13 @@ impl Progress {
         Self(Some(bar))
     }
 
-    /// A bar that is never seen.
+    /// A bar that is never shown.
     #[cfg(test)]
     pub(crate) fn hidden() -> Self {
         Self(None)
     }
 
-    /// Starts again at nothing.
+    /// Starts over from zero.
     pub(crate) fn restart(&self) {
         if let Some(bar) = &self.0 {
             bar.set_length(0);
@@ -53,7 +54,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar off the terminal, which then has room for the result.
+    /// Removes the bar from the terminal to make room for the result.
     pub(crate) fn clear(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! Running a job with a clock beside it, and telling what came out.
+//! Runs a job, measures it and reports its outcome.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,9 +16,9 @@ use crate::files::Failure;
 use crate::output;
 use crate::progress::Progress;
 
-/// What a job found out.
+/// The result of a job.
 ///
-/// Serialised, it is the part of the JSON object that belongs to the job.
+/// Serialised, it is the job's part of the JSON object.
 pub(crate) trait Outcome: PartialEq + Send + Serialize {
     /// The result as text, for the standard output.
     fn write_text(&self, out: &mut dyn Write) -> io::Result<()>;
@@ -26,7 +26,7 @@ pub(crate) trait Outcome: PartialEq + Send + Serialize {
     /// The beginning of the closing line.
     fn summary(&self) -> Cow<'_, str>;
 
-    /// What could not be read; any failure makes the exit status 1.
+    /// The files that could not be read. Any failure makes the exit status 1.
     fn failures(&self) -> &[Failure] {
         &[]
     }
@@ -43,11 +43,11 @@ pub(crate) struct Figures {
     cpu_seconds: f64,
 }
 
-/// A job's outcome and cost, and its cost with one worker if that was asked for.
+/// A job's outcome and cost, and its cost with one worker if that was requested.
 #[derive(Serialize)]
 pub(crate) struct Report<'a, T> {
     job: &'a str,
-    /// What the job found out.
+    /// The result of the job.
     #[serde(flatten)]
     pub(crate) outcome: T,
     figures: Figures,
@@ -58,11 +58,12 @@ pub(crate) struct Report<'a, T> {
     ratio: Option<f64>,
 }
 
-/// Runs `work` on a runtime as the options want it, and again on one worker if they say so.
+/// Runs `work` on a runtime built from the options, and once more on one worker if they ask for
+/// it.
 ///
 /// # Errors
 ///
-/// A runtime that cannot be built; results of the two runs that differ.
+/// The runtime cannot be built, or the results of the two runs differ.
 pub(crate) fn measure<'a, T: Outcome>(
     job: &'a str,
     options: &Common,
@@ -78,7 +79,7 @@ pub(crate) fn measure<'a, T: Outcome>(
     if options.compare_serial {
         let (outcome, serial) = run(Some(1))?;
         if outcome != report.outcome {
-            bail!("the run with one worker came to another result: did the input change?");
+            bail!("the run with one worker had a different result: did the input change?");
         }
         report.ratio = Some(serial.wall_seconds / report.figures.wall_seconds);
         report.serial = Some(serial);
@@ -113,13 +114,15 @@ fn run<T: Send>(
 }
 
 impl<T: Outcome> Report<'_, T> {
-    /// Prints everything where it belongs: failures, result, closing line.
+    /// Prints the failures and the closing line on the standard error, and the result on the
+    /// standard output.
     ///
     /// # Errors
     ///
-    /// A standard output that cannot be written.
+    /// The standard output cannot be written.
     pub(crate) fn publish(&self, options: &Common) -> anyhow::Result<ExitCode> {
-        // Failures come first, so that a reader who closes the pipe early does not silence them.
+        // Failures come first, so that they are reported even if the reader closes the pipe
+        // early.
         for failure in self.outcome.failures() {
             output::tell(&failure.message());
         }
@@ -166,17 +169,17 @@ impl<T: Outcome> Report<'_, T> {
     }
 }
 
-/// A time, to the millisecond, or to the microsecond if it is short.
+/// Formats a time to the millisecond, or to the microsecond if it is short.
 fn seconds(time: f64) -> String {
     if time < 0.1 { format!("{time:.6} s") } else { format!("{time:.3} s") }
 }
 
-/// A number and the noun it counts.
+/// Formats a number with the noun it counts.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A number of bytes for a person.
+/// Formats a number of bytes in the unit that fits.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {

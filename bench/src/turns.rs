@@ -1,86 +1,90 @@
-//! Taking turns: each subject measured once, one after the other, again and again.
+//! Interleaved rounds: each subject is measured once per round, round after round.
 //!
-//! A measurement during which others used the processor is repeated when its round is over, a few
-//! times, and the least disturbed one counts. What is still disturbed then is kept and counted, so
-//! that the page says how quiet it was. Repeats have a budget, a part of the time that the rounds
-//! themselves take: on a machine that is never quiet they would take three times as long as all else.
+//! A measurement that other processes disturbed is repeated at the end of its round, a few times,
+//! and the least disturbed attempt counts. A measurement that is still disturbed is kept and
+//! counted, so that the page can say how quiet the machine was. Repeats have a budget, a part of
+//! the time of the rounds themselves: on a machine that is never quiet, they would otherwise take
+//! three times as long as everything else.
 
 use std::time::Instant;
 
 use crate::figures::progress::Progress;
 
-/// How often a disturbed measurement is repeated.
+/// Maximum number of repeats of a disturbed measurement.
 const REPEATS: u32 = 3;
-/// What repeats may take of the time of first attempts.
+/// Budget of the repeats, as a part of the time of first attempts.
 const REPEATS_PART: f64 = 0.75;
-/// What others may use: this part of the time, and two ticks of the kernel's clock for rounding.
+/// Processor time that other processes may use without disturbing a measurement: this part of the
+/// elapsed time, plus two ticks of the kernel's clock for rounding.
 const FOREIGN_PART: f64 = 0.05;
 const FOREIGN_SECONDS: f64 = 0.02;
 
-/// How many rounds, and how picky.
+/// How many rounds to run, and how often to repeat a disturbed measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
     /// Rounds.
     pub rounds: u32,
-    /// How often a disturbed measurement is repeated.
+    /// Maximum number of repeats of a disturbed measurement.
     pub repeats: u32,
 }
 
 impl Turns {
-    /// So many rounds; in a hurry nothing is repeated.
+    /// Plans `rounds` rounds. With `quick`, nothing is repeated.
     #[must_use]
     pub fn new(rounds: u32, quick: bool) -> Turns {
         Turns { rounds, repeats: if quick { 0 } else { REPEATS } }
     }
 }
 
-/// Something that is measured in turn with others.
+/// Something that is measured in turn with other subjects.
 pub trait Subject {
-    /// As the progress bar says it.
+    /// The name for the progress bar.
     fn name(&self) -> String;
 
-    /// Whether it is measured in this one (from 0) of so many rounds.
+    /// Whether the subject is measured in round `round` (from 0) of `of` rounds.
     fn is_due(&self, round: u32, of: u32) -> bool;
 
-    /// Whether it makes a difference if others use the processor.
+    /// Whether other processes on the processor disturb the measurement.
     fn wants_quiet(&self) -> bool;
 }
 
-/// A process that has measured something.
+/// One measurement by a process of its own.
 #[derive(Debug)]
 pub struct Attempt<M> {
-    /// What it brought.
+    /// The result.
     pub measurement: M,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
-    /// Processor time of others meanwhile, above what is allowed, as a part of it.
+    /// Processor time that other processes used meanwhile, above the allowance, as a part of the
+    /// duration.
     pub disturbance: f64,
 }
 
 impl<M> Attempt<M> {
-    /// What a process brought that took so long, while others used so many seconds of processor time.
+    /// An attempt that took `seconds`, while other processes used `foreign` seconds of processor
+    /// time.
     #[must_use]
     pub fn new(measurement: M, seconds: f64, foreign: f64) -> Attempt<M> {
         let disturbance = (foreign - FOREIGN_SECONDS) / seconds - FOREIGN_PART;
         Attempt { measurement, seconds, disturbance }
     }
 
-    /// Whether it should be repeated.
+    /// Whether the attempt should be repeated.
     fn counts_not(&self, subject: &impl Subject) -> bool {
         subject.wants_quiet() && self.disturbance > 0.0
     }
 }
 
-/// What all rounds have brought of one subject.
+/// The measurements of one subject over all rounds.
 #[derive(Debug)]
 pub struct Measured<M> {
     /// In the order of the rounds.
     pub measurements: Vec<M>,
-    /// How long its processes took, those that do not count included.
+    /// Total duration of its attempts, including discarded ones.
     pub seconds: f64,
-    /// Measurements that were kept although they were disturbed.
+    /// Number of measurements that were kept although they were disturbed.
     pub disturbed: u32,
-    /// Measurements that were repeated.
+    /// Number of repeats.
     pub repeated: u32,
 }
 
@@ -90,10 +94,10 @@ impl<M> Default for Measured<M> {
     }
 }
 
-/// Measures all subjects in turn. The result has an entry for each subject, and the seconds it took.
+/// Measures all subjects in turn. Returns an entry for each subject, and the elapsed seconds.
 ///
 /// # Errors
-/// The first error of `measure`, which ends it.
+/// The first error of `measure`, which ends the measuring.
 pub fn take<S: Subject, M>(
     turns: Turns,
     subjects: &[S],
@@ -115,7 +119,7 @@ pub fn take<S: Subject, M>(
             attempts.push((at, attempt));
             progress.step();
         }
-        // Those first that have had the least of the budget.
+        // Subjects with the fewest repeats so far go first.
         attempts.sort_by_key(|&(at, _)| all[at].repeated);
         for _ in 0..repeats {
             for (at, best) in attempts.iter_mut() {
@@ -164,8 +168,8 @@ mod tests {
         }
     }
 
-    /// Measures subjects for so many rounds; the attempts take a second each, show what `outcome`
-    /// says (a value and a disturbance), and are told how many there were before.
+    /// Measures the subjects for `rounds` rounds. Each attempt takes one second; `outcome` maps
+    /// the number of attempts before it to its value and its disturbance.
     fn played(
         names: &[&'static str],
         rounds: u32,
@@ -210,7 +214,7 @@ mod tests {
         let all = played(&["a", "b"], 10, |_| (1, 0.5));
         let repeated: Vec<_> = all.iter().map(|m| m.repeated).collect();
         let parts = f64::from(repeated.iter().sum::<u32>()) / 20.0;
-        assert_eq!(parts, REPEATS_PART, "of the twenty that there are");
+        assert_eq!(parts, REPEATS_PART, "a part of the twenty first attempts");
         assert!(repeated[0].abs_diff(repeated[1]) <= 1, "{repeated:?}");
         assert_eq!(all[0].disturbed, 10);
     }

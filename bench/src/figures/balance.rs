@@ -1,5 +1,5 @@
-//! The balance: tasks that have been suspended once, and then compute. A started task stays on its
-//! worker, so two workers gain by as much as they share the starts.
+//! Balance: tasks that are suspended once before they compute. A started task stays on its
+//! worker, so two workers gain only as far as they share the starts.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,18 +9,18 @@ use cygnet::Unparker;
 use super::ops::Gate;
 use super::work::Work;
 
-/// Children that have started and wait to be woken.
+/// Children that have started and are waiting to be woken.
 #[derive(Default)]
 struct Waiting(Mutex<Vec<Unparker>>);
 
 impl Waiting {
-    /// Enters the calling task, which parks next.
+    /// Registers the calling task, which parks next.
     fn enter(&self) {
         let me = cygnet::unparker();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(me);
     }
 
-    /// Wakes all that have entered since the last call, and says how many.
+    /// Wakes all children registered since the last call, and returns their number.
     fn wake(&self) -> usize {
         let entered = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         entered.iter().for_each(Unparker::unpark);
@@ -28,8 +28,9 @@ impl Waiting {
     }
 }
 
-/// A parent spawns `tasks` children, each of which starts, parks, and does `work` when it is woken.
-/// When all are waiting the parent wakes them. From the first spawn to the end of the last child.
+/// The parent spawns `tasks` children; each one starts, parks, and does `work` when it is woken.
+/// The parent wakes them once all are waiting. Measures from the first spawn to the end of the
+/// last child.
 pub fn woken_together(tasks: u32, work: Work) -> Duration {
     let (waiting, gate) = (Waiting::default(), Gate::new(tasks as usize));
     let began = Instant::now();
@@ -49,8 +50,8 @@ pub fn woken_together(tasks: u32, work: Work) -> Duration {
     began.elapsed()
 }
 
-/// The same, but the parent wakes those that wait after each spawn, and from then on whenever one more
-/// has come to wait; the others have not started by then.
+/// The same as [`woken_together`], but the parent wakes the waiting children after each spawn.
+/// Children that have not started by the last spawn are woken as soon as they wait.
 pub fn woken_at_once(tasks: u32, work: Work) -> Duration {
     let (waiting, parent) = (Waiting::default(), cygnet::unparker());
     let began = Instant::now();
@@ -87,7 +88,8 @@ mod tests {
             let runtime = ops::runtime(1);
             runtime.block_on(|| variant(100, Work::NONE));
             let worker = &runtime.metrics().workers[0];
-            // On one worker nobody can be woken between its entry and its park. The parent waits too.
+            // On one worker no child can be woken between its registration and its park. The
+            // parent parks too.
             assert!(worker.parks > 100, "{}", worker.parks);
             assert_eq!(worker.tasks, 101);
         }

@@ -1,4 +1,4 @@
-//! Cases: what one process measures, and prints as one line of JSON.
+//! Cases: each one is measured by a process, which prints a line of JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,34 +14,34 @@ use super::{balance, memory, ops, rings, stops, tree, waits};
 use crate::clock::cpu_time;
 use crate::output;
 
-/// The values of a case by their keys: nanoseconds for an operation, bytes for a task.
+/// The values of a case by their keys: nanoseconds per operation, or bytes per task.
 pub type Values = BTreeMap<String, f64>;
 
 /// Median time of an operation.
 pub const TIME: &str = "time";
 /// Processor time of an operation, on all threads.
 pub const CPU: &str = "cpu";
-/// Median time of an interrupted poll beyond that of a bare one.
+/// Median time of an interrupted poll, less that of a bare one.
 pub const BEYOND: &str = "beyond";
 
 /// Tasks in a batch.
 const BATCH: usize = 100_000;
-/// How long a worker is left alone so that it is sure to sleep; and to search, but not to have given up.
+/// How long a worker is left idle: until it surely sleeps, and while it still searches.
 const ASLEEP: Duration = Duration::from_millis(3);
 const SEARCHING: Duration = Duration::from_micros(5);
-/// What a stolen task must last at least for its thief to go on searching afterwards, with room.
+/// Duration of a stolen task after which its thief goes on searching, with a margin.
 const LOOT: Duration = Duration::from_micros(20);
-/// Tasks that wait and then compute, and for how long each.
+/// Number of tasks that wait and then compute, and how long each of them computes.
 const BALANCED: u32 = 1000;
 const BALANCED_WORK: Duration = Duration::from_micros(100);
 
 /// One thing to measure.
 pub struct Case {
-    /// What `--measure` calls it.
+    /// Its name for `--measure`.
     pub name: &'static str,
-    /// The floor that is measured in the same process besides the usual ones.
+    /// The floor that is measured in the same process, in addition to the usual ones.
     pub floor: Floor,
-    /// What it measures.
+    /// What it measures: times or bytes.
     pub kind: Kind,
     run: fn(&Plan) -> anyhow::Result<Values>,
 }
@@ -49,17 +49,17 @@ pub struct Case {
 /// What a case measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Times: they differ from round to round, and with what else the machine does.
+    /// Times, which differ from round to round and with the load of the machine.
     Times,
-    /// Bytes: next to no spread, whoever uses the processor.
+    /// Bytes, which hardly vary, whatever the load.
     Bytes,
 }
 
 impl Kind {
-    /// Rounds beyond which nothing is learnt.
+    /// Number of rounds beyond which nothing is learnt.
     const ROUNDS_OF_BYTES: u32 = 3;
 
-    /// In how many of so many rounds it is measured.
+    /// How many of `of` rounds measure it.
     #[must_use]
     pub fn rounds(self, of: u32) -> u32 {
         match self {
@@ -68,7 +68,8 @@ impl Kind {
         }
     }
 
-    /// Whether it is measured in this one (from 0) of so many rounds: they are spread evenly.
+    /// Whether round `round` (from 0) of `of` measures it. The measuring rounds are spread
+    /// evenly.
     #[must_use]
     pub fn is_due(self, round: u32, of: u32) -> bool {
         let due = u64::from(self.rounds(of));
@@ -76,33 +77,33 @@ impl Kind {
     }
 }
 
-/// What a process that measures a case prints.
+/// The line that a measuring process prints.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measurement {
     /// The case.
     pub case: String,
-    /// What was measured; empty if nothing could be.
+    /// The values; empty if nothing could be measured.
     pub values: Values,
     /// Why nothing was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
-    /// The floors in that process.
+    /// The floors in the same process.
     pub floors: Floors,
     /// Processor time of the whole process in seconds.
     pub cpu_seconds: f64,
 }
 
-/// A case of times.
+/// A case that measures times.
 const fn timed(name: &'static str, run: fn(&Plan) -> anyhow::Result<Values>) -> Case {
     Case { name, floor: Floor::Rmw, kind: Kind::Times, run }
 }
 
-/// A case of bytes.
+/// A case that measures bytes.
 const fn sized(name: &'static str, run: fn(&Plan) -> anyhow::Result<Values>) -> Case {
     Case { name, floor: Floor::Rmw, kind: Kind::Bytes, run }
 }
 
-/// All cases, in the order in which a round goes through them.
+/// All cases, in the order of a round.
 pub const CASES: &[Case] = &[
     timed("coroutine-switch", |p| Ok(values(repeat(p, ops::coroutine_switches)))),
     timed("spawn-join-in-place-1", |p| inside(p, 1, ops::spawn_join_in_place)),
@@ -214,7 +215,7 @@ pub const CASES: &[Case] = &[
     sized("memory-queued-1000000", |p| memory::queued(p.size(1_000_000, 100_000))),
 ];
 
-/// The case of that name.
+/// Finds the case of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Case> {
     CASES.iter().find(|case| case.name == name)
@@ -223,7 +224,7 @@ pub fn find(name: &str) -> Option<&'static Case> {
 /// Measures a case and prints its line.
 ///
 /// # Errors
-/// A name that no case has; an output that cannot be written.
+/// No case has that name, or the output cannot be written.
 pub fn measure(name: &str, quick: bool) -> anyhow::Result<()> {
     let case = find(name).with_context(|| format!("no case is called {name}"))?;
     let floors = Floors::measure(case.floor);
@@ -282,7 +283,7 @@ fn delays_outside(plan: &Plan, gap: Duration) -> Values {
     percentiles(&sample(plan, || ops::start_from_outside(&runtime, gap)))
 }
 
-/// The first batch of a process, of which there is one, and later ones.
+/// Cost per task of a process's first batch, and of its later batches.
 fn batch(plan: &Plan, workers: usize) -> Values {
     let size = plan.size(BATCH, 10_000);
     let runtime = ops::runtime(workers);
@@ -302,7 +303,7 @@ fn from_outside(plan: &Plan) -> Values {
     values(repeat(plan, |n| ops::spawn_from_outside(&runtime, n)))
 }
 
-/// All tasks of `variant`, from the first spawn to the last end.
+/// Time of one run of `variant`, from the first spawn to the end of the last child.
 fn balance(
     plan: &Plan,
     workers: usize,
@@ -312,7 +313,7 @@ fn balance(
     inside(plan, workers, |n| (0..n).map(|_| variant(BALANCED, work)).sum())
 }
 
-/// Spawn, first start and park: on stacks that were never used, and again on the same stacks.
+/// Cost of a spawn, first start and park: on unused stacks, and again on the same stacks.
 fn first_start(plan: &Plan) -> Values {
     let count = plan.size(100_000, 5_000);
     let time = || {
@@ -337,7 +338,7 @@ fn first_start(plan: &Plan) -> Values {
     Values::from([("fresh".to_owned(), median(&fresh)), ("warm".to_owned(), median(&warm))])
 }
 
-/// A timeout beside a million sleepers, with its timer and without.
+/// Cost of a timeout beside a million sleepers, and the part of its timer.
 fn timer_beside_sleepers(plan: &Plan) -> Values {
     let count = plan.size(1_000_000, 20_000);
     let (with, without) = ops::runtime(1).block_on(|| {
@@ -353,7 +354,7 @@ fn timer_beside_sleepers(plan: &Plan) -> Values {
     ])
 }
 
-/// A million tasks that sleep once, on stacks that were never used and again.
+/// Processor time of a million tasks that sleep once: on unused stacks, and again.
 fn sleepers(plan: &Plan) -> Values {
     let count = plan.size(1_000_000, 20_000);
     let (fresh, warm) =
@@ -361,19 +362,19 @@ fn sleepers(plan: &Plan) -> Values {
     Values::from([("fresh".to_owned(), fresh), (CPU.to_owned(), warm)])
 }
 
-/// The cost of an operation on a thread that is no worker.
+/// Cost of an operation on a thread that is not a worker.
 fn outside(plan: &Plan, operation: impl FnMut(u64) -> Duration + Send) -> Values {
     values(stops::outside(|| repeat(plan, operation)))
 }
 
-/// One of the guards that two make of the same.
+/// Cost of one guard, where two threads or workers make guards of the same root.
 fn made_together(mut values: Values) -> Values {
     values.values_mut().for_each(|value| *value /= stops::TOGETHER as f64);
     values
 }
 
-/// What an interrupt adds to a poll, in one process: the bare polls before and after, so that a clock that changes its pace
-/// changes both.
+/// Cost of an interrupted poll, and its excess over a bare poll. Bare polls are measured in the
+/// same process before and after, so that a change of clock speed affects both.
 fn interrupted(
     plan: &Plan,
     mut bare: impl FnMut(u64) -> Duration + Send,
@@ -389,7 +390,8 @@ fn interrupted(
     values
 }
 
-/// Of a root with 10,000 children, a child. Processor time would be that of the making, above all.
+/// Cost of stopping a root with 10,000 children, per child. Processor time is left out, as it
+/// would mostly be spent on making the children.
 fn stop_of_a_root(plan: &Plan) -> Values {
     let count = plan.size(10_000, 1_000);
     let stop = |n| (0..n).map(|_| stops::stop_of_a_root::<Swansong>(count)).sum();
@@ -397,7 +399,7 @@ fn stop_of_a_root(plan: &Plan) -> Values {
     Values::from([(TIME.to_owned(), cost.wall / count as f64)])
 }
 
-/// A node of a tree of 100,000.
+/// Cost of cancelling a tree of 100,000 nodes, per node.
 fn cancelled_tree(plan: &Plan, cancelled: fn(usize) -> (Duration, Duration)) -> Values {
     let count = plan.size(100_000, 1_000);
     let (time, asked) = ops::runtime(1).block_on(|| tree::of_a_node(plan, count, cancelled));

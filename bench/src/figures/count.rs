@@ -1,11 +1,11 @@
-//! A number of operations and nothing else, for a tool that counts instructions: the difference
-//! between runs of N and of 2 N belongs to N operations.
+//! Performs a number of operations and nothing else, for a tool that counts instructions. The
+//! difference between runs of N and of 2 N operations is the cost of N operations.
 
 use anyhow::{Context, bail};
 
 use super::{ops, rings};
 
-/// What can be counted: its name, and what runs it on one worker.
+/// An operation that can be counted: its name, and a function that runs it on one worker.
 type Counted = (&'static str, fn(u64));
 
 const COUNTED: &[Counted] = &[
@@ -13,13 +13,13 @@ const COUNTED: &[Counted] = &[
         ops::coroutine_switches(n);
     }),
     ("join", |n| inside(n, ops::joins)),
-    // A leaf and a fork for each.
+    // An operation is a leaf and a fork.
     ("nested-joins", |n| inside(n, ops::nested_joins)),
     ("spawn-join-in-place", |n| inside(n, ops::spawn_join_in_place)),
     ("spawn-join-own-stack", |n| inside(n, ops::spawn_join_own_stack)),
     ("spawn-join-loop", |n| inside(n, ops::spawn_join_through_loop)),
     ("spawn-join-yielding", |n| inside(n, ops::spawn_join_yielding)),
-    // The operation is one task; a batch has a thousand.
+    // An operation is one task; a batch has a thousand.
     ("batch", |n| inside(n, |n| ops::batches(n.div_ceil(1000), 1000))),
     ("yield-2", |n| inside(n, |n| ops::yields(n, 2))),
     ("yield-1000", |n| inside(n, |n| ops::yields(n, 1000))),
@@ -40,10 +40,10 @@ fn inside(n: u64, operation: fn(u64) -> std::time::Duration) {
     ops::runtime(1).block_on(move || operation(n));
 }
 
-/// Runs the operation of that name so many times.
+/// Runs the operation of that name `count` times.
 ///
 /// # Errors
-/// A name or a number that is none.
+/// No operation has that name, or `count` is not a number.
 pub fn run(name: &str, count: &str) -> anyhow::Result<()> {
     let count = count.parse().with_context(|| format!("not a number of operations: {count}"))?;
     let Some((_, operation)) = COUNTED.iter().find(|(known, _)| *known == name) else {

@@ -1,4 +1,4 @@
-//! Floors: the least that the machine charges for what a call consists of.
+//! Floors: the least that the machine charges for the steps of a call.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 
 use super::harness::{Plan, REPETITION, repeat};
 
-/// What a figure stands beside.
+/// The floor of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Floor {
-    /// One atomic read-modify-write that nobody contends for: the unit r.
+    /// An uncontended atomic read-modify-write: the unit r.
     Rmw,
-    /// One call that is not inlined.
+    /// A call that is not inlined.
     Call,
-    /// One load.
+    /// A load.
     Load,
     /// The first write to a page.
     Page,
-    /// One thread of the system unparks another and parks: a step of their ping-pong.
+    /// A step of a ping-pong between two system threads: one unparks the other and parks.
     Handoff,
-    /// Two threads of the system, started and joined.
+    /// The start and join of two system threads.
     Threads,
-    /// So many bytes, by the nature of the thing.
+    /// A number of bytes that the nature of the figure gives.
     Bytes(u32),
-    /// So many nanoseconds, likewise.
+    /// A number of nanoseconds that the nature of the figure gives.
     Nanoseconds(u32),
 }
 
@@ -43,12 +43,12 @@ pub struct Floors {
     pub load: f64,
     /// See [`Floor::Page`].
     pub page: f64,
-    /// The floor that the case asked for besides these.
+    /// The floor that the case requested in addition to these.
     pub other: Option<f64>,
 }
 
 impl Floors {
-    /// Measures them, in some 60 ms, and `other` if it is none of the four.
+    /// Measures the floors in some 60 ms, including `other` if it is none of the usual four.
     #[must_use]
     pub fn measure(other: Floor) -> Floors {
         let plan = Plan {
@@ -70,7 +70,7 @@ impl Floors {
         }
     }
 
-    /// The floor of a kind; none if it was not measured.
+    /// Returns a floor, or `None` if it was not measured.
     #[must_use]
     pub fn get(&self, floor: Floor) -> Option<f64> {
         match floor {
@@ -121,12 +121,14 @@ fn load(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// The first write to each of some thousand pages of 4 KiB; NaN if there is no memory for them.
+/// Time of the first write to a page of 4 KiB, over some thousand pages; NaN if there is no
+/// memory for them.
 fn page() -> f64 {
     const PAGES: usize = 4096;
     const PAGE: usize = 4096;
     let Ok(mut map) = MmapMut::map_anon(PAGES * PAGE) else { return f64::NAN };
-    // Without huge pages, as stacks have none. A kernel that knows none refuses, which is as good.
+    // Without huge pages, as stacks have none. A kernel without huge pages refuses, to the same
+    // effect.
     let _ = map.advise(Advice::NoHugePage);
     let began = Instant::now();
     for page in 0..PAGES {
@@ -136,7 +138,7 @@ fn page() -> f64 {
     began.elapsed().as_nanos() as f64 / PAGES as f64
 }
 
-/// `n` steps; each thread makes half of them.
+/// Performs `n` steps, half of them on each thread.
 fn handoff(n: u64) -> Duration {
     let rounds = n.div_ceil(2);
     let turn = Arc::new(AtomicBool::new(false));
@@ -160,9 +162,9 @@ fn handoff(n: u64) -> Duration {
         }
     }
     let time = began.elapsed();
-    // It has nothing in it that could panic.
+    // The thread's code cannot panic.
     let _ = other.join();
-    // A single step cannot be had.
+    // At least two steps are performed.
     if n == 1 { time / 2 } else { time }
 }
 

@@ -1,4 +1,4 @@
-//! Repetition within one process: calibrate, warm up, measure, take the median.
+//! Repetition within one process: calibrates, warms up, measures and takes the median.
 
 use std::time::{Duration, Instant};
 
@@ -8,23 +8,24 @@ use crate::clock::cpu_time;
 /// How long to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Before anything counts.
+    /// Time before anything counts.
     pub warm_up: Duration,
-    /// Measured time, at least.
+    /// Minimum of measured time.
     pub measured: Duration,
-    /// The shortest repetition.
+    /// Minimum duration of a repetition.
     pub repetition: Duration,
-    /// A look only: fewer tasks too.
+    /// A quick look, also with fewer tasks.
     pub quick: bool,
 }
 
-/// What a repetition should last: long against the clock, short against an interruption.
+/// Target duration of a repetition: long compared with the clock, short compared with an
+/// interruption.
 pub const REPETITION: Duration = Duration::from_millis(2);
-/// Repetitions, at least, unless they take twice as long as all should.
+/// Minimum number of repetitions, unless they take twice the planned time.
 const REPETITIONS: usize = 11;
 
 impl Plan {
-    /// The plan for figures, or for a look at them.
+    /// The plan for figures, or for a quick look at them.
     #[must_use]
     pub fn new(quick: bool) -> Plan {
         let (warm_up, measured) = if quick { (10, 40) } else { (60, 240) };
@@ -36,7 +37,7 @@ impl Plan {
         }
     }
 
-    /// Of two numbers of tasks the one to take.
+    /// Chooses between two numbers of tasks.
     #[must_use]
     pub fn size(&self, full: usize, quick: usize) -> usize {
         if self.quick { quick } else { full }
@@ -52,11 +53,12 @@ pub struct Cost {
     pub cpu: f64,
 }
 
-/// Measures `rep`, which performs an operation the given number of times and says how long that took.
+/// Measures `rep`, which performs an operation the given number of times and returns the time
+/// taken.
 pub fn repeat(plan: &Plan, mut rep: impl FnMut(u64) -> Duration) -> Cost {
     let mut count = 1;
     let mut warm = Duration::ZERO;
-    // Doubling also warms up; an operation that is itself longer than a repetition is done once.
+    // Doubling also warms up. An operation longer than a repetition is performed once at a time.
     loop {
         let time = rep(count);
         warm += time;
@@ -80,7 +82,7 @@ pub fn repeat(plan: &Plan, mut rep: impl FnMut(u64) -> Duration) -> Cost {
     Cost { wall: stats::median(&walls), cpu: cpu.as_nanos() as f64 / operations }
 }
 
-/// Delays from a moment to another, each taken with one reading of the clock at either end.
+/// Delays between two moments, each measured with one reading of the clock at either end.
 #[derive(Debug)]
 pub struct Delays {
     clock: f64,
@@ -88,7 +90,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// None yet. Measures what a reading of the clock costs.
+    /// Starts without delays, and measures the cost of a clock reading.
     #[must_use]
     pub fn new() -> Delays {
         let costs: Vec<f64> = (0..1001)
@@ -100,13 +102,13 @@ impl Delays {
         Delays { clock: stats::median(&costs), samples: Vec::new() }
     }
 
-    /// Adds one, less the cost of a reading.
+    /// Adds a delay, less the cost of a clock reading.
     pub fn add(&mut self, from: Instant, to: Instant) {
         let delay = to.saturating_duration_since(from).as_nanos() as f64;
         self.samples.push((delay - self.clock).max(0.0));
     }
 
-    /// The median, and the delay that one in a hundred exceeds.
+    /// Returns the median and the 99th percentile.
     #[must_use]
     pub fn p50_and_p99(&self) -> (f64, f64) {
         (stats::median(&self.samples), stats::quantile(&self.samples, 0.99))
@@ -125,7 +127,7 @@ impl Default for Delays {
     }
 }
 
-/// Calls `sample` until the plan's time is over: a warm-up, then what counts.
+/// Calls `sample` for the warm-up time of the plan, then keeps the samples of the measured time.
 pub fn sample(plan: &Plan, mut sample: impl FnMut() -> (Instant, Instant)) -> Delays {
     let began = Instant::now();
     while began.elapsed() < plan.warm_up {

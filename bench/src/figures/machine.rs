@@ -1,4 +1,4 @@
-//! What stands beside every published figure: machine, versions, date.
+//! The facts stated beside every published figure: machine, versions, date.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ pub struct Machine {
     pub cygnet: &'static str,
     /// The compiler that built this program.
     pub rustc: &'static str,
-    /// The processor's name for itself.
+    /// The processor's model name.
     pub cpu: String,
     /// Cores that the process may use.
     pub cores: usize,
@@ -23,7 +23,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one, today.
+    /// This machine, today.
     #[must_use]
     pub fn here() -> Machine {
         Machine {
@@ -38,7 +38,7 @@ impl Machine {
     }
 }
 
-/// The model in the kernel's description; the ARM kernels tell a number only.
+/// Extracts the model from the kernel's description. ARM kernels give only a part number.
 fn cpu(info: &str) -> String {
     let field = |name: &str| {
         let line = info.lines().find(|line| line.starts_with(name))?;
@@ -49,7 +49,7 @@ fn cpu(info: &str) -> String {
         .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-/// The day of a number of seconds since 1970, in the proleptic Gregorian calendar (Hinnant's
+/// Converts seconds since 1970 to a date of the proleptic Gregorian calendar (Hinnant's
 /// `civil_from_days`).
 fn date(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
@@ -64,25 +64,26 @@ fn date(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Time that all processors of the machine have been busy, the hypervisor's theft included, in
-/// seconds; none if the kernel does not tell.
+/// Busy time of all processors of the machine in seconds, including time stolen by the
+/// hypervisor. `None` if the kernel does not report it.
 #[must_use]
 pub fn busy_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<f64> = line.split_whitespace().filter_map(|tick| tick.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; guests are part of user.
+    // Fields: user nice system idle iowait irq softirq steal. Guest time is part of user.
     let busy = [0, 1, 2, 5, 6, 7].iter().filter_map(|&at| ticks.get(at)).sum::<f64>();
-    // The kernel's unit towards users is a hundredth of a second everywhere.
+    // For user space, the kernel counts in hundredths of a second on every architecture.
     Some(busy / 100.0)
 }
 
-/// Processor time of the children of this process that it has waited for, and of theirs, in seconds;
-/// none if the kernel does not tell.
+/// Processor time in seconds of the children that this process has waited for, including their
+/// own children. `None` if the kernel does not report it.
 #[must_use]
 pub fn children_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The program's name, in brackets, may hold anything; cutime and cstime are fields 16 and 17.
+    // The program's name, in parentheses, may contain any character. Fields 16 and 17 are cutime
+    // and cstime.
     let (_, fields) = stat.rsplit_once(')')?;
     let field = |at: usize| fields.split_whitespace().nth(at - 3)?.parse::<f64>().ok();
     Some((field(16)? + field(17)?) / 100.0)

@@ -1,4 +1,4 @@
-//! What tasks take: resident memory and page tables, as the kernel counts them.
+//! Memory that tasks take: resident memory and page tables, as the kernel counts them.
 
 use std::fs;
 use std::hint::black_box;
@@ -12,9 +12,9 @@ use super::cases::Values;
 use super::ops;
 use std::sync::Arc;
 
-/// Tasks that are started before the next ones are spawned.
+/// Number of tasks that are started before the next ones are spawned.
 const CHUNK: usize = 1000;
-/// How deep a stack is used where it is used at all.
+/// Bytes of stack that a deep task uses.
 const DEPTH: usize = 32 << 10;
 
 /// Resident memory and page tables of the process, in bytes.
@@ -23,14 +23,14 @@ pub(crate) fn used() -> anyhow::Result<f64> {
     Ok((field(&status, "VmRSS:")? + field(&status, "VmPTE:")?) * 1024.0)
 }
 
-/// The number behind a name in a file of such lines, in KiB.
+/// Finds the number after a name, in KiB, in a file of such lines.
 fn field(text: &str, name: &str) -> anyhow::Result<f64> {
     text.lines()
         .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
-        .with_context(|| format!("the kernel does not tell {name}"))
+        .with_context(|| format!("the kernel does not report {name}"))
 }
 
-/// Refuses what the machine has no memory for.
+/// Fails if the machine does not have `bytes` of available memory, with a margin.
 pub(crate) fn need(bytes: usize) -> anyhow::Result<()> {
     let info = fs::read_to_string("/proc/meminfo").context("cannot read /proc")?;
     let available = field(&info, "MemAvailable:")? * 1024.0;
@@ -42,7 +42,7 @@ pub(crate) fn need(bytes: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is left when memory is no longer given back, after five seconds at most.
+/// Returns the memory in use when it has stopped changing, after five seconds at most.
 pub(crate) fn settled() -> anyhow::Result<f64> {
     let mut before = used()?;
     for _ in 0..100 {
@@ -56,7 +56,7 @@ pub(crate) fn settled() -> anyhow::Result<f64> {
     Ok(before)
 }
 
-/// A runtime that has run something, and what the process uses then.
+/// Builds a runtime that has already run tasks, and returns it with the memory in use.
 fn start() -> anyhow::Result<(Runtime, f64)> {
     let runtime = ops::runtime(1);
     runtime.block_on(|| end(park(CHUNK, false)));
@@ -69,7 +69,7 @@ fn go_deep() {
     black_box([1_u8; DEPTH - 512]);
 }
 
-/// So many tasks that are parked when it returns.
+/// Spawns `count` tasks, all of which are parked when it returns.
 fn park(count: usize, deep: bool) -> Vec<Task<()>> {
     let mut tasks = Vec::with_capacity(count);
     while tasks.len() < count {
@@ -83,7 +83,7 @@ fn park(count: usize, deep: bool) -> Vec<Task<()>> {
                 }
                 gate.pass();
                 drop(gate);
-                // Ended by the drop of the handle.
+                // The drop of the handle ends the task.
                 let _ = cygnet::park();
             }));
         }
@@ -98,10 +98,11 @@ fn end(tasks: Vec<Task<()>>) {
     let _ = cygnet::yield_now();
 }
 
-/// Bytes of a parked task, its handle included; and of the process once all have ended.
+/// Measures the bytes of a parked task, its handle included, and the bytes left when all have
+/// ended.
 ///
 /// # Errors
-/// Not enough memory, or a kernel that does not tell.
+/// There is not enough memory, or the kernel does not report its use.
 pub fn parked(count: usize) -> anyhow::Result<Values> {
     need(count * 4600)?;
     let (runtime, base) = start()?;
@@ -118,11 +119,11 @@ pub fn parked(count: usize) -> anyhow::Result<Values> {
     ]))
 }
 
-/// Bytes of a parked task whose stack has been deep; and of one that parks when all stacks have been
-/// deep, their tasks have ended, and the pools have been trimmed.
+/// Measures the bytes of a parked task with a deeply used stack. Then measures the bytes of a
+/// task that parks after all deep tasks have ended and the pools have been trimmed.
 ///
 /// # Errors
-/// As for [`parked`].
+/// The same as for [`parked`].
 pub fn deep(count: usize) -> anyhow::Result<Values> {
     need(count * (DEPTH + 4600))?;
     let (runtime, base) = start()?;
@@ -145,10 +146,10 @@ pub fn deep(count: usize) -> anyhow::Result<Values> {
     ]))
 }
 
-/// Bytes of a queued task that captures one word, its handle included.
+/// Measures the bytes of a queued task that captures one word, its handle included.
 ///
 /// # Errors
-/// As for [`parked`].
+/// The same as for [`parked`].
 pub fn queued(count: usize) -> anyhow::Result<Values> {
     need(count * 400)?;
     let (runtime, base) = start()?;

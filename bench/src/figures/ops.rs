@@ -1,7 +1,7 @@
-//! The calls that are measured, in loops.
+//! The measured calls, in loops.
 //!
-//! Each function performs its operation `n` times and returns how long that took, its own
-//! preparations excluded. If nothing else is said it runs inside a task (`block_on`).
+//! Each function performs its operation `n` times and returns the time taken, without its own
+//! preparations. Unless stated otherwise, it runs inside a task (`block_on`).
 
 use std::cell::RefCell;
 use std::hint::{black_box, spin_loop};
@@ -16,42 +16,44 @@ use cygnet::{LocalTask, Runtime, Task, Unparker};
 
 use super::work::Work;
 
-/// The size of stack that tasks with a coroutine of their own ask for: what others get unasked.
+/// Stack size that tasks request in order to get a coroutine of their own. It is the default
+/// size.
 const STACK: usize = 64 << 10;
 
-/// A runtime with so many workers.
+/// Builds a runtime with `workers` workers.
 ///
 /// # Panics
-/// If the system refuses it: then there is nothing to measure.
+/// If the system refuses, as there is nothing to measure then.
 #[must_use]
 pub fn runtime(workers: usize) -> Runtime {
     let builder = Runtime::builder().workers(workers);
-    // A frame of a debug build takes many times as much; what is measured there is nothing in any case.
+    // Frames of a debug build take many times as much, and figures of such a build mean nothing
+    // anyway.
     let builder = if cfg!(debug_assertions) { builder.stack_size(1 << 20) } else { builder };
     builder.build().expect("a small runtime can be built")
 }
 
-/// Lets a task wait until others have come to a certain point.
+/// Lets a task wait until other tasks have reached a certain point.
 pub struct Gate {
     missing: AtomicUsize,
     waiter: Unparker,
 }
 
 impl Gate {
-    /// A gate at which the calling task will wait for `count` others.
+    /// A gate at which the calling task waits for `count` others.
     #[must_use]
     pub fn new(count: usize) -> Arc<Gate> {
         Arc::new(Gate { missing: AtomicUsize::new(count), waiter: cygnet::unparker() })
     }
 
-    /// One of the others is there.
+    /// Called by each of the others when it gets there.
     pub fn pass(&self) {
         if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.waiter.unpark();
         }
     }
 
-    /// Waits for them all.
+    /// Waits for all of the others.
     pub fn wait(&self) {
         while self.missing.load(Ordering::Acquire) != 0 {
             if cygnet::park().is_err() {
@@ -61,7 +63,7 @@ impl Gate {
     }
 }
 
-/// One child at a time, spawned and joined at once: it is called in place.
+/// One child at a time, spawned and joined at once, so that it is called in place.
 pub fn spawn_join_in_place(n: u64) -> Duration {
     let began = Instant::now();
     for i in 0..n {
@@ -70,7 +72,7 @@ pub fn spawn_join_in_place(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// One join at a time of two closures that do nothing.
+/// One `join` at a time, of two closures that do nothing.
 pub fn joins(n: u64) -> Duration {
     let began = Instant::now();
     for i in 0..n {
@@ -79,7 +81,7 @@ pub fn joins(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// Joins within joins: `n` leaves below one less of them.
+/// Nested joins: `n` leaves and `n - 1` forks.
 pub fn nested_joins(n: u64) -> Duration {
     fn halves(n: u64) -> u64 {
         if n < 2 {
@@ -93,8 +95,8 @@ pub fn nested_joins(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// One child at a time that asks for a stack of its own, so that it cannot be called in place: the
-/// parent parks.
+/// One child at a time with a stack of its own. It cannot be called in place, so the parent
+/// parks.
 pub fn spawn_join_own_stack(n: u64) -> Duration {
     let began = Instant::now();
     for i in 0..n {
@@ -104,8 +106,9 @@ pub fn spawn_join_own_stack(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// One child at a time that the parent parks for: the child is started by the loop on a stack of the
-/// pool, wakes the parent, and ends; the join finds it done. Two switches.
+/// One child at a time for which the parent parks. The worker's loop starts the child on a pooled
+/// stack; the child wakes the parent and ends, and the join finds it done. This takes two
+/// switches.
 pub fn spawn_join_through_loop(n: u64) -> Duration {
     let parent = cygnet::unparker();
     let parent = &parent;
@@ -123,7 +126,7 @@ pub fn spawn_join_through_loop(n: u64) -> Duration {
     })
 }
 
-/// One child at a time that yields once: called in place, it finds nobody to yield to.
+/// One child at a time that yields once. It is called in place, and finds no task to yield to.
 pub fn spawn_join_yielding(n: u64) -> Duration {
     let began = Instant::now();
     for i in 0..n {
@@ -136,7 +139,7 @@ pub fn spawn_join_yielding(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// Spawns as many children as `tasks` has room for, then joins them in that order.
+/// Spawns as many children as `tasks` has capacity for, then joins them in that order.
 pub fn batch(tasks: &mut Vec<Task<usize>>) -> Duration {
     let began = Instant::now();
     for i in 0..tasks.capacity() {
@@ -154,15 +157,15 @@ pub fn batches(n: u64, size: usize) -> Duration {
     (0..n).map(|_| batch(&mut tasks)).sum()
 }
 
-/// `n` switches into a bare coroutine and out of it: half of them resume it, half are its suspending.
-/// No runtime is needed.
+/// `n` switches into and out of a bare coroutine: half of them resume it, half suspend it. Needs
+/// no runtime.
 pub fn coroutine_switches(n: u64) -> Duration {
     let coroutine = Coroutine::new(|yielder, mut stop: bool| {
         while !stop {
             stop = yielder.suspend(());
         }
     });
-    // The first resumption starts it.
+    // The first call of `resume` starts the coroutine.
     black_box(coroutine.resume(false).is_ok());
     let pairs = n.div_ceil(2);
     let began = Instant::now();
@@ -174,11 +177,11 @@ pub fn coroutine_switches(n: u64) -> Duration {
     scale(time, n, pairs * 2)
 }
 
-/// Some `n` yields among `tasks` tasks of one worker, the caller one of them.
+/// About `n` yields among `tasks` tasks of one worker, the caller included.
 pub fn yields(n: u64, tasks: usize) -> Duration {
     let stop = Arc::new(AtomicBool::new(false));
     let gate = Gate::new(tasks - 1);
-    // All are started before any of them yields.
+    // All tasks have started before any of them yields.
     let started = Rc::new(RefCell::new(Vec::with_capacity(tasks)));
     let others: Vec<LocalTask<()>> = (1..tasks)
         .map(|_| {
@@ -193,7 +196,7 @@ pub fn yields(n: u64, tasks: usize) -> Duration {
         .collect();
     gate.wait();
     started.take().iter().for_each(Unparker::unpark);
-    // Each yield of the caller lets all others yield once.
+    // Each yield of the caller lets every other task yield once.
     let rounds = n.div_ceil(tasks as u64);
     let began = Instant::now();
     for _ in 0..rounds {
@@ -205,8 +208,8 @@ pub fn yields(n: u64, tasks: usize) -> Duration {
     scale(time, n, rounds * tasks as u64)
 }
 
-/// `n` steps of a ping-pong between the caller and another task of the same worker. A step: one
-/// unparks the other and parks.
+/// `n` steps of a ping-pong between the caller and another task of the same worker. In a step,
+/// one task unparks the other and parks.
 pub fn ping_pong_at_home(n: u64) -> Duration {
     let partner = Arc::new(Partner::new());
     let shared = Arc::clone(&partner);
@@ -216,7 +219,7 @@ pub fn ping_pong_at_home(n: u64) -> Duration {
     time
 }
 
-/// As [`ping_pong_at_home`], with the other task wherever it is started.
+/// The same as [`ping_pong_at_home`], with the other task on whichever worker starts it.
 pub fn ping_pong(n: u64) -> Duration {
     let partner = Arc::new(Partner::new());
     let shared = Arc::clone(&partner);
@@ -226,10 +229,10 @@ pub fn ping_pong(n: u64) -> Duration {
     time
 }
 
-/// As [`ping_pong_at_home`], with the other task at home on another worker; needs two workers.
+/// The same as [`ping_pong_at_home`], with the other task on another worker. Needs two workers.
 ///
 /// # Panics
-/// If both tasks are on one worker all the same.
+/// If both tasks run on the same worker nevertheless.
 pub fn ping_pong_across(n: u64) -> Duration {
     let partner = Arc::new(Partner::new());
     let shared = Arc::clone(&partner);
@@ -238,13 +241,13 @@ pub fn ping_pong_across(n: u64) -> Duration {
         shared.play();
         home
     });
-    // As this worker is busy, another one starts it, where it stays.
+    // This worker is busy, so another one starts the task, which then stays there.
     while partner.other.get().is_none() {
         spin_loop();
     }
     let time = partner.serve(n);
     let home = task.join().ok();
-    assert!(home.is_some_and(|home| home != thread::current().id()), "they share a worker");
+    assert!(home.is_some_and(|home| home != thread::current().id()), "both tasks run on the same worker");
     time
 }
 
@@ -256,7 +259,7 @@ struct Partner {
 }
 
 impl Partner {
-    /// Served by the calling task.
+    /// A ping-pong that the calling task serves.
     fn new() -> Partner {
         Partner { first: cygnet::unparker(), other: OnceLock::new(), stop: AtomicBool::new(false) }
     }
@@ -285,12 +288,12 @@ impl Partner {
     }
 }
 
-/// The part of `time`, which `done` operations took, that falls to `n`.
+/// The part of `time` that `n` operations take, if `done` operations take `time`.
 fn scale(time: Duration, n: u64, done: u64) -> Duration {
     if n == done { time } else { time.mul_f64(n as f64 / done as f64) }
 }
 
-/// Spawns from a thread that is no worker, and waits for the end. Not inside a task.
+/// Spawns from a thread that is not a worker, and waits for the end. Not inside a task.
 pub fn spawn_from_outside(runtime: &Runtime, n: u64) -> Duration {
     let began = Instant::now();
     for i in 0..n {
@@ -308,7 +311,8 @@ pub fn life_of_a_runtime(n: u64, workers: usize) -> Duration {
     began.elapsed()
 }
 
-/// Spawns `count` tasks that park at once, and waits until all are parked; the handles come back too.
+/// Spawns `count` tasks that park at once, and waits until all are parked. Also returns the
+/// handles.
 pub fn park_many(count: usize) -> (Duration, Vec<Task<()>>) {
     let gate = Gate::new(count);
     let mut tasks = Vec::with_capacity(count);
@@ -317,7 +321,7 @@ pub fn park_many(count: usize) -> (Duration, Vec<Task<()>>) {
         let gate = Arc::clone(&gate);
         tasks.push(cygnet::spawn(move || {
             gate.pass();
-            // Ended by the drop of the handle.
+            // The drop of the handle ends the task.
             let _ = cygnet::park();
         }));
     }
@@ -325,24 +329,24 @@ pub fn park_many(count: usize) -> (Duration, Vec<Task<()>>) {
     (began.elapsed(), tasks)
 }
 
-/// Ends what [`park_many`] started, and waits for all of them; no worker falls idle meanwhile, so
-/// the stacks stay warm.
+/// Ends the tasks that [`park_many`] started, and waits for all of them. No worker falls idle
+/// meanwhile, so the stacks stay warm.
 pub fn release_many(tasks: Vec<Task<()>>) {
     drop(tasks);
-    // Those that were cancelled are ready before this one.
+    // The cancelled tasks are ready before this one.
     let _ = cygnet::yield_now();
 }
 
-/// From the spawn of a child that is joined at once to its first instruction.
+/// Measures from the spawn of a child, which is joined at once, to its first instruction.
 #[must_use]
 pub fn start_in_place() -> (Instant, Instant) {
     let before = Instant::now();
     let started = cygnet::spawn(Instant::now).join();
-    (before, started.expect("nobody cancels it"))
+    (before, started.expect("it is never cancelled"))
 }
 
-/// From the spawn of a child to its first instruction on this worker, where the parent parks and the
-/// child gets a stack; the child parks once too.
+/// Measures from the spawn of a child to its first instruction on this worker. The parent parks
+/// and the child gets a stack; the child parks once too.
 #[must_use]
 pub fn start_on_own_stack() -> (Instant, Instant) {
     let parent = cygnet::unparker();
@@ -360,14 +364,14 @@ pub fn start_on_own_stack() -> (Instant, Instant) {
     if let Some(child) = slot.get() {
         child.unpark();
     }
-    (before, child.join().expect("nobody cancels it"))
+    (before, child.join().expect("it is never cancelled"))
 }
 
-/// From a spawn to the first instruction on another worker, while the spawner computes and does not
-/// call the scheduler. Needs two workers.
+/// Measures from a spawn to the first instruction on another worker, while the spawner computes
+/// without calling the scheduler. Needs two workers.
 ///
-/// The child does `work` after that, and `gap` is the time from the end of one child to the spawn of
-/// the next; on these two depends what the other worker does when the spawn comes.
+/// The child then does `work`, and `gap` is the time from the end of one child to the spawn of
+/// the next. Both determine what the other worker is doing when the spawn comes.
 #[must_use]
 pub fn start_elsewhere(gap: Duration, work: Work) -> (Instant, Instant) {
     let idle = Instant::now();
@@ -383,10 +387,11 @@ pub fn start_elsewhere(gap: Duration, work: Work) -> (Instant, Instant) {
     while !child.is_finished() {
         spin_loop();
     }
-    (before, child.join().expect("nobody cancels it"))
+    (before, child.join().expect("it is never cancelled"))
 }
 
-/// From a spawn by a thread that is no worker to the first instruction. Not inside a task.
+/// Measures from a spawn by a thread that is not a worker to the first instruction. Not inside a
+/// task.
 #[must_use]
 pub fn start_from_outside(runtime: &Runtime, gap: Duration) -> (Instant, Instant) {
     if !gap.is_zero() {
@@ -394,5 +399,5 @@ pub fn start_from_outside(runtime: &Runtime, gap: Duration) -> (Instant, Instant
     }
     let before = Instant::now();
     let started = runtime.spawn(Instant::now).join();
-    (before, started.expect("nobody cancels it"))
+    (before, started.expect("it is never cancelled"))
 }

@@ -1,17 +1,17 @@
-//! What a terminal shows while the rounds go on.
+//! The progress bar of the rounds.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar on the standard error, or nothing if that is not a terminal.
+/// A bar on the standard error. It shows nothing if that is not a terminal.
 ///
-/// It draws once a second at most: drawing is time of the processor too.
+/// It is drawn at most once a second, as drawing takes processor time too.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar for so many measurements.
+    /// A bar for `measurements` measurements.
     #[must_use]
     pub fn new(measurements: u32) -> Progress {
         if !stderr().is_terminal() {
@@ -24,13 +24,13 @@ impl Progress {
         Progress(bar)
     }
 
-    /// A bar that is never seen.
+    /// A bar that is never shown.
     #[must_use]
     pub fn hidden() -> Progress {
         Progress(ProgressBar::hidden())
     }
 
-    /// Says what is measured now.
+    /// Describes the current measurement.
     pub fn say(&self, what: String) {
         self.0.set_message(what);
     }
@@ -42,7 +42,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Takes the bar off the terminal, which then has room for the result.
+    /// Removes the bar from the terminal to make room for the result.
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

@@ -11,27 +11,27 @@ use super::stats;
 use super::verdict::Verdict;
 use crate::output;
 
-/// All that is printed.
+/// Everything that is printed.
 #[derive(Debug, Serialize)]
 pub struct Page {
     machine: Machine,
     rounds: u32,
-    /// Those of them in which memory was measured.
+    /// Rounds in which memory was measured.
     rounds_of_bytes: u32,
-    /// Taken in a hurry: not for publication.
+    /// Measured for a shorter time and with fewer tasks: not for publication.
     quick: bool,
-    /// How long it all took.
+    /// Total duration.
     seconds: f64,
-    /// Measurements during which others used the processor, kept for want of better ones.
+    /// Measurements that other processes disturbed and that were kept nevertheless.
     disturbed: u32,
-    /// Repetitions of such measurements.
+    /// Repeats of disturbed measurements.
     repeated: u32,
     floors: FloorMedians,
     figures: Vec<Figure>,
     cases: Vec<CaseCost>,
 }
 
-/// What it took to measure a case.
+/// The effort of measuring a case.
 #[derive(Debug, Serialize)]
 struct CaseCost {
     case: &'static str,
@@ -41,7 +41,7 @@ struct CaseCost {
     seconds: f64,
 }
 
-/// The floors over all processes, in nanoseconds.
+/// Medians of the floors over all processes, in nanoseconds.
 #[derive(Debug, Serialize)]
 struct FloorMedians {
     rmw: f64,
@@ -58,14 +58,14 @@ struct Figure {
     unit: Unit,
     #[serde(rename = "unit")]
     unit_name: &'static str,
-    /// Median over the rounds; none if nothing could be measured.
+    /// Median over the rounds; `None` if nothing could be measured.
     value: Option<f64>,
     /// The interval that holds the median with 90 % probability.
     low: Option<f64>,
     high: Option<f64>,
     min: Option<f64>,
     max: Option<f64>,
-    /// Processor time beside the wall time.
+    /// Processor time, shown beside the wall time.
     cpu: Option<f64>,
     floor: Option<f64>,
     target: Option<f64>,
@@ -78,7 +78,7 @@ struct Figure {
     rounds: Vec<f64>,
 }
 
-/// The values of a source, round by round.
+/// The values of a source, one per round.
 fn values(source: Source, results: &Results) -> Vec<f64> {
     let of = |(case, key): (&str, &str)| -> Vec<f64> {
         let measured = results.by_case.get(case).map_or(&[][..], |all| &all.measurements);
@@ -92,7 +92,7 @@ fn values(source: Source, results: &Results) -> Vec<f64> {
     }
 }
 
-/// The measurements that a row rests on.
+/// The measurements behind a row.
 fn measurements<'a>(row: &Row, results: &'a Results) -> Vec<&'a Measurement> {
     let measured = row.cases().filter_map(|case| results.by_case.get(case.name));
     measured.flat_map(|measured| &measured.measurements).collect()
@@ -140,7 +140,7 @@ impl Figure {
         }
     }
 
-    /// The cells of its line.
+    /// The cells of the figure's line.
     fn cells(&self) -> [String; 7] {
         let show = |value: Option<f64>| value.map_or_else(String::new, |v| amount(v, self.unit));
         let spread = match (self.low, self.high) {
@@ -169,7 +169,7 @@ impl Figure {
     }
 }
 
-/// The heads of the columns.
+/// The column headings.
 const HEADS: [&str; 7] = ["figure", "median", "90 % of it", "CPU", "floor", "target", "met"];
 
 impl CaseCost {
@@ -180,7 +180,7 @@ impl CaseCost {
 }
 
 impl Page {
-    /// Puts the results of all rounds together.
+    /// Combines the results of all rounds.
     #[must_use]
     pub fn new(
         machine: Machine,
@@ -214,7 +214,7 @@ impl Page {
     /// Prints the page as one JSON object.
     ///
     /// # Errors
-    /// An output that cannot be written.
+    /// The output cannot be written.
     pub fn print_json(&self) -> anyhow::Result<()> {
         output::print(|out| {
             serde_json::to_writer_pretty(&mut *out, self)?;
@@ -225,7 +225,7 @@ impl Page {
     /// Prints the page as a table.
     ///
     /// # Errors
-    /// An output that cannot be written.
+    /// The output cannot be written.
     pub fn print_table(&self) -> anyhow::Result<()> {
         output::print_text(&self.text())
     }
@@ -260,7 +260,7 @@ impl Page {
     }
 }
 
-/// Lines of cells under each other: the first and the last column to the left, the others to the
+/// Lays out lines of cells in columns: the first and the last column flush left, the others flush
 /// right.
 pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
     let width = |column: usize| {
@@ -286,7 +286,7 @@ pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
     text
 }
 
-/// A value with its unit, in three or four digits.
+/// Formats a value with its unit, in three or four digits.
 pub(crate) fn amount(value: f64, unit: Unit) -> String {
     let digits = |value: f64| {
         let places = if value < 10.0 { 2 } else { usize::from(value < 100.0) };

@@ -1,5 +1,5 @@
-//! Messages through a ring, written and read by the same task, so that nobody waits: what they cost in instructions; beside the least that a ring of
-//! many producers can do.
+//! Messages through a ring that a single task writes and reads, so that there is no waiting. They
+//! show the cost in instructions, beside the least that a ring of several producers can do.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use cygnet::ring::{self, MultiProducer, Producer, Reader};
 
-/// Places of the rings.
+/// Number of slots of a ring.
 const SIZE: usize = 1024;
-/// Messages that are written together.
+/// Messages per batch.
 const BATCH: usize = 32;
 
-/// A ring without waiting, cancellation, or an end: a number is claimed by an addition, and never given back. Who overtakes its reader has
-/// lost messages.
+/// A ring without parking, cancellation or an end. A producer claims sequence numbers by an
+/// addition, never gives them back, and spins while the ring is full.
 #[derive(Debug)]
 struct Bare {
     next: AtomicU64,
@@ -45,7 +45,8 @@ impl Bare {
         stamp.store(number + 1, Ordering::Release);
     }
 
-    /// All that is there, from that number on.
+    /// Reads all published messages from sequence number `number` on, and returns the number
+    /// after them.
     fn read(&self, mut number: u64) -> u64 {
         loop {
             let (stamp, item) = self.place(number);
@@ -60,7 +61,7 @@ impl Bare {
     }
 }
 
-/// Through the bare one, so many at a time.
+/// Passes `n` messages through the bare ring, `batch` at a time.
 fn bare(n: u64, batch: u64) -> Duration {
     let (ring, mut next) = (Bare::new(), 0);
     let began = Instant::now();
@@ -77,7 +78,7 @@ pub fn bare_messages(n: u64) -> Duration {
     bare(n, 1)
 }
 
-/// The same in batches.
+/// Messages through the bare ring, in batches.
 pub fn bare_batches(n: u64) -> Duration {
     bare(n, BATCH as u64)
 }
@@ -101,7 +102,7 @@ fn multi() -> (MultiProducer<u64>, Reader<u64>) {
     (ring.producer(), reader)
 }
 
-/// One message at a time, of the one producer.
+/// One message at a time, through a ring of one producer.
 pub fn single_messages(n: u64) -> Duration {
     let (mut producer, mut reader) = single();
     let began = Instant::now();
@@ -112,7 +113,7 @@ pub fn single_messages(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// The same in batches.
+/// Messages through a ring of one producer, in batches.
 pub fn single_batches(n: u64) -> Duration {
     let (mut producer, mut reader) = single();
     let began = Instant::now();
@@ -125,7 +126,7 @@ pub fn single_batches(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// One message at a time, of a producer of many.
+/// One message at a time, through a ring of several producers.
 pub fn multi_messages(n: u64) -> Duration {
     let (producer, mut reader) = multi();
     let began = Instant::now();
@@ -136,7 +137,7 @@ pub fn multi_messages(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// The same in batches.
+/// Messages through a ring of several producers, in batches.
 pub fn multi_batches(n: u64) -> Duration {
     let (producer, mut reader) = multi();
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Rounds: each case in a process of its own, in turn with the others.
+//! Rounds: each case runs in a process of its own, in turn with the others.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -14,20 +14,20 @@ use super::report::Page;
 use super::rows::{ROWS, Row, cases_of};
 use crate::turns::{self, Attempt, Subject, Turns};
 
-/// Rounds if nothing else is asked for; a ratio is judged over no fewer.
+/// Default numbers of rounds. A ratio is judged only over at least `ROUNDS`.
 const ROUNDS: u32 = 15;
 const QUICK_ROUNDS: u32 = 3;
 
-/// What all rounds have brought.
+/// The results of all rounds.
 #[derive(Debug, Default)]
 pub struct Results {
     /// By case.
     pub by_case: BTreeMap<&'static str, Measured>,
-    /// How long all that took.
+    /// Total duration.
     pub seconds: f64,
 }
 
-/// What all rounds have brought of one case.
+/// The measurements of one case over all rounds.
 pub type Measured = turns::Measured<Measurement>;
 
 impl Subject for &'static Case {
@@ -44,10 +44,10 @@ impl Subject for &'static Case {
     }
 }
 
-/// Measures what is asked for, and prints it.
+/// Measures the requested figures and prints them.
 ///
 /// # Errors
-/// Nothing to measure; a process that fails; an output that cannot be written.
+/// There is nothing to measure, a process fails, or the output cannot be written.
 pub fn run(args: &FiguresArgs) -> anyhow::Result<()> {
     let rows: Vec<&'static Row> = ROWS.iter().filter(|row| row.matches(&args.filters)).collect();
     ensure!(
@@ -68,7 +68,7 @@ pub fn run(args: &FiguresArgs) -> anyhow::Result<()> {
     if args.json { page.print_json() } else { page.print_table() }
 }
 
-/// One case in a process of its own.
+/// Measures one case in a process of its own.
 fn measure(case: &Case, quick: bool) -> anyhow::Result<Attempt<Measurement>> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let mut command = Command::new(program);
@@ -86,7 +86,7 @@ fn measure(case: &Case, quick: bool) -> anyhow::Result<Attempt<Measurement>> {
     let busy = busy_before.zip(busy_seconds()).map(|(before, after)| after - before);
     ensure!(output.status.success(), "the case {} failed: {}", case.name, output.status);
     let measurement: Measurement = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("the case {} printed something else", case.name))?;
+        .with_context(|| format!("the case {} did not print its measurement", case.name))?;
     let foreign = busy.map_or(0.0, |busy| busy - measurement.cpu_seconds);
     Ok(Attempt::new(measurement, seconds, foreign))
 }

@@ -1,42 +1,42 @@
-//! The table of figures: what each row shows, beside which floor, and what it should reach.
+//! The table of figures: the value of each row, its floor and its target.
 
 use super::cases::{BEYOND, CASES, CPU, Case, TIME, find};
 use super::floor::Floor;
 use super::verdict::Target;
 use crate::output;
 
-/// Where a row's value comes from.
+/// The source of a row's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// A value of a case, by the names of both.
+    /// A value of a case, by the case's name and the value's key.
     Value(&'static str, &'static str),
-    /// The ratio of two values, taken in each round.
+    /// The ratio of two values, taken within each round.
     Ratio((&'static str, &'static str), (&'static str, &'static str)),
 }
 
-/// What a value counts.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
     Time,
     /// Bytes.
     Bytes,
-    /// Nothing: a ratio.
+    /// None: the value is a ratio.
     Ratio,
 }
 
 /// A row.
 #[derive(Debug)]
 pub struct Row {
-    /// What it shows.
+    /// Its label.
     pub name: &'static str,
-    /// Where the value comes from.
+    /// The source of its value.
     pub source: Source,
-    /// What it counts.
+    /// The unit of its value.
     pub unit: Unit,
-    /// What it stands beside.
+    /// The floor beside it.
     pub floor: Option<Floor>,
-    /// What it should reach; without one it is only stated.
+    /// Its target. A row without one is only stated.
     pub target: Target,
 }
 
@@ -50,7 +50,7 @@ impl Row {
         [Some(first), second].into_iter().flatten().filter_map(find)
     }
 
-    /// The processor time that goes beside its wall time: where it comes from.
+    /// The source of the processor time that is shown beside its wall time.
     #[must_use]
     pub fn cpu(&self) -> Option<Source> {
         match self.source {
@@ -59,7 +59,7 @@ impl Row {
         }
     }
 
-    /// Whether it is wanted: all are, if nothing is asked for.
+    /// Whether the row matches one of the filters, or there are none.
     #[must_use]
     pub fn matches(&self, filters: &[String]) -> bool {
         let name = self.name.to_lowercase();
@@ -88,7 +88,7 @@ const fn bytes(
     Row { name, source: Source::Value(case, key), unit: Unit::Bytes, floor, target }
 }
 
-/// Of the times of two cases.
+/// A ratio of the times of two cases.
 const fn ratio(
     name: &'static str,
     first: &'static str,
@@ -101,12 +101,12 @@ const fn ratio(
 
 use Floor::{Call, Handoff, Load, Page, Rmw, Threads};
 
-/// One page of stack, and the page-table entries of its 64 KiB (eight bytes for each 4 KiB).
+/// One page of stack, and the page-table entries of its 64 KiB (eight bytes per 4 KiB).
 const PARKED: u32 = 4096 + 128;
 /// The captured word.
 const QUEUED: u32 = 8;
 
-/// What the tasks of the balance compute, on one worker and on two.
+/// Computing time of the balance's tasks, on one worker and on two.
 const COMPUTING: Floor = Floor::Nanoseconds(100_000_000);
 const COMPUTING_HALF: Floor = Floor::Nanoseconds(50_000_000);
 
@@ -117,7 +117,7 @@ const BATCH: Target = Target::time(30.0);
 const BALANCE: Target = Target::ratio(0.6);
 const INTERRUPT: Target = Target::time(1.5);
 
-/// All rows, in the order in which they are printed.
+/// All rows, in the order of the printed table.
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
     time("coroutine resume + yield, one way", "coroutine-switch", TIME, Call, Target::time(3.0)),
@@ -228,13 +228,13 @@ const DEEP: u32 = (32 << 10) + 128;
 /// Prints the names of the rows.
 ///
 /// # Errors
-/// An output that cannot be written.
+/// The output cannot be written.
 pub fn list(filters: &[String]) -> anyhow::Result<()> {
     let mut rows = ROWS.iter().filter(|row| row.matches(filters));
     output::print(|out| rows.try_for_each(|row| writeln!(out, "{}", row.name)))
 }
 
-/// The cases that rows need, each once, in their own order.
+/// The cases that the rows need, each once, in the order of [`CASES`].
 #[must_use]
 pub fn cases_of(rows: &[&Row]) -> Vec<&'static Case> {
     let wanted =

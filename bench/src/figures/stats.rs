@@ -21,7 +21,7 @@ fn quantile_of_sorted(sorted: &[f64], part: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-/// Resamples that a bootstrap takes.
+/// Number of resamples of a bootstrap.
 const RESAMPLES: usize = 2000;
 
 /// The interval that holds the median with a probability of 90 %, by the bootstrap (Efron, 1979).

@@ -1,7 +1,10 @@
-//! What a graceful shutdown costs while nobody stops anything, and when somebody does: guards, interrupts, children. As in
-//! [`ops`](super::ops), each performs its operation `n` times and returns how long that took; where it is called is told by who calls it.
+//! The cost of a graceful shutdown, while nothing is stopped and at a stop: guards, interrupts,
+//! children.
 //!
-//! `compare` runs the same loops on other libraries, so they are written over what these have in common.
+//! As in [`ops`](super::ops), each function performs its operation `n` times and returns the time
+//! taken. The caller decides whether it runs on a worker or on another thread.
+//!
+//! `compare` runs the same loops on other libraries, so they are written over a common interface.
 
 use std::hint::black_box;
 use std::panic::resume_unwind;
@@ -15,41 +18,41 @@ use cygnet::shutdown::{Guard, Swansong};
 #[cfg(feature = "futures")]
 use futures_core::Stream;
 
-/// Something whose end waits for guards. The default is a new one that nobody else has.
+/// A shutdown that waits for guards. The default is a new one without guards.
 pub trait Guards: Default + Sync {
-    /// What its end waits for.
+    /// A guard, which delays the end of the shutdown.
     type Guard: Send;
 
-    /// A new one.
+    /// Makes a guard.
     fn guard(&self) -> Self::Guard;
 }
 
-/// Something that can be stopped, with what is below it.
+/// A node that can be stopped together with its descendants.
 pub trait Tree: Default {
-    /// A new one below it.
+    /// Makes a child of the node.
     fn child(&self) -> Self;
 
-    /// Stops it, and does not wait.
+    /// Stops the node without waiting for its end.
     fn stop(&self);
 
-    /// Whether it is stopped.
+    /// Whether the node is stopped.
     fn is_stopped(&self) -> bool;
 }
 
-/// Something whose stop interrupts what is wrapped in it.
+/// A shutdown that interrupts the futures, streams and iterators wrapped in it.
 pub trait Interrupts: Default {
-    /// A future.
+    /// Wraps a future.
     fn future<F: Future>(&self, future: F) -> impl Future<Output = Option<F::Output>>;
 
-    /// A stream.
+    /// Wraps a stream.
     #[cfg(feature = "futures")]
     fn stream<S: Stream>(&self, stream: S) -> impl Stream<Item = S::Item>;
 
-    /// An iterator.
+    /// Wraps an iterator.
     fn iterator<I: Iterator>(&self, iterator: I) -> impl Iterator<Item = I::Item>;
 }
 
-/// All three of a type that is called as cygnet's: `swansong` has given the names.
+/// Implements the three traits for a type with cygnet's method names, which come from `swansong`.
 macro_rules! as_swansong {
     ($swansong:ty, $guard:ty) => {
         impl $crate::figures::stops::Guards for $swansong {
@@ -101,14 +104,14 @@ pub(crate) use as_swansong;
 
 as_swansong!(Swansong, Guard);
 
-/// Calls something on a new thread that is no worker.
+/// Calls `call` on a new thread that is not a worker.
 pub fn outside<R: Send>(call: impl FnOnce() -> R + Send) -> R {
     let called = thread::scope(|scope| scope.spawn(call).join());
     called.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Makes guards and drops them, one at a time, where they are: to take one out of the black box again would be a copy that waits for
-/// the stores of its parts.
+/// Makes guards and drops them in place, one at a time. Moving a guard out of the black box again
+/// would be a copy that waits for the stores of its parts.
 #[inline(always)]
 fn make<S: Guards>(of: &S, n: u64) {
     for _ in 0..n {
@@ -117,22 +120,22 @@ fn make<S: Guards>(of: &S, n: u64) {
     }
 }
 
-/// Guards of something that is there already.
+/// Guards of an existing shutdown.
 pub fn guards_of<S: Guards>(of: &S, n: u64) -> Duration {
     let began = Instant::now();
     make(of, n);
     began.elapsed()
 }
 
-/// Guards of a root.
+/// Guards of a new root.
 pub fn guards<S: Guards>(n: u64) -> Duration {
     guards_of(&S::default(), n)
 }
 
-/// Threads after which a root has no place of its own left for another one.
+/// Number of threads after which a root has no slot left for another thread.
 const CROWD: usize = 256;
 
-/// A root of which many threads have had a guard: they have ended, and whoever comes now comes late.
+/// A root without free slots: as many threads have had a guard of it, and have ended.
 #[must_use]
 pub fn crowded<S: Guards>() -> S {
     let root = S::default();
@@ -142,7 +145,7 @@ pub fn crowded<S: Guards>() -> S {
     root
 }
 
-/// Something in the last of four generations below a root, which comes first.
+/// A root and four generations of descendants, one node in each, beginning with the root.
 #[must_use]
 pub fn line<S: Tree>() -> Vec<S> {
     let mut line = vec![S::default()];
@@ -152,29 +155,29 @@ pub fn line<S: Tree>() -> Vec<S> {
     line
 }
 
-/// Guards four levels down, while another one is there.
+/// Guards four levels below a root, while another guard exists.
 pub fn deep_guards<S: Guards + Tree>(n: u64) -> Duration {
     let line: Vec<S> = line();
     let _other = line[4].guard();
     guards_of(&line[4], n)
 }
 
-/// The same while there is no other in the whole tree.
+/// Guards four levels below a root, without another guard in the tree.
 pub fn deep_guards_alone<S: Guards + Tree>(n: u64) -> Duration {
     let line: Vec<S> = line();
     guards_of(&line[4], n)
 }
 
-/// How many guards each of two makes at least, when they do it at the same time: while they are few the measure would be how
-/// well the two begin together.
+/// Minimum number of guards that each of two contenders makes. With few guards, the time would
+/// show mostly how well the two start together.
 pub const TOGETHER: u64 = 10_000;
 
-/// Lets two begin together, each on a processor.
+/// Lets two contenders start together, each on a processor of its own.
 #[derive(Debug, Default)]
 struct Start(AtomicUsize);
 
 impl Start {
-    /// Waits for the other one, and does not let go of the processor if nobody else wants it.
+    /// Waits for the other contender. Gives up the processor only if another thread wants it.
     fn meet(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
         while self.0.load(Ordering::Acquire) < 2 {
@@ -183,7 +186,8 @@ impl Start {
     }
 }
 
-/// One of two who make so many guards of the same at the same time: on which thread, from when to when.
+/// One of two contenders that make `n` guards each of the same shutdown. Returns the thread, the
+/// start and the end.
 fn contend<S: Guards>(of: &S, n: u64, start: &Start) -> (thread::ThreadId, Instant, Instant) {
     start.meet();
     let began = Instant::now();
@@ -191,14 +195,14 @@ fn contend<S: Guards>(of: &S, n: u64, start: &Start) -> (thread::ThreadId, Insta
     (thread::current().id(), began, Instant::now())
 }
 
-/// From the start of the first to the end of the last.
+/// Time from the first start to the last end.
 fn together(two: [(thread::ThreadId, Instant, Instant); 2]) -> Duration {
     let [(here, began, ended), (there, began_there, ended_there)] = two;
-    assert!(here != there, "they share a thread");
+    assert!(here != there, "both contenders ran on one thread");
     ended.max(ended_there) - began.min(began_there)
 }
 
-/// Guards of the same on two threads that are no workers, `n` times [`TOGETHER`] on each.
+/// Guards of one shutdown on two threads that are not workers, `n` times [`TOGETHER`] on each.
 pub fn guards_on_two_threads<S: Guards>(of: &S, n: u64) -> Duration {
     let (n, start) = (n * TOGETHER, Start::default());
     thread::scope(|scope| {
@@ -208,21 +212,22 @@ pub fn guards_on_two_threads<S: Guards>(of: &S, n: u64) -> Duration {
     })
 }
 
-/// The same in two tasks on two workers: inside one, of a runtime with two.
+/// Guards of one shutdown in two tasks on two workers, `n` times [`TOGETHER`] in each. Runs
+/// inside a task of a runtime with two workers.
 ///
 /// # Panics
-/// If both run on one worker.
+/// If both tasks run on one worker.
 pub fn guards_on_two_workers<S: Guards>(of: &S, n: u64) -> Duration {
     let (n, start) = (n * TOGETHER, Start::default());
     cygnet::scope(|scope| {
-        // As this worker is busy, another one starts it.
+        // This worker is busy, so another one starts the task.
         let other = scope.spawn(|| contend(of, n, &start));
         let here = contend(of, n, &start);
         together([here, other.join().expect("no task panics")])
     })
 }
 
-/// Children made and dropped while so many siblings live.
+/// Children made and dropped while `siblings` siblings live.
 pub fn children<T: Tree>(n: u64, siblings: usize) -> Duration {
     let parent = T::default();
     let _siblings: Vec<T> = (0..siblings).map(|_| parent.child()).collect();
@@ -233,7 +238,8 @@ pub fn children<T: Tree>(n: u64, siblings: usize) -> Duration {
     began.elapsed()
 }
 
-/// Children each of which has one guard: both made, both dropped. Its first guard is one that is counted above.
+/// Children with one guard each; both are made and dropped. A child's first guard is also counted
+/// in its parent.
 pub fn guarded_children<S: Guards + Tree>(n: u64) -> Duration {
     let parent = S::default();
     let began = Instant::now();
@@ -245,10 +251,10 @@ pub fn guarded_children<S: Guards + Tree>(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// The stop of a root with so many children, whose handles are there: the call alone.
+/// The call that stops a root with `count` live children.
 ///
 /// # Panics
-/// If one of them is not stopped by it.
+/// If a child is not stopped by the call.
 #[must_use]
 pub fn stop_of_a_root<T: Tree>(count: usize) -> Duration {
     let root = T::default();
@@ -256,17 +262,18 @@ pub fn stop_of_a_root<T: Tree>(count: usize) -> Duration {
     let began = Instant::now();
     black_box(&root).stop();
     let time = began.elapsed();
-    assert!(children.iter().all(T::is_stopped), "a child goes on");
+    assert!(children.iter().all(T::is_stopped), "a child was not stopped");
     time
 }
 
-/// A number without end: as a future that is ready whenever it is polled, as a stream that has an item, as an iterator. The same
-/// number each time, so that none of them waits for what the one before has written.
+/// An endless source of one number: a future that is always ready, a stream and an iterator that
+/// always have an item. The number never changes, so no step waits for a store of the step
+/// before.
 #[derive(Clone, Copy, Debug)]
 pub struct Number(u64);
 
 impl Number {
-    /// One that the compiler does not know.
+    /// A number unknown to the compiler.
     #[must_use]
     pub fn some() -> Number {
         Number(black_box(7))
@@ -301,7 +308,7 @@ impl Iterator for Number {
     }
 }
 
-/// Polls of one future, which is ready each time.
+/// Polls of a future that is always ready.
 pub fn polls(future: impl Future, n: u64) -> Duration {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
@@ -312,7 +319,7 @@ pub fn polls(future: impl Future, n: u64) -> Duration {
     began.elapsed()
 }
 
-/// Polls of one stream, which has an item each time.
+/// Polls of a stream that always has an item.
 #[cfg(feature = "futures")]
 pub fn stream_polls(stream: impl Stream, n: u64) -> Duration {
     let mut stream = pin!(stream);
@@ -324,7 +331,7 @@ pub fn stream_polls(stream: impl Stream, n: u64) -> Duration {
     began.elapsed()
 }
 
-/// Steps of one iterator.
+/// Steps of an iterator.
 pub fn steps(mut iterator: impl Iterator, n: u64) -> Duration {
     let began = Instant::now();
     for _ in 0..n {

@@ -1,5 +1,5 @@
-//! Cancellation and time: what the tree and the timers cost. As in [`ops`](super::ops), each performs its operation `n`
-//! times inside a task, and returns how long that took.
+//! The cost of cancellation and timers. As in [`ops`](super::ops), each function performs its
+//! operation `n` times inside a task and returns the time taken.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::ops::Gate;
 use super::stats::median;
 use crate::clock::cpu_time;
 
-/// Nobody's time comes while it is measured.
+/// A delay that does not pass during a measurement.
 const FAR: Duration = Duration::from_secs(100_000);
 /// Children of a node of a tree.
 const FAN: usize = 10;
 
-/// Loads of a word, one after the other: what a handle is judged by.
+/// Loads of a word, one after the other: the reference for queries by a handle.
 pub fn loads(n: u64) -> Duration {
     let word = AtomicU32::new(0);
     let began = Instant::now();
@@ -28,7 +28,7 @@ pub fn loads(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// Whether a task is cancelled, by a handle.
+/// Queries by a handle whether a task is cancelled.
 pub fn asks_of_a_handle(n: u64) -> Duration {
     let handle = cygnet::cancel_handle();
     let began = Instant::now();
@@ -38,7 +38,7 @@ pub fn asks_of_a_handle(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// Whether the calling task is cancelled.
+/// Queries whether the calling task is cancelled.
 pub fn asks(n: u64) -> Duration {
     let began = Instant::now();
     for _ in 0..n {
@@ -47,7 +47,7 @@ pub fn asks(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// Scopes that are opened and closed, while so many siblings wait.
+/// Scopes opened and closed while `siblings` siblings wait.
 pub fn scopes(n: u64, siblings: usize) -> Duration {
     let gate = Gate::new(siblings);
     cygnet::scope(|s| {
@@ -71,7 +71,7 @@ pub fn scopes(n: u64, siblings: usize) -> Duration {
     })
 }
 
-/// Timeouts around nothing.
+/// Timeouts around a closure that does nothing.
 pub fn timeouts(n: u64) -> Duration {
     let began = Instant::now();
     for _ in 0..n {
@@ -80,7 +80,7 @@ pub fn timeouts(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// The same below an earlier one of the same task, where they set no timer.
+/// Timeouts within an earlier timeout of the same task, where they set no timer.
 pub fn timeouts_without_a_timer(n: u64) -> Duration {
     cygnet::timeout(FAR / 2, || timeouts(n)).unwrap_or_else(cygnet::Late::into_inner)
 }
@@ -93,7 +93,7 @@ pub fn beside_sleepers<R>(count: usize, measure: impl FnOnce() -> R) -> R {
             let gate = &gate;
             s.spawn(move || {
                 gate.pass();
-                // Spread over the wheel, as the times of a program are.
+                // Spread over the timer wheel, as the deadlines of a program are.
                 let _ = cygnet::sleep(FAR + Duration::from_millis(i as u64));
             });
         }
@@ -104,8 +104,8 @@ pub fn beside_sleepers<R>(count: usize, measure: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Processor time that `count` tasks take to be spawned, to sleep for one to two seconds, and to be joined: of each, in
-/// nanoseconds.
+/// Processor time per task, in nanoseconds, of `count` tasks that are spawned, sleep for one to
+/// two seconds, and are joined.
 #[must_use]
 pub fn cpu_of_sleepers(count: usize) -> f64 {
     let before = cpu_time();
@@ -118,7 +118,7 @@ pub fn cpu_of_sleepers(count: usize) -> f64 {
     cpu_time().saturating_sub(before).as_nanos() as f64 / count as f64
 }
 
-/// A tree of so many groups, [`FAN`] below each.
+/// A tree of `count` groups, with up to [`FAN`] children each.
 fn tree(count: usize) -> Vec<TaskGroup> {
     let mut groups = vec![TaskGroup::new()];
     for parent in 0.. {
@@ -132,10 +132,11 @@ fn tree(count: usize) -> Vec<TaskGroup> {
     unreachable!("the loop returns")
 }
 
-/// Cancels a tree of so many groups: how long the call took, and how long it then took to ask each of them.
+/// Cancels a tree of `count` groups. Returns the time of the call, and the time of querying each
+/// group afterwards.
 ///
 /// # Panics
-/// If one of them is not cancelled.
+/// If a group is not cancelled.
 #[must_use]
 pub fn cancelled_tree(count: usize) -> (Duration, Duration) {
     let groups = tree(count);
@@ -143,10 +144,10 @@ pub fn cancelled_tree(count: usize) -> (Duration, Duration) {
     timed(cancel, || assert!(groups.iter().all(TaskGroup::is_cancelled)))
 }
 
-/// The same of a tree each of whose groups has a handle, so that the cancel has to go to each.
+/// The same with a handle of every group, so that the cancellation has to visit each group.
 ///
 /// # Panics
-/// If one of them is not cancelled.
+/// If a group is not cancelled.
 #[must_use]
 pub fn cancelled_tree_with_handles(count: usize) -> (Duration, Duration) {
     let groups = tree(count);
@@ -155,8 +156,9 @@ pub fn cancelled_tree_with_handles(count: usize) -> (Duration, Duration) {
     timed(cancel, || assert!(handles.iter().all(CancelHandle::is_cancelled)))
 }
 
-/// Cancels a tree of so many tasks that all wait, ten below each: how long the call took, and how long it then
-/// took until all had ended. For one worker: there a task that has passed the gate waits before another runs.
+/// Cancels a tree of `count` waiting tasks, with up to ten children each. Returns the time of the
+/// call, and the time from its return until all tasks have ended. Needs a runtime of one worker:
+/// there, a task that has passed the gate waits before another task runs.
 #[must_use]
 pub fn cancelled_waiters(count: usize) -> (Duration, Duration) {
     let gate = Gate::new(count);
@@ -167,7 +169,7 @@ pub fn cancelled_waiters(count: usize) -> (Duration, Duration) {
     timed(|| handle.cancel("enough"), || drop(root.join()))
 }
 
-/// The task `index` of a tree of so many: those below it are spawned, then it waits.
+/// The body of task `index` in a tree of `count`: spawns the task's children, then waits.
 fn wait_with_kin(index: usize, count: usize, gate: &Arc<Gate>) {
     let first = index * FAN + 1;
     for child in first..count.min(first + FAN) {
@@ -186,7 +188,7 @@ fn timed(first: impl FnOnce(), second: impl FnOnce()) -> (Duration, Duration) {
     (between - began, between.elapsed())
 }
 
-/// Medians over some trees of so many nodes: of a node, in nanoseconds.
+/// Medians per node, in nanoseconds, over some trees of `count` nodes.
 pub fn of_a_node(
     plan: &Plan,
     count: usize,

@@ -1,53 +1,53 @@
-//! Targets, and whether they are met.
+//! Targets and verdicts.
 
 use serde::Serialize;
 
-/// What a figure should reach.
+/// The target of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// At most so many nanoseconds or bytes on the reference machine, or so much as a ratio.
+    /// Upper limit in nanoseconds or bytes on the reference machine, or upper limit of a ratio.
     pub most: Option<f64>,
-    /// At most so many r, on any machine.
+    /// Upper limit in units of r, on any machine.
     pub most_r: Option<f64>,
     ratio: bool,
 }
 
-/// Ratios are judged with this much room for noise.
+/// Tolerance of ratios for noise.
 const ROOM: f64 = 1.1;
-/// Rounds that a ratio must have been taken in.
+/// Number of rounds needed to judge a ratio.
 const RATIO_ROUNDS: usize = 15;
 
 impl Target {
-    /// None: the figure is stated.
+    /// No target: the figure is only stated.
     pub const STATED: Target = Target { most: None, most_r: None, ratio: false };
 
-    /// So many nanoseconds.
+    /// At most `most` nanoseconds.
     #[must_use]
     pub const fn time(most: f64) -> Target {
         Target { most: Some(most), ..Target::STATED }
     }
 
-    /// So many bytes.
+    /// At most `most` bytes.
     #[must_use]
     pub const fn bytes(most: f64) -> Target {
         Target { most: Some(most), ..Target::STATED }
     }
 
-    /// A ratio.
+    /// A ratio of at most `most`.
     #[must_use]
     pub const fn ratio(most: f64) -> Target {
         Target { most: Some(most), most_r: None, ratio: true }
     }
 
-    /// Or so many r: one of the two is enough.
+    /// Adds an upper limit in units of r. One of the two limits is enough.
     #[must_use]
     pub const fn in_r(self, most_r: f64) -> Target {
         Target { most_r: Some(most_r), ..self }
     }
 
-    /// Judges a figure by its median, a ratio by the upper bound of it.
+    /// Judges a figure by its median, or a ratio by the upper bound of its median.
     ///
-    /// `r`: what an atomic read-modify-write costs in the same processes.
+    /// `r` is the cost of an atomic read-modify-write in the same processes.
     #[must_use]
     pub fn judge(&self, median: f64, upper: f64, rounds: usize, r: f64) -> Verdict {
         let Some(most) = self.most else { return Verdict::Stated };
@@ -74,20 +74,20 @@ impl Target {
 pub enum Verdict {
     /// There is no target.
     Stated,
-    /// In every unit that it is expressed in.
+    /// Met in every unit that the target has.
     Met,
-    /// In units of r, not in time: this machine is slower than the reference.
+    /// Met in units of r but not in time: this machine is slower than the reference.
     MetInR,
-    /// In time, not in units of r: this machine is faster than the reference.
+    /// Met in time but not in units of r: this machine is faster than the reference.
     MetInTime,
-    /// In none.
+    /// Met in no unit.
     Missed,
-    /// A ratio takes more rounds.
+    /// A ratio over too few rounds.
     TooFewRounds,
 }
 
 impl Verdict {
-    /// As the table says it.
+    /// The word in the table.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! What tasks wait for together: locks, channels, the first of several, calls that block. As in [`ops`](super::ops), each
-//! performs its operation `n` times inside a task, and returns how long that took.
+//! The cost of waits: locks, channels, `select!`, blocking calls. As in [`ops`](super::ops), each
+//! function performs its operation `n` times inside a task and returns the time taken.
 
 use std::hint::black_box;
 use std::sync;
@@ -9,14 +9,14 @@ use cygnet::sync::{Event, Mutex, bounded, oneshot, unbounded};
 
 use super::ops::Gate;
 
-/// Tasks that lock one mutex.
+/// Number of tasks that lock one mutex.
 const CONTENDERS: u64 = 64;
-/// Values that a channel has room for.
+/// Capacity of a channel.
 const ROOM: usize = 1024;
-/// What is true of everything here.
-const UNDISTURBED: &str = "nobody cancels or closes it";
+/// Holds for every wait in this module.
+const UNDISTURBED: &str = "it is neither cancelled nor closed";
 
-/// A mutex that nobody else uses, locked and unlocked.
+/// An uncontended mutex, locked and unlocked.
 pub fn locks(n: u64) -> Duration {
     let mutex = Mutex::new(0);
     let began = Instant::now();
@@ -26,7 +26,7 @@ pub fn locks(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// The same of std's.
+/// An uncontended std mutex, locked and unlocked.
 pub fn locks_of_std(n: u64) -> Duration {
     let mutex = sync::Mutex::new(0);
     let began = Instant::now();
@@ -36,7 +36,7 @@ pub fn locks_of_std(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// A mutex that many tasks lock one after the other, by turns.
+/// A mutex that many tasks lock in turn.
 pub fn contended_locks(n: u64) -> Duration {
     let (mutex, start) = (Mutex::new(0), Event::new());
     let here = Gate::new(CONTENDERS as usize);
@@ -59,7 +59,7 @@ pub fn contended_locks(n: u64) -> Duration {
     .elapsed()
 }
 
-/// Values that pass from so many tasks to this one through a bounded channel.
+/// Values passed from `senders` tasks to this one through a bounded channel.
 pub fn passed_values(n: u64, senders: u64) -> Duration {
     let (to, from) = bounded(ROOM);
     let began = Instant::now();
@@ -77,7 +77,7 @@ pub fn passed_values(n: u64, senders: u64) -> Duration {
     began.elapsed()
 }
 
-/// A channel for one value: made, used, and gone.
+/// Oneshot channels, made, used and dropped.
 pub fn oneshots(n: u64) -> Duration {
     let began = Instant::now();
     for i in 0..n {
@@ -88,7 +88,7 @@ pub fn oneshots(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// The first of two channels, of which one has something.
+/// A send, and a select of two channels of which one has a value.
 pub fn selects(n: u64) -> Duration {
     let ((to, from), (_quiet, nothing)) = (unbounded(), unbounded::<u64>());
     let began = Instant::now();
@@ -103,7 +103,7 @@ pub fn selects(n: u64) -> Duration {
     began.elapsed()
 }
 
-/// A call on a thread that is there for what blocks.
+/// Calls on a thread for blocking calls.
 pub fn blocking_calls(n: u64) -> Duration {
     let began = Instant::now();
     for i in 0..n {

@@ -1,24 +1,24 @@
-//! Computation of a known length, for tasks that have something to do.
+//! Computation of a known duration, for tasks that need something to do.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// A computation of a fixed number of steps: it looks at no clock and touches no memory.
+/// A computation of a fixed number of steps. It reads no clock and touches no memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     steps: u64,
 }
 
-/// Steps whose time is taken, and how often.
+/// The computation that is timed, and the number of trials.
 const TRIAL: Work = Work { steps: 1 << 16 };
 const TRIALS: u32 = 40;
 
 impl Work {
-    /// None.
+    /// No work.
     pub const NONE: Work = Work { steps: 0 };
 
-    /// One that takes so long on this machine, now. The fastest of many trials counts: a computation
-    /// can be held up, but not sped up.
+    /// Work that takes `length` on this machine at present. The fastest of many trials counts, as
+    /// a computation can be delayed, but not sped up.
     #[must_use]
     pub fn calibrate(length: Duration) -> Work {
         let trials = (0..TRIALS).map(|_| {
@@ -31,26 +31,26 @@ impl Work {
         Work { steps: u64::try_from(steps).unwrap_or(u64::MAX) }
     }
 
-    /// One of so many steps.
+    /// Work of `steps` steps.
     #[must_use]
     pub const fn of_steps(steps: u64) -> Work {
         Work { steps }
     }
 
-    /// How many steps it has.
+    /// The number of steps.
     #[must_use]
     pub const fn steps(self) -> u64 {
         self.steps
     }
 
-    /// One that is so many times as long.
+    /// Work that is `factor` times as long.
     #[must_use]
     pub const fn times(self, factor: u64) -> Work {
         Work { steps: self.steps * factor }
     }
 
-    /// Does it. Each step waits for the one before (xorshift64, Marsaglia 2003), so that little is
-    /// lost if the other half of the core computes too.
+    /// Performs the work. Each step depends on the one before (xorshift64, Marsaglia 2003), so
+    /// little is lost if the other hardware thread of the core computes too.
     #[inline(never)]
     pub fn run(self, seed: u64) -> u64 {
         let mut x = black_box(seed | 1);

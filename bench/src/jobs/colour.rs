@@ -1,9 +1,9 @@
 //! The colours of the Mandelbrot picture.
 //!
-//! All sums of light are made in linear light and turned into the sRGB that a picture file holds
-//! only at the end; averaging sRGB values would make every fine structure too dark.
+//! Light is added up as linear light and converted to the picture file's sRGB only at the end;
+//! averaging sRGB values would make every fine structure too dark.
 
-/// Colours along the palette: where, and sRGB.
+/// Colour stops of the palette: position and sRGB colour.
 const STOPS: [(f64, [u8; 3]); 6] = [
     (0.0, [3, 8, 40]),
     (0.2, [16, 72, 170]),
@@ -13,10 +13,10 @@ const STOPS: [(f64, [u8; 3]); 6] = [
     (1.0, [3, 8, 40]),
 ];
 
-/// Entries of the table: enough that neighbours differ by less than one step of a byte.
+/// Size of the table, so large that neighbours differ by less than one step of a byte.
 const ENTRIES: usize = 4096;
 
-/// Where the light comes from: above left, well in front of the picture.
+/// Direction of the lamp: above left, well in front of the picture.
 const LAMP: (f64, f64) = (-std::f64::consts::FRAC_1_SQRT_2, std::f64::consts::FRAC_1_SQRT_2);
 const LAMP_HEIGHT: f64 = 2.4;
 
@@ -25,7 +25,7 @@ const LAMP_HEIGHT: f64 = 2.4;
 pub(crate) struct Light([f64; 3]);
 
 impl Light {
-    /// The light of a colour of a picture file.
+    /// Converts from a picture file's sRGB.
     fn from_srgb(bytes: [u8; 3]) -> Self {
         Self(bytes.map(|byte| {
             let value = f64::from(byte) / 255.0;
@@ -40,7 +40,7 @@ impl Light {
         }
     }
 
-    /// The colour for a picture file of this light, divided by `parts`.
+    /// Returns the sRGB colour of this light divided by `parts`.
     pub(crate) fn to_srgb(self, parts: f64) -> [u8; 3] {
         self.0.map(|light| {
             let light = (light / parts).clamp(0.0, 1.0);
@@ -57,7 +57,7 @@ impl Light {
         Self(self.0.map(|light| light * factor))
     }
 
-    /// A share of `other`, the rest of `self`.
+    /// Mixes a share of `other` with the rest of `self`.
     fn mixed(self, other: Self, share: f64) -> Self {
         let mut mixed = self.scaled(1.0 - share);
         mixed.add(other.scaled(share));
@@ -83,9 +83,11 @@ impl Palette {
         Light::from_srgb(low.1).mixed(Light::from_srgb(high.1), eased)
     }
 
-    /// The light of a point that left after `count` steps, where the landscape leans to `normal`.
+    /// Returns the light of a point that escaped after `count` steps, where the landscape leans
+    /// to `normal`.
     ///
-    /// The palette is passed through ever more slowly, since counts crowd towards the set.
+    /// The position in the palette grows with the logarithm of the count, since counts crowd
+    /// towards the set.
     pub(crate) fn light(&self, count: f64, normal: (f64, f64)) -> Light {
         let position = (0.3 * ((count + 1.0).ln() - 1.0)).rem_euclid(1.0);
         let colour = self.0[(position * ENTRIES as f64) as usize % ENTRIES];

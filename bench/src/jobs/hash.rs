@@ -1,8 +1,8 @@
-//! `run hash`: SHA-256 of every file below the paths, one coroutine a file.
+//! `run hash`: SHA-256 of every file below the paths, one coroutine per file.
 //!
-//! The root task walks and spawns; workers hash meanwhile. It keeps at most [`WINDOW`] tasks that it
-//! has not joined, so the memory of a run is that of the names and digests which the sorted list
-//! needs, and not of as many tasks.
+//! The root task walks and spawns while workers hash. It keeps at most [`WINDOW`] unjoined tasks,
+//! so a run takes memory for the names and digests of the sorted list, and not for a task per
+//! file.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -24,19 +24,19 @@ use crate::names::{self, JsonName};
 use crate::progress::Progress;
 use crate::report::{self, Outcome};
 
-/// How many tasks may be spawned and not yet joined.
+/// Maximum number of spawned tasks that are not yet joined.
 const WINDOW: usize = 1024;
 
-/// How much is read at a time.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
 thread_local! {
-    /// Each worker's buffer. A task borrows it from the first read to the last and does not suspend
-    /// in between, so no other task of the same worker can find it borrowed.
+    /// Each worker's buffer. A task borrows it from its first read to its last without suspending
+    /// in between, so no other task of the worker can find it borrowed.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs the job and prints what comes out.
+/// Runs the job and prints its result.
 pub(crate) fn run(args: &HashArgs) -> anyhow::Result<ExitCode> {
     super::check_repeatable(&args.paths, &args.common)?;
     let progress = Progress::new(!args.common.quiet, "files");
@@ -51,7 +51,7 @@ struct Sum {
     bytes: u64,
 }
 
-/// What hashing found out: both lists are sorted by the bytes of the path.
+/// The result of hashing. Both lists are sorted by the bytes of the path.
 #[derive(Default, PartialEq)]
 struct Hashes {
     files: Vec<(PathBuf, Sum)>,
@@ -95,7 +95,7 @@ fn hash(paths: &[PathBuf], progress: &Progress) -> Hashes {
             hashes.add(settled(task.join()));
         }
     });
-    // Not by `Path`'s own order, which compares component by component: `a/b` comes after `a-b`.
+    // By bytes, `a/b` comes after `a-b`. `Path`'s own order goes by components and has it before.
     hashes.files.sort_by(|(a, _), (b, _)| by_bytes(a, b));
     hashes.failures.sort_by(|a, b| by_bytes(&a.path, &b.path).then_with(|| a.cmp(b)));
     hashes
@@ -106,7 +106,7 @@ fn by_bytes(a: &Path, b: &Path) -> std::cmp::Ordering {
     a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes())
 }
 
-/// The whole life of one task.
+/// The body of a task.
 fn hash_one(path: PathBuf, gate: &Gate, progress: &Progress) -> Result<(PathBuf, Sum), Failure> {
     let sum = if files::is_standard_input(&path) {
         sum(io::stdin().lock())
@@ -120,7 +120,7 @@ fn hash_one(path: PathBuf, gate: &Gate, progress: &Progress) -> Result<(PathBuf,
     }
 }
 
-/// Reads to the end.
+/// Hashes a file to its end.
 fn sum(mut file: impl Read) -> io::Result<Sum> {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(CHUNK, 0);
@@ -164,7 +164,7 @@ impl Outcome for Hashes {
 
 impl Serialize for Hashes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// The list, made one element at a time: it may be long.
+        /// Serialises the list one element at a time, as it may be long.
         struct List<'a>(&'a [(PathBuf, Sum)]);
         impl Serialize for List<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,7 +1,7 @@
-//! `run mandelbrot`: a picture of the Mandelbrot set, one coroutine a row.
+//! `run mandelbrot`: a picture of the Mandelbrot set, one coroutine per row.
 //!
-//! Rows differ a thousandfold in cost, which is what makes the job a test of balance. A pixel
-//! depends on nothing but its place, so every number of workers draws the very same picture.
+//! Rows differ a thousandfold in cost, which makes the job a test of load balance. A pixel
+//! depends only on its place, so any number of workers draws the same picture.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -24,19 +24,19 @@ use crate::report::{self, Outcome};
 const CENTRE: (f64, f64) = (-0.7, 0.0);
 const REACH: f64 = 1.35;
 
-/// Samples along each side of a pixel: the border of the set is finer than any grid, and one sample
-/// a pixel makes it noise.
+/// Samples along each side of a pixel. The border of the set is finer than any grid, and one
+/// sample per pixel would turn it into noise.
 const SAMPLES: u32 = 2;
 
-/// Squared distance from the origin at which a point has escaped. Large, because the smooth count
-/// is exact only in the limit.
+/// Squared distance from the origin at which a point has escaped. It is large because the smooth
+/// count is exact only in the limit.
 const ESCAPE: f64 = 1e6;
 
-/// Runs the job, writes the picture and prints what comes out.
+/// Runs the job, writes the picture and prints the result.
 pub(crate) fn run(args: &MandelbrotArgs) -> anyhow::Result<ExitCode> {
     let target = Target::check(&args.out)?;
     let view = View { size: args.size, iterations: args.iterations };
-    // Asked for here, so that too little memory is a sentence and not an abort.
+    // Allocated here first, so that too little memory gives an error message and not an abort.
     drop(view.blank()?);
     let palette = Palette::new();
     let progress = Progress::new(!args.common.quiet, "rows");
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &MandelbrotArgs) -> anyhow::Result<ExitCode> {
     report.publish(&args.common)
 }
 
-/// What is drawn.
+/// Size and depth of the picture.
 #[derive(Clone, Copy)]
 struct View {
     size: u32,
@@ -124,7 +124,7 @@ impl View {
     }
 }
 
-/// How a point left.
+/// How a point escaped.
 struct Escape {
     /// The smooth number of steps.
     count: f64,
@@ -132,7 +132,7 @@ struct Escape {
     normal: (f64, f64),
 }
 
-/// Follows z -> z * z + c from zero; `None` if the point stays for all `iterations`.
+/// Iterates z -> z * z + c from zero. Returns `None` if the point stays for all `iterations`.
 fn escape((cr, ci): (f64, f64), iterations: u32) -> Option<Escape> {
     if in_largest_parts(cr, ci) {
         return None;
@@ -140,8 +140,8 @@ fn escape((cr, ci): (f64, f64), iterations: u32) -> Option<Escape> {
     let (mut zr, mut zi) = (0.0, 0.0);
     // The derivative of z by c.
     let (mut dr, mut di) = (0.0, 0.0);
-    // A value that comes back exactly is a cycle, and the point a member. The mark is moved at
-    // powers of two, so that a cycle of any length is found sooner or later.
+    // A value that recurs exactly is a cycle, so the point is a member. The mark moves at powers
+    // of two, so that a cycle of any length is found eventually.
     let (mut mark, mut next_mark) = ((0.0, 0.0), 8);
     for n in 0..iterations {
         (dr, di) = (2.0 * (zr * dr - zi * di) + 1.0, 2.0 * (zr * di + zi * dr));
@@ -161,14 +161,14 @@ fn escape((cr, ci): (f64, f64), iterations: u32) -> Option<Escape> {
     None
 }
 
-/// Whether the point lies in the heart or in the largest disc, where most members are.
+/// Whether the point lies in the main cardioid or in the largest disc, where most members are.
 fn in_largest_parts(cr: f64, ci: f64) -> bool {
     let x = cr - 0.25;
     let q = x * x + ci * ci;
     q * (q + x) <= 0.25 * ci * ci || (cr + 1.0) * (cr + 1.0) + ci * ci <= 0.0625
 }
 
-/// z divided by d, with length one.
+/// z divided by d, scaled to length one.
 fn direction((zr, zi): (f64, f64), (dr, di): (f64, f64)) -> (f64, f64) {
     let (ur, ui) = (zr * dr + zi * di, zi * dr - zr * di);
     let length = ur.hypot(ui);
@@ -184,7 +184,7 @@ impl Picture<'_> {
 }
 
 impl Outcome for Picture<'_> {
-    /// The result is the picture: there is nothing to add to it.
+    /// Writes nothing: the picture is the result.
     fn write_text(&self, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }

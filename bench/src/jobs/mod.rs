@@ -17,7 +17,7 @@ use cygnet::JoinError;
 use crate::cli::{Common, Job};
 use crate::{files, names};
 
-/// Runs a job and prints what comes out.
+/// Runs a job and prints its result.
 pub(crate) fn run(job: Job) -> anyhow::Result<ExitCode> {
     match job {
         Job::Hash(args) => hash::run(&args),
@@ -27,9 +27,10 @@ pub(crate) fn run(job: Job) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The result of a task of a job.
+/// Returns the result of a job's task.
 ///
-/// Nobody cancels a task of a job, so a task without a result has panicked, and the job does too.
+/// No task of a job is ever cancelled. A task without a result has panicked, and then the job
+/// panics too.
 fn settled<T>(joined: Result<T, JoinError>) -> T {
     joined.unwrap_or_else(|error| panic!("a task of the job failed: {error}"))
 }
@@ -38,7 +39,7 @@ fn settled<T>(joined: Result<T, JoinError>) -> T {
 fn check_repeatable(paths: &[PathBuf], options: &Common) -> anyhow::Result<()> {
     match files::unrepeatable(paths) {
         Some(path) if options.compare_serial => bail!(
-            "{}: not a regular file: it can be read once, and --compare-serial reads twice",
+            "{}: not a regular file: it can be read only once, and --compare-serial reads twice",
             names::for_message(path)
         ),
         _ => Ok(()),

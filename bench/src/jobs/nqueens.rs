@@ -1,7 +1,7 @@
 //! `run nqueens`: counts the ways to place N queens on an N by N board, none attacking another.
 //!
-//! Row by row. The upper rows fork, each free square being a child task in a nested scope; the rest
-//! of a board is counted in place, by bit sets of the columns and diagonals that are taken.
+//! Works row by row. In the upper rows, each free square becomes a child task in a nested scope.
+//! The rest of a board is counted in place, with bit sets of the occupied columns and diagonals.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -14,16 +14,16 @@ use crate::cli::NqueensArgs;
 use crate::progress::Progress;
 use crate::report::{self, Outcome};
 
-/// Rows that may fork: more would make tasks by the million on a large board.
+/// Rows that may fork. More of them would make millions of tasks on a large board.
 const FORKING_ROWS: u32 = 4;
 
-/// With this many rows left a board is counted in place, in some tens of microseconds.
+/// A board with this many rows left is counted in place, in some tens of microseconds.
 const LEAF_ROWS: u32 = 8;
 
 /// The row whose squares the progress bar counts.
 const COUNTED_ROW: u32 = 2;
 
-/// Runs the job and prints what comes out.
+/// Runs the job and prints its result.
 pub(crate) fn run(args: &NqueensArgs) -> anyhow::Result<ExitCode> {
     let progress = Progress::new(!args.common.quiet, "openings");
     let report = report::measure("nqueens", &args.common, &progress, || count(args.n, &progress))?;
@@ -40,14 +40,14 @@ struct Count {
 /// Counts the solutions; runs as the root task.
 fn count(n: u32, progress: &Progress) -> Count {
     if n >= LEAF_ROWS + COUNTED_ROW {
-        // Two queens in the first two rows: n * n pairs, less n in one column, less 2 (n - 1) in
-        // one diagonal.
+        // Pairs of queens in the first two rows: n * n, less n in the same column, less 2 (n - 1)
+        // on the same diagonal.
         progress.expect(u64::from((n - 1) * (n - 2)));
     }
     Count { n, solutions: Board::empty(n).solutions(progress) }
 }
 
-/// The upper rows of a board with a queen in each. A bit stands for a column.
+/// A board with a queen in each of its upper rows. One bit stands for a column.
 #[derive(Clone, Copy)]
 struct Board {
     size: u32,
@@ -62,7 +62,7 @@ impl Board {
         Self { size, rows: 0, columns: 0, falling: [0, 0] }
     }
 
-    /// The boards with one queen more.
+    /// The boards with one more queen.
     fn next(self) -> impl Iterator<Item = Self> {
         let [left, right] = self.falling;
         let mut free = ((1 << self.size) - 1) & !(self.columns | left | right);
@@ -78,7 +78,7 @@ impl Board {
         })
     }
 
-    /// Ways to fill the rest, counted by a task for each free square of the next row.
+    /// Counts the ways to fill the rest, with a task for each free square of the next row.
     fn solutions(self, progress: &Progress) -> u64 {
         let solutions = if self.rows >= FORKING_ROWS || self.size - self.rows <= LEAF_ROWS {
             self.solutions_in_place()
@@ -95,7 +95,7 @@ impl Board {
         solutions
     }
 
-    /// Ways to fill the rest, counted here.
+    /// Counts the ways to fill the rest, in this task.
     fn solutions_in_place(self) -> u64 {
         if self.rows == self.size {
             return 1;

@@ -1,4 +1,4 @@
-//! A picture on disk: PNG, complete or not there at all.
+//! Writes a picture (PNG) to disk, completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,29 +9,29 @@ use anyhow::{Context, anyhow, bail};
 
 use crate::{files, names};
 
-/// Where a picture will go, checked before the work begins.
+/// The destination of a picture, checked before the work begins.
 pub(crate) struct Target {
     /// The name as given, for messages.
     given: PathBuf,
     place: Place,
 }
 
-/// How the bytes get there.
+/// How the bytes are written.
 enum Place {
-    /// Written beside it under another name, then renamed, so that no reader ever sees half of it
-    /// and an interruption leaves what was there before.
+    /// To a temporary file in the same directory, which is then renamed. No reader sees half a
+    /// picture, and an interrupted run leaves the old file.
     Replace(PathBuf),
-    /// Written straight into it: a device or a pipe, which a rename would replace by a file.
+    /// Directly: to a device or a pipe, which a rename would replace by a file.
     Direct(PathBuf),
 }
 
 impl Target {
-    /// Finds out whether a picture can be put at `path`.
+    /// Checks whether a picture can be written to `path`.
     ///
     /// # Errors
     ///
-    /// A directory in that place; a parent directory that does not exist or cannot be written; an
-    /// existing file that cannot be written.
+    /// `path` is a directory; its parent directory does not exist or cannot be written; an
+    /// existing file cannot be written.
     pub(crate) fn check(path: &Path) -> anyhow::Result<Self> {
         let place = Self::find(path).with_context(|| cannot_write(path))?;
         Ok(Self { given: path.to_owned(), place })
@@ -41,9 +41,9 @@ impl Target {
         let place = match fs::metadata(path) {
             Ok(about) if about.is_dir() => bail!("it is a directory"),
             Ok(about) if about.is_file() => {
-                // A rename would get round the file's own permissions.
+                // A rename would bypass the file's own permissions.
                 OpenOptions::new().write(true).open(path).map_err(plain)?;
-                // The file that a symbolic link leads to is replaced, and not the link.
+                // Replaces the target of a symbolic link, not the link.
                 Place::Replace(fs::canonicalize(path).map_err(plain)?)
             }
             Ok(_) => Place::Direct(path.to_owned()),
@@ -56,8 +56,8 @@ impl Target {
             if file.file_name().is_none() || file.as_os_str().as_encoded_bytes().ends_with(b"/") {
                 bail!("it is not the name of a file");
             }
-            // Nothing short of making a file tells whether one can be made. It is removed at once,
-            // since the work may be interrupted at any time.
+            // Only creating a file tells whether one can be created. It is removed at once, since
+            // the work may be interrupted at any time.
             let trial = beside(file);
             create(&trial).map_err(plain).context("a file cannot be made in its directory")?;
             fs::remove_file(&trial).map_err(plain)?;
@@ -65,11 +65,11 @@ impl Target {
         Ok(place)
     }
 
-    /// Puts the picture there.
+    /// Writes the picture.
     ///
     /// # Errors
     ///
-    /// Whatever hinders the writing; what was there before is then still there.
+    /// The picture cannot be written. A file that was there before is then unchanged.
     pub(crate) fn write(&self, picture: &[u8]) -> anyhow::Result<()> {
         match &self.place {
             Place::Direct(path) => {
@@ -82,31 +82,31 @@ impl Target {
     }
 }
 
-/// The beginning of every message.
+/// The beginning of every error message.
 fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", names::for_message(path))
 }
 
-/// The error in the system's words alone.
+/// The system's description of the error, and nothing else.
 fn plain(error: io::Error) -> anyhow::Error {
     match error.kind() {
-        // Kept as it is: the caller of the program recognises it.
+        // Kept as it is: `command` recognises a closed pipe by its kind.
         io::ErrorKind::BrokenPipe => error.into(),
         _ => anyhow!(files::reason(&error)),
     }
 }
 
-/// A name in the same directory that is this process's own.
+/// A name in the same directory, unique to this process.
 fn beside(file: &Path) -> PathBuf {
     file.with_file_name(format!(".cygnet-{}.png.part", process::id()))
 }
 
-/// Makes a file that was not there.
+/// Creates a file that must not exist yet.
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// Writes the bytes beside `path`, then gives them its name.
+/// Writes the bytes to a file beside `path`, then renames that to `path`.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = beside(path);
     let mut file = create(&part)?;
@@ -123,11 +123,11 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// The PNG form of a square picture, three bytes a pixel.
+/// Encodes a square picture, three bytes per pixel, as PNG.
 ///
 /// # Errors
 ///
-/// Those of the encoder, which has none for a picture of the right length.
+/// The errors of the encoder, which has none for a picture of the right length.
 pub(crate) fn encode(size: u32, pixels: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, size, size);

@@ -1,9 +1,9 @@
 //! `run wordcount`: the most frequent words of all files below the paths.
 //!
-//! The input is divided into leaves of about [`PIECE`] bytes: many small files, or a piece of a
-//! large one. A binary tree of tasks counts the leaves and merges the tables on the way up, so
-//! merging is as parallel as counting. Which words there are depends on the input alone, and not on
-//! who counted them or in which order.
+//! The input is divided into leaves of about [`PIECE`] bytes: many small files, or one piece of a
+//! large file. A binary tree of tasks counts the leaves and merges the tables on the way up, so
+//! merging is as parallel as counting. The result depends only on the input, not on which worker
+//! counted which leaf, or in which order.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -24,13 +24,13 @@ use crate::files::{self, Failure, Gate, Walk};
 use crate::progress::Progress;
 use crate::report::{self, Outcome};
 
-/// How much of a file is read at once.
+/// Size of a piece: how much of a file is read at once.
 const PIECE: u64 = 1 << 20;
 
 /// How far beyond the end of its piece a task looks for a place to cut.
 const OVERLAP: u64 = 64 << 10;
 
-/// How many files a leaf takes at most: empty ones cost time too.
+/// Maximum number of files in a leaf, since empty files cost time too.
 const FILES_PER_LEAF: usize = 256;
 
 thread_local! {
@@ -38,7 +38,7 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs the job and prints what comes out.
+/// Runs the job and prints its result.
 pub(crate) fn run(args: &WordcountArgs) -> anyhow::Result<ExitCode> {
     super::check_repeatable(&args.paths, &args.common)?;
     let progress = Progress::new(!args.common.quiet, "pieces");
@@ -52,11 +52,11 @@ pub(crate) fn run(args: &WordcountArgs) -> anyhow::Result<ExitCode> {
 #[derive(Debug)]
 struct Piece<'a> {
     path: &'a Path,
-    /// Which bytes, or all of a file whose length is not known before it is read.
+    /// The range of bytes, or `None` for the whole of a file of unknown length.
     range: Option<(u64, u64)>,
 }
 
-/// What one leaf or a subtree found out.
+/// The counts of a leaf or a subtree.
 #[derive(Default)]
 struct Found {
     tally: Tally,
@@ -64,7 +64,7 @@ struct Found {
     failures: Vec<Failure>,
 }
 
-/// What counting found out.
+/// The result of the job.
 #[derive(PartialEq, Serialize)]
 struct Words {
     files: u64,
@@ -100,7 +100,7 @@ fn count(paths: &[PathBuf], top: usize, progress: &Progress) -> Words {
     let found = count_leaves(&leaves, &gate, progress);
     failures.extend(found.failures);
     failures.sort();
-    // Each piece of a file that cannot be read says so.
+    // Each piece of an unreadable file has reported the same failure.
     failures.dedup();
     let unread: HashSet<&Path> = failures.iter().map(|failure| &*failure.path).collect();
     let read = files.iter().filter(|path| !unread.contains(path.as_path())).count();
@@ -126,7 +126,7 @@ fn divide(files: &[PathBuf]) -> Vec<Vec<Piece<'_>>> {
     let mut room = PIECE;
     for path in files {
         for piece in pieces(path) {
-            // What is not known may be long.
+            // A file of unknown size may be long.
             let size = piece.range.map_or(PIECE, |(from, to)| to - from);
             if !leaf.is_empty() && (size > room || leaf.len() == FILES_PER_LEAF) {
                 leaves.push(std::mem::take(&mut leaf));
@@ -142,12 +142,12 @@ fn divide(files: &[PathBuf]) -> Vec<Vec<Piece<'_>>> {
 
 /// Divides one file.
 fn pieces(path: &Path) -> impl Iterator<Item = Piece<'_>> {
-    // Whoever reads it finds out again what is wrong with it, and says so.
+    // Errors are ignored here: the task that reads the file meets them again and reports them.
     let size = match fs::metadata(path) {
         Ok(about) if about.is_file() && !files::is_standard_input(path) => about.len(),
         _ => 0,
     };
-    // The files of /proc have a size of zero and are not empty.
+    // Files in /proc have size zero and are not empty.
     let whole = (size == 0).then_some(Piece { path, range: None });
     let parts = (0..size.div_ceil(PIECE)).map(move |i| {
         let range = (i * PIECE, size.min((i + 1) * PIECE));
@@ -156,7 +156,7 @@ fn pieces(path: &Path) -> impl Iterator<Item = Piece<'_>> {
     whole.into_iter().chain(parts)
 }
 
-/// Counts some leaves, one half in a task of its own.
+/// Counts some leaves, half of them in a task of its own.
 fn count_leaves(leaves: &[Vec<Piece<'_>>], gate: &Gate, progress: &Progress) -> Found {
     match leaves {
         [] => Found::default(),
@@ -190,10 +190,10 @@ impl Found {
         }
     }
 
-    /// Counts the words between the cut that belongs to `from` and the one that belongs to `to`.
+    /// Counts the words between the cut for `from` and the cut for `to`.
     ///
-    /// The reader of the next piece finds the same cut at `to`, from the same bytes, so that each
-    /// word is counted once.
+    /// The reader of the next piece finds the same cut at `to` from the same bytes, so each word
+    /// is counted once.
     fn read_range(&mut self, file: &File, from: u64, to: u64) -> io::Result<()> {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.resize((PIECE + OVERLAP) as usize, 0);
@@ -205,14 +205,14 @@ impl Found {
                 start + if place == 0 { 0 } else { first_cut(&text[start..end], OVERLAP as usize) }
             };
             let (start, end) = (cut(from), if to - from < PIECE { text.len() } else { cut(to) });
-            // A cut may lie up to the whole overlap beyond the place that it belongs to.
+            // A cut may lie up to `OVERLAP` beyond its nominal place.
             self.tally.read(&text[start.min(end)..end]);
             self.bytes += (to - from).min(length as u64);
             Ok(())
         })
     }
 
-    /// Counts all that comes.
+    /// Counts the words of a stream to its end.
     fn read_stream(&mut self, mut stream: impl Read) -> io::Result<()> {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.resize((PIECE + OVERLAP) as usize, 0);
@@ -250,7 +250,7 @@ impl Found {
     }
 }
 
-/// Fills the buffer from the place on, as far as the file goes.
+/// Fills the buffer from offset `from`, as far as the file goes.
 fn read_at(file: &File, buffer: &mut [u8], from: u64) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {

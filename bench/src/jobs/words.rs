@@ -1,4 +1,4 @@
-//! Words in bytes, and tables of them.
+//! Splitting bytes into words, and tables of words.
 //!
 //! A word is a run of letters and digits (Unicode's alphabetic and numeric characters), taken in
 //! lower case. Bytes that are not UTF-8 belong to no word.
@@ -60,7 +60,7 @@ impl Tally {
         self.0.values().sum()
     }
 
-    /// The `k` most frequent words; those that are equally frequent in the order of their bytes.
+    /// The `k` most frequent words; equally frequent words are in the order of their bytes.
     pub(crate) fn top(&self, k: usize) -> Vec<(&str, u64)> {
         let mut words: Vec<_> = self.0.iter().map(|(word, count)| (&**word, *count)).collect();
         words.sort_unstable_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
@@ -69,12 +69,12 @@ impl Tally {
     }
 }
 
-/// Where text may be cut nearest after some place; `ahead` is what comes there, up to the end of the
-/// text or to `limit` bytes.
+/// Returns the first place in `ahead` at which the text may be cut. `ahead` is the text from some
+/// place on, up to its end or to `limit` bytes.
 ///
-/// It is the first ASCII byte that belongs to no word, or the end of the text. If there is neither
-/// within the limit, it is the first whole character: that may halve a word, but it is the same cut
-/// for the readers on both sides, and nobody has to read on for ever.
+/// The cut is at the first ASCII byte that belongs to no word, or at the end of the text. If
+/// there is neither within the limit, it is before the first whole character. That may halve a
+/// word, but both neighbouring readers find the same cut, and neither reads on without bound.
 pub(crate) fn first_cut(ahead: &[u8], limit: usize) -> usize {
     let is_continuation = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
     match ahead.iter().position(is_separator) {
@@ -84,14 +84,14 @@ pub(crate) fn first_cut(ahead: &[u8], limit: usize) -> usize {
     }
 }
 
-/// Where `bytes`, which more text follows, may be cut last.
+/// Returns the last place at which `bytes` may be cut. More text follows `bytes`.
 pub(crate) fn last_cut(bytes: &[u8]) -> usize {
     if let Some(cut) = bytes.iter().rposition(is_separator) {
         return cut;
     }
     let starts = |byte: &u8| *byte & 0b1100_0000 == 0b1100_0000;
     let whole = bytes.len().saturating_sub(3);
-    // A character that the end halves begins in one of the last three bytes.
+    // A character halved by the end begins in one of the last three bytes.
     match bytes[whole..].iter().rposition(starts) {
         Some(start) if whole + start > 0 => whole + start,
         _ => bytes.len(),

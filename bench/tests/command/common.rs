@@ -1,4 +1,4 @@
-//! What the tests of the command share.
+//! Helpers that the tests of the command share.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -33,7 +33,7 @@ pub fn feed(command: &mut Command, input: &[u8]) -> Output {
     })
 }
 
-/// The standard output as JSON.
+/// Parses the standard output as JSON.
 #[track_caller]
 pub fn json(output: &Output) -> Value {
     let text = str::from_utf8(&output.stdout).expect("JSON is UTF-8");
@@ -41,7 +41,7 @@ pub fn json(output: &Output) -> Value {
     serde_json::from_str(text).expect("the output parses")
 }
 
-/// The standard error as text.
+/// Returns the standard error as text.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -50,7 +50,7 @@ pub fn stderr(output: &Output) -> String {
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// An empty directory; `name` tells the tests of all files apart.
+    /// Creates an empty directory; `name` is unique among the tests of all files.
     pub fn new(name: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("cygnet-{name}-{}", std::process::id()));
@@ -64,7 +64,7 @@ impl Scratch {
         &self.0
     }
 
-    /// The path of something in it.
+    /// The path of an entry in it.
     pub fn at(&self, name: impl AsRef<[u8]>) -> PathBuf {
         self.0.join(OsStr::from_bytes(name.as_ref()))
     }
@@ -77,7 +77,7 @@ impl Scratch {
         path
     }
 
-    /// The names of what lies directly in it, sorted.
+    /// The names of its entries, sorted.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = fs::read_dir(&self.0)
             .expect("a directory")

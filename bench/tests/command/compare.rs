@@ -1,4 +1,4 @@
-//! The command `compare`, with few rounds of small cases.
+//! The command `compare`, with one short round of small cases.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use crate::common::{Scratch, stderr};
 use serde_json::Value;
 
-/// One round of a look.
+/// Runs `compare` for one quick round.
 fn compare(args: &[&str]) -> Output {
     crate::common::run([&["compare", "--quick", "--rounds", "1"], args].concat())
 }
@@ -16,7 +16,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-/// What was measured: case, runtime, workers.
+/// The measured rows: case, runtime, workers.
 fn rows(page: &Value) -> Vec<(String, String, u64)> {
     let row = |row: &Value| {
         let text = |key: &str| row[key].as_str().expect("a name").to_owned();
@@ -29,7 +29,7 @@ fn page(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
-/// A program for the shell, in a directory.
+/// Writes a shell script, and returns the command that runs it.
 fn script(scratch: &Scratch, name: &str, text: &str) -> String {
     let path = scratch.path().join(name);
     fs::write(&path, text).expect("a file");
@@ -126,7 +126,8 @@ fn a_program_that_goes_wrong_does_not_spoil_the_rest() {
     assert!(!rows.iter().any(|row| row.1.contains("knows-nothing")), "{rows:?}");
 }
 
-/// A test of its own, as within a second a program that does not hang may not have begun.
+/// This is a separate test because a program that does not hang may take a second merely to
+/// start.
 #[test]
 fn a_program_that_hangs_is_ended_at_the_limit() {
     let scratch = Scratch::new("compare-hangs");

@@ -1,4 +1,4 @@
-//! `cygnet run hash` prints what `sha256sum` prints.
+//! `cygnet run hash` prints the same as `sha256sum`.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::common::{Scratch, cygnet, feed, json, run, stderr};
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-/// What the system's own tools print for the same paths, or `None` where these are not GNU's.
+/// The output of the system's own tools for the same paths, or `None` if they are not GNU's.
 fn reference(directory: &Path, paths: &str) -> Option<Output> {
     let version = Command::new("sha256sum").arg("--version").output().ok()?;
     if !version.stdout.windows(3).any(|word| word == b"GNU") {
@@ -21,7 +21,7 @@ fn reference(directory: &Path, paths: &str) -> Option<Output> {
     Some(Command::new("sh").args(["-c", &script]).current_dir(directory).output().unwrap())
 }
 
-/// A tree with every kind of name and every kind of entry.
+/// Makes a tree with every kind of name and every kind of entry.
 fn odd_tree(name: &str) -> Scratch {
     let tree = Scratch::new(name);
     let names: [&[u8]; 16] = [
@@ -46,7 +46,7 @@ fn odd_tree(name: &str) -> Scratch {
         tree.write(name, &name[..name.len() - i % 2]);
     }
     tree.write("empty", "");
-    // Sizes around the chunk in which files are read, and around a block of the hash.
+    // Sizes around the chunk size of reads, and around the block size of the hash.
     for size in [55, 56, 63, 64, 65, 65_535, 65_536, 65_537, 300_000] {
         let content: Vec<u8> = (0..size).map(|i: u32| (i * 7 % 251) as u8).collect();
         tree.write(format!("sizes/{size}"), content);
@@ -79,7 +79,7 @@ fn an_odd_tree_gives_the_lines_of_sha256sum() {
             let paths = paths.replace("$PWD", tree.path().to_str().unwrap());
             let ours = cygnet(["run", "hash", "--quiet", "--workers", workers])
                 .args(paths.split(' '))
-                // Once more, so that some files are reached twice.
+                // Again, so that some files are reached twice.
                 .arg("sizes")
                 .current_dir(tree.path())
                 .output()
@@ -129,7 +129,7 @@ fn what_cannot_be_read_is_named_and_counted_and_the_rest_is_hashed() {
     tree.write("good", "abc");
     symlink("nowhere", tree.at("dangling")).unwrap();
     let ours = cygnet(["run", "hash", "good", "missing\nname", "dangling", "good/below"])
-        // Reading from its beginning fails for everybody, root included.
+        // Reading it from its beginning fails for every user, including root.
         .arg("/proc/self/mem")
         .current_dir(tree.path())
         .output()
@@ -176,7 +176,7 @@ fn json_has_every_file_and_failure_and_the_figures() {
         serde_json::json!([{ "path": "no", "reason": "No such file or directory" }])
     );
     assert_eq!(report["figures"]["workers"], 2);
-    assert_eq!(report["figures"]["tasks"], 3, "the root and one a file");
+    assert_eq!(report["figures"]["tasks"], 3, "the root and one per file");
     assert_eq!(report["serial"]["workers"], 1);
     assert!(report["ratio"].as_f64().unwrap() > 0.0);
 }
@@ -213,7 +213,7 @@ fn a_closed_standard_output_ends_it_quietly() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It has nothing to print before its input ends, so the pipe is closed in time.
+    // The command prints nothing before its input ends, so the pipe is closed in time.
     drop(child.stdout.take());
     drop(child.stdin.take());
     let output = child.wait_with_output().unwrap();

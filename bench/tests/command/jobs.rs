@@ -1,4 +1,4 @@
-//! `cygnet run nqueens`, `cygnet run wordcount`, and what all jobs have in common.
+//! `cygnet run nqueens`, `cygnet run wordcount`, and the behaviour that all jobs share.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -54,7 +54,8 @@ fn wordcount_lists_the_most_frequent_words_and_the_total() {
 #[test]
 fn wordcount_is_the_same_in_pieces_in_a_stream_and_for_every_number_of_workers() {
     let dir = Scratch::new("pieces");
-    // Three megabytes, so that pieces are cut within words of one, two, three and four bytes a letter.
+    // Three megabytes, so that cuts fall within words of one, two, three and four bytes per
+    // letter.
     let alphabet = ["a", "Z", "7", "ä", "Ω", "語", "𝔸"];
     let (mut text, mut counts, mut state) = (String::new(), HashMap::new(), 1_u32);
     while text.len() < 3 << 20 {
@@ -66,7 +67,7 @@ fn wordcount_is_the_same_in_pieces_in_a_stream_and_for_every_number_of_workers()
         write!(text, "{word}{}", [" ", "\n", ", ", "—\t"][(state >> 16) as usize % 4]).unwrap();
         *counts.entry(word.to_lowercase()).or_insert(0_u64) += 1;
     }
-    // The last word has nothing behind it.
+    // No separator follows the last word.
     text.push_str("end");
     *counts.entry("end".into()).or_insert(0) += 1;
     let file = dir.write("large", &text);
@@ -96,7 +97,7 @@ fn wordcount_is_the_same_in_pieces_in_a_stream_and_for_every_number_of_workers()
         .iter()
         .map(|e| (e["word"].as_str().unwrap().to_owned(), e["count"].as_u64().unwrap()))
         .collect();
-    assert!(listed == expected, "the table is right");
+    assert!(listed == expected, "the table is wrong");
 }
 
 #[test]

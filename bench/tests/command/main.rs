@@ -1,4 +1,5 @@
-//! The command, run as a user runs it. One program of tests, so that those that take their seconds take them side by side.
+//! The command, run as a user runs it. All tests form one program, so that slow tests run side by
+//! side.
 
 mod common;
 mod compare;

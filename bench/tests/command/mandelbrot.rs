@@ -41,7 +41,7 @@ fn the_picture_opens_and_does_not_depend_on_the_number_of_workers() {
     assert!(pictures.iter().all(|picture| *picture == pictures[0]));
     let pixel = |x: usize, y: usize| &pixels[(y * 96 + x) * 3..][..3];
     assert_eq!(pixel(48, 48), [0, 0, 0], "the set is black");
-    assert_ne!(pixel(0, 0), [0, 0, 0], "what is around it is not");
+    assert_ne!(pixel(0, 0), [0, 0, 0], "its surroundings are not");
     assert_eq!(dir.names(), ["1", "2", "3"], "nothing else is left");
 }
 
@@ -58,7 +58,7 @@ fn json_describes_the_picture() {
     assert_eq!(report["size"], 33);
     assert_eq!(report["path"], dir.at("f.png").to_str().unwrap());
     assert_eq!(report["pixels_sha256"].as_str().unwrap().len(), 64);
-    assert_eq!(report["figures"]["tasks"], 34, "the root and one a row");
+    assert_eq!(report["figures"]["tasks"], 34, "the root and one per row");
     assert!(report["ratio"].is_f64());
 }
 
@@ -72,7 +72,7 @@ fn a_place_that_cannot_be_written_is_refused_before_the_work() {
         (".", "it is a directory"),
         ("new/", "it is not the name of a file"),
     ] {
-        // It would take days.
+        // Drawing this picture would take days.
         let output = cygnet(["run", "mandelbrot", "--size", "32768", "--iterations", "100000000"])
             .args(["--out", out])
             .current_dir(dir.path())
@@ -123,14 +123,15 @@ fn an_interruption_leaves_what_was_there() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It is at work when it has more than one thread.
+    // The command is at work as soon as it has more than one thread.
     let bound = Instant::now() + Duration::from_secs(60);
     let threads = format!("/proc/{}/task", child.id());
     while fs::read_dir(&threads).unwrap().count() < 2 {
-        assert!(Instant::now() < bound, "it never began");
+        assert!(Instant::now() < bound, "the command never began");
         thread::yield_now();
     }
-    // SAFETY: our child, which has not been waited for: the number is still its own.
+    // SAFETY: the call reads no memory. The child has not been waited for, so its process id is
+    // not reused.
     assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
     assert!(!child.wait().unwrap().success());
     assert_eq!(dir.names(), ["f.png"]);

@@ -1,11 +1,11 @@
-//! What becomes of a standard output, or a standard error, that cannot be written.
+//! How the command behaves if its standard output or standard error cannot be written.
 
 use std::fs::{File, OpenOptions};
 use std::process::{Output, Stdio};
 
 use crate::common::{Scratch, cygnet, stderr};
 
-/// Command lines that print, one for each place in the code that does.
+/// Command lines that print, one for each place in the code that prints.
 const PRINTING: &[&[&str]] = &[
     &["--help"],
     &["--version"],
@@ -28,7 +28,7 @@ const PRINTING: &[&[&str]] = &[
     &["soak", "--rounds", "1", "--workers", "1", "--only", "join"],
 ];
 
-/// A device that has no room, where there is one.
+/// A device that is always full, if the system has one.
 fn full() -> Option<File> {
     OpenOptions::new().write(true).open("/dev/full").ok()
 }
@@ -37,7 +37,7 @@ fn end_on(stdout: impl Into<Stdio>, args: &[&str]) -> Output {
     cygnet(args).stdout(stdout).output().expect("the binary runs")
 }
 
-/// What a run says of its end.
+/// The last line of the standard error.
 fn last_line(output: &Output) -> String {
     stderr(output).lines().last().unwrap_or_default().to_owned()
 }

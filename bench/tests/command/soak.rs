@@ -1,6 +1,8 @@
-//! The command `soak`, for a few rounds: what it refuses, what it reports, and that it finds what is planted.
+//! The command `soak`, for a few rounds: arguments that it refuses, its report, and planted
+//! faults.
 //!
-//! What a run does must not depend on how fast the machine is at the moment: these runs are as long as their rounds.
+//! The behaviour of a run must not depend on the machine's momentary speed, so most of these runs
+//! are bounded by rounds.
 
 use std::fs;
 use std::process::Output;
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Scratch, stderr};
 
-/// A run with few workers, as tests run beside it.
+/// Runs `soak` with few workers, as other tests run beside it.
 fn soak(args: &[&str]) -> Output {
     crate::common::run([&["soak", "--workers", "1,2"], args].concat())
 }
@@ -83,7 +85,7 @@ fn only_what_is_asked_for_is_run_and_the_seed_is_printed() {
     assert!(stdout(&output).contains("--program join:5`"), "{}", stdout(&output));
 }
 
-/// Rounds enough to tell whether anything grows, of programs that take no time.
+/// Enough rounds to tell whether anything grows, with programs that take next to no time.
 const ENOUGH: &[&str] = &["--rounds", "24", "--seed", "7", "--only", "join,end"];
 
 #[cfg(target_env = "gnu")]
@@ -95,7 +97,7 @@ fn a_planted_leak_is_found() {
     assert!(text.contains("**FAILED: grows beyond its limit: heap in use"), "{text}");
 }
 
-/// The same without it.
+/// The same run without the leak.
 #[test]
 fn where_nothing_is_planted_nothing_is_found() {
     let output = soak(ENOUGH);
@@ -151,7 +153,8 @@ fn an_interrupt_ends_the_run_with_its_report() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    // The first line comes just before Ctrl-C is noted; what the kernel says of the process tells when it is.
+    // The first line is printed just before Ctrl-C is handled, so the process status in /proc
+    // tells when it is.
     let status = format!("/proc/{}/status", child.id());
     let is_noted = || {
         let text = fs::read_to_string(&status).unwrap_or_default();
@@ -161,8 +164,8 @@ fn an_interrupt_ends_the_run_with_its_report() {
     };
     let begun = Instant::now();
     while !is_noted() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "Ctrl-C is not noted");
-        assert!(child.try_wait().expect("a child").is_none(), "it has ended before");
+        assert!(begun.elapsed() < Duration::from_secs(60), "Ctrl-C is not handled");
+        assert!(child.try_wait().expect("a child").is_none(), "the run has ended already");
         std::thread::yield_now();
     }
     let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
