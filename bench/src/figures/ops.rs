@@ -247,7 +247,10 @@ pub fn ping_pong_across(n: u64) -> Duration {
     }
     let time = partner.serve(n);
     let home = task.join().ok();
-    assert!(home.is_some_and(|home| home != thread::current().id()), "both tasks run on the same worker");
+    assert!(
+        home.is_some_and(|home| home != thread::current().id()),
+        "both tasks run on the same worker"
+    );
     time
 }
 

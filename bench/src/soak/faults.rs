@@ -1,4 +1,5 @@
-//! What is done to the programs on purpose, counted; and panics, those that are meant and those that are not.
+//! Faults injected into the programs, with counters, and the distinction between planned and
+//! unplanned panics.
 
 use std::any::Any;
 use std::panic::{self, PanicHookInfo};
@@ -12,7 +13,7 @@ macro_rules! faults {
         pub(crate) enum Fault { $($fault,)* }
 
         impl Fault {
-            /// All of them, and what each is, for the report.
+            /// All faults with their descriptions for the report.
             pub(crate) const ALL: &[(Fault, &str)] = &[$((Fault::$fault, $what),)*];
         }
     };
@@ -25,26 +26,26 @@ faults! {
     Timeout: "a time limit that may pass during a wait",
     Unwind: "a cancelled task that unwinds instead of returning",
     Stacks: "a runtime with hardly more stacks than workers",
-    Stall: "a foreign thread that stalls before it does what is waited for",
-    Busy: "a thread beside that computes all the time",
-    Leaf: "a task that computes for milliseconds and asks nobody",
-    Unpark: "an unpark that nobody asked for",
+    Stall: "a foreign thread that stalls while a task waits for it",
+    Busy: "a busy thread beside the runtime",
+    Leaf: "a task that computes for milliseconds without a suspension",
+    Unpark: "a spurious unpark",
     Unpublished: "a claim of a ring that is dropped unpublished",
     Abandoned: "a promise that is dropped without a value",
     InFlight: "a runtime dropped, or shut down past its time, while tasks run and wait",
 }
 
 static COUNTS: [AtomicU64; Fault::ALL.len()] = [const { AtomicU64::new(0) }; Fault::ALL.len()];
-/// Panics that no program has meant.
+/// Panics that no program planned.
 static UNPLANNED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// More of them say nothing new, and memory is what is watched here.
+/// Limit of the list: more panics add nothing, and the soak watches memory.
 const MOST_UNPLANNED: usize = 100;
 
-/// What a panic that is meant carries.
+/// The payload of a planned panic.
 pub(crate) struct Planned;
 
 impl Fault {
-    /// Counts one.
+    /// Counts one fault of this kind.
     pub(crate) fn count(self) {
         COUNTS[self as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -54,7 +55,7 @@ impl Fault {
     }
 }
 
-/// Panics, as a program means it to.
+/// Panics as planned by a program.
 pub(crate) fn panic_as_planned() -> ! {
     Fault::Panic.count();
     panic::panic_any(Planned)
@@ -64,7 +65,8 @@ pub(crate) fn is_planned(payload: &(dyn Any + Send)) -> bool {
     payload.is::<Planned>()
 }
 
-/// Has planned panics say nothing, and keeps what the others say: wherever they are caught, they are failures.
+/// Silences planned panics, and records the text of all others. These are failures even if they
+/// are caught.
 pub(crate) fn install_panic_hook() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -91,7 +93,7 @@ pub(crate) fn text(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("not a text")
 }
 
-/// What the hook has kept since the last call.
+/// Returns the panics recorded since the last call.
 pub(crate) fn take_unplanned() -> Vec<String> {
     std::mem::take(&mut *UNPLANNED.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C: the run ends after the round that it is in, with its report. A second one ends the process.
+//! Ctrl-C: the run ends after its current round, with its report. A second Ctrl-C ends the
+//! process.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,8 @@ extern "C" fn note(_signal: libc::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// Has SIGINT and SIGTERM noted, each once; after that they do what they did by default.
+/// Installs a handler for SIGINT and SIGTERM. It runs once per signal, which then gets its
+/// default action back.
 pub(crate) fn install() -> io::Result<()> {
     // SAFETY: all bits zero are a valid `sigaction`: an empty mask, no flags, the default handler.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -17,8 +19,9 @@ pub(crate) fn install() -> io::Result<()> {
     action.sa_sigaction = handler as usize;
     action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the action lives across the call, which copies it; its handler only stores into an atomic, which a handler may
-        // do at any moment; the old action is not asked for.
+        // SAFETY: the action lives across the call, which copies it, and a null pointer is
+        // allowed for the old action. The handler only stores into an atomic, which is
+        // async-signal-safe.
         let status = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
         if status != 0 {
             return Err(io::Error::last_os_error());

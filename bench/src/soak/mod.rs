@@ -1,8 +1,9 @@
-//! The soak: random programs on real threads, with faults, until the time is over; and whether anything leaks, hangs or comes out wrong.
+//! The soak: random programs with faults on real threads, for a given time or number of rounds,
+//! in search of leaks, hangs and wrong results.
 //!
-//! * `programs`: what is run; `faults`: what is done to it; `rng`: the seed's numbers.
+//! * `programs`: the programs; `faults`: the faults in them; `rng`: random numbers from the seed.
 //! * `round`: a runtime, threads that run programs on it, and its end, again and again.
-//! * `state`: what is shared; `watchdog`: who looks at the clock; `interrupt`: Ctrl-C.
+//! * `state`: shared state; `watchdog`: detection of hangs; `interrupt`: Ctrl-C.
 //! * `sample`, `slope`, `verdict`: memory and counters, and whether they grow.
 //! * `report`, `plot`: the result.
 
@@ -40,42 +41,44 @@ use crate::output;
 /// Arguments of `soak`.
 #[derive(Args, Clone, Debug)]
 pub struct SoakArgs {
-    /// How long it goes on; fractions are allowed
+    /// Duration of the run; fractions are allowed
     #[arg(long, value_name = "N", value_parser = minutes, required_unless_present_any = ["list", "rounds"])]
     pub minutes: Option<f64>,
-    /// Go on for so many rounds, however long they take: the same work on a slow machine as on a fast one
+    /// Number of rounds, however long they take: the same work on slow and fast machines
     #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..))]
     pub rounds: Option<u64>,
-    /// What decides which programs are run, and how large they are: a number [default: a random one, which is printed]
+    /// Number that determines which programs run, and their sizes [default: a random one,
+    /// printed]
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
-    /// Numbers of workers of the runtimes, in turn from round to round
+    /// Numbers of workers, used by the rounds in turn
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1,2,3,8", value_parser = workers)]
     pub workers: Vec<usize>,
-    /// Write the report (Markdown) into this file, and its picture beside it, with the ending .svg; without it the report is printed
+    /// File for the report (Markdown), with its picture beside it, ending in .svg; without this
+    /// option the report is printed
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Seconds after which a program that has not ended hangs: the run fails, and ends there
+    /// Seconds after which an unfinished program counts as hung; the run then fails and ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub watchdog: u64,
-    /// Only programs of the kinds whose name contains one of these
+    /// Run only programs of kinds with one of these in their names
     #[arg(long, value_name = "KIND,..", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Only this program, again and again, as a failure names it
+    /// Run only this program, again and again; failures name their programs in this form
     #[arg(long, value_name = "KIND:SEED", conflicts_with = "only")]
     pub program: Option<String>,
-    /// Print the kinds of programs, and leave
+    /// Print the kinds of programs and exit
     #[arg(long)]
     pub list: bool,
-    /// Go wrong on purpose
+    /// Plant a fault on purpose
     #[arg(long, value_name = "WHAT", hide = true)]
     pub plant: Option<String>,
 }
 
 /// Reads the argument of `--minutes`.
 fn minutes(text: &str) -> Result<f64, String> {
-    // A year, after which nobody waits for the report.
+    // A year: no longer run is useful.
     const MOST: f64 = 525_600.0;
     match text.parse::<f64>() {
         Ok(minutes) if minutes > 0.0 && minutes <= MOST => Ok(minutes),
@@ -86,19 +89,20 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 /// Reads one number of the argument of `--workers`.
 fn workers(text: &str) -> Result<usize, String> {
-    // Each of them has a thread, and more than this are no test of the library but of the machine.
+    // Each worker has a thread, and more threads would test the machine rather than the library.
     const MOST: usize = 256;
     match text.parse() {
         Ok(count) if (1..=MOST).contains(&count) => Ok(count),
-        Ok(_) => Err(format!("a runtime of a soak has 1 to {MOST} workers")),
+        Ok(_) => Err(format!("a runtime of a soak must have 1 to {MOST} workers")),
         Err(error) => Err(format!("not a number of workers: {error}")),
     }
 }
 
-/// Runs `soak`. Success is a run in which every program came out right, none hung, and nothing leaks.
+/// Runs `soak`. It succeeds if every program's result was right, no program hung and nothing
+/// leaks.
 ///
 /// # Errors
-/// An argument that means nothing; a file or an output that cannot be written.
+/// An argument has no meaning, or a file or the output cannot be written.
 pub fn run(args: &SoakArgs) -> anyhow::Result<ExitCode> {
     if args.list {
         return list().map(|()| ExitCode::SUCCESS);
@@ -112,7 +116,7 @@ fn list() -> anyhow::Result<()> {
     })
 }
 
-/// What programs are asked for.
+/// The programs to draw from, as requested.
 fn mix(args: &SoakArgs) -> anyhow::Result<Mix> {
     let (mut kinds, mut seed) = (KINDS.iter().collect::<Vec<_>>(), None);
     for filter in &args.only {
@@ -137,32 +141,32 @@ fn mix(args: &SoakArgs) -> anyhow::Result<Mix> {
     Ok(Mix { kinds, seed, planted: planted.transpose()?, workers: args.workers.clone() })
 }
 
-/// Where the picture goes.
+/// The path of the picture.
 fn picture(out: &Path) -> anyhow::Result<PathBuf> {
     let picture = out.with_extension("svg");
     ensure!(picture != out, "the report is Markdown: its picture goes to {}", out.display());
     Ok(picture)
 }
 
-/// Whether all went well.
+/// Runs the soak, and returns whether it passed.
 fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
     let mix = mix(args)?;
     let length = match args.rounds {
         Some(rounds) => Length::Rounds(rounds),
         None => Length::Time(Duration::from_secs_f64(args.minutes.unwrap_or_default() * 60.0)),
     };
-    // Before the long wait, not after it.
+    // Checked before the long run rather than after it.
     let picture = args.out.as_deref().map(picture).transpose()?;
     for file in args.out.iter().chain(&picture) {
         plot::check(file)?;
     }
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
     output::tell(&format!("cygnet: soak for {length} with --seed {seed}"));
-    interrupt::install().context("cannot have Ctrl-C noted")?;
+    interrupt::install().context("cannot handle Ctrl-C")?;
     faults::install_panic_hook();
 
     let before = sample::heap_in_use();
-    // What keeps its threads for so short a time as this has none left at rest.
+    // With this short keep-alive, no blocking threads are left at rest.
     let lasting = Runtime::builder().workers(2).thread_name("lasting").max_blocking_threads(8);
     let lasting = lasting.blocking_keep_alive(Duration::from_millis(20)).build()?;
     round::fill_pools(&lasting);
@@ -181,7 +185,7 @@ fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
         if let Err(error) = hung_report.finish(&hung_state, true) {
             output::tell(&format!("cygnet: {error:#}"));
         }
-        // What hangs cannot be waited for.
+        // A hanging program cannot be waited for.
         std::process::exit(1);
     });
     let stop = || interrupt::is_interrupted() || length.is_time_over(state.elapsed());
@@ -192,11 +196,11 @@ fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
     }
     drop(running);
     for observer in observers {
-        observer.join().map_err(|_| anyhow!("the thread that looks at the clock has panicked"))?;
+        observer.join().map_err(|_| anyhow!("a thread of the watchdog has panicked"))?;
     }
     drop(lasting);
     state.forget_lasting();
-    // What a cache of the lasting runtime has kept is back now; what leaks is not.
+    // The caches of the lasting runtime are freed by now. Leaked memory is not.
     let left = sample::heap_in_use() - before - state::lock(&state.samples).bytes();
     report.left = Some(left);
     report.finish(&state, interrupt::is_interrupted())

@@ -1,4 +1,4 @@
-//! The samples as a picture (SVG): memory and counters over time.
+//! A picture (SVG) of the samples: memory and counters over time.
 
 use anyhow::anyhow;
 use plotters::coord::Shift;
@@ -14,7 +14,7 @@ use super::sample::{
 const WIDTH: u32 = 980;
 const PANEL: u32 = 210;
 const FONT: &str = "sans-serif";
-/// More points than this are thinned out: nobody could see them.
+/// Longer series are thinned out to this many points, as more would be invisible.
 const MOST_POINTS: usize = 1500;
 
 /// A line of a panel.
@@ -53,7 +53,7 @@ fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.into_iter().step_by(step).collect()
 }
 
-/// Programs per second between samples that lie some seconds apart.
+/// Programs per second, between samples some seconds apart.
 fn rate(samples: &[Sample]) -> Line {
     let step = (samples.len() / 200).max(4);
     let looked_at: Vec<&Sample> = samples.iter().step_by(step).collect();
@@ -106,10 +106,10 @@ fn panels(samples: &[Sample]) -> Vec<Panel> {
     ]
 }
 
-/// The picture.
+/// Draws the picture.
 ///
 /// # Errors
-/// One of the library that draws it.
+/// The errors of the drawing library.
 pub(crate) fn svg(samples: &[Sample]) -> anyhow::Result<String> {
     let panels = panels(samples);
     let minutes = samples.last().map_or(1.0, |last| last.minutes.max(1e-3));
@@ -167,7 +167,7 @@ fn draw(area: &Area<'_>, Panel(title, lines): &Panel, minutes: f64) -> Drawn {
     Ok(())
 }
 
-/// A number with no more digits than it needs.
+/// Formats a number without superfluous digits.
 fn short(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -193,7 +193,7 @@ mod tests {
         assert!(svg(&[]).unwrap().contains("</svg>"));
     }
 
-    /// Two threads take samples: the one that looked at the clock later may have counted earlier.
+    /// Two threads take samples. The later sample may have the earlier count.
     #[test]
     fn a_count_of_programs_that_falls_is_drawn() {
         let mut samples = some(3000, 1e4).all().to_vec();

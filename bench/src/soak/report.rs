@@ -1,4 +1,4 @@
-//! The result: as Markdown, with its picture, and as the last line on the terminal.
+//! The result: a Markdown report with its picture, and a closing line on the terminal.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,24 +16,24 @@ use super::verdict::{self, Row};
 use crate::figures::machine::Machine;
 use crate::output;
 
-/// What is known of a run beforehand.
+/// The facts about a run that are known beforehand.
 #[derive(Clone)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) workers: Vec<usize>,
-    /// The kinds, or the program, that was asked for; empty for all.
+    /// The requested kinds or program; empty for all kinds.
     pub(crate) restricted: String,
-    /// The file of the report, and that of the picture.
+    /// The files of the report and of the picture.
     pub(crate) out: Option<(PathBuf, PathBuf)>,
-    /// Heap in use when the lasting runtime has ended, beyond what there was before it.
+    /// Growth of the heap in use, from before the lasting runtime to after its end.
     pub(crate) left: Option<f64>,
 }
 
 impl Report {
-    /// Writes or prints it. Whether all went well.
+    /// Writes or prints the report. Returns whether the run passed.
     ///
     /// # Errors
-    /// A file that cannot be written, or a standard output that cannot.
+    /// A file or the standard output cannot be written.
     pub(crate) fn finish(&self, state: &State, cut_short: bool) -> anyhow::Result<bool> {
         let samples = lock(&state.samples).all().to_vec();
         let rows = verdict::rows(&samples);
@@ -78,7 +78,7 @@ impl Report {
             let left = number(Unit::Bytes, left);
             let _ = writeln!(
                 text,
-                "\nWhen the lasting runtime had ended the heap in use was {left} above that before it: what its pools keep is not in it."
+                "\nAfter the end of the lasting runtime, the heap in use was {left} above its size before that runtime. Memory kept by the runtime's pools is not part of it."
             );
         }
         if let Some((_, picture)) = &self.out
@@ -135,7 +135,7 @@ impl Report {
     }
 }
 
-/// In one line.
+/// The verdict in one line.
 struct Verdict {
     passed: bool,
     text: String,
@@ -182,9 +182,9 @@ fn slopes(text: &mut String, samples: &[Sample], rows: &[Row]) {
     let at_rest = samples.iter().filter(|sample| sample.at_rest).count();
     let _ = writeln!(
         text,
-        "\nOf {} samples {at_rest} were taken at rest, between rounds, when only the runtime that lasts is there, whose counters \
-         these are then. The slopes are those of the second half of them (Theil and Sen), with the interval of 99 %. What has *surely* \
-         grown, by the interval's lower end over the programs of the second half, must stay below the limit.\n",
+        "\nOf {} samples {at_rest} were taken at rest, between rounds, when only the lasting runtime exists; the counters are those of \
+             that runtime. The slopes belong to the second half of these samples (Theil and Sen), with the interval of 99 %. The *sure* \
+             growth, the interval's lower end times the programs of the second half, must stay below the limit.\n",
         samples.len()
     );
     text.push_str(
@@ -202,7 +202,7 @@ fn slopes(text: &mut String, samples: &[Sample], rows: &[Row]) {
             );
             continue;
         };
-        // Of a run that stood still for most of its time there are too few samples over the time.
+        // A run that stood still most of its time has too few samples over time.
         let per_minute =
             row.by_minute.map_or_else(String::new, |Fit { slope, low, high, .. }| {
                 let (slope, low, high) =
@@ -224,9 +224,9 @@ fn slopes(text: &mut String, samples: &[Sample], rows: &[Row]) {
     }
 }
 
-/// A number in a unit for people.
+/// Formats a number in a readable unit.
 fn number(unit: Unit, value: f64) -> String {
-    // No minus before a zero.
+    // Avoids a minus sign before zero.
     let value = if value.abs() < 0.005 { 0.0 } else { value };
     match unit {
         Unit::Bytes if value.abs() >= 10.0 * 1_048_576.0 => {
@@ -238,7 +238,7 @@ fn number(unit: Unit, value: f64) -> String {
     }
 }
 
-/// The same for what a single program may leave.
+/// Formats the small amounts that a single program may leave.
 fn small(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Bytes => format!("{value:.2} B"),

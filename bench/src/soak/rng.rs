@@ -1,8 +1,9 @@
-//! Numbers from a seed: which programs are run, and how large they are. What the threads do in between comes from no seed.
+//! Random numbers from a seed. They determine which programs run, and their sizes, but not the
+//! interleaving of the threads.
 
 use std::time::Duration;
 
-/// A generator whose whole state is one word (splitmix64).
+/// A generator with one word of state (splitmix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
@@ -11,7 +12,7 @@ impl Rng {
         Rng(seed)
     }
 
-    /// The generator of the `index`th part of what has this seed.
+    /// A generator for part `index` of the object with this seed.
     pub(crate) fn part(seed: u64, index: u64) -> Rng {
         let mut rng = Rng(seed ^ index.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         Rng(rng.next())
@@ -25,37 +26,37 @@ impl Rng {
         word ^ (word >> 31)
     }
 
-    /// Less than `end`, which is not 0.
+    /// A number less than `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// At least `low` and at most `high`.
+    /// A number in `low..=high`.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// The same, for what is counted.
+    /// A count in `low..=high`.
     pub(crate) fn count(&mut self, low: usize, high: usize) -> usize {
         self.between(low as u64, high as u64) as usize
     }
 
-    /// True once in so many times.
+    /// True once in `times` calls, on average.
     pub(crate) fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// Up to so many microseconds.
+    /// A duration of at most `most` microseconds.
     pub(crate) fn micros(&mut self, most: u64) -> Duration {
         Duration::from_micros(self.below(most + 1))
     }
 
-    /// A generator for somebody else.
+    /// Splits off an independent generator.
     pub(crate) fn split(&mut self) -> Rng {
         Rng(self.next())
     }
 
-    /// One of them.
+    /// Picks an element.
     pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len() as u64) as usize]
     }

@@ -1,4 +1,5 @@
-//! A round: a runtime, threads that run programs on it and on the one that lasts, and its end.
+//! A round: a new runtime, threads that run programs on it and on the lasting runtime, and its
+//! end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,27 +13,29 @@ use super::programs::{Kind, Program};
 use super::rng::Rng;
 use super::state::{Failure, MOST_FAILURES, State, Step};
 
-/// What programs there are to draw from.
+/// The programs to draw from.
 pub(crate) struct Mix {
     pub(crate) kinds: Vec<&'static Kind>,
-    /// This seed for each program, and no other.
+    /// The seed of every program, if one was requested.
     pub(crate) seed: Option<u64>,
-    /// Run before each of them, so that nothing else can go wrong first.
+    /// A planted program, run before each other program, so that no other failure can come first.
     pub(crate) planted: Option<&'static Kind>,
     pub(crate) workers: Vec<usize>,
 }
 
-/// How often a thread looks, with a [`NAP`] after each, whether a runtime has come to rest when no program runs any more. That is
-/// 20 s at least, and more in a process that is stopped meanwhile or has no processor.
+/// Maximum number of checks whether a runtime is at rest once its programs have ended, with a
+/// [`NAP`] after each. They take at least 20 s, and longer in a process that is stopped meanwhile
+/// or has no processor.
 const REST: u32 = 100_000;
 const NAP: Duration = Duration::from_micros(200);
-/// How long a long leaf computes.
+/// Duration of a long leaf.
 const LEAF: Duration = Duration::from_millis(5);
 
-/// Has the workers keep as much memory of dead tasks as they ever do when they sleep.
+/// Fills the pools of dead tasks' memory that sleeping workers keep.
 ///
-/// What other threads allocate for a task is kept by the worker that ends it, up to a bound for each size of records. A run of
-/// some minutes would reach it slowly, and that would look like a leak.
+/// The worker that ends a task keeps the memory that other threads allocated for the task, up to
+/// a bound for each size of record. A run of some minutes would approach that bound slowly, which
+/// would look like a leak.
 pub(crate) fn fill_pools(runtime: &Runtime) {
     for _ in 0..4 {
         fill::<0>(runtime);
@@ -42,7 +45,7 @@ pub(crate) fn fill_pools(runtime: &Runtime) {
     }
 }
 
-/// Of the size of records that tasks have that capture so many words.
+/// Fills the pool for records of tasks that capture `WORDS` words.
 fn fill<const WORDS: usize>(runtime: &Runtime) {
     let payload = [1u64; WORDS];
     let spawn = |_| runtime.spawn(move || drop(std::hint::black_box(Box::new(payload))));
@@ -76,7 +79,7 @@ impl Plan {
 
     fn words(&self, number: u64) -> String {
         let Plan { workers, stack_size, blocking, threads, busy, .. } = self;
-        let busy = if *busy { ", one busy thread beside" } else { "" };
+        let busy = if *busy { ", one busy thread besides" } else { "" };
         format!(
             "round {number}: {workers} workers, stacks of {} KiB, at most {blocking} blocking threads, programs \
              from {threads} threads{busy}",
@@ -85,7 +88,7 @@ impl Plan {
     }
 }
 
-/// Runs the round with this number, to its end or to that of the time.
+/// Runs the round with this number, until its programs have ended or `stop` returns true.
 pub(crate) fn run(state: &State, mix: &Mix, number: u64, stop: &(dyn Fn() -> bool + Sync)) {
     let seed = Rng::part(state.seed, number).next();
     let mut rng = Rng::new(seed);
@@ -127,7 +130,7 @@ pub(crate) fn run(state: &State, mix: &Mix, number: u64, stop: &(dyn Fn() -> boo
                 })
             })
             .collect();
-        // A driver has caught all that it ran, so it does not panic.
+        // A driver catches the panics of its programs, so it does not panic itself.
         drivers.into_iter().for_each(|driver| drop(driver.join()));
         over.store(true, Ordering::Relaxed);
     });
@@ -156,7 +159,8 @@ fn build(plan: &Plan) -> Result<Runtime, cygnet::BuildError> {
         .build()
 }
 
-/// Runs a program on the runtime of the round, or the other way round, with what disturbs it.
+/// Runs a program, sometimes with a long leaf beside it. One in four programs runs on the lasting
+/// runtime, with the round's as the other one.
 fn program(state: &State, kind: &'static Kind, seed: u64, round: &Handle, step: &Step) {
     let mut rng = Rng::new(seed);
     let pair = (round.clone(), state.lasting());
@@ -176,16 +180,16 @@ fn program(state: &State, kind: &'static Kind, seed: u64, round: &Handle, step: 
         state.watched(step.clone(), || catch_unwind(AssertUnwindSafe(|| (kind.run)(&mut program))));
     if let Err(payload) = caught {
         let what = if faults::is_planned(&*payload) {
-            "a planned panic came where it should not".to_owned()
+            "a planned panic escaped from the program".to_owned()
         } else {
-            format!("the program has failed: {}", faults::text(&*payload))
+            format!("the program failed: {}", faults::text(&*payload))
         };
         state.fail(Failure { step: step.clone(), what });
     }
     state.count(kind);
 }
 
-/// When no program runs, all that was started has ended, or does so soon.
+/// Waits until everything that the programs started on the runtime has ended, which must be soon.
 fn come_to_rest(runtime: &Handle) -> Result<(), String> {
     let begun = Instant::now();
     let mut looks = 0;
@@ -216,7 +220,7 @@ fn end(runtime: Runtime, how: u64) {
         1 => drop(runtime.shutdown(Duration::from_secs(1000))),
         2 => drop(runtime.shutdown(Duration::ZERO)),
         _ => {
-            // As the last thing of a task of another runtime.
+            // Dropped at the end of a task of another runtime.
             let other = Runtime::builder().workers(1).build().expect("a runtime can be built");
             other.block_on(move || drop(runtime));
         }

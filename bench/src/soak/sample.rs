@@ -1,4 +1,5 @@
-//! What is looked at, again and again: the process, as the kernel and the allocator see it, and the library's own counters.
+//! Samples of the process, as the kernel and the allocator see it, and of the library's own
+//! counters.
 
 use std::fs;
 use std::time::Duration;
@@ -7,12 +8,13 @@ use cygnet::Handle;
 
 use super::state::Length;
 
-/// One of the things that are sampled.
+/// A sampled quantity.
 pub(crate) struct Series {
     pub(crate) name: &'static str,
-    /// What a number is shown in: bytes in KiB, or a number.
+    /// The unit for display.
     pub(crate) unit: Unit,
-    /// It leaks if it has surely grown by more than this at rest, over the second half of the programs.
+    /// The quantity leaks if its sure growth at rest, over the second half of the programs,
+    /// exceeds this limit.
     pub(crate) limit: f64,
 }
 
@@ -25,7 +27,7 @@ pub(crate) enum Unit {
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
 
-/// Places in [`SERIES`].
+/// Indices into [`SERIES`].
 pub(crate) const HEAP: usize = 0;
 pub(crate) const RESIDENT: usize = 1;
 pub(crate) const VIRTUAL: usize = 2;
@@ -38,7 +40,8 @@ pub(crate) const TIMERS: usize = 8;
 pub(crate) const RETIRING: usize = 9;
 pub(crate) const BLOCKING: usize = 10;
 
-/// The limits are what pools and arenas may still grow by when a rare round needs more than all before it.
+/// The limits are what pools and arenas may still grow by if a rare round needs more than all
+/// rounds before.
 pub(crate) const SERIES: &[Series] = &[
     Series { name: "heap in use", unit: Unit::Bytes, limit: MIB },
     Series { name: "resident memory", unit: Unit::Bytes, limit: 8.0 * MIB },
@@ -53,19 +56,19 @@ pub(crate) const SERIES: &[Series] = &[
     Series { name: "blocking threads", unit: Unit::Count, limit: 3.0 },
 ];
 
-/// Everything, at one moment.
+/// All quantities at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) minutes: f64,
-    /// Between two rounds, when nothing runs but what lasts.
+    /// True between two rounds, when only the lasting runtime exists.
     pub(crate) at_rest: bool,
     pub(crate) programs: u64,
-    /// In the order of [`SERIES`]; NaN where the system does not tell.
+    /// In the order of [`SERIES`]; NaN if the system does not report a quantity.
     pub(crate) values: [f64; SERIES.len()],
 }
 
 impl Sample {
-    /// With the counters of these runtimes, summed up.
+    /// Takes a sample, with the summed counters of these runtimes.
     pub(crate) fn take(
         since: Duration,
         at_rest: bool,
@@ -96,10 +99,12 @@ impl Sample {
     }
 }
 
-/// Bytes that have been allocated and not been given back. The freed ones that a thread keeps for itself count until it ends.
+/// Bytes allocated and not yet freed. Freed memory in a thread's own cache counts until the
+/// thread ends.
 #[cfg(target_env = "gnu")]
 pub(crate) fn heap_in_use() -> f64 {
-    // SAFETY: it takes no argument, locks what it reads, and returns a structure by value.
+    // SAFETY: `mallinfo2` takes no argument, locks the state it reads, and returns a structure by
+    // value.
     let info = unsafe { libc::mallinfo2() };
     info.uordblks as f64 + info.hblkhd as f64
 }
@@ -109,32 +114,32 @@ pub(crate) fn heap_in_use() -> f64 {
     f64::NAN
 }
 
-/// The number of a line of the kernel's description of the process.
+/// The number after a name in the kernel's description of the process.
 fn field(status: &str, name: &str) -> f64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// The samples of a run, in memory that is there from the beginning, so that they do not look like a leak. When it is full every
-/// second one goes.
+/// The samples of a run. Their memory is allocated at the beginning, so that it does not look
+/// like a leak. When it is full, every second sample is dropped.
 #[derive(Debug)]
 pub(crate) struct Samples {
     kept: Vec<Sample>,
-    /// At least so long lies between two of a sort.
+    /// Minimum time between two samples of the same sort (at rest, or not).
     pub(crate) apart: Duration,
 }
 
 const MOST: usize = 4096;
-/// Between two samples of a sort, in a short run.
+/// Time between two samples of the same sort in a short run.
 const APART: Duration = Duration::from_millis(100);
-/// And in a long one so many of a sort are taken.
+/// Number of samples of each sort in a long run.
 const WANTED: f64 = 1200.0;
 
 impl Samples {
     pub(crate) fn new(length: Length) -> Samples {
         let apart = match length {
             Length::Time(length) => length.div_f64(WANTED).clamp(APART, Duration::from_secs(60)),
-            // One after each round, however fast it was.
+            // A sample after each round, however short the round.
             Length::Rounds(_) => Duration::ZERO,
         };
         Samples { kept: Vec::with_capacity(MOST), apart }
@@ -151,19 +156,19 @@ impl Samples {
             }
             self.apart *= 2;
         }
-        // Two threads take samples. The one that began earlier may come later.
+        // Two threads take samples, so an earlier sample may arrive later.
         let place = self.kept.partition_point(|kept| kept.minutes <= sample.minutes);
         self.kept.insert(place, sample);
     }
 
-    /// Whether it is time for another one of this sort.
+    /// Whether another sample of this sort is due.
     pub(crate) fn is_due(&self, at_rest: bool, since: Duration) -> bool {
         let last = self.kept.iter().rev().find(|sample| sample.at_rest == at_rest);
         let apart = if at_rest { self.apart } else { self.apart.max(Duration::from_millis(250)) };
         last.is_none_or(|last| since.as_secs_f64() - last.minutes * 60.0 >= apart.as_secs_f64())
     }
 
-    /// Memory that they have from the beginning.
+    /// Memory allocated at the beginning.
     pub(crate) fn bytes(&self) -> f64 {
         (self.kept.capacity() * size_of::<Sample>()) as f64
     }
@@ -177,7 +182,7 @@ impl Samples {
 pub(crate) mod tests {
     use super::*;
 
-    /// A run of so many samples, of each sort in turn, with this growth of the heap per minute.
+    /// Samples of a run, of both sorts in turn, with a heap that grows by `growth` per minute.
     pub(crate) fn some(count: usize, growth: f64) -> Samples {
         let mut samples = Samples::new(Length::Time(Duration::from_secs(60)));
         for number in 0..count {
@@ -207,7 +212,7 @@ pub(crate) mod tests {
         let large = std::hint::black_box(vec![1u8; 10 << 20]);
         let with = heap_in_use();
         drop(large);
-        // Tests beside this one allocate too, but not that much.
+        // Other tests allocate too, but not this much.
         assert!(with - before > 8.0 * MIB, "{before} {with}");
     }
 
@@ -217,7 +222,7 @@ pub(crate) mod tests {
         assert!(field("", "VmRSS:").is_nan());
     }
 
-    /// The thread that took a sample may stand still before it hands the sample in.
+    /// A thread may pause between taking a sample and handing it in.
     #[test]
     fn a_sample_that_comes_late_stands_where_it_belongs() {
         let mut samples = some(10, 0.0);

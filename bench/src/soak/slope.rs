@@ -1,13 +1,14 @@
-//! Whether something grows: a robust line through its samples, and how sure that is.
+//! Detects growth: a robust line through the samples, with its confidence.
 //!
-//! The slope is the median of the slopes between all pairs of samples (Theil and Sen), which a few samples far off, as a
-//! round with many threads makes them, do not move. Its interval is that of Sen, by the normal approximation of Kendall's
-//! statistic. Samples that follow each other are not independent, so the interval is narrower than it says; that is why a
-//! series fails only if what it has *surely* grown over the extent of the fit is beyond a limit of its own.
+//! The slope is the median of the slopes between all pairs of samples (Theil and Sen). A few
+//! outliers, such as those of a round with many threads, do not move it. The interval is that of
+//! Sen, by the normal approximation of Kendall's statistic. Successive samples are not
+//! independent, so the true interval is wider. Therefore a series fails only if its *sure* growth
+//! over the extent of the fit exceeds a limit of its own.
 
-/// Pairs grow as the square: more points than this are thinned out.
+/// The number of pairs is quadratic: longer series are thinned out to this many points.
 const MOST_POINTS: usize = 800;
-/// Fewer tell nothing.
+/// Minimum number of points for a fit.
 pub(crate) const FEWEST_POINTS: usize = 8;
 /// Quantile of the normal distribution for an interval of 99 %.
 const Z: f64 = 2.576;
@@ -17,25 +18,26 @@ const Z: f64 = 2.576;
 pub(crate) struct Fit {
     /// Growth per unit of x.
     pub(crate) slope: f64,
-    /// The interval in which it lies with 99 %.
+    /// Lower end of the 99 % interval of the slope.
     pub(crate) low: f64,
-    /// Its upper end.
+    /// Upper end of that interval.
     pub(crate) high: f64,
-    /// How much of x was looked at.
+    /// The range of x that the fit covers.
     pub(crate) extent: f64,
-    /// Value of the first sample of the fit, and of the last, each as the median of an eighth of all.
+    /// Values at the beginning and the end of the fit, each as the median of an eighth of the
+    /// points.
     pub(crate) ends: (f64, f64),
 }
 
 impl Fit {
-    /// What it has grown by at least over the extent of the fit; negative if it may have shrunk.
+    /// The least growth over the extent of the fit; negative if there may have been shrinkage.
     pub(crate) fn sure_growth(&self) -> f64 {
         self.low * self.extent
     }
 }
 
-/// The line through the second half of the samples (x, y), which are in the order of x: in the first half pools fill, and what
-/// is made once is made.
+/// Fits a line to the second half of the samples (x, y), which are sorted by x. The first half is
+/// left out because the pools fill then, and because one-time allocations happen then.
 pub(crate) fn of_second_half(points: &[(f64, f64)]) -> Option<Fit> {
     let (first, last) = (points.first()?.0, points.last()?.0);
     let from = points.partition_point(|point| point.0 < (first + last) / 2.0);
@@ -79,7 +81,7 @@ mod tests {
     use super::super::rng::Rng;
     use super::*;
 
-    /// A line with noise, and every tenth sample far off.
+    /// A line with noise, in which every tenth sample is an outlier.
     fn noisy(slope: f64, count: usize) -> Vec<(f64, f64)> {
         let mut rng = Rng::new(5);
         let point = |at: usize| {

@@ -1,4 +1,4 @@
-//! What the threads of a run share: what runs, what has been counted, what has gone wrong.
+//! State shared by the threads of a run: running steps, counters, failures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,22 +10,22 @@ use super::programs::{KINDS, Kind, PLANTED};
 use super::sample::{Sample, Samples};
 use crate::output;
 
-/// A program, or the end of a round, that has begun and has not ended.
+/// A program or the end of a round that has begun and has not ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) what: Step,
     pub(crate) begun: Instant,
     number: u64,
-    /// How often the watchdog has seen it.
+    /// Number of times the watchdog has seen it.
     looks: u64,
 }
 
-/// What can take too long, or go wrong.
+/// A step of a run, which can take too long or fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) kind: &'static str,
     pub(crate) seed: u64,
-    /// The round, in words.
+    /// A description of the round.
     pub(crate) round: String,
 }
 
@@ -36,10 +36,10 @@ pub(crate) struct Failure {
     pub(crate) what: String,
 }
 
-/// More of them say nothing new: the run ends.
+/// A run ends after this many failures, as more add nothing.
 pub(crate) const MOST_FAILURES: usize = 20;
 
-/// When a run is over.
+/// The length of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Length {
     Time(Duration),
@@ -47,12 +47,12 @@ pub(crate) enum Length {
 }
 
 impl Length {
-    /// Whether a run that has gone on for so long has used up its time.
+    /// Whether a run's time is over after `elapsed`.
     pub(crate) fn is_time_over(self, elapsed: Duration) -> bool {
         matches!(self, Length::Time(length) if elapsed >= length)
     }
 
-    /// Whether a run of so many rounds has had them all.
+    /// Whether a run that has done `done` rounds has done all of them.
     pub(crate) fn is_last_round(self, done: u64) -> bool {
         matches!(self, Length::Rounds(rounds) if done >= rounds)
     }
@@ -74,7 +74,7 @@ pub(crate) struct State {
     pub(crate) length: Length,
     /// The runtime that lasts as long as the run.
     lasting: Mutex<Option<Handle>>,
-    /// That of the round, while there is one.
+    /// The runtime of the current round, if there is one.
     round: Mutex<Option<Handle>>,
     running: Mutex<Vec<Running>>,
     next: AtomicU64,
@@ -85,7 +85,8 @@ pub(crate) struct State {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What they hold is in order between any two steps that could panic.
+    // A poisoned mutex is still consistent: no step that could panic leaves its data half
+    // changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -110,7 +111,7 @@ impl State {
         self.began.elapsed()
     }
 
-    /// Says whose counters are looked at besides those of the lasting runtime.
+    /// Sets the runtime that is sampled in addition to the lasting one.
     pub(crate) fn set_round(&self, handle: Option<Handle>) {
         *lock(&self.round) = handle;
     }
@@ -120,17 +121,17 @@ impl State {
         [lock(&self.lasting).clone(), round].into_iter().flatten().collect()
     }
 
-    /// The runtime that lasts.
+    /// The lasting runtime.
     pub(crate) fn lasting(&self) -> Handle {
-        lock(&self.lasting).clone().expect("it lasts longer than what runs on it")
+        lock(&self.lasting).clone().expect("the lasting runtime ends after its programs")
     }
 
-    /// A handle keeps what the workers shared, with the pools that were theirs.
+    /// Drops the handle, which keeps the state that the workers shared, and their pools.
     pub(crate) fn forget_lasting(&self) {
         *lock(&self.lasting) = None;
     }
 
-    /// Does something, and has the watchdog look at how long it takes.
+    /// Runs `f` under the watchdog.
     pub(crate) fn watched<R>(&self, what: Step, f: impl FnOnce() -> R) -> R {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.running).push(Running { what, begun: Instant::now(), number, looks: 0 });
@@ -143,7 +144,8 @@ impl State {
         lock(&self.running).clone()
     }
 
-    /// Counts a look of the watchdog. Returns what it has now seen more than `limit` times.
+    /// Counts a look of the watchdog. Returns a step that it has now seen more than `limit`
+    /// times.
     pub(crate) fn look(&self, limit: u64) -> Option<Running> {
         let mut running = lock(&self.running);
         running.iter_mut().for_each(|one| one.looks += 1);
@@ -158,7 +160,7 @@ impl State {
         }
     }
 
-    /// The kinds of programs, and how many of each have ended.
+    /// The kinds of programs, each with the number of ended programs.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counts.iter().map(|(name, count)| (*name, count.load(Ordering::Relaxed)))
     }
@@ -198,7 +200,7 @@ impl std::fmt::Display for Step {
 mod tests {
     use super::*;
 
-    /// A process that was stopped for an hour has had one look in that hour.
+    /// If a process is stopped for an hour, the watchdog looks once in that hour.
     #[test]
     fn what_hangs_has_been_seen_often_however_long_it_takes() {
         let runtime = cygnet::Runtime::builder().workers(1).build().unwrap();

@@ -1,15 +1,15 @@
-//! What the samples say: each series with its line, and whether it leaks.
+//! Judges the samples: a line for each series, and whether the series leaks.
 
 use super::sample::{SERIES, Sample, Series};
 use super::slope::{self, Fit};
 
-/// A series, and what has become of it at rest.
+/// A series with its lines at rest.
 pub(crate) struct Row {
     pub(crate) series: &'static Series,
-    /// The line over the programs, by which the series is judged: how many of them there were until a sample does not depend
-    /// on how fast the machine was. Nothing, if there are too few samples.
+    /// The line over the number of programs, which judges the series: unlike the time, that
+    /// number does not depend on the speed of the machine. `None` if there are too few samples.
     pub(crate) by_program: Option<Fit>,
-    /// The line over the time, which is told besides.
+    /// The line over time, which is only reported.
     pub(crate) by_minute: Option<Fit>,
 }
 
@@ -19,7 +19,7 @@ impl Row {
     }
 }
 
-/// A line for each series, through the samples at rest.
+/// Fits the lines of each series through the samples at rest.
 pub(crate) fn rows(samples: &[Sample]) -> Vec<Row> {
     let at_rest: Vec<&Sample> = samples.iter().filter(|sample| sample.at_rest).collect();
     let row = |(number, series)| {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn growth_beyond_the_limit_is_a_leak_and_less_is_none() {
-        // Over the two minutes of the second half.
+        // The second half takes two minutes.
         assert_eq!(leaking(700.0 * 1024.0), ["heap in use"]);
         assert!(leaking(400.0 * 1024.0).is_empty());
         assert!(leaking(-1e6).is_empty());
@@ -60,7 +60,7 @@ mod tests {
         assert!((slope - 100.0).abs() < 1.0, "{slope}");
     }
 
-    /// A machine that was busy with other things did most programs in a small part of the time.
+    /// A machine with other load may have run most programs in a small part of the time.
     #[test]
     fn a_run_is_judged_by_its_programs_and_not_by_its_time() {
         let mut samples = some(60, 1e9).all().to_vec();

@@ -1,4 +1,5 @@
-//! Who looks at the clock: takes samples while programs run, and ends the process when one does not come to its end.
+//! The watchdog: takes samples while programs run, and ends the process if a program does not
+//! end.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,15 +10,17 @@ use std::time::Duration;
 
 use super::state::{Failure, Running, State};
 
-/// How often it looks.
+/// Interval of the looks.
 ///
-/// Limits are counted in looks, not read from a clock: a process that was stopped, or had no processor, for a minute has had one
-/// look in that minute, and what it runs is not said to hang.
+/// Limits are counted in looks and not read from a clock. A process that was stopped, or had no
+/// processor, for a minute has looked once in that minute, and its programs do not count as hung.
 const LOOK: Duration = Duration::from_millis(100);
-/// How many looks it waits for the counters of a runtime that hangs, which may be behind a lock.
+/// Maximum number of looks while waiting for the counters of a hung runtime, which may be behind
+/// a lock.
 const ANSWER: u32 = 30;
 
-/// The two threads. They end with what holds `over`'s other end.
+/// Starts the two threads: one takes samples, one calls `hung` for a hung program. Each thread
+/// ends when its sender is dropped.
 pub(crate) fn start(
     state: &Arc<State>,
     limit: Duration,
@@ -50,7 +53,8 @@ fn each_look(over: &Receiver<()>, mut look: impl FnMut()) {
     }
 }
 
-/// What hangs, what runs beside it, what the runtimes say of themselves, and what the kernel says of the threads.
+/// Describes the hung program, the programs beside it, the metrics of the runtimes, and the state
+/// of the threads in the kernel.
 fn describe(state: &Arc<State>, late: &Running, limit: Duration) -> Failure {
     let mut what = format!("it has not ended after {limit:?}\n");
     for other in state.running() {
@@ -72,7 +76,7 @@ fn describe(state: &Arc<State>, late: &Running, limit: Duration) -> Failure {
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if looks < ANSWER => looks += 1,
             Err(RecvTimeoutError::Timeout) => {
-                what.push_str("a runtime does not answer when asked for its metrics\n");
+                what.push_str("a runtime did not return its metrics\n");
                 break;
             }
         }
@@ -81,7 +85,7 @@ fn describe(state: &Arc<State>, late: &Running, limit: Duration) -> Failure {
     Failure { step: late.what.clone(), what }
 }
 
-/// The name, the state and the place in the kernel of each thread.
+/// Appends the name, the state and the kernel function of each thread.
 fn threads(what: &mut String) {
     for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();

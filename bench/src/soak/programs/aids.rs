@@ -1,4 +1,4 @@
-//! What the programs have in common.
+//! Helpers of the programs.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +11,17 @@ use cygnet::{Cancelled, JoinError};
 use crate::soak::faults::{Fault, Planned};
 use crate::soak::rng::Rng;
 
-/// For waits that are to be cut short, not to time out.
+/// Time limit for waits that should be cut short and not time out.
 pub(crate) const LONG: Duration = Duration::from_secs(1000);
 
-/// Counts who begins and who ends.
+/// Counts the tasks that have begun, and the tasks that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     begun: AtomicU64,
     ended: AtomicU64,
 }
 
-/// Somebody who has begun, and ends when this is dropped.
+/// A task that has begun. It ends when this is dropped.
 pub(crate) struct Present<'a>(&'a Tally);
 
 impl Tally {
@@ -34,11 +34,12 @@ impl Tally {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// When the wait for all is over: as many have ended as have begun. How many that was.
+    /// Checks, after the wait for all tasks, that as many have ended as have begun. Returns their
+    /// number.
     #[track_caller]
     pub(crate) fn assert_balanced(&self) -> u64 {
         let (ended, begun) = (self.ended.load(Ordering::Relaxed), self.begun());
-        assert_eq!(ended, begun, "of {begun} tasks that have begun {ended} have ended");
+        assert_eq!(ended, begun, "of {begun} tasks that began, {ended} have ended");
         ended
     }
 }
@@ -49,7 +50,7 @@ impl Drop for Present<'_> {
     }
 }
 
-/// Tells when the last of its tickets is gone: those who have no handle can be waited for so.
+/// Waits for tasks without handles: each of them holds a ticket until its end.
 pub(crate) struct Leaving {
     ticket: mpsc::Sender<()>,
     gone: mpsc::Receiver<()>,
@@ -61,7 +62,7 @@ impl Leaving {
         Leaving { ticket, gone }
     }
 
-    /// To be dropped last of all that its holder has.
+    /// A ticket. Its holder must drop it after everything else it holds.
     pub(crate) fn ticket(&self) -> mpsc::Sender<()> {
         self.ticket.clone()
     }
@@ -73,7 +74,7 @@ impl Leaving {
     }
 }
 
-/// What a task does between two steps: nothing, giving way, a nap, some work.
+/// Lets a task do something between two steps: nothing, a yield, a nap, some work.
 pub(crate) fn pause(rng: &mut Rng) -> Result<(), Cancelled> {
     match rng.below(8) {
         0..=2 => Ok(()),
@@ -91,7 +92,7 @@ pub(crate) fn pause(rng: &mut Rng) -> Result<(), Cancelled> {
     }
 }
 
-/// The same for a plain thread, which now and then stalls.
+/// The same for a plain thread, which stalls now and then.
 pub(crate) fn stall(rng: &mut Rng) {
     match rng.below(8) {
         0..=3 => {}
@@ -103,7 +104,7 @@ pub(crate) fn stall(rng: &mut Rng) {
     }
 }
 
-/// Uses the processor for so long.
+/// Computes for `time`.
 pub(crate) fn compute(time: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < time {
@@ -111,7 +112,7 @@ pub(crate) fn compute(time: Duration) {
     }
 }
 
-/// What has become of a task that may panic as planned, or be cancelled.
+/// Returns the value of a task, or `None` if it panicked as planned or was cancelled.
 #[track_caller]
 pub(crate) fn outcome<T>(result: Result<T, JoinError>) -> Option<T> {
     match result {
@@ -119,16 +120,16 @@ pub(crate) fn outcome<T>(result: Result<T, JoinError>) -> Option<T> {
         Err(JoinError::Panicked(payload)) if payload.is::<Planned>() => None,
         Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
         Err(error) if error.cancelled().is_some() => None,
-        Err(error) => panic!("a task has ended as none should: {error}"),
+        Err(error) => panic!("a task ended with an unexpected error: {error}"),
     }
 }
 
-/// What a task has come to that is not cancelled and does not panic.
+/// Returns the value of a task that is not cancelled and does not panic.
 #[track_caller]
 pub(crate) fn value<T>(result: Result<T, JoinError>) -> T {
     match result {
         Ok(value) => value,
         Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
-        Err(error) => panic!("a task that nobody cancels has ended without a value: {error}"),
+        Err(error) => panic!("a task that is never cancelled ended without a value: {error}"),
     }
 }

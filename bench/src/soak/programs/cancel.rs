@@ -1,4 +1,4 @@
-//! Cancels at random moments, of tasks in all kinds of waits.
+//! Cancellation at random moments, of tasks in all kinds of waits.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use super::aids::{LONG, Leaving, Tally, compute, outcome, pause, value};
 use crate::soak::faults::Fault;
 use crate::soak::rng::Rng;
 
-/// What is waited for in vain, and must be found as if nobody had.
+/// Objects of waits that never succeed. Afterwards they must be as if no task had waited.
 struct Things {
     mutex: Mutex<()>,
     lock: RwLock<()>,
@@ -48,7 +48,8 @@ impl Things {
         }
     }
 
-    /// Waits for one of them, or otherwise, until cancelled. Whether it came to that end.
+    /// Waits in one of 14 ways until the task is cancelled. Returns whether the wait ended by
+    /// cancellation.
     fn wait(&self, rng: &mut Rng) -> bool {
         match rng.below(14) {
             0 => cygnet::park().is_err(),
@@ -83,19 +84,19 @@ impl Things {
         }
     }
 
-    /// When nobody waits any more, and what was held has been let go.
+    /// Checks the objects when no task waits for them and nothing is held.
     fn assert_untouched(&self) {
-        assert!(self.mutex.try_lock().is_some(), "the mutex is free");
-        assert!(self.lock.try_write().is_some(), "the lock is free");
+        assert!(self.mutex.try_lock().is_some(), "the mutex is still locked");
+        assert!(self.lock.try_write().is_some(), "the lock is still held");
         assert_eq!(self.semaphore.available_permits(), 1);
         assert_eq!((self.full.1.try_recv(), self.full.1.len()), (Ok(7), 0));
         assert!(self.empty.1.try_recv().is_err() && self.empty.1.is_empty());
         let (hooks, told) = (self.hooks.load(Ordering::Relaxed), self.told.load(Ordering::Relaxed));
-        assert!(told <= hooks, "{hooks} hooks were told {told} times");
+        assert!(told <= hooks, "{hooks} hooks were called {told} times");
     }
 }
 
-/// A task that spawns a few of its like, waits, and goes when it is cancelled.
+/// A task that spawns a few tasks like itself and then waits until it is cancelled.
 fn grow(things: &Arc<Things>, mut rng: Rng, depth: u64, ticket: &mpsc::Sender<()>) {
     let _present = things.tally.enter();
     let mut handles = Vec::new();
@@ -129,7 +130,7 @@ fn grow(things: &Arc<Things>, mut rng: Rng, depth: u64, ticket: &mpsc::Sender<()
         Some(task) if rng.one_in(6) => {
             outcome(task.join());
         }
-        _ => assert!(things.wait(&mut rng), "a wait that only a cancel ends has ended otherwise"),
+        _ => assert!(things.wait(&mut rng), "a wait ended without a cancellation"),
     }
     drop(hook);
     if rng.one_in(3)
@@ -211,7 +212,7 @@ fn limited(tally: &Tally, rng: &mut Rng, depth: u32) {
             drop(pause(rng));
         });
     });
-    // What the body returns is there in any case.
+    // The body's value is there, whether the timeout has passed or not.
     done.unwrap_or_else(cygnet::Late::into_inner);
     assert!(tally.begun() > before);
 }
@@ -226,18 +227,19 @@ pub(crate) fn shields(p: &mut Program) {
                 let _present = tally.enter();
                 if own.one_in(2) {
                     let kept = cygnet::ignore_cancellation(|| {
-                        cygnet::sleep(own.micros(300)).expect("it is put off");
-                        cygnet::yield_now().expect("it is put off");
+                        cygnet::sleep(own.micros(300)).expect("cancellation is put off");
+                        cygnet::yield_now().expect("cancellation is put off");
                     });
-                    // Refused at its beginning, if the cancel came first.
+                    // `kept` is an error if the cancellation came first.
                     drop(kept);
                 }
-                assert!(cygnet::park().is_err(), "only a cancel ends it");
+                assert!(cygnet::park().is_err(), "only cancellation ends the park");
                 let child = cygnet::shield(LONG, || {
-                    cygnet::sleep(own.micros(300)).expect("it is shielded");
+                    cygnet::sleep(own.micros(300)).expect("the shield keeps cancellation out");
                     value(cygnet::spawn(|| 1).join())
                 });
-                tidied.fetch_add(child.expect("it takes no such time"), Ordering::Relaxed);
+                tidied
+                    .fetch_add(child.expect("the shield's time limit is long"), Ordering::Relaxed);
             })
         })
         .collect();
@@ -248,5 +250,5 @@ pub(crate) fn shields(p: &mut Program) {
     }
     let ended = tasks.into_iter().filter_map(|task| outcome(task.join())).count() as u64;
     assert_eq!(tidied.load(Ordering::Relaxed), ended);
-    assert_eq!(tally.assert_balanced(), ended, "who has begun has come to its end");
+    assert_eq!(tally.assert_balanced(), ended, "a task that began did not reach its end");
 }

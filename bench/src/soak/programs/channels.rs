@@ -1,4 +1,4 @@
-//! Channels: what is sent is received once, or is still there, or was given back.
+//! Channels: each value is received once, is still in the channel, or was given back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use super::aids::{outcome, pause, stall, value};
 use crate::soak::faults::Fault;
 use crate::soak::rng::Rng;
 
-/// Sends numbers that nobody else sends. How many were taken from it.
+/// Sends numbers that no other task sends. Returns the numbers that were accepted.
 fn send(sender: &Sender<u64>, first: u64, count: u64, rng: &mut Rng) -> Vec<u64> {
     let mut sent = Vec::new();
     for value in first..first + count {
@@ -22,7 +22,7 @@ fn send(sender: &Sender<u64>, first: u64, count: u64, rng: &mut Rng) -> Vec<u64>
             }
             1 => match cygnet::wait(sender.send_async(value)) {
                 Ok(refused) => refused.err(),
-                // The value went with the future.
+                // The value was dropped with the future.
                 Err(_) => return sent,
             },
             _ => sender.send(value).err(),
@@ -31,7 +31,7 @@ fn send(sender: &Sender<u64>, first: u64, count: u64, rng: &mut Rng) -> Vec<u64>
             None => sent.push(value),
             Some(error) => {
                 let timed_out = *error.reason() == WaitError::TimedOut;
-                assert_eq!(error.into_inner(), value, "it is given back");
+                assert_eq!(error.into_inner(), value, "the value was not given back");
                 if !timed_out {
                     return sent;
                 }
@@ -42,7 +42,7 @@ fn send(sender: &Sender<u64>, first: u64, count: u64, rng: &mut Rng) -> Vec<u64>
     sent
 }
 
-/// Receives until there is nothing more to come, or it is cancelled.
+/// Receives until the channel is closed or the task is cancelled.
 fn receive(receiver: &Receiver<u64>, rng: &mut Rng, received: &std::sync::Mutex<Vec<u64>>) {
     loop {
         let value = match rng.below(4) {
@@ -57,7 +57,7 @@ fn receive(receiver: &Receiver<u64>, rng: &mut Rng, received: &std::sync::Mutex<
             _ => receiver.recv(),
         };
         match value {
-            Ok(value) => received.lock().expect("nobody panics with it").push(value),
+            Ok(value) => received.lock().expect("no holder panics").push(value),
             Err(WaitError::TimedOut) => {}
             Err(_) => return,
         }
@@ -85,7 +85,8 @@ pub(crate) fn channel(p: &mut Program) {
             p.spawn(move || receive(&receiver, &mut rng, &received))
         })
         .collect();
-    // A receiver that is cancelled takes nothing with it. What it has received, and then dropped, would be missed.
+    // A cancelled receiver takes no value with it. A value that was received and then dropped
+    // would be missing.
     for task in &receivers {
         if p.rng.one_in(3) {
             Fault::Cancel.count();
@@ -96,13 +97,13 @@ pub(crate) fn channel(p: &mut Program) {
     let stalled = p.rng.one_in(4);
     let mut rng = p.rng.split();
     let mut sent: Vec<u64> = thread::scope(|s| {
-        // One that is never cancelled sees to it that no sender waits for ever.
+        // This receiver is never cancelled, so no sender waits for ever.
         s.spawn(|| {
             if stalled {
                 stall(&mut rng);
             }
             while let Ok(value) = receiver.recv() {
-                received.lock().expect("nobody panics with it").push(value);
+                received.lock().expect("no holder panics").push(value);
             }
         });
         drop(sender);
@@ -111,13 +112,13 @@ pub(crate) fn channel(p: &mut Program) {
     for task in receivers {
         outcome(task.join());
     }
-    let mut received = std::mem::take(&mut *received.lock().expect("nobody panics with it"));
+    let mut received = std::mem::take(&mut *received.lock().expect("no holder panics"));
     sent.sort_unstable();
     received.sort_unstable();
-    assert_eq!(received, sent, "each value that was sent is received once");
+    assert_eq!(received, sent, "each value that was sent must be received once");
 }
 
-/// A value for one, a value for all, and the last value.
+/// The other channels: oneshot, broadcast and watch.
 pub(crate) fn others(p: &mut Program) {
     let count = p.rng.between(1, 30);
     let (last, mut seen) = sync::watch(0);
@@ -126,7 +127,7 @@ pub(crate) fn others(p: &mut Program) {
     let watching = p.spawn(move || {
         let mut before = 0;
         while let Ok(newer) = seen.changed() {
-            assert!(*newer > before, "values come in order");
+            assert!(*newer > before, "values must come in order");
             before = *newer;
         }
         before
@@ -139,7 +140,10 @@ pub(crate) fn others(p: &mut Program) {
             loop {
                 match heard.recv() {
                     Ok(value) => {
-                        assert_eq!(value, expected, "in order, and none twice");
+                        assert_eq!(
+                            value, expected,
+                            "values must come in order, none of them twice"
+                        );
                         expected += 1;
                         number += 1;
                     }
@@ -148,7 +152,7 @@ pub(crate) fn others(p: &mut Program) {
                         expected += missed;
                     }
                     Err(BroadcastRecvError::Closed) => return number,
-                    Err(error) => panic!("nobody cancels it: {error}"),
+                    Err(error) => panic!("the receiver was not cancelled: {error}"),
                 }
             }
         })
@@ -160,7 +164,7 @@ pub(crate) fn others(p: &mut Program) {
         s.spawn(|| {
             for number in 0..count {
                 last.send(number + 1);
-                // Nobody hears it, if the receiver has gone.
+                // This fails if the receiver is gone.
                 let _ = all.send(number);
                 stall(&mut rng.split());
                 if rng.one_in(30) {
@@ -171,13 +175,17 @@ pub(crate) fn others(p: &mut Program) {
             if broken {
                 drop(one);
             } else {
-                one.send(count).expect("somebody waits for it");
+                one.send(count).expect("the receiver waits for it");
             }
         });
     });
-    assert_eq!(value(watching.join()), count, "the last value is always seen");
+    assert_eq!(value(watching.join()), count, "the last value must be seen");
     let number = value(hearing.join());
-    assert_eq!(number + lost.load(Ordering::Relaxed), count, "heard, or told that it was missed");
+    assert_eq!(
+        number + lost.load(Ordering::Relaxed),
+        count,
+        "each value must be received or reported as missed"
+    );
     let answer = value(waiting.join());
     assert_eq!(answer, if broken { Err(WaitError::Closed) } else { Ok(count) });
 }

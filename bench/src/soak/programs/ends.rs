@@ -1,4 +1,4 @@
-//! Runtimes of their own: their ends, and too few stacks.
+//! Runtimes made by the programs: their ends, and a shortage of stacks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,11 @@ pub(crate) fn ends(p: &mut Program) {
         0 => {
             let report = runtime.shutdown(LONG);
             assert!(report.is_in_time(), "{report}");
-            assert_eq!(finished.load(Ordering::Relaxed), guarded, "guards were waited for");
+            assert_eq!(
+                finished.load(Ordering::Relaxed),
+                guarded,
+                "the shutdown must wait for guarded tasks"
+            );
         }
         1 => {
             Fault::InFlight.count();
@@ -56,7 +60,7 @@ pub(crate) fn ends(p: &mut Program) {
             Fault::InFlight.count();
             thread::scope(|s| {
                 s.spawn(move || drop(runtime));
-                // Somebody who comes late is told so, and has what he brought given back.
+                // A late spawn fails and gives its closure back.
                 for number in 0..20u64 {
                     match handle.spawn(move || number) {
                         Ok(late) => {
@@ -73,7 +77,7 @@ pub(crate) fn ends(p: &mut Program) {
         }
     }
     tally.assert_balanced();
-    assert!(handle.spawn(|| ()).is_err(), "a runtime that has ended takes nothing");
+    assert!(handle.spawn(|| ()).is_err(), "a runtime that has ended must refuse tasks");
     assert!(handle.try_block_on(|| ()).is_err());
     for task in tasks {
         outcome(task.join());
@@ -87,7 +91,7 @@ fn busy_for_a_while(tally: &Tally, mut rng: Rng) {
     }
 }
 
-/// Waits of all kinds, which the end of the runtime cuts short.
+/// Waits in some way until the end of the runtime cuts the wait short.
 fn busy_until_told(tally: &Tally, mut rng: Rng) {
     let _present = tally.enter();
     match rng.below(6) {
@@ -106,7 +110,7 @@ fn busy_until_told(tally: &Tally, mut rng: Rng) {
     }
 }
 
-/// Every task gets a stack in the end, or runs on that of who waits for it.
+/// Every task eventually gets a stack, or runs on the stack of the task that waits for it.
 pub(crate) fn stacks(p: &mut Program) {
     Fault::Stacks.count();
     let workers = p.rng.count(1, 3);
@@ -121,7 +125,7 @@ pub(crate) fn stacks(p: &mut Program) {
             runtime.spawn(move || {
                 let _present = tally.enter();
                 for _ in 0..rng.below(4) {
-                    pause(&mut rng).expect("nobody cancels it");
+                    pause(&mut rng).expect("it is never cancelled");
                 }
             })
         })
@@ -132,13 +136,13 @@ pub(crate) fn stacks(p: &mut Program) {
     assert!(tally.assert_balanced() >= count);
     let metrics = runtime.metrics();
     let most = metrics.stacks_high_water;
-    assert!(most <= limit, "{most} stacks, and {limit} are allowed");
+    assert!(most <= limit, "{most} stacks are more than the limit of {limit}");
 }
 
-/// Generations that wait for each other: what waits lends its stack.
+/// Generations of tasks that wait for each other. A waiting task lends its stack.
 fn family(tally: &Tally, mut rng: Rng, depth: u64) {
     let _present = tally.enter();
-    pause(&mut rng).expect("nobody cancels it");
+    pause(&mut rng).expect("it is never cancelled");
     if depth > 0 {
         cygnet::scope(|s| {
             for _ in 0..rng.between(1, 3) {

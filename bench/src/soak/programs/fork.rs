@@ -1,4 +1,4 @@
-//! Forks, loops, scopes; and panics in them.
+//! Forks, loops and scopes, and panics in them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use super::aids::{Leaving, Tally, outcome, pause, value};
 use crate::soak::faults::{is_planned, panic_as_planned};
 use crate::soak::rng::Rng;
 
-/// The same tree twice: forked, and by plain calls.
+/// Computes the same tree twice: by forks and by plain calls.
 pub(crate) fn joins(p: &mut Program) {
     let (seed, depth) = (p.rng.next(), p.rng.between(2, 9) as u32);
     let sum = p.handle.block_on(|| tree(seed, depth, true));
-    assert_eq!(sum, tree(seed, depth, false), "the sum of a tree of forks");
+    assert_eq!(sum, tree(seed, depth, false), "the forks and the plain calls have different sums");
 }
 
 fn tree(seed: u64, depth: u32, forks: bool) -> u64 {
     let mut rng = Rng::new(seed);
     if depth == 0 || rng.one_in(9) {
         if forks {
-            pause(&mut rng).expect("nobody cancels it");
+            pause(&mut rng).expect("it is never cancelled");
         }
         return seed >> 20;
     }
@@ -67,10 +67,10 @@ pub(crate) fn loops(p: &mut Program) {
 pub(crate) fn scopes(p: &mut Program) {
     let (tally, seed, depth) = (Tally::default(), p.rng.next(), p.rng.between(1, 4));
     let counted = p.handle.block_on(|| nest(&tally, Rng::new(seed), depth));
-    assert_eq!(tally.assert_balanced(), counted, "tasks begun, and tasks spawned");
+    assert_eq!(tally.assert_balanced(), counted, "more or fewer tasks began than were counted");
 }
 
-/// Opens a scope with a few tasks that do the same. How many there were in all.
+/// Opens a scope with a few tasks that do the same. Returns the number of tasks in all.
 fn nest(tally: &Tally, mut rng: Rng, depth: u64) -> u64 {
     let below = AtomicU64::new(0);
     let inside = Tally::default();
@@ -81,7 +81,7 @@ fn nest(tally: &Tally, mut rng: Rng, depth: u64) -> u64 {
             let mut own = rng.split();
             let child = move || {
                 let _present = (tally.enter(), present.enter());
-                pause(&mut own).expect("nobody cancels it");
+                pause(&mut own).expect("it is never cancelled");
                 if depth > 0 && own.one_in(2) {
                     counted.fetch_add(nest(tally, own, depth - 1), Ordering::Relaxed);
                 }
@@ -98,14 +98,15 @@ fn nest(tally: &Tally, mut rng: Rng, depth: u64) -> u64 {
                 _ => drop(s.spawn(child)),
             }
             if rng.one_in(4) {
-                pause(&mut rng).expect("nobody cancels it");
+                pause(&mut rng).expect("it is never cancelled");
             }
         }
         children
     });
-    // Those of a lease are not counted: they were dropped, and may never have begun.
+    // Only the tasks with `present` are counted. Some of them were dropped, and may never have
+    // begun.
     let own = inside.assert_balanced();
-    assert!(own <= spawned, "{own} of {spawned} tasks have begun");
+    assert!(own <= spawned, "{own} tasks began, but only {spawned} were spawned");
     own + below.into_inner()
 }
 
@@ -117,13 +118,14 @@ pub(crate) fn panics(p: &mut Program) {
     let bad: Vec<bool> = (0..count).map(|_| rng.one_in(3)).collect();
     let body = |bad: bool, mut rng: Rng, tally: &Tally| {
         let _present = tally.enter();
-        pause(&mut rng).expect("nobody cancels it");
+        pause(&mut rng).expect("it is never cancelled");
         if bad {
             panic_as_planned();
         }
     };
     p.handle.block_on(|| {
-        // In a scope that joins some, and is left by the panic of one that was not joined.
+        // In a scope that joins some of the tasks. It panics if a task panicked that was not
+        // joined.
         let joined = AtomicU64::new(0);
         let left = catch_unwind(AssertUnwindSafe(|| {
             cygnet::scope(|s| {
@@ -145,7 +147,7 @@ pub(crate) fn panics(p: &mut Program) {
         {
             resume_unwind(payload);
         }
-        // Without anybody who takes them.
+        // As detached tasks, without a taker for their panics.
         for &bad in &bad {
             let (own, tally, ticket) = (rng.split(), Arc::clone(&tally), last.clone());
             let task = cygnet::spawn(move || {
@@ -157,5 +159,5 @@ pub(crate) fn panics(p: &mut Program) {
     });
     drop(last);
     leaving.wait();
-    assert_eq!(tally.assert_balanced(), 2 * count, "each began and ended twice");
+    assert_eq!(tally.assert_balanced(), 2 * count, "each task must begin and end twice");
 }

@@ -1,4 +1,4 @@
-//! Groups, actors, and several at once.
+//! Groups, actors, and `all`, `any` and `all_fail_fast`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ pub(crate) fn group(p: &mut Program) {
     let tally = Arc::new(Tally::default());
     let mut group = match TaskGroup::<u64>::fallible_detached(&p.handle) {
         Ok(group) => group,
-        Err(_) => panic!("the runtime of a program ends after it"),
+        Err(_) => panic!("the runtime of the program has ended before it"),
     };
     let fast = p.rng.one_in(2);
     if fast {
@@ -49,7 +49,9 @@ pub(crate) fn group(p: &mut Program) {
         drop(child.join());
     }
     match group.join() {
-        Ok(()) => assert!(failing == 0 || cancelled, "{failing} members have failed"),
+        Ok(()) => {
+            assert!(failing == 0 || cancelled, "the group joined, but {failing} members failed")
+        }
         Err(TaskError::Failed(number)) => assert!(number < count && failing > 0),
         Err(TaskError::Join(JoinError::Panicked(payload))) => assert!(payload.is::<Planned>()),
         Err(TaskError::Join(error)) => {
@@ -90,14 +92,14 @@ pub(crate) fn actor(p: &mut Program) {
                         *sum
                     };
                     if rng.one_in(3) {
-                        // It may have ended, by a panic.
+                        // This fails if the actor has ended by a panic.
                         let _ = actor.send(move |sum: &mut u64| {
                             message(sum);
                         });
                     } else {
                         match actor.call(message) {
                             Ok(sum) => assert!(sum > 0),
-                            Err(CallError::Ended) => assert!(deadly, "it has ended too early"),
+                            Err(CallError::Ended) => assert!(deadly, "the actor ended too early"),
                             Err(error) => assert!(matches!(error, CallError::Cancelled(_))),
                         }
                     }
@@ -119,8 +121,8 @@ pub(crate) fn actor(p: &mut Program) {
     }
     drop(actor);
     match outcome(owner.join()) {
-        Some(sum) => assert_eq!(sum, done.load(Ordering::Relaxed), "each message was run once"),
-        None => assert!(deadly, "nobody cancels it"),
+        Some(sum) => assert_eq!(sum, done.load(Ordering::Relaxed), "each message must run once"),
+        None => assert!(deadly, "the actor was not cancelled"),
     }
 }
 
@@ -160,7 +162,7 @@ pub(crate) fn several(p: &mut Program) {
                 }
             }
         }));
-        assert!(matches!(won, Ok(i) if i == winner), "there is one who can win");
+        assert!(matches!(won, Ok(i) if i == winner), "the only winner must win");
         tally.assert_balanced();
 
         let loser = rng.count(0, count * 2);
@@ -174,7 +176,7 @@ pub(crate) fn several(p: &mut Program) {
         }));
         match all {
             Ok(values) => assert!(loser >= count && values.into_iter().eq(0..count)),
-            Err(TaskError::Failed(i)) => assert!(i == loser, "{i} has failed, not {loser}"),
+            Err(TaskError::Failed(i)) => assert!(i == loser, "{i} failed instead of {loser}"),
             Err(_) => assert!(loser < count),
         }
         tally.assert_balanced();

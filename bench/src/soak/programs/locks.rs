@@ -1,4 +1,5 @@
-//! Locks, permits, barriers; by tasks, plain threads and futures together.
+//! Locks, permits, barriers, condition variables, used by tasks, plain threads and futures
+//! together.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::aids::{outcome, pause, stall, value};
 use crate::soak::faults::{Fault, panic_as_planned};
 use crate::soak::rng::Rng;
 
-/// Cancels, or drops, some of them; the others, and what has become of the former.
+/// Cancels some of the tasks, and returns the results of all.
 fn disturb<T>(rng: &mut Rng, tasks: Vec<Task<T>>) -> Vec<Option<T>> {
     for task in &tasks {
         if rng.one_in(6) {
@@ -29,7 +30,7 @@ pub(crate) fn mutex(p: &mut Program) {
     let (tasks, times) = (p.rng.between(1, 8), p.rng.between(1, 40));
     let (pair, done) = (Arc::new(Mutex::new((0, 0))), Arc::new(AtomicU64::new(0)));
     let step = |pair: &mut (u64, u64), done: &AtomicU64, between: &mut dyn FnMut()| {
-        assert_eq!(pair.0, pair.1, "nobody else is inside");
+        assert_eq!(pair.0, pair.1, "the lock must be exclusive");
         pair.0 += 1;
         done.fetch_add(1, Ordering::Relaxed);
         between();
@@ -118,9 +119,13 @@ pub(crate) fn rwlock(p: &mut Program) {
                         match guard {
                             Ok(guard) => {
                                 let seen = guard.0;
-                                assert_eq!(guard.1, seen, "no writer is in the middle");
+                                assert_eq!(guard.1, seen, "a reader sees a half-finished write");
                                 drop(pause(&mut rng));
-                                assert_eq!((guard.0, guard.1), (seen, seen), "none has come");
+                                assert_eq!(
+                                    (guard.0, guard.1),
+                                    (seen, seen),
+                                    "a writer came during the read"
+                                );
                             }
                             Err(WaitError::TimedOut) => {}
                             Err(_) => return,
@@ -173,7 +178,7 @@ pub(crate) fn semaphore(p: &mut Program) {
         })
         .collect();
     disturb(&mut p.rng, spawned);
-    assert_eq!(semaphore.available_permits(), permits, "all have come back");
+    assert_eq!(semaphore.available_permits(), permits, "all permits must come back");
 }
 
 pub(crate) fn barrier(p: &mut Program) {
@@ -183,11 +188,11 @@ pub(crate) fn barrier(p: &mut Program) {
     let arrived = Arc::new(arrived);
     let pass = move |shared: &(Barrier, AtomicU64, Event), round: u64| {
         arrived.fetch_add(1, Ordering::Relaxed);
-        if shared.0.wait().expect("nobody cancels it").is_leader() {
+        if shared.0.wait().expect("it is never cancelled").is_leader() {
             leaders.fetch_add(1, Ordering::Relaxed);
         }
         let (came, led) = (arrived.load(Ordering::Relaxed), leaders.load(Ordering::Relaxed));
-        assert!(came >= (round + 1) * (tasks as u64 + 1), "passed before all had come");
+        assert!(came >= (round + 1) * (tasks as u64 + 1), "the barrier opened before all had come");
         assert!(led <= round + 2, "{led} leaders in round {round}");
         (came, led)
     };
@@ -211,14 +216,14 @@ pub(crate) fn barrier(p: &mut Program) {
     spawned.into_iter().for_each(|task| value(task.join()));
 }
 
-/// What a queue with a lock and two conditions has: the items, and how many are still to be taken.
+/// A queue with a lock and two condition variables: the items, and the number still to be taken.
 type Queue = (Mutex<(VecDeque<u64>, u64)>, Condvar, Condvar);
 
 pub(crate) fn condvar(p: &mut Program) {
     let (producers, items) = (p.rng.between(1, 4), p.rng.between(1, 40));
     let room = p.rng.count(1, 4);
     let queue: Queue = (Mutex::default(), Condvar::new(), Condvar::new());
-    queue.0.try_lock().expect("nobody has it").1 = producers * items;
+    queue.0.try_lock().expect("it is free").1 = producers * items;
     let queue = Arc::new(queue);
     let producing: Vec<_> = (0..producers)
         .map(|producer| {
@@ -227,8 +232,9 @@ pub(crate) fn condvar(p: &mut Program) {
                 let (state, more, less) = &*queue;
                 for item in 0..items {
                     drop(pause(&mut rng));
-                    let mut guard = state.lock().expect("nobody cancels it");
-                    less.wait_while(&mut guard, |state| state.0.len() >= room).expect("nor this");
+                    let mut guard = state.lock().expect("it is never cancelled");
+                    less.wait_while(&mut guard, |state| state.0.len() >= room)
+                        .expect("it is never cancelled");
                     guard.0.push_back(producer * 1000 + item);
                     drop(guard);
                     more.notify_one();
@@ -248,17 +254,17 @@ pub(crate) fn condvar(p: &mut Program) {
     assert_eq!(sum, (0..producers).map(of).sum::<u64>());
 }
 
-/// Takes items until none is left to come. Their sum.
+/// Takes items until there are no more to come. Returns their sum.
 fn take((state, more, less): &Queue, rng: &mut Rng) -> u64 {
     let mut sum = 0;
-    let mut guard = state.lock().expect("nobody cancels it");
+    let mut guard = state.lock().expect("it is never cancelled");
     while guard.1 > 0 {
         if let Some(item) = guard.0.pop_front() {
             guard.1 -= 1;
             sum += item;
             less.notify_one();
         } else if rng.one_in(2) {
-            more.wait(&mut guard).expect("nobody cancels it");
+            more.wait(&mut guard).expect("it is never cancelled");
         } else {
             Fault::Timeout.count();
             let wait = more.wait_timeout(&mut guard, rng.micros(500));

@@ -1,7 +1,8 @@
-//! The programs: each a small tree of tasks that uses a part of the library, and checks its own result.
+//! The programs: each is a small tree of tasks that uses a part of the library and checks its own
+//! result.
 //!
-//! A check that fails is an `assert`, in whatever task or thread: the panic hook keeps the text of every panic that no program has
-//! planned, also if it is caught on its way.
+//! The checks are `assert`s, which may fail in any task or thread: the panic hook records every
+//! unplanned panic, even if it is caught on its way.
 
 mod aids;
 mod cancel;
@@ -19,22 +20,22 @@ use cygnet::{Handle, Task};
 
 use super::rng::Rng;
 
-/// What a program is run with.
+/// The environment of a program.
 pub(crate) struct Program {
-    /// The runtime that it runs on.
+    /// The runtime on which the program runs.
     pub(crate) handle: Handle,
-    /// Another one.
+    /// Another runtime.
     pub(crate) other: Handle,
     pub(crate) rng: Rng,
 }
 
 impl Program {
-    /// A task of the runtime's root.
+    /// Spawns a task below the runtime's root.
     #[track_caller]
     fn spawn<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Task<T> {
         match self.handle.spawn(f) {
             Ok(task) => task,
-            Err(_) => panic!("the runtime of a program ends after it"),
+            Err(_) => panic!("the runtime of the program has ended before it"),
         }
     }
 }
@@ -52,7 +53,7 @@ macro_rules! kinds {
     };
 }
 
-/// All of them, each drawn as often as the others.
+/// All kinds, with equal probability.
 pub(crate) const KINDS: &[Kind] = kinds! {
     "join", "a random tree of forks, whose sum is known", fork::joins;
     "par", "parallel loops, reductions, searches and sorts over random sizes", fork::loops;
@@ -67,7 +68,7 @@ pub(crate) const KINDS: &[Kind] = kinds! {
     "barrier", "a barrier that is passed again and again, and an event", locks::barrier;
     "condvar", "a queue of a mutex and condition variables", locks::condvar;
     "channel", "channels with and without room; each value is received once", channels::channel;
-    "watch", "one value for one, for all, and the last one", channels::others;
+    "watch", "oneshot, broadcast and watch channels", channels::others;
     "select", "the first of several futures, until all values have come", select::run;
     "ring", "a ring of items with stages, whose sum comes out at the end", rings::ring;
     "sequence", "several producers of numbers, some of which are given back", rings::sequence;
@@ -75,22 +76,22 @@ pub(crate) const KINDS: &[Kind] = kinds! {
     "actor", "an actor with callers of all kinds", groups::actor;
     "several", "all, any, and all until the first failure", groups::several;
     "promise", "promises that foreign threads keep, break, or come too late for", outside::promises;
-    "wake", "parked tasks, woken by foreign threads and by nobody in particular", outside::wakes;
+    "wake", "parked tasks, woken by foreign threads, and woken spuriously", outside::wakes;
     "blocking", "calls that block, borrowed and spawned", outside::blocking;
     "block-on", "roots from several threads, and children on another runtime", outside::roots;
-    "detached", "tasks without a handle, told apart by what they inherit", outside::detached;
+    "detached", "tasks without a handle, identified by an inherited value", outside::detached;
     "end", "a runtime of its own that is dropped or shut down with tasks in flight", ends::ends;
     "stacks", "a runtime of its own with too few stacks", ends::stacks;
 };
 
-/// What is not in the mix: programs that go wrong, to see that it is noticed.
+/// Programs outside the mix that go wrong on purpose, to check that their faults are noticed.
 pub(crate) const PLANTED: &[Kind] = kinds! {
     "leak", "forgets some memory each time", planted::leak;
-    "hang", "waits for an event that nobody sets", planted::hang;
+    "hang", "waits for an event that is never set", planted::hang;
     "wrong", "miscounts", planted::wrong;
 };
 
-/// Among them the one with this name.
+/// Finds the planted kind of that name.
 pub(crate) fn planted(name: &str) -> Option<&'static Kind> {
     PLANTED.iter().find(|kind| kind.name == name)
 }
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(names.len(), KINDS.len() + PLANTED.len());
     }
 
-    /// With what does not come from the command: the drawing of a round is tested there.
+    /// The drawing of programs is tested with the command. Here each kind runs with a few seeds.
     #[test]
     fn every_kind_comes_out_right_a_few_times() {
         super::super::faults::install_panic_hook();

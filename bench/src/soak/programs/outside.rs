@@ -1,4 +1,4 @@
-//! What comes from outside: promises, wakes, calls that block, roots from plain threads.
+//! Threads outside the runtime: promises, wake-ups, blocking calls, roots of plain threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub(crate) fn promises(p: &mut Program) {
             let (fate, mut own) = (rng.below(5), rng.split());
             if fate == 0 {
                 Fault::Cancel.count();
-                task.cancel("nobody waits for it");
+                task.cancel("no longer needed");
             }
             keepers.push(thread::spawn(move || {
                 stall(&mut own);
@@ -65,8 +65,8 @@ pub(crate) fn wakes(p: &mut Program) {
                 drop(tell);
                 let mut seen = 0;
                 while seen < wakes {
-                    // The permit of an unpark before that is kept, so none is missed.
-                    cygnet::park().expect("nobody cancels it");
+                    // An earlier unpark has left its permit, so no wake-up is missed.
+                    cygnet::park().expect("it is never cancelled");
                     let now = words[number].load(Ordering::Acquire);
                     assert!((seen..=wakes).contains(&now));
                     seen = now;
@@ -107,7 +107,7 @@ pub(crate) fn wakes(p: &mut Program) {
         }
         over.store(true, Ordering::Relaxed);
     });
-    // After the end of its task it does nothing.
+    // An unpark after the end of its task does nothing.
     unparkers.iter().for_each(|(_, unparker)| unparker.unpark());
 }
 
@@ -168,17 +168,17 @@ pub(crate) fn roots(p: &mut Program) {
                     }
                     if there {
                         let Ok(child) = other.spawn_child(move || number * 2) else {
-                            panic!("the other runtime ends after the program");
+                            panic!("the other runtime has ended before the program");
                         };
                         return value(child.join());
                     }
-                    // A root inside a root, on the other runtime and back.
+                    // A root inside a root: on the other runtime.
                     other.block_on(|| number * 2)
                 });
                 match root {
                     Ok(back) => assert!(!bad && back == number * 2),
                     Err(JoinError::Panicked(payload)) => assert!(bad && payload.is::<Planned>()),
-                    Err(error) => panic!("nobody cancels it: {error}"),
+                    Err(error) => panic!("an uncancelled root ended with an error: {error}"),
                 }
             });
         }
@@ -208,7 +208,7 @@ pub(crate) fn detached(p: &mut Program) {
                 });
                 task(body).detach();
             }
-            cygnet::yield_now().expect("nobody cancels it");
+            cygnet::yield_now().expect("it is never cancelled");
             all_there.set();
         });
     });
@@ -217,6 +217,6 @@ pub(crate) fn detached(p: &mut Program) {
     assert_eq!(
         sum.load(Ordering::Relaxed),
         count * mark,
-        "each has run once, with what it inherits"
+        "each task must run once, with the inherited value"
     );
 }

@@ -1,10 +1,10 @@
-//! Programs that go wrong.
+//! Programs that go wrong on purpose.
 
 use cygnet::sync::Event;
 
 use super::Program;
 
-/// What is forgotten each time.
+/// Bytes forgotten per run.
 const FORGOTTEN: usize = 100 << 10;
 
 pub(crate) fn leak(p: &mut Program) {

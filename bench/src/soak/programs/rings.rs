@@ -1,4 +1,4 @@
-//! Rings of items, and of numbers.
+//! Rings of items, and rings of sequence numbers only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +12,10 @@ use super::aids::{pause, value};
 use crate::soak::faults::Fault;
 use crate::soak::rng::Rng;
 
-/// An item: what was written, and what the first stage has made of it.
+/// An item: the value written by a producer, and its double, written by the first stage.
 type Item = (u64, u64);
 
-/// Reads to the end, and has the sum of what `of` says of each item.
+/// Reads to the end, and returns the sum of an expression of each item.
 macro_rules! reads {
     ($reader:ident, $rng:ident, |$item:ident| $of:expr) => {{
         let mut sum = 0u64;
@@ -68,10 +68,11 @@ pub(crate) fn ring(p: &mut Program) {
     let written: u64 = writing.into_iter().map(|task| value(task.join())).sum();
     value(doubling.join());
     let sums = (value(first.join()), value(second.join()));
-    assert_eq!(sums, (written, 2 * written), "each reader has seen each item once");
+    assert_eq!(sums, (written, 2 * written), "each reader must see each item once");
 }
 
-/// Writes so many items, and gives some claims back. The sum of what was written.
+/// Writes `count` items, and drops some claims unpublished. Returns the sum of the written
+/// values.
 fn write(lines: &ring::MultiProducer<Item>, count: u64, rng: &mut Rng) -> u64 {
     let (mut sum, mut left) = (0, count);
     while left > 0 {
@@ -85,7 +86,7 @@ fn write(lines: &ring::MultiProducer<Item>, count: u64, rng: &mut Rng) -> u64 {
         let mut batch = match batch {
             Ok(batch) => batch,
             Err(WaitError::TimedOut) => continue,
-            Err(error) => panic!("the readers are there: {error}"),
+            Err(error) => panic!("the claim failed although the readers exist: {error}"),
         };
         if rng.one_in(10) {
             Fault::Unpublished.count();
@@ -102,7 +103,8 @@ fn write(lines: &ring::MultiProducer<Item>, count: u64, rng: &mut Rng) -> u64 {
     sum
 }
 
-/// Numbers without items: what is published is read in order, and what was given back is stepped over.
+/// Sequence numbers without items: published numbers are read in order, and unpublished claims
+/// are skipped.
 pub(crate) fn sequence(p: &mut Program) {
     let size = 1 << p.rng.between(1, 6);
     let read = SequenceBarrier::<u64>::new();
@@ -124,7 +126,7 @@ pub(crate) fn sequence(p: &mut Program) {
                     let claim = match claim {
                         Ok(claim) => claim,
                         Err(WaitError::TimedOut) => continue,
-                        Err(error) => panic!("nobody closes it before the end: {error}"),
+                        Err(error) => panic!("the ring was closed early: {error}"),
                     };
                     drop(pause(&mut rng));
                     if rng.one_in(8) {
@@ -176,7 +178,7 @@ pub(crate) fn sequence(p: &mut Program) {
         })
     };
     let written: u64 = writing.into_iter().map(|task| value(task.join())).sum();
-    // Refuses writers, of whom there are none any more; readers read to the end.
+    // Refuses further claims, of which there are none left. Readers go on to the end.
     ring.close();
-    assert_eq!(value(reading.join()), written, "each number was read once");
+    assert_eq!(value(reading.join()), written, "each number must be read once");
 }

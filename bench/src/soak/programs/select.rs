@@ -1,4 +1,4 @@
-//! The first of several futures.
+//! `select!` over several futures.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use super::Program;
 use super::aids::{pause, value};
 use crate::soak::rng::Rng;
 
-/// Two channels, a timer and an event, until both channels are closed: nothing is lost by those that lose.
+/// Two channels, a timer and an event, until both channels are closed. Losing branches must lose
+/// no value.
 pub(crate) fn run(p: &mut Program) {
     let (left, from_left) = sync::bounded(p.rng.count(0, 3));
     let (right, from_right) = sync::unbounded();
@@ -16,7 +17,7 @@ pub(crate) fn run(p: &mut Program) {
     let feed = |sender: sync::Sender<u64>, mut rng: Rng| {
         move || {
             for value in 1..=count {
-                sender.send(value).expect("somebody receives it");
+                sender.send(value).expect("the receiver is there");
                 drop(pause(&mut rng));
             }
         }
@@ -40,12 +41,12 @@ pub(crate) fn run(p: &mut Program) {
                 received = from_left.recv_async(), if left => take(received, &mut open[0]),
                 received = from_right.recv_async(), if right => take(received, &mut open[1]),
                 _ = cygnet::sleep_async(nap) => (),
-                _ = never.wait_async() => panic!("nobody sets it"),
+                _ = never.wait_async() => panic!("the event is never set"),
             }
-            .expect("nobody cancels it");
+            .expect("it is never cancelled");
         }
         sum
     });
     feeding.into_iter().for_each(|task| value(task.join()));
-    assert_eq!(sum, count * (count + 1), "each value came once");
+    assert_eq!(sum, count * (count + 1), "each value must come once");
 }
