@@ -1,5 +1,5 @@
-//! Cases: what is compared. The documentation for programs in other languages is docs/compare.md; it
-//! says the same in more words, and a test holds the two together.
+//! Cases: the work that is compared. docs/compare.md describes them in more words for programs in
+//! other languages, and a test checks that it names each case.
 
 use std::time::Duration;
 
@@ -7,74 +7,74 @@ use super::measure::Size;
 use crate::figures::cases::{CPU, TIME};
 use crate::figures::rows::Unit;
 
-/// Something that runtimes are compared by.
+/// Work by which runtimes are compared.
 #[derive(Debug)]
 pub struct Case {
-    /// What the command line and `--external` programs call it.
+    /// Its name on the command line and for `--external` programs.
     pub name: &'static str,
-    /// What is done, and what is counted.
+    /// The work, and the part of it to which a value belongs.
     pub about: &'static str,
-    /// What the values count.
+    /// The unit of its values.
     pub unit: Unit,
     /// The values that are compared.
     pub parts: &'static [Part],
     /// Numbers of worker threads.
     pub workers: &'static [usize],
-    /// Whether the work has parts for each worker. Then threads without a runtime are measured with
-    /// each number of workers.
+    /// Whether the work has parts for each worker. If so, threads without a runtime are measured
+    /// with each number of workers.
     pub has_parts_for_each_worker: bool,
-    /// The result of the work in its size for figures and in that for a look, if it has one that does
-    /// not depend on the machine.
+    /// The results of the work in the sizes for figures and for a quick look, if it has results
+    /// that do not depend on the machine.
     pub checksum: Option<(u64, u64)>,
 }
 
 /// A value of a case.
 #[derive(Debug)]
 pub struct Part {
-    /// Its key in what a process prints.
+    /// Its key in the line that a process prints.
     pub key: &'static str,
-    /// What it is, if the case has several.
+    /// Its name, if the case has several values.
     pub label: &'static str,
 }
 
 impl Case {
-    /// Whether it is wanted: all are, if nothing is asked for.
+    /// Whether the case matches one of the filters, or there are none.
     #[must_use]
     pub fn matches(&self, filters: &[String]) -> bool {
         filters.is_empty()
             || filters.iter().any(|filter| self.name.contains(&filter.to_lowercase()))
     }
 
-    /// The result that its work must have.
+    /// The result that the work must have.
     #[must_use]
     pub fn expected(&self, quick: bool) -> Option<u64> {
         self.checksum.map(|(full, look)| if quick { look } else { full })
     }
 }
 
-/// Children of a batch; and of a batch that parks.
+/// Children of a batch, and of a batch that parks.
 pub const BATCH: Size = Size(100_000, 1_000);
 /// See [`BATCH`].
 pub const PARKED_BATCH: Size = Size(10_000, 500);
-/// The same for may: each of its stacks takes two mappings, of which a process has some 65,000.
+/// The same for may, whose stacks take two mappings each. A process has some 65,000 mappings.
 pub const MAY_BATCH: Size = Size(10_000, 1_000);
 /// See [`MAY_BATCH`].
 pub const MAY_PARKED: Size = Size(10_000, 1_000);
-/// Yields of each task in a repetition, so that its beginning and end do not count.
+/// Yields of each task per repetition, enough to hide the task's start and end.
 pub const YIELDS: Size = Size(300, 10);
-/// Parked tasks whose memory is measured, and threads.
+/// Parked tasks and threads for measuring memory.
 pub const PARKED: Size = Size(100_000, 2_000);
 /// See [`PARKED`].
 pub const PARKED_THREADS: Size = Size(1_000, 100);
 /// The argument of fib.
 pub const FIB: Size = Size(35, 15);
-/// Queens.
+/// Size of the board.
 pub const QUEENS: Size = Size(12, 7);
 /// Nodes of the tree.
 pub const TREE: Size = Size(4_000_000, 10_000);
-/// The seed of its root.
+/// Seed of the tree's root.
 pub const TREE_SEED: u64 = 1;
-/// Numbers that are added up, and sorted.
+/// Numbers to add up, and to sort.
 pub const NUMBERS: Size = Size(8 << 20, 100_000);
 /// See [`NUMBERS`].
 pub const SORTED: Size = Size(1 << 20, 10_000);
@@ -82,17 +82,17 @@ pub const SORTED: Size = Size(1 << 20, 10_000);
 pub const ITEMS: Size = Size(1_000_000, 10_000);
 /// See [`ITEMS`].
 pub const ITEM_NANOS: u64 = 20;
-/// The shortest of the uneven leaves in us; the longest is the eighth.
+/// Microseconds of the shortest uneven leaf; the longest takes eight times as long.
 pub const UNEVEN: Size = Size(10_000, 100);
-/// Nodes of a tree that is cancelled.
+/// Nodes of a cancelled tree.
 pub const CANCELLED_TREE: Size = Size(10_000, 100);
 /// See [`CANCELLED_TREE`].
 pub const CANCELLED_FOREST: Size = Size(100_000, 1_000);
-/// Children of a root that is stopped.
+/// Children of a stopped root.
 pub const CHILDREN: Size = Size(10_000, 100);
 /// Siblings of a scope, and of a child.
 pub const SIBLINGS: Size = Size(1_000, 10);
-/// How often each of [`CONTENDERS`] locks.
+/// How many times each of [`CONTENDERS`] locks the mutex.
 pub const LOCKS: Size = Size(2_000, 50);
 /// Tasks that lock one mutex.
 pub const CONTENDERS: usize = 64;
@@ -100,13 +100,13 @@ pub const CONTENDERS: usize = 64;
 pub const VALUES: Size = Size(200_000, 2_000);
 /// Messages that go through a ring.
 pub const MESSAGES: Size = Size(1_000_000, 3_200);
-/// How many go at a time, where several do.
+/// Messages per batch.
 pub const MESSAGE_BATCH: usize = 32;
-/// Values that there is room for in it.
+/// Capacity of a channel or ring.
 pub const ROOM: usize = 1024;
 /// Uneven leaves.
 pub const UNEVEN_LEAVES: u64 = 8;
-/// Tasks that wait once and then compute, and for how long.
+/// Tasks that wait once and then compute, and their computing time.
 pub const WAITERS: Size = Size(1_000, 50);
 /// See [`WAITERS`].
 pub const WAITER_WORK: Duration = Duration::from_micros(100);
@@ -115,27 +115,28 @@ pub const WAITER_WORK: Duration = Duration::from_micros(100);
 pub const STAGES: usize = 4;
 /// Values that pass through a pipeline.
 pub const PIPED: Size = Size(4_000, 200);
-/// Room in a channel between two tasks that compute, and values under way in the pipeline of one call.
+/// Capacity of a channel between two computing tasks, and number of values in flight in a
+/// one-call pipeline.
 pub const BUSY_ROOM: usize = 64;
 /// Jobs of a phase.
 pub const JOBS: usize = 8;
 /// Tasks that one task spawns in a flood.
 pub const FLOOD: Size = Size(20_000, 500);
-/// Tasks that share a lock or send through a channel, for each worker.
+/// Number of tasks per worker that share a lock or send through a channel.
 pub const TASKS_PER_WORKER: usize = 4;
 /// Turns of all tasks at a reader-writer lock.
 pub const READ_TURNS: Size = Size(64_000, 1_600);
-/// Nanoseconds of computation inside the lock, and the same outside.
+/// Nanoseconds of computation inside the lock, and outside.
 pub const READ_WORK: u64 = 300;
 /// Values of all senders to one receiver.
 pub const SENT: Size = Size(40_000, 1_600);
-/// Nanoseconds that the receiver computes for each value.
+/// Nanoseconds of the receiver's computation per value.
 pub const SENT_WORK: u64 = 500;
-/// Pairs that ask and answer, for each worker.
+/// Number of asking and answering pairs per worker.
 pub const PAIRS_PER_WORKER: usize = 2;
 /// Requests of all pairs.
 pub const REQUESTS: Size = Size(16_000, 400);
-/// Nanoseconds that an answer takes.
+/// Nanoseconds of computation per answer.
 pub const ANSWER_WORK: u64 = 1_000;
 
 /// The number of rounds of phases with jobs of `nanos` nanoseconds: 16 ms of computation in all.
@@ -144,7 +145,7 @@ pub const fn rounds(nanos: u64) -> Size {
     Size(2_000_000 / nanos as usize, 2)
 }
 
-/// Turns of all tasks at a mutex, between which a task computes for so many nanoseconds.
+/// Turns of all tasks at a mutex, with `outside` nanoseconds of computation between two turns.
 #[must_use]
 pub const fn turns(outside: u64) -> Size {
     match outside {
@@ -155,7 +156,7 @@ pub const fn turns(outside: u64) -> Size {
     }
 }
 
-/// The jobs of all rounds of a phase, in both sizes.
+/// Number of jobs over all rounds of a phase, in both sizes.
 const fn jobs(nanos: u64) -> (u64, u64) {
     let Size(full, look) = rounds(nanos);
     ((full * JOBS) as u64, (look * JOBS) as u64)
@@ -166,17 +167,17 @@ const fn sum_below(count: usize) -> u64 {
     (count * (count - 1) / 2) as u64
 }
 
-/// The sum of these numbers after each stage has added one to each of them.
+/// The sum of the numbers below `count` after each stage has added one to each of them.
 const fn piped(count: usize) -> u64 {
     sum_below(count) + (count * STAGES) as u64
 }
 
 const ONE_TIME: &[Part] = &[Part { key: TIME, label: "" }];
-/// The median of delays.
+/// Key of the median delay.
 pub const P50: &str = "p50";
-/// The delay that one in a hundred exceeds.
+/// Key of the 99th percentile of the delays.
 pub const P99: &str = "p99";
-/// The longest delay.
+/// Key of the longest delay.
 pub const LONGEST: &str = "longest";
 const DELAYS: &[Part] = &[Part { key: P50, label: "p50" }, Part { key: P99, label: "p99" }];
 const WITH_WAITS: &[Part] = &[
@@ -185,26 +186,26 @@ const WITH_WAITS: &[Part] = &[
     Part { key: P99, label: "wait, p99" },
     Part { key: LONGEST, label: "longest wait" },
 ];
-/// How long the asking took, of a node.
+/// Key of the time per node to query the nodes of a cancelled tree.
 pub const ASKED: &str = "asked";
 const CANCELLED: &[Part] =
     &[Part { key: TIME, label: "cancelled" }, Part { key: ASKED, label: "asked" }];
-/// How long it took from there until all had ended, of a node.
+/// Key of the time per node from the cancellation to the end of all tasks.
 pub const ENDED: &str = "ended";
 const CANCELLED_WAITERS: &[Part] =
     &[Part { key: TIME, label: "cancelled" }, Part { key: ENDED, label: "ended" }];
-/// The slowest to the fastest.
+/// Key of the ratio of the slowest to the fastest contender.
 pub const SPREAD_OF: &str = "spread";
 const SPREAD: &[Part] = &[Part { key: SPREAD_OF, label: "" }];
 const ONE: &[usize] = &[1];
 const TWO: &[usize] = &[2];
 const BOTH: &[usize] = &[1, 2];
-/// More workers than any machine of ours has processors.
+/// More workers than any of our machines has processors.
 pub const MANY: usize = 64;
 const AND_MANY: &[usize] = &[1, 2, MANY];
-/// Numbers of workers of the cases in which every core is busy.
+/// Numbers of workers of cases that keep every core busy.
 pub const UP_TO_FOUR: &[usize] = &[1, 2, 4];
-/// Numbers of workers of the cases in which tasks lock one mutex.
+/// Numbers of workers of cases in which tasks lock one mutex.
 pub const LOCKING: &[usize] = &[1, 2, 4, 8, 16];
 
 const fn timed(name: &'static str, about: &'static str, workers: &'static [usize]) -> Case {
@@ -219,12 +220,12 @@ const fn timed(name: &'static str, about: &'static str, workers: &'static [usize
     }
 }
 
-/// Tasks that compute.
+/// A case of computing tasks.
 const fn busy(name: &'static str, about: &'static str) -> Case {
     timed(name, about, UP_TO_FOUR)
 }
 
-/// Tasks that compute and wait for each other, some for each worker.
+/// A case of tasks that compute and wait for each other, with some tasks for each worker.
 const fn shared(name: &'static str, about: &'static str) -> Case {
     Case { parts: WITH_WAITS, has_parts_for_each_worker: true, ..busy(name, about) }
 }
@@ -239,7 +240,7 @@ impl Case {
     }
 }
 
-/// All cases, in the order in which a round goes through them.
+/// All cases, in the order of a round.
 #[rustfmt::skip]
 pub const CASES: &[Case] = &[
     timed("switch", "a coroutine is resumed and suspends: half of it, no scheduler", ONE),
@@ -248,10 +249,10 @@ pub const CASES: &[Case] = &[
     timed("batch", "100,000 children (may: 10,000) are spawned, then joined: a child", AND_MANY),
     timed("batch-parked", "10,000 children are spawned, each waits once, all are woken, all are joined: a child", BOTH),
     delay("start-here", "from the spawn of a child that is joined at once to its first instruction", ONE),
-    delay("start-elsewhere", "the same while the parent computes for up to 2 ms and another worker is there", TWO),
-    delay("start-outside", "the same from a thread that is no worker", TWO),
-    timed("spawn-outside", "one child at a time, spawned and joined by a thread that is no worker", BOTH),
-    timed("block-on", "nothing is called inside the runtime, by a thread that is no worker", TWO),
+    delay("start-elsewhere", "the same while the parent computes for up to 2 ms beside another worker", TWO),
+    delay("start-outside", "the same from a thread that is not a worker", TWO),
+    timed("spawn-outside", "one child at a time, spawned and joined by a thread that is not a worker", BOTH),
+    timed("block-on", "nothing is called inside the runtime, by a thread that is not a worker", TWO),
     timed("yield-2", "two tasks take turns: a yield", ONE),
     timed("yield-1000", "a thousand tasks take turns: a yield", ONE),
     timed("ping-pong", "two tasks wake each other and wait in turn: a step of one of them", BOTH),
@@ -263,29 +264,29 @@ pub const CASES: &[Case] = &[
     },
     timed("ask", "whether a handle is cancelled (serial: a load of an atomic word)", ONE),
     timed("scope", "a scope is opened and closed while 1,000 siblings live (tokio: a child token)", ONE),
-    Case { parts: CANCELLED, ..timed("cancel-10k", "a tree of 10,000 groups, ten below each, is cancelled, and each is asked (tokio: tokens): a node", ONE) },
+    Case { parts: CANCELLED, ..timed("cancel-10k", "a tree of 10,000 groups, ten below each, is cancelled, and each is queried (tokio: tokens): a node", ONE) },
     Case { parts: CANCELLED, ..timed("cancel-100k", "the same of 100,000", ONE) },
     Case { parts: CANCELLED_WAITERS, ..timed("cancel-waiting-10k", "a tree of 10,000 waiting tasks, ten below each, is cancelled, and all end (tokio: tokens, a task waits for each): a node", ONE) },
     Case { parts: CANCELLED_WAITERS, ..timed("cancel-waiting-100k", "the same of 100,000", ONE) },
-    timed("mutex", "a mutex that nobody else uses is locked and unlocked (serial: that of std)", ONE),
+    timed("mutex", "an uncontended mutex is locked and unlocked (serial: that of std)", ONE),
     timed("mutex-64", "64 tasks lock one mutex 2,000 times each, for a few instructions: a lock", TWO),
     Case { unit: Unit::Ratio, parts: SPREAD, ..timed("mutex-64-spread", "the same: the time of the slowest of them to that of the fastest", TWO) },
     timed("channel-1", "200,000 values from one task to another, room for 1,024: a value (threads: crossbeam-channel)", BOTH),
     timed("channel-4", "the same from four tasks", BOTH),
-    timed("ring-batch-1", "a million messages through a ring of 1,024 from one producer in batches of 32, who waits spins: a message (threads: crossbeam-channel, one at a time)", BOTH),
+    timed("ring-batch-1", "a million messages through a ring of 1,024 from one producer in batches of 32, waiters spin: a message (threads: crossbeam-channel, one at a time)", BOTH),
     timed("ring-batch-4", "the same from four producers", BOTH),
     timed("ring-1", "the same as the first, one at a time", BOTH),
     timed("ring-4", "the same from four producers", BOTH),
-    timed("ring-park-1", "the same from one, one at a time; who waits parks, after a few microseconds (disruptor: the consumer sleeps)", BOTH),
+    timed("ring-park-1", "the same from one, one at a time; waiters park after a few microseconds (disruptor: the consumer sleeps)", BOTH),
     timed("ring-park-4", "the same from four producers", BOTH),
     timed("guard", "a guard of a root is made and dropped, on a worker (swansong, tokio's TaskTracker: on a thread)", ONE),
-    timed("guard-outside", "the same on a thread that is no worker", ONE),
+    timed("guard-outside", "the same on a thread that is not a worker", ONE),
     timed("guard-outside-late", "the same after 256 other threads have made one each and ended", ONE),
     timed("guard-two", "two workers make and drop guards of one root at the same time: one of them (swansong, tokio: two threads)", TWO),
-    timed("guard-two-outside", "the same on two threads that are no workers", TWO),
-    timed("guard-two-child", "two workers, as above, guards of a child of a root", TWO),
+    timed("guard-two-outside", "the same on two threads that are not workers", TWO),
+    timed("guard-two-child", "two workers make and drop guards of one child of a root at the same time: one of them", TWO),
     timed("guard-deep", "a guard four levels below a root, while that has another one", ONE),
-    timed("guard-deep-alone", "the same while there is no other in the whole tree", ONE),
+    timed("guard-deep-alone", "the same while there is no other guard in the tree", ONE),
     timed("interrupt-future", "a poll of an interrupted future that is ready each time (serial: of the future itself)", ONE),
     #[cfg(feature = "futures")]
     timed("interrupt-stream", "the same of a stream that has an item each time", ONE),
@@ -342,7 +343,7 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-/// The case of that name.
+/// Finds the case of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Case> {
     CASES.iter().find(|case| case.name == name)

@@ -1,5 +1,5 @@
-//! Who is measured: a runtime or another program, in a case, with a number of workers; in a process
-//! of its own.
+//! Contenders: a runtime or another program, in a case, with a number of workers. Each is
+//! measured in a process of its own.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,31 +17,31 @@ use crate::figures::machine::{busy_seconds, children_seconds};
 use crate::output;
 use crate::turns::{Attempt, Subject};
 
-/// How long one of this program's own processes may take. The longest takes a few seconds.
+/// Time limit of this program's own processes. The longest takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// One of those who are measured.
+/// A contender.
 #[derive(Clone, Debug)]
 pub struct Contender {
-    /// What is measured.
+    /// The case.
     pub case: &'static Case,
-    /// With how many workers.
+    /// The number of workers.
     pub workers: usize,
-    /// Who.
+    /// The runtime or program.
     pub who: Who,
 }
 
-/// Who is measured.
+/// The runtime or program of a contender.
 #[derive(Clone, Debug)]
 pub enum Who {
     /// A runtime that this program can run.
     Runtime(&'static Runtime),
-    /// A program, with the words that the shell starts it by.
+    /// A program, as a command line for the shell.
     Program(String),
 }
 
 impl Contender {
-    /// What the table calls it, unless a program has said otherwise.
+    /// Its name in the table, unless a program has given another one.
     #[must_use]
     pub fn runtime(&self) -> &str {
         match &self.who {
@@ -65,16 +65,16 @@ impl Subject for Contender {
     }
 }
 
-/// A number of workers in words.
+/// Formats a number of workers.
 #[must_use]
 pub fn workers(count: usize) -> String {
     if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }
 }
 
-/// All that is asked for, in the order of a round.
+/// Returns all requested contenders, in the order of a round.
 ///
 /// # Errors
-/// A filter that no case's name contains.
+/// No case's name contains one of the filters.
 pub fn all(args: &CompareArgs) -> anyhow::Result<Vec<Contender>> {
     let mut all = Vec::new();
     for case in wanted(&args.filters)? {
@@ -92,10 +92,11 @@ pub fn all(args: &CompareArgs) -> anyhow::Result<Vec<Contender>> {
     Ok(all)
 }
 
-/// The cases that are asked for.
+/// Returns the requested cases.
 ///
 /// # Errors
-/// A filter that no case's name contains: the others may be meant, this one was not.
+/// No case's name contains one of the filters. The other filters may match, but this one was a
+/// mistake.
 pub fn wanted(filters: &[String]) -> anyhow::Result<Vec<&'static Case>> {
     for filter in filters {
         let found = CASES.iter().any(|case| case.matches(std::slice::from_ref(filter)));
@@ -104,10 +105,10 @@ pub fn wanted(filters: &[String]) -> anyhow::Result<Vec<&'static Case>> {
     Ok(CASES.iter().filter(|case| case.matches(filters)).collect())
 }
 
-/// Measures in a process of its own.
+/// Measures a contender in a process of its own.
 ///
 /// # Errors
-/// If this program's own file cannot be found; all else is an outcome.
+/// This program's own file cannot be found. Any other failure is an outcome.
 pub fn measure(
     contender: &Contender,
     args: &CompareArgs,
@@ -153,13 +154,14 @@ pub fn measure(
 /// Measures a case in this process and prints the line.
 ///
 /// # Errors
-/// A case, a runtime or a number that is none.
+/// There is no such case or runtime, the number of workers is not a number, or the runtime does
+/// not run the case.
 pub fn measure_here(words: &[String], quick: bool, speed: Speed) -> anyhow::Result<()> {
-    let [case, runtime, workers] = words else { anyhow::bail!("three words are needed") };
+    let [case, runtime, workers] = words else { anyhow::bail!("--measure needs a case, a runtime and a number of workers") };
     let case = cases::find(case).with_context(|| format!("no case is called {case}"))?;
     let found = runtimes::find(runtime);
     let runtime = found.with_context(|| format!("no runtime is called {runtime}"))?;
-    let workers = workers.parse().with_context(|| format!("{workers} is no number of workers"))?;
+    let workers = workers.parse().with_context(|| format!("not a number of workers: {workers}"))?;
     let run = runtime.run(case.name);
     let run = run.with_context(|| format!("{} does not run {}", runtime.name, case.name))?;
     let line = Line::from(run(&Setting { plan: Plan::new(quick), workers, speed }));

@@ -1,4 +1,4 @@
-//! The line that a process prints which has measured a case: this program's own, or another one's.
+//! The line that a measuring process prints, be it this program or another one.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,19 +6,19 @@ use super::cases::Case;
 use super::measure::Measured;
 use crate::figures::cases::Values;
 
-/// What is printed. docs/compare.md is its specification.
+/// The printed line. docs/compare.md is its specification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// What the table shall call the program.
+    /// The program's name for the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
-    /// The program does not know the case, or not with so many workers.
+    /// The program does not know the case, or does not run it with this number of workers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
     /// Why nothing could be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The values by the keys of the case's parts, and `cpu`.
+    /// The values by the keys of the case's parts, and by `cpu`.
     #[serde(default, skip_serializing_if = "Values::is_empty")]
     pub values: Values,
     /// The result of the work.
@@ -26,14 +26,14 @@ pub struct Line {
     pub checksum: Option<u64>,
 }
 
-/// What came of an attempt to measure.
+/// The outcome of an attempt to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Values, and how the program calls itself.
+    /// Values, and the program's name for itself.
     Values(Values, Option<String>),
     /// The program does not run this case.
     Unknown,
-    /// Nothing, for this reason.
+    /// No values, for this reason.
     Failed(String),
 }
 
@@ -47,12 +47,12 @@ impl From<anyhow::Result<Measured>> for Line {
 }
 
 impl Line {
-    /// Reads what a program has printed.
+    /// Parses the output of a program.
     ///
     /// # Errors
-    /// A sentence, if that is not one such line.
+    /// A sentence, if the output is not one such line.
     pub fn read(output: &[u8]) -> Result<Line, String> {
-        let text = str::from_utf8(output).map_err(|_| "it printed something that is no text")?;
+        let text = str::from_utf8(output).map_err(|_| "it printed something that is not text")?;
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let line = lines.next().ok_or("it printed nothing")?;
         if lines.next().is_some() {
@@ -64,7 +64,7 @@ impl Line {
         })
     }
 
-    /// Holds the line against what the case demands.
+    /// Checks the line against the demands of the case.
     #[must_use]
     pub fn judge(self, case: &Case, quick: bool) -> Outcome {
         let Line { runtime, unknown, error, values, checksum } = self;
@@ -145,7 +145,7 @@ mod tests {
         fails("fib", r#"{"values": {"time": -1}, "checksum": 9227465}"#, "is -1");
         fails("fib", r#"{"values": {"time": 1}, "checksum": 5}"#, "should be 9227465");
         fails("fib", r#"{"values": {"time": 1}}"#, "does not tell the result");
-        assert!(Line::read(b"\xff\xfe").unwrap_err().contains("no text"));
+        assert!(Line::read(b"\xff\xfe").unwrap_err().contains("not text"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Measuring within one process: what a case is told, and what it brings.
+//! Measuring within one process: the settings of a measurement, and its results.
 
 pub mod busy;
 
@@ -19,29 +19,30 @@ use crate::figures::stats::median;
 use crate::figures::work::Work;
 use crate::figures::{memory, tree};
 
-/// What a measurement is told.
+/// The settings of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// How long to measure.
     pub plan: Plan,
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// How fast the machine is.
+    /// The speed of the machine.
     pub speed: Speed,
 }
 
-/// How fast the machine is. The same for all processes of a run, so that all have the same work to do.
+/// The speed of the machine. All processes of a run get the same values, so that all have the
+/// same work to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Speed {
     /// Steps of [`Work`] that take a microsecond.
     pub steps_per_us: u64,
-    /// Steps of an item that takes 20 ns. They are more than its time has room for, since a processor
-    /// works on some items at once.
+    /// Steps of an item that takes 20 ns. They exceed what one item could do in that time, as a
+    /// processor works on several items at once.
     pub steps_per_item: u64,
 }
 
 impl Speed {
-    /// That of this machine, now: the fastest of many trials.
+    /// Measures the speed of this machine at present, as the fastest of many trials.
     #[must_use]
     pub fn measure() -> Speed {
         const STEPS: u64 = 24;
@@ -60,18 +61,18 @@ impl Speed {
     }
 }
 
-/// A size of a case: the one for figures, and the one for a look.
+/// The size of a case: for figures, and for a quick look.
 #[derive(Clone, Copy, Debug)]
 pub struct Size(pub usize, pub usize);
 
 impl Setting {
-    /// Of a size, the number that holds here.
+    /// Chooses the number that this measurement takes.
     #[must_use]
     pub fn size(&self, size: Size) -> usize {
         self.plan.size(size.0, size.1)
     }
 
-    /// Work that takes so long.
+    /// Work that takes `length`.
     #[must_use]
     pub fn work(&self, length: Duration) -> Work {
         let steps = u128::from(self.speed.steps_per_us) * length.as_nanos() / 1000;
@@ -79,17 +80,17 @@ impl Setting {
     }
 }
 
-/// What a process has measured.
+/// The results of a process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// By the keys of the case's parts; and the processor time.
+    /// Values by the keys of the case's parts, and the processor time.
     pub values: Values,
-    /// What the work resulted in, if it has a result.
+    /// The result of the work, if it has one.
     pub checksum: Option<u64>,
 }
 
 impl Measured {
-    /// Without a result of the work.
+    /// Values without a result of the work.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = (&'static str, f64)>) -> Measured {
         let values = values.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
@@ -97,14 +98,15 @@ impl Measured {
     }
 }
 
-/// Measures `operation`, which performs something the given number of times and says how long that
-/// took.
+/// Measures `operation`, which performs an operation the given number of times and returns the
+/// time taken.
 pub fn repeated(setting: &Setting, operation: impl FnMut(u64) -> Duration) -> Measured {
     let cost = repeat(&setting.plan, operation);
     Measured::of([(TIME, cost.wall), (CPU, cost.cpu)])
 }
 
-/// The same of an operation that deals with so many things at once: the cost of one of them.
+/// The same for an operation that deals with `things` things at once. Returns the cost of one of
+/// them.
 pub fn shared_out(
     setting: &Setting,
     things: usize,
@@ -115,7 +117,8 @@ pub fn shared_out(
     measured
 }
 
-/// Measures trees of so many nodes that are cancelled: how long that takes, and what comes afterwards.
+/// Measures trees of `count` nodes that are cancelled: the time of the cancellation per node, and
+/// the time of the step after it.
 pub fn cancelled_nodes(
     setting: &Setting,
     count: usize,
@@ -126,16 +129,17 @@ pub fn cancelled_nodes(
     Measured::of([(TIME, time), (afterwards, after)])
 }
 
-/// When one of several contenders began and when it ended.
+/// The start and end of a contender.
 pub type Stint = (Instant, Instant);
 
-/// How long each took, from the start of the first.
+/// The time of each contender, from the start of the first one.
 fn since_the_first(stints: &[Stint]) -> impl Iterator<Item = Duration> {
     let first = stints.iter().map(|stint| stint.0).min().expect("there are some");
     stints.iter().map(move |stint| stint.1 - first)
 }
 
-/// Measures contenders for one lock, each of which locks it so often: a lock.
+/// Measures contenders for one lock, each of which takes the lock the given number of times.
+/// Returns the cost of a lock acquisition.
 pub fn contended(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Stint>) -> Measured {
     let each = setting.size(LOCKS);
     shared_out(setting, CONTENDERS * each, |n| {
@@ -143,7 +147,8 @@ pub fn contended(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Stint>) ->
     })
 }
 
-/// The same: how much longer the slowest took than the fastest.
+/// Measures the same contenders. Returns the ratio of the slowest one's time to the fastest
+/// one's.
 pub fn spread(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Stint>) -> Measured {
     let each = setting.size(LOCKS);
     let spreads: Vec<_> = (0..setting.plan.size(11, 2))
@@ -157,7 +162,7 @@ pub fn spread(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Stint>) -> Me
     Measured::of([(SPREAD_OF, median(&spreads))])
 }
 
-/// Measures a channel: a value. `run` passes so many through it.
+/// Measures the cost per value of a channel. `run` passes the given number of values.
 pub fn passed(setting: &Setting, mut run: impl FnMut(usize)) -> Measured {
     let values = setting.size(VALUES);
     shared_out(setting, values, |n| {
@@ -167,7 +172,7 @@ pub fn passed(setting: &Setting, mut run: impl FnMut(usize)) -> Measured {
     })
 }
 
-/// Measures a ring: a message. `run` passes so many through it.
+/// Measures the cost per message of a ring. `run` passes the messages.
 pub fn ring(setting: &Setting, traffic: Traffic, mut run: impl FnMut(Traffic)) -> Measured {
     let messages = setting.size(MESSAGES);
     shared_out(setting, messages, |n| {
@@ -180,7 +185,7 @@ pub fn ring(setting: &Setting, traffic: Traffic, mut run: impl FnMut(Traffic)) -
 /// Measures work that has a result, which must be the same each time.
 ///
 /// # Panics
-/// If it is not.
+/// If the result changes.
 pub fn timed(setting: &Setting, mut work: impl FnMut() -> u64) -> Measured {
     let mut expected = None;
     let mut measured = repeated(setting, |n| {
@@ -197,10 +202,10 @@ pub fn timed(setting: &Setting, mut work: impl FnMut() -> u64) -> Measured {
     measured
 }
 
-/// Measures work on a copy of something, which is made before the clock starts.
+/// Measures work on a copy of `original`, which is made before the clock starts.
 ///
 /// # Panics
-/// If the result is not the same each time.
+/// If the result changes.
 pub fn timed_on_copies<T: Clone>(
     setting: &Setting,
     original: &[T],
@@ -225,24 +230,25 @@ pub fn timed_on_copies<T: Clone>(
     measured
 }
 
-/// From a spawn to the first instruction.
+/// The time of a spawn and of the first instruction of its task.
 pub type Delay = (Instant, Instant);
 
-/// What lies between two spawns of the case `start-elsewhere`, so that the other worker has found out
-/// that there is nothing; what the child does, so that it is worth having been taken; and how long its
-/// parent computes at most, since a runtime may have put the child where nobody else can take it.
+/// Parameters of the case `start-elsewhere`. The time between two spawns lets the other worker
+/// find out that there is no work. The child's computation makes it worth stealing. The limit
+/// ends the parent's computation if a runtime has put the child where no other worker can take
+/// it.
 pub const ELSEWHERE_GAP: Duration = Duration::from_micros(5);
 /// See [`ELSEWHERE_GAP`].
 pub const ELSEWHERE_WORK: Duration = Duration::from_micros(20);
 /// See [`ELSEWHERE_GAP`].
 pub const ELSEWHERE_LIMIT: Duration = Duration::from_millis(2);
-/// What lies between two spawns of the case `start-outside`: all workers are asleep.
+/// Time between two spawns of the case `start-outside`, after which all workers are asleep.
 pub const OUTSIDE_GAP: Duration = Duration::from_micros(200);
 
-/// Spawns between two looks at the clock that says when to stop.
+/// Spawns between two readings of the clock that ends the measurement.
 const BLOCK: u64 = 64;
 
-/// Measures delays that come in blocks of the given number: p50 and p99.
+/// Measures delays in blocks of the given number. Returns p50 and p99.
 pub fn delays(setting: &Setting, mut block: impl FnMut(u64) -> Vec<Delay>) -> Measured {
     let Setting { plan, .. } = setting;
     let began = Instant::now();
@@ -258,7 +264,7 @@ pub fn delays(setting: &Setting, mut block: impl FnMut(u64) -> Vec<Delay>) -> Me
     Measured::of([(P50, p50), (P99, p99)])
 }
 
-/// Computes for so long, without a call that a scheduler could see.
+/// Computes for `length` without calling the scheduler.
 pub fn spin(length: Duration) {
     let began = Instant::now();
     while began.elapsed() < length {
@@ -266,7 +272,7 @@ pub fn spin(length: Duration) {
     }
 }
 
-/// Computes until something is so, or for the given time if that is shorter.
+/// Computes until `is_so` returns true, or for `limit` at most.
 pub fn spin_until(limit: Duration, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() && began.elapsed() < limit {
@@ -274,10 +280,11 @@ pub fn spin_until(limit: Duration, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What `count` things take that `make` makes, which must have been made once before.
+/// Returns the bytes per thing of `count` things that `make` makes. One must have been made
+/// before.
 ///
 /// # Errors
-/// Not enough memory, or a kernel that does not tell.
+/// There is not enough memory, or the kernel does not report its use.
 pub fn memory_of<T>(
     count: usize,
     at_most: usize,
@@ -290,10 +297,10 @@ pub fn memory_of<T>(
     Ok(((full - base) / count as f64, made))
 }
 
-/// What lies between two jobs of the control loop, and how long each takes.
+/// The time between two jobs of the control loop, and the time of a job.
 const PERIOD: Duration = Duration::from_millis(10);
 const CONTROL_JOB: Duration = Duration::from_micros(100);
-/// Jobs of the control loop.
+/// Number of jobs of the control loop.
 const CONTROL_JOBS: Size = Size(200, 10);
 
 /// A job of the control loop.
@@ -304,24 +311,24 @@ pub struct ControlJob {
 }
 
 impl ControlJob {
-    /// Does it.
+    /// Performs the job.
     pub fn run(self) {
         self.work.run(1);
         self.done.fetch_add(1, Ordering::Release);
     }
 }
 
-/// Submits a job every 10 ms, and adds up the processor time of the process meanwhile.
+/// Submits a job every 10 ms and measures the processor time that the process takes per job.
 ///
 /// # Errors
-/// A job that is not done a second after the last was submitted.
+/// A job is not done a second after the last one was submitted.
 pub fn control_loop(
     setting: &Setting,
     mut submit: impl FnMut(ControlJob),
 ) -> anyhow::Result<Measured> {
     let jobs = setting.size(CONTROL_JOBS);
     let job = ControlJob { work: setting.work(CONTROL_JOB), done: Arc::default() };
-    // Once beforehand: threads start, pages are touched.
+    // Once beforehand, so that threads are started and pages touched.
     submit(job.clone());
     std::thread::sleep(PERIOD);
     let cpu_before = cpu_time();

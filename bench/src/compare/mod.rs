@@ -1,9 +1,10 @@
 //! The comparison: the same work on cygnet and on other runtimes, side by side.
 //!
-//! * [`cases`]: what is compared; [`kernels`]: the work, written once over what can fork.
-//! * [`runtimes`]: which of them runs what, and how.
-//! * [`measure`]: repetition within one process; [`mod@line`]: what that prints.
-//! * [`contenders`], [`process`]: who is measured, each time in a process of its own.
+//! * [`cases`]: the work that is compared; [`kernels`]: its code, generic over the way to fork.
+//! * [`runtimes`]: which runtime runs which case, and how.
+//! * [`measure`]: repetition within one process; [`mod@line`]: the line that such a process
+//!   prints.
+//! * [`contenders`], [`process`]: the contenders, each measured in a process of its own.
 //! * [`targets`]: what cygnet should reach beside the others.
 //! * [`page`], [`text`], [`plot`]: the result, as JSON, as text or Markdown, and as a picture.
 
@@ -34,14 +35,14 @@ use crate::figures::progress::Progress;
 use crate::output;
 use crate::turns::{self, Attempt, Turns};
 
-/// Rounds if nothing else is asked for; a target is judged over no fewer.
+/// Default numbers of rounds. A target is judged only over at least `ROUNDS`.
 const ROUNDS: u32 = 15;
 const QUICK_ROUNDS: u32 = 3;
 
 /// Arguments of `compare`.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArgs {
-    /// Measure only the cases whose name contains one of these, whatever the case of letters
+    /// Measure only the cases with one of these in their names, in upper or lower case
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
     /// Print one JSON object, with the value of each round
@@ -53,44 +54,44 @@ pub struct CompareArgs {
     /// Draw the result into this file (SVG)
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Rounds over which the median is taken, each a process of its own for each case, runtime and
+    /// Number of rounds over which the median is taken, with a process for each case, runtime and
     /// number of workers [default: 15, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// Measure for a shorter time and in smaller sizes: a look, not a figure to be published
+    /// Measure for a shorter time and in smaller sizes: a look, not figures for publication
     #[arg(long)]
     pub quick: bool,
-    /// Measure a program too: the shell runs it as CMD CASE WORKERS, and it prints one line of JSON
-    /// (docs/compare.md). May be given more than once
+    /// Also measure a program, which the shell runs as CMD CASE WORKERS and which prints one line
+    /// of JSON (docs/compare.md). May be given more than once
     #[arg(long, value_name = "CMD")]
     pub external: Vec<String>,
-    /// Seconds that a call of such a program may take
+    /// Seconds that a run of such a program may take
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub time_limit: u64,
-    /// Print the cases and who runs them, and leave
+    /// Print the cases and their runtimes and exit
     #[arg(long, conflicts_with_all = ["json", "markdown", "plot", "rounds", "quick", "external"])]
     pub list: bool,
     /// Measure one case in this process and print one JSON line
     #[arg(long, num_args = 3, value_names = ["CASE", "RUNTIME", "WORKERS"], hide = true,
           conflicts_with_all = ["filters", "json", "markdown", "plot", "rounds", "external"])]
     pub measure: Option<Vec<String>>,
-    /// How fast the machine is, measured once for all
+    /// Steps of work per microsecond, measured once for all processes
     #[arg(long, value_name = "N", hide = true, requires = "measure")]
     pub steps_per_us: Option<u64>,
-    /// The same for the items of a loop
+    /// Steps per item of a loop, measured once for all processes
     #[arg(long, value_name = "N", hide = true, requires = "measure")]
     pub steps_per_item: Option<u64>,
 }
 
-/// How the peers come into a build that has none.
+/// How to get a build with the peers.
 pub const HOW_TO_GET_PEERS: &str = "rayon, tokio and the other peers: cargo run --release -p cygnet-bench --features peers -- compare";
 
-/// Runs `compare`. A target that is not met is not a failure of the command; something that cannot be
-/// measured is, when all else has been.
+/// Runs `compare`. A missed target is not a failure of the command. A case that cannot be
+/// measured is, after all others have been measured.
 ///
 /// # Errors
-/// A filter that no case's name contains; a picture or an output that cannot be written.
+/// No case's name contains one of the filters, or a picture or the output cannot be written.
 pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let complete = if let Some(words) = &args.measure {
         let speed = args.steps_per_us.zip(args.steps_per_item);
@@ -109,13 +110,14 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures what is asked for, and prints it. Whether all could be measured.
+/// Measures the requested cases and prints the results. Returns whether everything could be
+/// measured.
 fn compare(args: &CompareArgs) -> anyhow::Result<bool> {
     let contenders = contenders::all(args)?;
     if !cfg!(feature = "peers") {
         output::tell(&format!("cygnet: not in this build: {HOW_TO_GET_PEERS}"));
     }
-    // Before the long wait, not after it.
+    // Checked before the long run rather than after it.
     if let Some(file) = &args.plot {
         plot::check(file)?;
     }
@@ -142,7 +144,8 @@ fn compare(args: &CompareArgs) -> anyhow::Result<bool> {
     Ok(page.failures().next().is_none())
 }
 
-/// Measures all in turn. Who fails, or does not know a case, is not asked again.
+/// Measures all contenders in turn. A contender that fails, or does not know its case, is not run
+/// again.
 fn take_turns(
     rounds: u32,
     args: &CompareArgs,
@@ -165,7 +168,7 @@ fn take_turns(
     })
 }
 
-/// A contender and its place.
+/// A contender and its index.
 struct Numbered<'a>(&'a Contender, usize);
 
 impl turns::Subject for Numbered<'_> {

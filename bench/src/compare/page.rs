@@ -14,26 +14,26 @@ use crate::figures::stats;
 use crate::output;
 use crate::turns::Measured;
 
-/// All that is printed.
+/// Everything that is printed.
 #[derive(Debug, Serialize)]
 pub struct Page {
-    /// Where it was measured.
+    /// The machine, versions and date.
     pub machine: Machine,
-    /// Versions of the peers.
+    /// Versions of the measured peers.
     pub versions: Vec<&'static str>,
     /// Rounds.
     pub rounds: u32,
-    /// Taken in a hurry: not for publication.
+    /// Measured for a shorter time and in smaller sizes: not for publication.
     pub quick: bool,
-    /// How long it all took.
+    /// Total duration.
     pub seconds: f64,
-    /// Measurements during which others used the processor, kept for want of better ones.
+    /// Measurements that other processes disturbed and that were kept nevertheless.
     pub disturbed: u32,
-    /// Repetitions of such measurements.
+    /// Repeats of disturbed measurements.
     pub repeated: u32,
-    /// What was measured.
+    /// The measured contenders.
     pub rows: Vec<Row>,
-    /// What should have been reached, of what was measured.
+    /// The targets of the measured cases.
     pub targets: Vec<Judged>,
 }
 
@@ -44,11 +44,11 @@ pub struct Row {
     pub case: &'static str,
     /// The runtime.
     pub runtime: String,
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Median and spread of each of the case's values; and of the processor time.
+    /// Median and spread of each of the case's values and of the processor time.
     pub figures: BTreeMap<String, Figure>,
-    /// Why there are none.
+    /// Why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
@@ -60,10 +60,10 @@ pub struct Figure {
     pub value: f64,
     /// The interval that holds the median with 90 % probability.
     pub low: f64,
-    /// Its upper bound.
+    /// The upper bound of that interval.
     pub high: f64,
-    /// The value over that of the best with as many workers, the serial work aside; none where
-    /// nothing is compared.
+    /// The ratio to the best value with the same number of workers, serial work excepted. `None`
+    /// if there is nothing to compare.
     pub to_best: Option<f64>,
     /// The value of each round.
     pub rounds: Vec<f64>,
@@ -77,7 +77,7 @@ impl Figure {
 }
 
 impl Row {
-    /// The values of all rounds; empty if there are none.
+    /// The values of all rounds, or an empty slice if there are none.
     #[must_use]
     pub fn values(&self, key: &str) -> &[f64] {
         self.figures.get(key).map_or(&[], |figure| &figure.rounds)
@@ -101,7 +101,8 @@ impl Row {
         if failed.is_some() {
             values.clear();
         }
-        // A program may leave a value out once that nobody asked for; then it has no rounds.
+        // A program may omit a value once if it is not one of the case's parts. Such a value is
+        // dropped.
         values.retain(|_, rounds| rounds.len() == measured.measurements.len());
         Some(Row {
             case: contender.case.name,
@@ -114,7 +115,7 @@ impl Row {
 }
 
 impl Page {
-    /// Puts the outcomes of all rounds together.
+    /// Combines the outcomes of all rounds.
     #[must_use]
     pub fn new(
         machine: Machine,
@@ -153,7 +154,7 @@ impl Page {
             let (case, workers) = (row.case, row.workers);
             for (key, figure) in &mut row.figures {
                 let best = best.get(&(case, workers, key.clone()));
-                // A wait may be shorter than the clock can tell.
+                // A wait may be shorter than the resolution of the clock.
                 let comparable = best.filter(|&&best| best > 0.0);
                 figure.to_best = comparable.map(|best| figure.value / best);
             }
@@ -168,7 +169,8 @@ impl Page {
         self.rows.iter().filter(move |row| row.case == case)
     }
 
-    /// Who has rows: the runtimes in the order of their list, then the programs.
+    /// The names of runtimes with rows, in the order of `RUNTIMES`, followed by those of
+    /// programs.
     #[must_use]
     pub fn runtimes(&self) -> Vec<&str> {
         let known = RUNTIMES.iter().map(|runtime| runtime.name);
@@ -190,7 +192,7 @@ impl Page {
         CASES.iter().filter(|case| self.rows_of(case.name).next().is_some())
     }
 
-    /// What could not be measured, in sentences.
+    /// A sentence for each contender that could not be measured.
     pub fn failures(&self) -> impl Iterator<Item = String> {
         self.rows.iter().filter_map(|row| {
             let (case, who, reason) = (row.case, &row.runtime, row.failed.as_ref()?);
@@ -201,7 +203,7 @@ impl Page {
     /// Prints the page as one JSON object.
     ///
     /// # Errors
-    /// An output that cannot be written.
+    /// The output cannot be written.
     pub fn print_json(&self) -> anyhow::Result<()> {
         output::print(|out| {
             serde_json::to_writer_pretty(&mut *out, self)?;
@@ -210,7 +212,7 @@ impl Page {
     }
 }
 
-/// The versions of the runtimes that are measured and are not part of this repository.
+/// The versions of the measured peers.
 fn versions(contenders: &[Contender]) -> Vec<&'static str> {
     let measured = |name: &str| {
         contenders.iter().any(|c| matches!(c.who, Who::Runtime(runtime) if runtime.name == name))

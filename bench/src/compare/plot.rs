@@ -1,4 +1,5 @@
-//! The page as a picture (SVG): how many times as long as cygnet everybody takes, case by case.
+//! The page as a picture (SVG): the time or memory of each runtime as a multiple of cygnet's,
+//! case by case.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -12,22 +13,23 @@ use super::cases::{Case, Part};
 use super::contenders::workers;
 use super::page::Page;
 
-/// Numbers of workers that have a panel each.
+/// Numbers of workers with a panel of their own.
 const PANELS: [usize; 2] = [1, 2];
 const WIDTH: u32 = 980;
-/// Of a line of a panel, of the legend above both, and what a panel needs besides its lines.
+/// Heights of a line of a panel, of the legend above both panels, and of a panel's frame. Then
+/// the width of the names.
 const LINE: u32 = 18;
 const LEGEND: u32 = 70;
 const FRAME: u32 = 70;
 const NAMES: u32 = 150;
 const FONT: &str = "sans-serif";
-/// Ratios beyond these are drawn at the edge.
+/// Ratios outside this range are drawn at its edge.
 const RANGE: (f64, f64) = (0.1, 1000.0);
 
-/// Fails early if nothing could be written there.
+/// Fails early if the file cannot be written.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// The file cannot be written.
 pub fn check(file: &Path) -> anyhow::Result<()> {
     let opened = OpenOptions::new().append(true).create(true).open(file);
     opened.map(drop).with_context(|| format!("cannot write {}", file.display()))
@@ -36,18 +38,19 @@ pub fn check(file: &Path) -> anyhow::Result<()> {
 /// Draws the page into a file.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// The file cannot be written.
 pub fn draw(page: &Page, file: &Path) -> anyhow::Result<()> {
-    std::fs::write(file, svg(page)?).context("cannot write it")
+    std::fs::write(file, svg(page)?).context("cannot write the file")
 }
 
-/// A line of a panel: the case, and whoever ran it with the ratio to cygnet.
+/// A line of a panel: a case, and the other runtimes with their ratios to cygnet.
 struct Line {
     name: String,
     points: Vec<(String, f64)>,
 }
 
-/// The lines of a panel: the cases that cygnet and somebody else ran with so many workers.
+/// The lines of a panel: the cases that cygnet and at least one other runtime ran with this
+/// number of workers.
 fn lines(page: &Page, workers: usize) -> Vec<Line> {
     let parts = page.cases().flat_map(|case| case.parts.iter().map(move |part| (case, part)));
     parts.filter_map(|(case, part)| line(page, workers, case, part)).collect()
@@ -65,7 +68,7 @@ fn line(page: &Page, workers: usize, case: &Case, part: &Part) -> Option<Line> {
     (!points.is_empty()).then(|| Line { name: name.trim().to_owned(), points })
 }
 
-/// Who is in the picture.
+/// The names of the runtimes in the picture.
 fn names<'a>(page: &Page, lines: impl Iterator<Item = &'a Line>) -> Vec<String> {
     let found: BTreeSet<&str> =
         lines.flat_map(|line| &line.points).map(|(name, _)| name.as_str()).collect();
@@ -73,10 +76,10 @@ fn names<'a>(page: &Page, lines: impl Iterator<Item = &'a Line>) -> Vec<String> 
     names.map(str::to_owned).collect()
 }
 
-/// The picture.
+/// Draws the picture.
 ///
 /// # Errors
-/// One of the library that draws it.
+/// The errors of the drawing library.
 pub fn svg(page: &Page) -> anyhow::Result<String> {
     let panels: Vec<(usize, Vec<Line>)> =
         PANELS.iter().map(|&workers| (workers, lines(page, workers))).collect();
@@ -105,7 +108,7 @@ pub fn svg(page: &Page) -> anyhow::Result<String> {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>>;
 
-/// Colours that can be told apart on white, also by most who see few (after Okabe and Ito).
+/// Colours that most colour-blind people too can tell apart on white (after Okabe and Ito).
 const COLOURS: [RGBColor; 11] = [
     RGBColor(0x77, 0x77, 0x77),
     RGBColor(0x00, 0x72, 0xB2),
@@ -120,7 +123,7 @@ const COLOURS: [RGBColor; 11] = [
     RGBColor(0xB2, 0x18, 0x2B),
 ];
 
-/// The colour of a name: its place in the legend.
+/// The colour of a name, which depends on its place in the legend.
 fn colour(names: &[String], name: &str) -> RGBColor {
     let at = names.iter().position(|known| known == name).unwrap_or_default();
     COLOURS[at % COLOURS.len()]
@@ -191,7 +194,7 @@ mod tests {
         ])
     }
 
-    /// The names of the elements that are open at the end of each tag; empty at the end of it all.
+    /// Returns the names of the elements still open at the end; empty for a well-formed document.
     fn open_elements(svg: &str) -> Vec<String> {
         let mut open = Vec::new();
         let mut rest = svg;
@@ -218,7 +221,7 @@ mod tests {
         {
             assert!(svg.contains(name), "{name}: {svg}");
         }
-        assert!(!svg.contains("queens"), "cygnet has not run it");
+        assert!(!svg.contains("queens"), "cygnet did not run this case");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A process that may take so long and print so much, and is ended if it does not keep to that.
+//! Runs a process with limits on its time and its output.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -7,25 +7,26 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a process may print.
+/// Maximum output of a process, in bytes.
 const OUTPUT: u64 = 64 << 10;
-/// Between two looks whether a process has ended that has closed its output.
+/// Interval of the checks whether a process that closed its output has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Whom the end of the time takes.
+/// The processes that are ended at the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The process.
+    /// Only the process itself.
     Process,
-    /// All that it has started too. It gets a process group of its own for that, so the terminal's
-    /// Ctrl-C does not reach it.
+    /// The process and all processes it started. It gets a process group of its own for this, so
+    /// Ctrl-C on the terminal does not reach it.
     Group,
 }
 
-/// Runs a command to its end, and returns what it has printed.
+/// Runs a command to its end and returns its output.
 ///
 /// # Errors
-/// A sentence: it cannot be started, fails, prints too much, or takes longer than `limit`.
+/// A sentence: the command cannot be started, fails, prints too much, or takes longer than
+/// `limit`.
 pub fn run(command: &mut Command, limit: Duration, ending: Ending) -> Result<Vec<u8>, String> {
     let deadline = Instant::now() + limit;
     if ending == Ending::Group {
@@ -47,11 +48,12 @@ pub fn run(command: &mut Command, limit: Duration, ending: Ending) -> Result<Vec
     }
 }
 
-/// What a process has printed until its end; none if it has not ended at the deadline.
+/// Returns the output of a process that has ended, or `None` if it had not ended at the deadline.
 fn wait(child: &mut Child, deadline: Instant) -> Result<Option<Vec<u8>>, String> {
-    let stdout = child.stdout.take().expect("it was asked for");
+    let stdout = child.stdout.take().expect("the output is piped");
     let (sender, output) = mpsc::channel();
-    // Not joined: a pipe that a stranger holds open must not hold up this program.
+    // The thread is not joined: another process may hold the pipe open, and must not hold up this
+    // program.
     thread::spawn(move || {
         let mut output = Vec::new();
         let read: io::Result<usize> = stdout.take(OUTPUT + 1).read_to_end(&mut output);
@@ -74,13 +76,13 @@ fn wait(child: &mut Child, deadline: Instant) -> Result<Option<Vec<u8>>, String>
     }
 }
 
-/// Ends a process, unless it has ended by itself and been waited for.
+/// Ends a process, unless it has already ended and been waited for.
 fn end(child: &mut Child, ending: Ending) {
     if let Ok(None) = child.try_wait() {
         if ending == Ending::Group {
             let group = -child.id().cast_signed();
-            // SAFETY: a system call without pointers. The group is that of a child that has not been
-            // waited for, so its number belongs to nobody else.
+            // SAFETY: the call passes no pointers. The group is that of a child that has not been
+            // waited for, so its number is not reused.
             unsafe { libc::kill(group, libc::SIGKILL) };
         }
         let _ = child.kill();

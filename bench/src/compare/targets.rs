@@ -1,4 +1,5 @@
-//! What cygnet should reach beside the others: ratios of two figures of one run, taken in each round.
+//! Targets of cygnet beside the others: ratios of two figures of one run, taken within each
+//! round.
 
 use serde::Serialize;
 
@@ -8,29 +9,29 @@ use crate::figures::cases::{CPU, TIME};
 use crate::figures::stats;
 use crate::figures::verdict::{self, Verdict};
 
-/// At most so many times as much as somebody else.
+/// A target: cygnet takes at most `most` times as much as another runtime.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     /// The case.
     pub case: &'static str,
-    /// Which of its values.
+    /// The key of the compared value.
     pub key: &'static str,
-    /// With how many workers cygnet runs it.
+    /// The number of workers on which cygnet runs the case.
     pub workers: usize,
-    /// Beside whom.
+    /// The runtimes on the other side.
     pub beside: Beside,
-    /// With how many workers they run it.
+    /// The number of workers on which those runtimes run the case.
     pub their_workers: usize,
-    /// The ratio.
+    /// The ratio that should not be exceeded.
     pub most: f64,
 }
 
-/// Beside whom cygnet is held.
+/// The runtimes that cygnet is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beside {
     /// The best of these.
     Best(&'static [&'static str]),
-    /// The best of all but cygnet and the serial work.
+    /// The best runtime, cygnet and serial work excepted.
     AnyPeer,
 }
 
@@ -45,22 +46,22 @@ const DISRUPTOR_OR_CHANNEL: Beside = Beside::Best(&["disruptor", "threads"]);
 const THREADS: Beside = Beside::Best(&["threads"]);
 const SERIAL: Beside = Beside::Best(&["serial"]);
 
-/// Beside others with as many workers.
+/// A comparison with other runtimes on the same number of workers.
 const fn peer(case: &'static str, workers: usize, beside: Beside, most: f64) -> Target {
     Target { case, key: TIME, workers, beside, their_workers: workers, most }
 }
 
-/// One worker beside the work without a scheduler.
+/// A comparison of one worker with the work without a scheduler.
 const fn overhead(case: &'static str, most: f64) -> Target {
     peer(case, 1, SERIAL, most)
 }
 
-/// Two workers beside one.
+/// A comparison of two workers with one.
 const fn speedup(case: &'static str, most: f64) -> Target {
     Target { workers: 2, their_workers: 1, ..peer(case, 1, ITSELF, most) }
 }
 
-/// Many more workers than processors beside two.
+/// A comparison of many more workers than processors with two workers.
 const fn crowd(case: &'static str, key: &'static str) -> Target {
     Target { key, workers: 64, their_workers: 2, ..peer(case, 2, ITSELF, 1.5) }
 }
@@ -166,27 +167,27 @@ pub const TARGETS: &[Target] = &[
     crowd("wait-once", CPU),
 ];
 
-/// A target and what was reached.
+/// A target and the ratio reached.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
-    /// The case, with how many workers, and which of its values if it is not the time.
+    /// The case, its value if that is the processor time, and the number of workers.
     pub what: String,
-    /// Beside whom.
+    /// The runtimes on the other side.
     pub beside: String,
     /// The ratio that should not be exceeded.
     pub target: f64,
-    /// Median of the ratios of all rounds; none if one of the two was not measured.
+    /// Median of the ratios of all rounds; `None` if one side was not measured.
     pub ratio: Option<f64>,
     /// The upper bound of the interval that holds the median with 90 % probability.
     pub high: Option<f64>,
-    /// Whether it is met; none if one of the two was not measured.
+    /// The verdict; `None` if one side was not measured.
     pub verdict: Option<Verdict>,
     /// The ratio of each round.
     pub rounds: Vec<f64>,
 }
 
 impl Target {
-    /// Whether something that was measured belongs to the other side.
+    /// Whether a row belongs to the other side.
     fn is_beside(&self, row: &Row) -> bool {
         let asked = match self.beside {
             Beside::Best(names) => names.contains(&row.runtime.as_str()),
@@ -195,7 +196,7 @@ impl Target {
         asked && row.workers == self.their_workers
     }
 
-    /// Judges what a page says.
+    /// Judges the target by the rows of a page.
     #[must_use]
     pub fn judge(&self, page: &Page) -> Judged {
         let of_case = || page.rows_of(self.case).filter(|row| !row.values(self.key).is_empty());

@@ -11,10 +11,10 @@ use crate::figures::report::{aligned, amount};
 use crate::figures::rows::Unit;
 use crate::output;
 
-/// Prints the cases and who runs them.
+/// Prints the cases and the runtimes that run them.
 ///
 /// # Errors
-/// A filter that no case's name contains; an output that cannot be written.
+/// No case's name contains one of the filters, or the output cannot be written.
 pub fn list(filters: &[String]) -> anyhow::Result<()> {
     let mut text = String::new();
     for case in wanted(filters)? {
@@ -28,7 +28,7 @@ pub fn list(filters: &[String]) -> anyhow::Result<()> {
     output::print_text(&text)
 }
 
-/// Where, when and how it was measured.
+/// The head of the page: machine, versions, date, rounds.
 fn head(page: &Page) -> String {
     let Machine { cygnet, rustc, cpu, cores, kernel, date } = &page.machine;
     let mut versions = vec![format!("cygnet {cygnet}")];
@@ -45,7 +45,7 @@ fn head(page: &Page) -> String {
     )
 }
 
-/// What a part of a case is called in a table.
+/// The title of a part of a case in a table.
 fn title(case: &Case, part: &Part) -> String {
     if part.label.is_empty() {
         case.name.to_owned()
@@ -54,7 +54,7 @@ fn title(case: &Case, part: &Part) -> String {
     }
 }
 
-/// Parts of cases, in their order.
+/// The parts of all cases, in order.
 fn parts(page: &Page) -> impl Iterator<Item = (&'static Case, &'static Part)> {
     page.cases().flat_map(|case| case.parts.iter().map(move |part| (case, part)))
 }
@@ -81,7 +81,7 @@ fn cells(row: &Row, case: &Case, part: &Part) -> [String; 6] {
     ]
 }
 
-/// For a terminal.
+/// Formats the page for a terminal.
 #[must_use]
 pub fn plain(page: &Page) -> String {
     let mut text = head(page);
@@ -89,7 +89,7 @@ pub fn plain(page: &Page) -> String {
         text.push_str(&format!("\n{}: {}\n", title(case, part), case.about));
         let heads = ["runtime", "workers", "median", "90 % of it", "CPU", "to the best"];
         let mut lines = vec![heads.map(str::to_owned)];
-        // By workers; the serial work stands first.
+        // Sorted by workers. Serial work, which has one, comes first.
         for &workers in case.workers {
             let with = page.rows_of(case.name).filter(|row| row.workers == workers);
             lines.extend(with.map(|row| cells(row, case, part)));
@@ -122,7 +122,8 @@ fn target_cells(judged: &Judged) -> [String; 6] {
     ]
 }
 
-/// For a document: a table with a column for each runtime, and one of the targets.
+/// Formats the page for a document: a table with a column for each runtime, and a table of the
+/// targets.
 #[must_use]
 pub fn markdown(page: &Page) -> String {
     let mut text = head(page);
@@ -134,7 +135,7 @@ pub fn markdown(page: &Page) -> String {
         for (at, &workers) in case.workers.iter().enumerate() {
             let mut cells = vec![title(case, part), workers.to_string()];
             cells.extend(names.iter().map(|&name| {
-                // The serial work has no workers; it stands in the first line.
+                // Serial work has no workers. It is shown in the first line.
                 let asked = if name == "serial" { 1 } else { workers };
                 let shown = name != "serial" || at == 0;
                 let row = page.rows_of(case.name).find(|r| r.runtime == name && r.workers == asked);
@@ -150,7 +151,7 @@ pub fn markdown(page: &Page) -> String {
     text
 }
 
-/// The value and, in brackets, the ratio to the best; the best is bold.
+/// The value and, in parentheses, its ratio to the best. The best value is bold.
 fn value(row: &Row, case: &Case, part: &Part) -> String {
     let Some(figure) = row.figures.get(part.key) else { return "failed".to_owned() };
     let value = amount(figure.value, case.unit);
@@ -161,7 +162,7 @@ fn value(row: &Row, case: &Case, part: &Part) -> String {
     }
 }
 
-/// A line of a Markdown table; a bar in a cell would end it.
+/// A line of a Markdown table. A bar within a cell is escaped, as it would end the cell.
 fn line<S: AsRef<str>>(cells: &[S]) -> String {
     let cells: Vec<_> = cells.iter().map(|cell| cell.as_ref().replace('|', "\\|")).collect();
     format!("| {} |\n", cells.join(" | "))

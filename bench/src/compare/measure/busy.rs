@@ -1,4 +1,4 @@
-//! Measuring tasks that compute, so that every core is busy.
+//! Measuring computing tasks that keep every core busy.
 
 use std::time::{Duration, Instant};
 
@@ -6,17 +6,17 @@ use super::{Delay, Measured, Setting, Stint, shared_out, since_the_first, timed}
 use crate::compare::cases::{LONGEST, P50, P99};
 use crate::figures::harness::{Delays, Plan};
 
-/// What one of several tasks brings back.
+/// The report of one of several tasks.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// When the task began and when it ended.
+    /// The start and the end of the task.
     pub stint: Stint,
     /// Some of the task's waits.
     pub waits: Vec<Delay>,
 }
 
 impl Share {
-    /// Begins a share of so many turns, now.
+    /// Begins the report of a task with `turns` turns.
     #[must_use]
     pub fn begin(turns: u64) -> Share {
         let waits = Vec::with_capacity(turns.div_ceil(SAMPLED) as usize);
@@ -24,14 +24,15 @@ impl Share {
         Share { stint: (now, now), waits }
     }
 
-    /// Ends the share, now.
+    /// Ends the report.
     #[must_use]
     pub fn end(self) -> Share {
         Share { stint: (self.stint.0, Instant::now()), ..self }
     }
 }
 
-/// One turn in so many has its wait measured: a reading of the clock takes as long as a short turn.
+/// Measures the wait of one turn in `SAMPLED`, as a reading of the clock takes as long as a short
+/// turn.
 const SAMPLED: u64 = 16;
 
 /// Returns the time if the wait of this turn is measured.
@@ -41,8 +42,8 @@ pub fn sampled(turn: u64) -> Option<Instant> {
     turn.is_multiple_of(SAMPLED).then(Instant::now)
 }
 
-/// The shortest repetition of a case in which every core is busy: long enough to cover the starts
-/// and ends of the tasks.
+/// Minimum duration of a repetition of a case in which every core is busy, long enough to hide
+/// the starts and ends of the tasks.
 const BUSY_REPETITION: Duration = Duration::from_millis(20);
 
 impl Setting {
@@ -52,17 +53,17 @@ impl Setting {
     }
 }
 
-/// Measures tasks that compute. `run` does so many things, of which one is measured, and returns a
-/// result, which must be the same each time.
+/// Measures computing tasks. `run` does `things` things, and the cost is that of one. It returns
+/// a result, which must be the same each time.
 pub fn busy(setting: &Setting, things: usize, run: impl FnMut() -> u64) -> Measured {
     let mut measured = timed(&setting.with_long_repetitions(), run);
     measured.values.values_mut().for_each(|value| *value /= things as f64);
     measured
 }
 
-/// Measures tasks that compute, from the start of the first to the end of the last, and their waits.
-/// `run` does so many things, of which one is measured, and returns a result and what each task brings
-/// back.
+/// Measures computing tasks, from the start of the first to the end of the last, together with
+/// their waits. `run` does `things` things, and the cost is that of one. It returns a result and
+/// the reports of the tasks.
 ///
 /// # Panics
 /// If the result is not the same each time.
