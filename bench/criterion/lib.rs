@@ -1,1 +1,2 @@
-//! Nothing but the benches of this package, which `cargo bench -p cygnet-criterion` runs: a package needs a library or a program.
+//! An empty library, as a package needs a library or a program. `cargo bench -p cygnet-criterion`
+//! runs the benches.

@@ -1,6 +1,6 @@
 /*
- * An example of a program for `compare --external`: threads of POSIX, in C. docs/compare.md says what is
- * asked of such a program.
+ * An example of a program for `compare --external`: POSIX threads, in C. docs/compare.md specifies such
+ * programs.
  *
  *     cc -O2 -pthread -o target/pthreads bench/external/pthreads.c
  *     cargo run --release -p cygnet-bench -- compare --external target/pthreads spawn-join join-1ms
@@ -21,7 +21,7 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Work of a known length: so many steps of xorshift64. */
+/* Work of a known length: a number of steps of xorshift64. */
 static void *work(void *steps)
 {
     volatile uint64_t seed = 1;
@@ -48,7 +48,7 @@ static void start(pthread_t *thread, void *(*body)(void *), void *argument)
     }
 }
 
-/* The operation of a case; `argument` is the length of a leaf. */
+/* The operation of a case. `argument` is the number of steps of a leaf. */
 static void spawn_join(uint64_t argument)
 {
     pthread_t child;
@@ -81,7 +81,7 @@ static void measure(void (*operation)(uint64_t), uint64_t argument, int checksum
     uint64_t count = 1, done = 0;
     int repetitions = 0;
 
-    /* Doubling finds out how often the operation must be repeated, and warms up. */
+    /* Doubling finds the number of operations per repetition, and warms up. */
     for (;;) {
         double began = seconds(CLOCK_MONOTONIC);
         for (uint64_t i = 0; i < count; i++)
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
         return 1;
     }
     steps_per_us = strtoull(speed, NULL, 10);
-    /* Threads use what processors there are: they stand among those with two workers. */
+    /* Threads use all processors. They are compared with runtimes of two workers. */
     if (strcmp(argv[2], "2") != 0)
         puts("{\"unknown\": true}");
     else if (strcmp(argv[1], "spawn-join") == 0)

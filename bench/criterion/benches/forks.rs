@@ -1,5 +1,5 @@
-//! What a fork costs, and what it brings: the kernels of `compare`, in small sizes. With the feature
-//! `peers` for rayon and chili too.
+//! Costs and speed-ups of forks: the kernels of `compare`, in small sizes. With the feature
+//! `peers`, also on rayon and chili.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ enum Kernel {
     Sum(&'static [u64]),
 }
 
-/// How long it takes so many times.
+/// The time of `n` calls.
 fn time<F: Fork>(kernel: Kernel, n: u64, scope: &mut F::Scope<'_>) -> Duration {
     match kernel {
         Kernel::Nothing => many(n, || leaves::nothing::<F>(scope)),

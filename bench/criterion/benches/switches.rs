@@ -1,4 +1,4 @@
-//! What it costs to go from one task to another.
+//! Costs of switching from one task to another.
 
 use std::time::Duration;
 

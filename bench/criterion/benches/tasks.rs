@@ -1,4 +1,4 @@
-//! What tasks cost from spawn to join.
+//! Costs of tasks, from spawn to join.
 
 use std::time::Duration;
 

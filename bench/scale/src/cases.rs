@@ -9,37 +9,38 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 pub enum Case {
-    /// A tree of joins whose leaves compute.
+    /// A tree of joins with computing leaves.
     Join,
-    /// A task spawns all others, and joins them.
+    /// A task spawns all other tasks and joins them by their handles.
     Flood,
-    /// The same by a scope.
+    /// A task spawns all other tasks in a scope.
     ScopeFlood,
-    /// Scopes of four tasks a core, one after the other.
+    /// Scopes of four tasks per core, one after the other.
     Phases,
-    /// The same, eight tasks in each.
+    /// Scopes of eight tasks, one after the other.
     EightPhases,
-    /// A thread for each core, which spawns a task and joins it, again and again.
+    /// A thread per core spawns a task and joins it, again and again.
     Outside,
-    /// Two stages a core, values pass through all of them over bounded channels.
+    /// Two stages per core, with bounded channels between them.
     Pipeline,
-    /// Two ordered stages a core of one `cygnet::pipeline`.
+    /// Two ordered stages per core of one `cygnet::pipeline`.
     Steps,
-    /// The same, and the stages are parallel.
+    /// Two parallel stages per core of one `cygnet::pipeline`.
     ParallelSteps,
-    /// Four tasks a core lock a mutex and compute outside.
+    /// Four tasks per core lock a mutex, and compute outside it.
     Mutex,
-    /// The same with a reader-writer lock; one of twenty writes, and they compute inside too.
+    /// Four tasks per core use a reader-writer lock, writing in one turn of twenty, and compute
+    /// outside it.
     RwLock,
-    /// Four tasks a core share one permit a core, and compute while they hold a permit.
+    /// Four tasks per core share one permit per core, and compute while they hold one.
     Semaphore,
-    /// A sender for each core computes a value and sends it; one task receives.
+    /// A sender per core computes values and sends them to one receiver.
     Channel,
-    /// Pairs of tasks: the one asks, the other one computes and replies.
+    /// Pairs of tasks: one asks, the other one computes and replies.
     Request,
-    /// Tasks that wait for a moment and compute for long.
+    /// Tasks that wait for a moment and then compute for long.
     Late,
-    /// Four tasks a core that wait; of those, only the ones of one worker compute afterwards.
+    /// Four tasks per core that wait; afterwards only the tasks of one worker compute.
     Pinned,
     /// A parallel loop.
     For,
@@ -57,7 +58,8 @@ impl Size {
         self.items.unwrap_or(usual)
     }
 
-    /// The ideal time of `items` items: their work divided by the number of cores.
+    /// The ideal time of `items` items: their computing time divided by the number of cores in
+    /// use.
     pub fn ideal(&self, items: u64) -> Duration {
         self.work * u32::try_from(items).unwrap_or(u32::MAX) / self.used()
     }
@@ -76,7 +78,7 @@ impl Case {
         self.to_possible_value().expect("no case is hidden").get_name().to_owned()
     }
 
-    /// What an item computes, in nanoseconds.
+    /// Computing time of an item, in nanoseconds.
     pub fn usual_work(self) -> u64 {
         match self {
             Case::Pipeline | Case::Steps | Case::ParallelSteps => 2_000,
@@ -145,7 +147,7 @@ impl Case {
                 let each = size.items(20_000) / tasks;
                 let count = Mutex::new(0_u64);
                 on_all(&rt, size, clock, tasks, each, || {
-                    *count.lock().expect("nobody cancels") += 1;
+                    *count.lock().expect("it is never cancelled") += 1;
                     compute(work);
                 });
                 assert_eq!(count.into_inner(), tasks * each);
@@ -157,9 +159,9 @@ impl Case {
                 let turn = std::sync::atomic::AtomicU64::new(0);
                 on_all(&rt, size, clock, tasks, each, || {
                     if turn.fetch_add(1, std::sync::atomic::Ordering::Relaxed).is_multiple_of(20) {
-                        *lock.write().expect("nobody cancels") += 1;
+                        *lock.write().expect("it is never cancelled") += 1;
                     } else {
-                        let _ = *lock.read().expect("nobody cancels");
+                        let _ = *lock.read().expect("it is never cancelled");
                     }
                     compute(work);
                 });
@@ -169,7 +171,7 @@ impl Case {
                 let each = size.items(20_000) / tasks;
                 let permits = Semaphore::new(size.cores);
                 on_all(&rt, size, clock, tasks, each, || {
-                    let _permit = permits.acquire().expect("nobody cancels");
+                    let _permit = permits.acquire().expect("it is never cancelled");
                     compute(work);
                 });
             }
@@ -184,7 +186,7 @@ impl Case {
                                 s.spawn(move || {
                                     for value in 0..each {
                                         compute(work);
-                                        sender.send(value).expect("somebody receives");
+                                        sender.send(value).expect("the receiver is there");
                                     }
                                 });
                             }
@@ -206,12 +208,12 @@ impl Case {
                                 s.spawn(move || {
                                     for value in asked.iter() {
                                         compute(work);
-                                        reply.send(value).expect("somebody asks");
+                                        reply.send(value).expect("the asking task waits for it");
                                     }
                                 });
                                 s.spawn(move || {
                                     for value in 0..each {
-                                        ask.send(value).expect("somebody replies");
+                                        ask.send(value).expect("the replying task is there");
                                         replies.recv().expect("a reply");
                                     }
                                 });
@@ -228,11 +230,11 @@ impl Case {
                         cygnet::scope(|s| {
                             for _ in 0..tasks {
                                 s.spawn(|| {
-                                    start.wait().expect("nobody cancels");
+                                    start.wait().expect("it is never cancelled");
                                     compute(work);
                                 });
                             }
-                            cygnet::yield_now().expect("nobody cancels");
+                            cygnet::yield_now().expect("it is never cancelled");
                             start.set();
                         });
                     });
@@ -243,12 +245,12 @@ impl Case {
                 let all_are_here = Barrier::new(tasks as usize);
                 let first = OnceLock::new();
                 rt.block_on(|| {
-                    // That worker has an even share.
+                    // Ideally, one worker has an even share of the tasks.
                     clock.measure(size.ideal(tasks / cores), || {
                         cygnet::scope(|s| {
                             for _ in 0..tasks {
                                 s.spawn(|| {
-                                    all_are_here.wait().expect("nobody cancels");
+                                    all_are_here.wait().expect("it is never cancelled");
                                     let me = thread::current().id();
                                     if *first.get_or_init(|| me) == me {
                                         compute(work);

@@ -1,4 +1,5 @@
-//! Workloads of cygnet on machines of many cores: modelled ones, or (without the feature `model`) the real one.
+//! Workloads of cygnet on machines with many cores: on modelled ones, or on the real one without
+//! the feature `model`.
 //!
 //! ```text
 //! cargo run --release --package cygnet-scale -- flood phases --cores 2,8,16 --work 1us
@@ -16,38 +17,38 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use world::World;
 
-/// How well workloads use the cores of a machine: their ideal time by the time that they take.
+/// How well workloads use the cores of a machine: their ideal time divided by the time they take
 #[derive(Parser)]
 struct Arguments {
-    /// Workloads; all of them if none is named.
+    /// Workloads [default: all]
     cases: Vec<Case>,
-    /// Cores of the machines.
+    /// Numbers of cores of the machines
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = count())]
     cores: Vec<usize>,
-    /// Sockets, among which the cores are divided.
+    /// Number of sockets, among which the cores are divided
     #[arg(long, default_value_t = 1, value_parser = count())]
     sockets: usize,
-    /// Workers, if they are not as many as cores.
+    /// Number of workers [default: as many as cores]
     #[arg(long, value_parser = count())]
     workers: Option<usize>,
-    /// What an item computes, in nanoseconds; by default what is usual for the workload.
+    /// Computing time of an item in nanoseconds [default: depends on the workload]
     #[arg(long, value_delimiter = ',')]
     work: Vec<u64>,
-    /// Items; by default as many as are usual for the workload.
+    /// Number of items [default: depends on the workload]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     items: Option<u64>,
-    /// Where the time has gone: by threads and by places of the source.
+    /// Show where the time went, by threads and by places of the source
     #[arg(long)]
     places: bool,
-    /// What is left to chance follows from it.
+    /// Seed of the random decisions
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Measures here and now: for the program itself.
+    /// Measure in this process, which the program itself starts
     #[arg(long, hide = true)]
     alone: bool,
 }
 
-/// Cores, sockets and workers: as many as a machine and a runtime may have.
+/// Parses a number of cores, sockets or workers, within the limits of a machine and of a runtime.
 fn count() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=4096)
 }
@@ -88,7 +89,8 @@ impl Arguments {
         if self.work.is_empty() { vec![case.usual_work()] } else { self.work.clone() }
     }
 
-    /// Measures in a process of its own: where memory lies after another run would decide which variables share a cache line.
+    /// Measures in a process of its own: after another run, the addresses of variables would
+    /// decide which of them share a cache line.
     fn measure_alone(&self, case: Case, work: u64, cores: usize) -> bool {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.arg(case.name()).arg("--alone");
@@ -102,7 +104,7 @@ impl Arguments {
         command.status().expect("this program can be started").success()
     }
 
-    /// The one measurement that this process is for, if it is for one.
+    /// Performs the measurement that this process was started for, if it was started for one.
     fn one(&self) -> Option<ExitCode> {
         let (&[case], &[work], &[cores], true) =
             (&self.cases[..], &self.work[..], &self.cores[..], self.alone)

@@ -1,7 +1,7 @@
 //! Values that pass through the stages of one `cygnet::pipeline`.
 //!
-//! The stages of such a pipeline are known to the compiler, so there is a power of two of them: two
-//! a core, on other machines than those with a power of two of cores more.
+//! The compiler must know the number of stages, so that is a power of two: two stages per core,
+//! or more if the number of cores is not a power of two.
 
 use crate::cases::Size;
 use crate::world::{Clock, compute};
@@ -9,11 +9,11 @@ use cygnet::{Pipeline, Runtime, Stages};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Values under way.
+/// Number of values in flight.
 const IN_FLIGHT: usize = 64;
 
-/// Defines a workload whose stages are all of one kind. The helper functions double the number of
-/// stages from one to the next.
+/// Defines a workload with stages of one kind. Each helper function has twice as many stages as
+/// the one before.
 macro_rules! stages {
     ($kind:ident) => {
         pub fn $kind(rt: &Runtime, size: &Size, clock: &Clock) {
@@ -46,9 +46,9 @@ macro_rules! stages {
                     16 => many::sixteen(source, size.work).ordered(sum).run(),
                     32 => many::thirty_two(source, size.work).ordered(sum).run(),
                     64 => many::sixty_four(source, size.work).ordered(sum).run(),
-                    _ => panic!("steps have 32 cores at most"),
+                    _ => panic!("steps support at most 32 cores"),
                 }
-                .expect("nobody cancels");
+                .expect("it is never cancelled");
             });
         }
     };
@@ -65,8 +65,8 @@ macro_rules! stages {
 stages!(ordered);
 stages!(parallel);
 
-/// Not a closure of the function that adds the stage: its type would have the types of all stages
-/// before in it.
+/// This is not a closure in the function that adds the stage: its type would then contain the
+/// types of all stages before.
 fn stage(work: Duration) -> impl Fn(u64) -> u64 + Send + Sync {
     move |value| {
         compute(work);

@@ -1,16 +1,16 @@
-//! The machine that the workloads run on.
+//! The machine that runs the workloads.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// What a workload says of itself: how long it took, and how long it would have on an ideal machine.
+/// The report of a workload: the time it took, and the time it would take on an ideal machine.
 #[derive(Default)]
 pub struct Clock {
     measured: Mutex<Option<(Duration, Duration)>>,
 }
 
 impl Clock {
-    /// Measures what is called.
+    /// Measures a call of `f`.
     pub fn measure(&self, ideal: Duration, f: impl FnOnce()) {
         let start = now();
         f();
@@ -22,7 +22,7 @@ impl Clock {
 impl Clock {
     fn measured(self) -> Result<(Duration, Duration), String> {
         let measured = self.measured.into_inner().expect("one writes");
-        measured.ok_or_else(|| "the workload has measured nothing".to_owned())
+        measured.ok_or_else(|| "the workload did not measure anything".to_owned())
     }
 }
 
@@ -35,7 +35,7 @@ pub struct World {
     pub seed: u64,
 }
 
-/// The time taken, the ideal one, and where the time has gone.
+/// The time taken, the ideal time, and a report of where the time went.
 pub type Outcome = (Duration, Duration, String);
 
 #[cfg(feature = "model")]
@@ -86,7 +86,7 @@ mod real {
     }
 
     impl World {
-        /// The median of nine times, after one that does not count.
+        /// Returns the median of nine runs, after a first run that does not count.
         pub fn measure(&self, workload: impl Fn(&Clock)) -> Result<Outcome, String> {
             let mut times = Vec::new();
             for round in 0..10 {

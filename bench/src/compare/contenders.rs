@@ -157,7 +157,9 @@ pub fn measure(
 /// There is no such case or runtime, the number of workers is not a number, or the runtime does
 /// not run the case.
 pub fn measure_here(words: &[String], quick: bool, speed: Speed) -> anyhow::Result<()> {
-    let [case, runtime, workers] = words else { anyhow::bail!("--measure needs a case, a runtime and a number of workers") };
+    let [case, runtime, workers] = words else {
+        anyhow::bail!("--measure needs a case, a runtime and a number of workers")
+    };
     let case = cases::find(case).with_context(|| format!("no case is called {case}"))?;
     let found = runtimes::find(runtime);
     let runtime = found.with_context(|| format!("no runtime is called {runtime}"))?;

@@ -1,5 +1,5 @@
-//! swansong 0.3.4 in the comparison: measures a case and prints its line, as docs/compare.md asks of an external program.
-//! The loops are those that swansong 0.3.7 and cygnet run.
+//! swansong 0.3.4 as an external program of the comparison: measures a case and prints its line,
+//! as docs/compare.md specifies. The loops are the same as for swansong 0.3.7 and cygnet.
 
 use std::env::{args, var};
 
@@ -12,7 +12,7 @@ use cygnet_bench::figures::stops::{Guards, Interrupts, Tree};
 use futures_core::Stream;
 use swansong::{Guard, Swansong};
 
-/// It, as a type of this program's own.
+/// swansong's type, wrapped so that this program can implement the traits for it.
 #[derive(Default)]
 struct Old(Swansong);
 
@@ -59,10 +59,10 @@ const TABLE: Table = stops::table::<Old>();
 
 fn main() -> anyhow::Result<()> {
     let mut words = args().skip(1);
-    let case = words.next().context("the first word is a case")?;
-    let workers = words.next().context("the second word is a number of workers")?.parse()?;
+    let case = words.next().context("the first argument must be a case")?;
+    let workers = words.next().context("the second argument must be a number of workers")?.parse()?;
     let quick = var("COMPARE_QUICK").is_ok_and(|quick| quick == "1");
-    // None of its cases has work of a given length.
+    // No case here has work of a given length.
     let speed = Speed { steps_per_us: 1, steps_per_item: 1 };
     let line = match TABLE.iter().find(|(name, _)| *name == case) {
         Some((_, run)) => Line::from(run(&Setting { plan: Plan::new(quick), workers, speed })),

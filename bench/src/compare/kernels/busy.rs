@@ -1,6 +1,8 @@
-//! Tasks that compute, so that every core is busy: written once over what lets a task block.
+//! Kernels of computing tasks that keep every core busy, generic over runtimes in which a task
+//! may block.
 //!
-//! All computations are steps of [`Work`], so that each runtime does the same number of them.
+//! All computations are steps of [`Work`], so that each runtime performs the same number of
+//! steps.
 
 use std::iter;
 use std::mem;
@@ -17,13 +19,13 @@ pub type Task<'a, T> = Box<dyn FnOnce() -> T + Send + 'a>;
 
 /// A runtime whose tasks may block.
 pub trait Blocking {
-    /// Tasks or threads that share the locks, for each worker.
+    /// Number of tasks or threads per worker that share the locks.
     const CONTENDERS_PER_WORKER: usize = TASKS_PER_WORKER;
 
     /// Measures inside a task.
     ///
     /// # Errors
-    /// A runtime that cannot be built.
+    /// The runtime cannot be built.
     fn inside(
         setting: &Setting,
         kernel: impl FnOnce(&Setting) -> Measured + Send + 'static,
@@ -32,14 +34,15 @@ pub trait Blocking {
     /// Runs all tasks at the same time, and returns their results.
     fn run_all<T: Send>(tasks: Vec<Task<'_, T>>) -> Vec<T>;
 
-    /// Returns a call that waits until so many tasks have made the call.
+    /// Returns a call that waits until `count` tasks have made it.
     fn barrier(count: usize) -> impl Fn() + Sync;
 }
 
-/// A runtime that has channels with limited room.
+/// A runtime that has bounded channels.
 pub trait Channels: Blocking {
-    /// Returns a call that sends a number, waiting for room, and one that receives. The second call
-    /// returns `None` when the channel is empty and all clones of the first call are dropped.
+    /// Returns a call that sends a number, waiting for room, and a call that receives one. The
+    /// second call returns `None` if the channel is empty and all clones of the first call have
+    /// been dropped.
     fn channel(
         room: usize,
     ) -> (impl Fn(u64) + Clone + Send + 'static, impl Fn() -> Option<u64> + Send + 'static);
@@ -68,28 +71,28 @@ pub trait ReadWrite: Sync + Send {
 
 /// A runtime that has scopes.
 pub trait Scopes {
-    /// Calls `job` for each slot, each time in a job of one scope, and waits for all jobs.
+    /// Calls `job` for each slot, in a job of its own within one scope, and waits for all jobs.
     fn each(slots: &mut [Slot], job: impl Fn(&mut Slot) + Sync);
 }
 
-/// The number of jobs that have been done in one place of a scope, in cache lines of its own.
+/// The number of jobs performed for one slot of a scope, in cache lines of its own.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(128))]
 pub struct Slot(u64);
 
-/// Returns a computation that takes so many nanoseconds.
+/// Returns a computation that takes `nanos` nanoseconds.
 fn work(setting: &Setting, nanos: u64) -> Work {
     setting.work(Duration::from_nanos(nanos))
 }
 
-/// Computes, and returns 1 to be counted.
+/// Performs the work and returns 1, for counting.
 #[must_use]
 pub fn job(work: Work, seed: u64) -> u64 {
     work.run(seed);
     1
 }
 
-/// Returns how many values pass through a pipeline, and the computation of each stage.
+/// Returns the number of values that pass through a pipeline, and the computation of each stage.
 #[must_use]
 pub fn stages(setting: &Setting, nanos: [u64; STAGES]) -> (usize, [Work; STAGES]) {
     (setting.size(cases::PIPED), nanos.map(|nanos| work(setting, nanos)))
@@ -104,7 +107,7 @@ pub fn pipeline<B: Channels>(setting: &Setting, nanos: [u64; STAGES]) -> anyhow:
     B::inside(setting, move |setting| busy(setting, values, || pass::<B>(values as u64, stages)))
 }
 
-/// Passes the values through the stages, each of which adds one, and returns the sum of the results.
+/// Passes the values through the stages, each of which adds one. Returns the sum of the results.
 fn pass<B: Channels>(values: u64, stages: [Work; STAGES]) -> u64 {
     let (to, mut from) = B::channel(BUSY_ROOM);
     let mut tasks: Vec<Task<'_, u64>> = vec![Box::new(move || {
@@ -126,7 +129,7 @@ fn pass<B: Channels>(values: u64, stages: [Work; STAGES]) -> u64 {
     B::run_all(tasks).into_iter().sum()
 }
 
-/// Returns the rounds of a phase, and the computation of each of its jobs.
+/// Returns the number of rounds of a phase, and the computation of each job.
 #[must_use]
 pub fn rounds(setting: &Setting, nanos: u64) -> (usize, Work) {
     (setting.size(cases::rounds(nanos)), work(setting, nanos))
@@ -146,7 +149,7 @@ fn fill<S: Scopes>(slots: &mut [Slot], work: Work) {
     S::each(slots, |slot| slot.0 += job(work, slot.0));
 }
 
-/// Returns the number of tasks of a flood, and the computation of each of them.
+/// Returns the number of tasks of a flood, and the computation of each task.
 #[must_use]
 pub fn flood_size(setting: &Setting, nanos: u64) -> (usize, Work) {
     (setting.size(cases::FLOOD), work(setting, nanos))
@@ -163,7 +166,7 @@ pub fn scope_flood<S: Scopes>(setting: &Setting, nanos: u64) -> Measured {
     })
 }
 
-/// Returns the turns of all tasks at a mutex, and the computation outside.
+/// Returns the turns of all tasks at a mutex, and the computation outside it.
 #[must_use]
 pub fn turns(setting: &Setting, outside: u64) -> (usize, Work) {
     (setting.size(cases::turns(outside)), work(setting, outside))
@@ -194,14 +197,15 @@ pub fn contended<B: Blocking, L: Lock>(
     })
 }
 
-/// Returns whether a task writes in a turn. Each task writes in one turn of 20, and tasks next to each
-/// other write in different ones.
+/// Returns whether a task writes in a turn. Each task writes in one turn of 20, and neighbouring
+/// tasks write in different turns.
 #[must_use]
 pub fn writes(task: usize, turn: u64) -> bool {
     (turn + task as u64).is_multiple_of(20)
 }
 
-/// Returns the turns of all tasks at a reader-writer lock, and the computation inside and outside.
+/// Returns the turns of all tasks at a reader-writer lock, and the computation inside and outside
+/// it.
 #[must_use]
 pub fn read_turns(setting: &Setting) -> (usize, Work) {
     (setting.size(cases::READ_TURNS), work(setting, cases::READ_WORK))
@@ -238,8 +242,8 @@ pub fn readers<B: Blocking, L: ReadWrite>(setting: &Setting) -> anyhow::Result<M
     })
 }
 
-/// Lets the contenders start together and share out so many turns. `turn` is told the task, the turn,
-/// and whether it shall return the moment from which the lock was locked.
+/// Starts all contenders together and divides `turns` turns among them. `turn` gets the task, the
+/// turn, and whether it should return the time of the lock acquisition.
 fn take_turns<B: Blocking>(
     workers: usize,
     turns: usize,
@@ -262,7 +266,7 @@ fn take_turns<B: Blocking>(
     B::run_all((0..count).map(task).collect())
 }
 
-/// Returns how many values a receiver gets in all, and its computation for each of them.
+/// Returns the number of values that a receiver gets in all, and its computation for each value.
 #[must_use]
 pub fn sent(setting: &Setting) -> (usize, Work) {
     (setting.size(cases::SENT), work(setting, cases::SENT_WORK))
@@ -298,7 +302,7 @@ pub fn many_senders<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> 
     })
 }
 
-/// Returns one of several equal parts of all numbers below `all`.
+/// Returns part number `part` of `parts` equal parts of the numbers below `all`.
 #[must_use]
 pub fn portion(all: usize, parts: usize, part: usize) -> Range<u64> {
     let each = (all / parts) as u64;
@@ -368,7 +372,7 @@ mod tests {
         }
     }
 
-    /// All numbers of workers that a case has, with four tasks a worker and with one.
+    /// Checks all numbers of workers of the cases, with four tasks per worker and with one.
     #[test]
     fn turns_and_values_can_be_shared_out() {
         let shared_out = |size: Size, tasks: usize, at_a_time: usize| {

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::{Fork, splitmix};
 
-/// Items that a leaf of a sum over memory takes, and of a loop whose items take some 20 ns.
+/// Number of items of a leaf of a sum over memory.
 pub const CHUNK: usize = 16 << 10;
-/// The same for items that take some 20 ns each.
+/// Number of items of a leaf of a loop over items of some 20 ns each.
 pub const ITEMS: u64 = 256;
-/// Below so many elements, quicksort inserts.
+/// Quicksort uses insertion for fewer elements than this.
 const INSERTED: usize = 24;
 
 /// Numbers below 2^32, so that their sum does not overflow.
@@ -17,7 +17,7 @@ pub fn numbers(count: usize) -> Vec<u64> {
     (0..count as u64).map(|at| splitmix(at) >> 32).collect()
 }
 
-/// The sum of the numbers by halves, down to [`CHUNK`].
+/// Adds up the numbers by divide and conquer, down to [`CHUNK`].
 pub fn sum<F: Fork>(scope: &mut F::Scope<'_>, numbers: &[u64]) -> u64 {
     if numbers.len() <= CHUNK {
         return numbers.iter().sum();
@@ -27,7 +27,7 @@ pub fn sum<F: Fork>(scope: &mut F::Scope<'_>, numbers: &[u64]) -> u64 {
     a + b
 }
 
-/// One item: a number that so many steps of xorshift64 (Marsaglia, 2003) lead to, below 2^32.
+/// An item: the number below 2^32 that `steps` steps of xorshift64 (Marsaglia, 2003) lead to.
 #[inline]
 #[must_use]
 pub fn item(at: u64, steps: u64) -> u64 {
@@ -40,7 +40,7 @@ pub fn item(at: u64, steps: u64) -> u64 {
     x >> 32
 }
 
-/// The sum of the items by halves, down to [`ITEMS`].
+/// Adds up the items by divide and conquer, down to [`ITEMS`].
 pub fn items<F: Fork>(scope: &mut F::Scope<'_>, range: Range<u64>, steps: u64) -> u64 {
     let length = range.end - range.start;
     if length <= ITEMS {
@@ -52,7 +52,8 @@ pub fn items<F: Fork>(scope: &mut F::Scope<'_>, range: Range<u64>, steps: u64) -
     a + b
 }
 
-/// Sorts by Hoare's partition around the median of three, a fork for the two sides of each.
+/// Sorts by Hoare's partition around the median of three, with a fork for the two sides of each
+/// partition.
 pub fn quicksort<F: Fork>(scope: &mut F::Scope<'_>, values: &mut [u32]) {
     if values.len() <= INSERTED {
         return insert(values);
@@ -62,8 +63,8 @@ pub fn quicksort<F: Fork>(scope: &mut F::Scope<'_>, values: &mut [u32]) {
     F::join(scope, |s| quicksort::<F>(s, left), |s| quicksort::<F>(s, right));
 }
 
-/// Moves what is not above a pivot to the left and what is not below it to the right; where the right
-/// side begins. Neither side is empty.
+/// Moves values not above a pivot to the left and values not below it to the right. Returns the
+/// start of the right side. Neither side is empty.
 fn partition(values: &mut [u32]) -> usize {
     let (first, middle, last) = (values[0], values[values.len() / 2], values[values.len() - 1]);
     let pivot = first.max(middle).min(first.min(middle).max(last));

@@ -1,4 +1,4 @@
-//! The cases that are kernels over [`Fork`]: sizes, repetition, results.
+//! The cases that are kernels over [`Fork`]: their sizes, repetition and results.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -62,13 +62,13 @@ pub fn items<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
     timed(setting, || data::items::<F>(scope, 0..black_box(count), steps))
 }
 
-/// Items, and the steps of each.
+/// The number of items, and the steps of each item.
 #[must_use]
 pub fn item_size(setting: &Setting) -> (u64, u64) {
     (setting.size(cases::ITEMS) as u64, setting.speed.steps_per_item)
 }
 
-/// See the case `quicksort`. The result is a hash of the order.
+/// See the case `quicksort`. The result is a hash of the sorted order.
 pub fn sorting<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
     let unsorted: Vec<u32> =
         (0..setting.size(cases::SORTED) as u64).map(|at| (splitmix(at) >> 32) as u32).collect();
@@ -77,14 +77,14 @@ pub fn sorting<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured
         &unsorted,
         |values| quicksort::<F>(scope, values),
         |sorted| {
-            assert!(sorted.is_sorted(), "it is not sorted");
+            assert!(sorted.is_sorted(), "the values are not sorted");
             sorted.iter().fold(0, |hash, &value| splitmix(hash ^ u64::from(value)))
         },
     )
 }
 
-/// Entries of a runtime's table: the cases over [`Fork`], measured by `$inside`, which calls what it
-/// is given where `$fork` can fork; and more.
+/// The entries of a runtime's table for the cases over [`Fork`], and further entries. `$inside`
+/// measures a case: it calls its argument where `$fork` can fork.
 macro_rules! with_forks {
     ($fork:ty, $inside:path; $($more:tt)*) => {{
         use $crate::compare::kernels::forks;

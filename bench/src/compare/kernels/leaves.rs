@@ -1,10 +1,10 @@
-//! Few forks with much work below each.
+//! A few forks with much work below each.
 
 use super::Fork;
 use crate::figures::work::Work;
 
-/// Leaves that take 1, 2, 3 ... times `unit`, forked by splitting their list in halves. Returns how
-/// many were done.
+/// Performs leaves that take 1, 2, 3 ... times `unit`, with forks that halve the list of leaves.
+/// Returns the number of performed leaves.
 pub fn uneven<F: Fork>(scope: &mut F::Scope<'_>, unit: Work, first: u64, last: u64) -> u64 {
     if first == last {
         unit.times(first).run(first);
@@ -19,13 +19,13 @@ pub fn uneven<F: Fork>(scope: &mut F::Scope<'_>, unit: Work, first: u64, last: u
     a + b
 }
 
-/// One fork of two leaves that take the same time.
+/// A fork of two leaves that take the same time.
 pub fn pair<F: Fork>(scope: &mut F::Scope<'_>, work: Work) -> u64 {
     let (a, b) = F::join(scope, |_| work.run(1), |_| work.run(3));
     u64::from(a != b) + 1
 }
 
-/// One fork of two closures that do nothing.
+/// A fork of two closures that do nothing.
 #[inline]
 pub fn nothing<F: Fork>(scope: &mut F::Scope<'_>) {
     F::join(scope, |_| (), |_| ());

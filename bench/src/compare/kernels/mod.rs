@@ -1,10 +1,11 @@
-//! The work that all runtimes do, written once over what they call a fork.
+//! The work of all runtimes, generic over their ways to fork.
 //!
-//! A kernel asks its runtime for one thing, [`Fork::join`]. Each runtime gets its own copy of each
-//! kernel, compiled with its own `join` in it, so nothing stands between the two. [`Serial`] has plain
-//! calls in place of forks: the same code without a scheduler, beside which one worker is judged.
+//! A kernel needs one thing of its runtime, [`Fork::join`]. Each runtime gets its own copy of
+//! each kernel, compiled with its own `join`, so there is no indirection between the two.
+//! [`Serial`] makes plain calls instead of forks: the same code without a scheduler, as the
+//! reference for one worker.
 //!
-//! [`busy`] asks for other things: tasks that block, locks, channels and scopes.
+//! The kernels in [`busy`] need other things: blocking tasks, locks, channels and scopes.
 
 pub mod busy;
 pub mod data;
@@ -12,12 +13,12 @@ pub mod forks;
 pub mod leaves;
 pub mod search;
 
-/// A runtime that calls two closures, maybe at once.
+/// A runtime that calls two closures, possibly at the same time.
 pub trait Fork {
-    /// What the calls hand down to each other, for runtimes that need such a thing.
+    /// A value that the calls pass down to each other, for runtimes that need one.
     type Scope<'s>;
 
-    /// Calls both, and returns both results.
+    /// Calls both closures and returns both results.
     fn join<A, B, RA, RB>(scope: &mut Self::Scope<'_>, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&mut Self::Scope<'_>) -> RA + Send,
@@ -46,7 +47,7 @@ impl Fork for Serial {
     }
 }
 
-/// A hash of a number: the step of the generator splitmix64 (Steele, Lea, Flood, 2014).
+/// Hashes a number with the step of the generator splitmix64 (Steele, Lea, Flood, 2014).
 #[must_use]
 pub fn splitmix(seed: u64) -> u64 {
     let z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,8 +1,8 @@
-//! Recursions whose forks are many and tiny.
+//! Recursions with many tiny forks.
 
 use super::{Fork, splitmix};
 
-/// The Fibonacci number `n` by its definition: a fork in every call, no cut-off.
+/// The Fibonacci number `n` by its definition, with a fork in every call and no cut-off.
 pub fn fib<F: Fork>(scope: &mut F::Scope<'_>, n: u32) -> u64 {
     if n < 2 {
         return n.into();
@@ -11,12 +11,12 @@ pub fn fib<F: Fork>(scope: &mut F::Scope<'_>, n: u32) -> u64 {
     a + b
 }
 
-/// In how many ways `n` queens can stand on a board of `n` by `n`, none attacking another.
+/// The number of ways to place `n` queens on a board of `n` by `n`, none attacking another.
 pub fn queens<F: Fork>(scope: &mut F::Scope<'_>, n: u32) -> u64 {
     row::<F>(scope, Board { all: (1 << n) - 1, columns: 0, left: 0, right: 0 })
 }
 
-/// What the queens of the rows above attack in this row, a bit for each column.
+/// The columns of this row that the queens in the rows above attack, one bit per column.
 #[derive(Clone, Copy)]
 struct Board {
     all: u32,
@@ -25,7 +25,7 @@ struct Board {
     right: u32,
 }
 
-/// The ways to fill this row and all below it.
+/// The number of ways to fill this row and all rows below it.
 fn row<F: Fork>(scope: &mut F::Scope<'_>, board: Board) -> u64 {
     if board.columns == board.all {
         return 1;
@@ -34,8 +34,9 @@ fn row<F: Fork>(scope: &mut F::Scope<'_>, board: Board) -> u64 {
     if free == 0 { 0 } else { candidates::<F>(scope, board, free) }
 }
 
-/// The ways with a queen on one of the columns of `free`: those with the first of them, beside those with
-/// one of the rest. A fork for each candidate but one, the larger half in second place.
+/// The number of ways with a queen on one of the columns in `free`: on the first one, plus on one
+/// of the rest. There is a fork for each candidate but one, with the larger half as the second
+/// closure.
 fn candidates<F: Fork>(scope: &mut F::Scope<'_>, board: Board, free: u32) -> u64 {
     let first = free & free.wrapping_neg();
     let rest = free ^ first;
@@ -55,9 +56,9 @@ fn candidates<F: Fork>(scope: &mut F::Scope<'_>, board: Board, free: u32) -> u64
 
 /// Walks an unbalanced binary tree of `nodes` nodes and adds up their hashes.
 ///
-/// The hash of a node decides how the nodes below it are shared out: the left child gets the part
-/// f * f of them, f being the hash's top byte over 256. So a third on average, and from nothing to
-/// almost all.
+/// The hash of a node divides the nodes below it among its children. The left child gets the part
+/// f * f, where f is the top byte of the hash over 256. That is a third on average, and anything
+/// from none to almost all.
 pub fn tree<F: Fork>(scope: &mut F::Scope<'_>, seed: u64, nodes: u64) -> u64 {
     let hash = splitmix(seed);
     let below = nodes - 1;

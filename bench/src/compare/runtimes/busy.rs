@@ -1,9 +1,10 @@
-//! Tables of the cases in which every core is busy: each family of cases once, whatever runs it.
+//! Tables of the cases in which every core is busy, written once per family of cases for all
+//! runtimes.
 //!
-//! A macro of this file takes an expression that can be called with the setting and with what the
-//! name of the case says, and is a [`Table`](super::Table).
+//! Each macro in this file takes an expression that can be called with the setting and the
+//! parameters in the case's name, and expands to a [`Table`](super::Table).
 
-/// The cases in which values pass through stages that compute.
+/// The cases of values that pass through computing stages.
 macro_rules! pipelines {
     ($run:expr) => {
         &[
@@ -16,7 +17,7 @@ macro_rules! pipelines {
 }
 pub(super) use pipelines;
 
-/// The cases in which a few jobs are done together, again and again.
+/// The cases of a few jobs in a scope, again and again.
 macro_rules! phases {
     ($run:expr) => {
         &[
@@ -29,7 +30,7 @@ macro_rules! phases {
 }
 pub(super) use phases;
 
-/// The cases in which one task spawns many.
+/// The cases of one task that spawns many.
 macro_rules! floods {
     ($run:expr) => {
         &[
@@ -43,7 +44,7 @@ macro_rules! floods {
 }
 pub(super) use floods;
 
-/// The cases in which one task spawns many in a scope.
+/// The cases of one task that spawns many in a scope.
 macro_rules! scope_floods {
     ($run:expr) => {
         &[
@@ -57,7 +58,7 @@ macro_rules! scope_floods {
 }
 pub(super) use scope_floods;
 
-/// The cases in which tasks lock one mutex and compute outside.
+/// The cases of tasks that lock one mutex and compute outside it.
 macro_rules! contended_locks {
     ($run:expr) => {
         &[

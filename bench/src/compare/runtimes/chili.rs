@@ -1,4 +1,4 @@
-//! chili: forks, and nothing else.
+//! chili, which has forks and nothing else.
 
 use std::num::NonZero;
 
@@ -10,7 +10,7 @@ use crate::compare::kernels::Fork;
 use crate::compare::kernels::forks::with_forks;
 use crate::compare::measure::{Measured, Setting};
 
-/// What it runs.
+/// The cases that chili runs.
 pub const TABLE: Table = with_forks!(Chili, inside;
     ("sum", |s| inside(s, forks::sum_of_numbers::<Chili>)),
     ("items", |s| inside(s, forks::items::<Chili>)),
@@ -35,7 +35,7 @@ impl Fork for Chili {
     }
 }
 
-/// On this thread, which is one of the workers.
+/// Measures on this thread, which is one of the workers.
 fn inside(
     setting: &Setting,
     kernel: impl FnOnce(&Setting, &mut Scope<'_>) -> Measured,

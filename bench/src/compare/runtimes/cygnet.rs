@@ -1,4 +1,4 @@
-//! cygnet itself: the calls are those of `bench`, the forks are [`cygnet::join`].
+//! cygnet itself. The calls are those of `bench`, and the forks are [`cygnet::join`].
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -30,7 +30,7 @@ use crate::figures::stops::{
 use crate::figures::work::Work;
 use crate::figures::{balance, memory, ops, tree};
 
-/// What it runs.
+/// The cases that cygnet runs.
 pub const TABLE: Table = with_forks!(Cygnet, inside;
     ("switch", |s| Ok(repeated(s, ops::coroutine_switches))),
     ("spawn-join", |s| looped(s, ops::spawn_join_in_place)),
@@ -161,7 +161,7 @@ impl Blocking for Cygnet {
     fn barrier(count: usize) -> impl Fn() + Sync {
         let barrier = sync::Barrier::new(count);
         move || {
-            barrier.wait().expect("nobody cancels it");
+            barrier.wait().expect("it is never cancelled");
         }
     }
 }
@@ -182,7 +182,7 @@ impl Lock for sync::Mutex<u64> {
 
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
-        f(&mut self.lock().expect("nobody cancels it"))
+        f(&mut self.lock().expect("it is never cancelled"))
     }
 }
 
@@ -193,12 +193,12 @@ impl ReadWrite for sync::RwLock<u64> {
 
     #[inline(always)]
     fn read<R>(&self, f: impl FnOnce(&u64) -> R) -> R {
-        f(&self.read().expect("nobody cancels it"))
+        f(&self.read().expect("it is never cancelled"))
     }
 
     #[inline(always)]
     fn write<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
-        f(&mut self.write().expect("nobody cancels it"))
+        f(&mut self.write().expect("it is never cancelled"))
     }
 }
 
@@ -213,7 +213,7 @@ impl Scopes for Cygnet {
     }
 }
 
-/// The pipeline of the library, all stages of which take the values in order.
+/// The library's pipeline, in which all stages take the values in order.
 fn steps(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
     let (values, stages) = busy::stages(setting, [nanos; STAGES]);
     let pass = || {
@@ -231,7 +231,7 @@ fn steps(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
             .ordered(third)
             .ordered(|value| sum += fourth(value))
             .run()
-            .expect("nobody cancels it");
+            .expect("it is never cancelled");
         sum
     };
     inside(setting, |setting, ()| measure_busy(setting, values, pass))
@@ -245,7 +245,7 @@ fn scope_flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
     inside(setting, |setting, ()| busy::scope_flood::<Cygnet>(setting, nanos))
 }
 
-/// Children that are joined by their handles.
+/// A flood of children that are joined by their handles.
 fn flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
     let (count, work) = busy::flood_size(setting, nanos);
     let flood = || {
@@ -256,7 +256,7 @@ fn flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
     inside(setting, |setting, ()| measure_busy(setting, count, flood))
 }
 
-/// Inside a task.
+/// Measures inside a task.
 fn inside(
     setting: &Setting,
     kernel: impl FnOnce(&Setting, &mut ()) -> Measured + Send,
@@ -264,7 +264,7 @@ fn inside(
     Ok(ops::runtime(setting.workers).block_on(|| kernel(setting, &mut ())))
 }
 
-/// An operation of `bench`, inside a task.
+/// Measures an operation of `bench` inside a task.
 fn looped(
     setting: &Setting,
     operation: impl FnMut(u64) -> Duration + Send,
@@ -272,20 +272,20 @@ fn looped(
     inside(setting, |setting, ()| repeated(setting, operation))
 }
 
-/// A loop of the library over numbers in memory.
+/// The library's loop over numbers in memory.
 fn sum(setting: &Setting) -> anyhow::Result<Measured> {
     let numbers = numbers(setting.size(cases::NUMBERS));
     let add = |a: u64, b: u64| a + b;
     let sum = || par::fold_reduce(black_box(&numbers), || 0, |sum, n| sum + n, add);
-    inside(setting, |setting, ()| timed(setting, || sum().expect("nobody cancels it")))
+    inside(setting, |setting, ()| timed(setting, || sum().expect("it is never cancelled")))
 }
 
-/// A loop of the library over items that are computed.
+/// The library's loop over computed items.
 fn items(setting: &Setting) -> anyhow::Result<Measured> {
     let (count, steps) = item_size(setting);
     let add = |a: u64, b: u64| a + b;
     let sum = || par::map_reduce(0..black_box(count), || 0, |at| item(at, steps), add);
-    inside(setting, |setting, ()| timed(setting, || sum().expect("nobody cancels it")))
+    inside(setting, |setting, ()| timed(setting, || sum().expect("it is never cancelled")))
 }
 
 /// One child at a time that parks once.
@@ -295,13 +295,13 @@ fn spawn_join_parked(n: u64) -> Duration {
         let began = Instant::now();
         for i in 0..n {
             let task = scope.spawn(move || {
-                *child.lock().expect("nobody panics") = Some(cygnet::unparker());
+                *child.lock().expect("no holder panics") = Some(cygnet::unparker());
                 parent.unpark();
                 let _ = cygnet::park();
                 black_box(i)
             });
             let _ = cygnet::park();
-            let started: Option<Unparker> = child.lock().expect("nobody panics").take();
+            let started: Option<Unparker> = child.lock().expect("no holder panics").take();
             started.expect("the child has woken its parent").unpark();
             black_box(task.join().ok());
         }
@@ -313,7 +313,7 @@ fn locks(n: u64) -> Duration {
     let mutex = sync::Mutex::new(0);
     let began = Instant::now();
     for _ in 0..n {
-        *black_box(&mutex).lock().expect("nobody cancels it") += 1;
+        *black_box(&mutex).lock().expect("it is never cancelled") += 1;
     }
     began.elapsed()
 }
@@ -325,10 +325,10 @@ fn lock_often(each: usize) -> Vec<Stint> {
     cygnet::scope(|s| {
         let contend = || {
             here.pass();
-            gate.wait().expect("nobody cancels it");
+            gate.wait().expect("it is never cancelled");
             let began = Instant::now();
             for _ in 0..each {
-                *mutex.lock().expect("nobody cancels it") += 1;
+                *mutex.lock().expect("it is never cancelled") += 1;
             }
             (began, Instant::now())
         };

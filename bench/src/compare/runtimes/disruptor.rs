@@ -1,4 +1,4 @@
-//! disruptor: a ring whose consumer has a thread of its own, which spins or sleeps.
+//! disruptor, a ring with a consumer thread of its own that spins or sleeps.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::rings::{Traffic, expected};
 use crate::compare::cases::ROOM;
 use crate::compare::measure::ring;
 
-/// What it runs.
+/// The cases that disruptor runs.
 pub const TABLE: Table = &[
     ("ring-batch-1", |s| Ok(ring(s, Traffic::BATCHES_1, pass))),
     ("ring-batch-4", |s| Ok(ring(s, Traffic::BATCHES_4, pass))),
@@ -26,7 +26,7 @@ pub const TABLE: Table = &[
     ("ring-park-4", |s| Ok(ring(s, Traffic::PARKED_4, pass))),
 ];
 
-/// How long one sleeps who waits. The system makes more of it.
+/// Nap of a waiting thread. The system makes it longer.
 const NAP: Duration = Duration::from_micros(1);
 
 fn pass(traffic: Traffic) {
@@ -56,7 +56,7 @@ fn pass_with(traffic: Traffic, strategy: impl WaitStrategy + 'static) {
                 scope.spawn(move || write(traffic, &mut producer));
             }
         });
-        // Its drop waits for the consumer.
+        // The drop of the producer waits for the consumer.
         drop(producer);
     }
     assert_eq!(total.load(Ordering::Relaxed), expected(traffic), "a message is missing");

@@ -1,4 +1,4 @@
-//! What is the same on every executor of futures: its tasks wait on tokio's channels, which know no
+//! Cases for executors of futures. Their tasks wait on tokio's channels, which work on any
 //! executor.
 
 use std::hint::black_box;
@@ -17,20 +17,21 @@ use crate::figures::work::Work;
 
 /// An executor with threads of its own.
 pub trait Executor: Clone + Send + Sync + 'static {
-    /// Starts a task; the future is its end.
+    /// Starts a task. The returned future waits for its end.
     fn spawn<T, F>(&self, task: F) -> impl Future<Output = T> + Send + use<Self, T, F>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static;
 
-    /// Lets others run.
+    /// Lets other tasks run.
     fn yield_now() -> impl Future<Output = ()> + Send;
 
-    /// Runs a task on one of the threads, while this thread, which is none of them, waits.
+    /// Runs a task on one of the executor's threads, while this thread, which is not one of them,
+    /// waits.
     fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T;
 }
 
-/// Entries of an executor's table; `$build` makes it from a setting.
+/// The entries of an executor's table. `$build` builds the executor from a setting.
 macro_rules! with_tasks {
     ($build:path; $($more:expr),* $(,)?) => {{
         use $crate::compare::runtimes::futures;
@@ -54,7 +55,8 @@ macro_rules! with_tasks {
 }
 pub(super) use with_tasks;
 
-/// Measures a task that performs something so many times and says how long that took.
+/// Measures a task that performs an operation the given number of times and returns the time
+/// taken.
 fn looped<E: Executor, F: Future<Output = Duration> + Send + 'static>(
     setting: &Setting,
     executor: &E,
@@ -110,7 +112,7 @@ pub fn batch<E: Executor>(setting: &Setting, executor: &E) -> Measured {
     shared_out(setting, size, |n| executor.run(batch(executor.clone(), n)))
 }
 
-/// Tasks that wait once, are woken when all of them wait, and then do some work.
+/// Tasks that wait once, are woken when all of them are waiting, and then do some work.
 async fn waiters<E: Executor>(executor: E, tasks: usize, work: Work) -> Duration {
     let began = Instant::now();
     let gate = Arc::new((AtomicUsize::new(tasks), Notify::new()));
@@ -277,7 +279,7 @@ pub fn parked_memory<E: Executor>(setting: &Setting, executor: &E) -> anyhow::Re
                     wake.notified().await;
                 }));
             }
-            // One worker: whoever has counted has waited before this task comes again.
+            // On one worker, a task that has been counted waits before this task runs again.
             while parked.load(Ordering::Relaxed) < count {
                 E::yield_now().await;
             }

@@ -1,4 +1,4 @@
-//! may: stackful coroutines that change threads.
+//! may: stackful coroutines that migrate between threads.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::compare::measure::{
 };
 use crate::figures::work::Work;
 
-/// What it runs: a coroutine for each of a million forks is not what it is made for.
+/// The cases that may runs. It is not made for a coroutine per fork, so cases with a million
+/// forks are missing.
 pub const TABLE: Table = &[
     ("spawn-join", |s| Ok(inside(s, |s| repeated(s, spawn_join)))),
     ("spawn-join-parked", |s| Ok(inside(s, |s| repeated(s, spawn_join_parked)))),
@@ -49,7 +50,7 @@ pub const TABLE: Table = &[
 /// The tables of the cases in which every core is busy.
 pub const BUSY: &[Table] = &[pipelines!(busy::pipeline::<May>)];
 
-/// A fork is a coroutine.
+/// Forks that are coroutines.
 struct May;
 
 impl Fork for May {
@@ -68,7 +69,7 @@ impl Fork for May {
             go!(scope, || result = Some(b(&mut ())));
             a(&mut ())
         });
-        (a, result.expect("a scope waits"))
+        (a, result.expect("a scope waits for its coroutines"))
     }
 }
 
@@ -95,7 +96,7 @@ impl Blocking for May {
     }
 }
 
-/// may's channels have no limit: a semaphore counts the room that is left.
+/// may's channels are unbounded, so a semaphore counts the free slots.
 impl Channels for May {
     fn channel(
         room: usize,
@@ -115,7 +116,7 @@ impl Channels for May {
     }
 }
 
-/// Only the first call in a process has an effect: there is one scheduler.
+/// Configures the scheduler. There is one per process, so only the first call has an effect.
 fn configure(setting: &Setting) {
     may::config().set_workers(setting.workers);
 }
@@ -124,7 +125,7 @@ fn end<T>(task: JoinHandle<T>) -> T {
     task.join().expect("no coroutine panics")
 }
 
-/// Inside a coroutine.
+/// Measures inside a coroutine.
 fn inside(
     setting: &Setting,
     kernel: impl FnOnce(&Setting) -> Measured + Send + 'static,
@@ -177,7 +178,8 @@ fn batch(setting: &Setting) -> anyhow::Result<Measured> {
     }))
 }
 
-/// Coroutines that have started and are about to wait, and the one that waits for them.
+/// Counts coroutines that have started and are about to wait, for a coroutine that waits until
+/// all have.
 struct Gate {
     missing: AtomicUsize,
     waiter: Coroutine,
@@ -201,7 +203,8 @@ impl Gate {
     }
 }
 
-/// Coroutines that wait once and then do some work; they wait when it returns.
+/// Spawns coroutines that wait once and then do some work. They have reached their wait when it
+/// returns.
 fn waiters(tasks: usize, work: Work) -> Vec<JoinHandle<u64>> {
     let gate = Gate::new(tasks);
     let spawn = |seed| {

@@ -1,7 +1,8 @@
-//! The runtimes: which case each runs, and how.
+//! The runtimes: which cases each one runs, and how.
 //!
-//! Each file has a table of cases. The same work is written for each runtime as its own documentation
-//! would write it: forks where it has forks, tasks where it has tasks, its own way to wait.
+//! Each file has a table of cases. The work is written for each runtime as its own documentation
+//! would write it: with forks if it has forks, with tasks if it has tasks, and with its own
+//! waits.
 
 mod busy;
 pub mod cygnet;
@@ -40,32 +41,33 @@ pub type Run = fn(&Setting) -> anyhow::Result<Measured>;
 /// The cases of a runtime, by name.
 pub type Table = &'static [(&'static str, Run)];
 
-/// Something that runs cases.
+/// A runtime that runs cases.
 #[derive(Debug)]
 pub struct Runtime {
-    /// What the table of results calls it.
+    /// Its name in the table of results.
     pub name: &'static str,
-    /// With how many workers it is measured.
+    /// The numbers of workers with which it is measured.
     pub counts: Counts,
-    /// What it runs.
+    /// The cases that it runs.
     pub table: Table,
     /// The tables of the cases in which every core is busy.
     pub busy: &'static [Table],
 }
 
-/// With how many workers a runtime is measured.
+/// The numbers of workers with which a runtime is measured.
 #[derive(Clone, Copy, Debug)]
 pub enum Counts {
-    /// As many as the case says.
+    /// The numbers of the case.
     All,
-    /// One: it has no workers.
+    /// One, as there are no workers.
     One,
-    /// As many threads as the work has parts, on all processors: compared with two workers, or with
-    /// fewer if the case has fewer. If the work has parts for each worker: as many as the case says.
+    /// As many threads as the work has parts, on all processors. They are compared with two
+    /// workers, or with fewer if the case has fewer. If the work has parts for each worker, the
+    /// numbers of the case.
     Threads,
 }
 
-/// All of them, in the order of the tables.
+/// All runtimes, in the order of the tables.
 pub const RUNTIMES: &[Runtime] = &[
     Runtime { name: "serial", counts: Counts::One, table: serial::TABLE, busy: &[] },
     Runtime { name: "cygnet", counts: Counts::All, table: cygnet::TABLE, busy: cygnet::BUSY },
@@ -97,14 +99,14 @@ pub const RUNTIMES: &[Runtime] = &[
     },
 ];
 
-/// The runtime of that name.
+/// Finds the runtime of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Runtime> {
     RUNTIMES.iter().find(|runtime| runtime.name == name)
 }
 
 impl Runtime {
-    /// What measures a case, if it runs it.
+    /// The function that measures a case, if the runtime runs it.
     #[must_use]
     pub fn run(&self, case: &str) -> Option<Run> {
         self.entries().find(|(name, _)| *name == case).map(|(_, run)| run)
@@ -115,7 +117,7 @@ impl Runtime {
         self.table.iter().chain(self.busy.iter().copied().flatten()).copied()
     }
 
-    /// With how many workers it is measured in a case.
+    /// The numbers of workers with which it is measured in a case.
     #[must_use]
     pub fn workers(&self, case: &Case) -> Vec<usize> {
         match self.counts {
@@ -156,7 +158,7 @@ mod tests {
         assert_eq!(workers("many-senders"), [1, 2, 4]);
     }
 
-    /// Each in this process, for a moment.
+    /// Measures each case in this process, for a moment.
     #[test]
     fn all_have_the_result_that_they_should() {
         for runtime in RUNTIMES {

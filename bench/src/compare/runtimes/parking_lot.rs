@@ -1,4 +1,4 @@
-//! Threads of the system that share locks of parking_lot.
+//! System threads that share locks of parking_lot.
 
 use ::parking_lot::{Mutex, RwLock};
 

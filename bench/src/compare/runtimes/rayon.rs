@@ -19,7 +19,7 @@ use crate::compare::measure::{
     Setting, control_loop, delays, repeated, shared_out, spin, spin_until, timed,
 };
 
-/// What it runs: nothing that waits, since its jobs cannot.
+/// The cases that rayon runs: none with waits, as rayon's jobs cannot wait.
 pub const TABLE: Table = with_forks!(Rayon, inside;
     ("spawn-join", |s| inside(s, |s, ()| repeated(s, spawn_join))),
     ("batch", batch),
@@ -79,7 +79,7 @@ fn pool(setting: &Setting) -> anyhow::Result<ThreadPool> {
     Ok(ThreadPoolBuilder::new().num_threads(setting.workers).build()?)
 }
 
-/// On one of the pool's threads.
+/// Measures on one of the pool's threads.
 fn inside(
     setting: &Setting,
     kernel: impl FnOnce(&Setting, &mut ()) -> Measured + Send,
@@ -87,7 +87,8 @@ fn inside(
     Ok(pool(setting)?.install(|| kernel(setting, &mut ())))
 }
 
-/// The child's result goes where its parent finds it after the scope: a scope has no handles.
+/// A scope has no handles, so the child stores its result where the parent finds it after the
+/// scope.
 fn spawn_join(n: u64) -> Duration {
     let began = Instant::now();
     for i in 0..n {
@@ -121,7 +122,7 @@ fn start_here() -> Delay {
     let mut started = None;
     let before = Instant::now();
     rayon::scope(|scope| scope.spawn(|_| started = Some(Instant::now())));
-    (before, started.expect("a scope waits"))
+    (before, started.expect("a scope waits for its jobs"))
 }
 
 fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
@@ -137,7 +138,7 @@ fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
             });
             spin_until(ELSEWHERE_LIMIT, || done.get().is_some());
         });
-        (before, *started.get().expect("a scope waits"))
+        (before, *started.get().expect("a scope waits for its jobs"))
     };
     inside(setting, |setting, ()| delays(setting, |n| (0..n).map(|_| start()).collect()))
 }

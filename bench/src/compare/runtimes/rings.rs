@@ -1,4 +1,4 @@
-//! Messages through a ring of cygnet's: from tasks to a task, in place.
+//! Messages through one of cygnet's rings, from tasks to a task.
 
 use std::hint::black_box;
 
@@ -7,45 +7,45 @@ use cygnet::ring::sequence::WaitStrategy;
 
 use crate::compare::cases::{MESSAGE_BATCH, ROOM};
 
-/// How messages go through a ring.
+/// The traffic through a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
-    /// How many there are.
+    /// Number of messages.
     pub messages: usize,
-    /// Who write them, each its share.
+    /// Number of producers, each of which writes an equal share.
     pub producers: usize,
-    /// How many at a time.
+    /// Messages per batch.
     pub batch: usize,
-    /// Whether who waits spins, and does not leave the processor.
+    /// Whether waiters spin and keep the processor.
     pub spins: bool,
 }
 
 impl Traffic {
-    /// In batches, from one.
+    /// In batches, from one producer.
     pub const BATCHES_1: Traffic =
         Traffic { messages: 0, producers: 1, batch: MESSAGE_BATCH, spins: true };
-    /// The same from four.
+    /// In batches, from four producers.
     pub const BATCHES_4: Traffic = Traffic { producers: 4, ..Traffic::BATCHES_1 };
-    /// One at a time, from one.
+    /// One at a time, from one producer.
     pub const SINGLE_1: Traffic = Traffic { batch: 1, ..Traffic::BATCHES_1 };
-    /// The same from four.
+    /// One at a time, from four producers.
     pub const SINGLE_4: Traffic = Traffic { producers: 4, ..Traffic::SINGLE_1 };
-    /// One at a time, from one; who waits leaves the processor.
+    /// One at a time, from one producer. Waiters give up the processor.
     pub const PARKED_1: Traffic = Traffic { spins: false, ..Traffic::SINGLE_1 };
-    /// The same from four.
+    /// One at a time, from four producers. Waiters give up the processor.
     pub const PARKED_4: Traffic = Traffic { producers: 4, ..Traffic::PARKED_1 };
 
-    /// What a producer has to write.
+    /// Number of messages that each producer writes.
     #[must_use]
     pub fn each(&self) -> usize {
         self.messages / self.producers
     }
 }
 
-/// Passes them through, inside a task.
+/// Passes the messages through a ring, inside a task.
 ///
 /// # Panics
-/// If one is missing.
+/// If a message is missing.
 pub fn pass(traffic: Traffic) {
     let strategy = if traffic.spins { WaitStrategy::Spin } else { WaitStrategy::default() };
     let sum = if traffic.producers == 1 {
@@ -92,7 +92,7 @@ pub fn pass(traffic: Traffic) {
     assert_eq!(sum, expected(traffic), "a message is missing");
 }
 
-/// What the messages come to.
+/// The sum of the messages.
 #[must_use]
 pub fn expected(traffic: Traffic) -> u64 {
     let written = traffic.each().next_multiple_of(traffic.batch) as u64;

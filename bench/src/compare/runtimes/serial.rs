@@ -1,4 +1,4 @@
-//! No runtime: plain calls on one thread, beside which one worker of the others is judged.
+//! No runtime: plain calls on one thread, the reference for one worker of the runtimes.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::compare::measure::{ControlJob, Measured, Setting, control_loop, repea
 use crate::figures::tree;
 use std::hint::black_box;
 
-/// What it runs.
+/// The cases that run without a runtime.
 pub const TABLE: Table = with_forks!(Serial, plainly;
     ("sum", sum),
     ("items", items),
@@ -33,17 +33,17 @@ fn plainly(
     Ok(kernel(setting, &mut ()))
 }
 
-/// Of std.
+/// Locks a std mutex.
 fn locks(n: u64) -> Duration {
     let mutex = Mutex::new(0);
     let began = Instant::now();
     for _ in 0..n {
-        *black_box(&mutex).lock().expect("nobody panics") += 1;
+        *black_box(&mutex).lock().expect("no holder panics") += 1;
     }
     began.elapsed()
 }
 
-/// A loop over all, without halves.
+/// A loop over all numbers, without divide and conquer.
 fn sum(setting: &Setting) -> anyhow::Result<Measured> {
     let numbers = numbers(setting.size(cases::NUMBERS));
     Ok(timed(setting, || black_box(&numbers).iter().sum()))

@@ -1,4 +1,4 @@
-//! async-executor, which smol is made of, on threads of its own.
+//! async-executor, the executor of smol, on threads of its own.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::Table;
 use super::futures::{Executor, with_tasks};
 use crate::compare::measure::{ControlJob, Measured, Setting, control_loop, repeated};
 
-/// What it runs: tasks. It has no forks.
+/// The cases that async-executor runs. It has tasks but no forks.
 pub const TABLE: Table = with_tasks!(build;
     ("block-on", block_on),
     ("control-loop", |s| {
@@ -28,7 +28,7 @@ struct Smol {
     _threads: Arc<Threads>,
 }
 
-/// Threads that run an executor's tasks, until it is dropped.
+/// Threads that run an executor's tasks until this is dropped.
 struct Threads {
     stop: Arc<Notify>,
     threads: Vec<thread::JoinHandle<()>>,
@@ -47,7 +47,7 @@ fn build(setting: &Setting) -> anyhow::Result<Smol> {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // One permit at a time: whoever has not begun to wait yet gets it too.
+        // One permit at a time, so that a thread that does not wait yet gets one later.
         while self.threads.iter().any(|thread| !thread.is_finished()) {
             self.stop.notify_one();
             thread::yield_now();

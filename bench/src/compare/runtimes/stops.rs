@@ -1,5 +1,5 @@
-//! Graceful shutdown by a library that knows no workers: the cases, on plain threads. Each is a loop of
-//! [`figures::stops`](crate::figures::stops), as cygnet runs it inside a task.
+//! Graceful shutdown by a library without workers: the cases, on plain threads. Each is a loop of
+//! [`figures::stops`](crate::figures::stops), which cygnet runs inside a task.
 
 use super::{Run, Table};
 use crate::compare::cases;
@@ -14,7 +14,7 @@ use crate::figures::stops::{
 use crate::figures::stops::{interrupted_stream_polls, stream_polls};
 use std::time::Duration;
 
-/// Everything, of a library that has all of it.
+/// The table of a library that has all three traits.
 #[must_use]
 pub const fn table<S: Guards + Tree + Interrupts>() -> Table {
     const {
@@ -42,7 +42,7 @@ pub const fn table<S: Guards + Tree + Interrupts>() -> Table {
     }
 }
 
-/// Without a library: what is interrupted elsewhere.
+/// The reference without a library: polls of the bare future.
 pub const BARE_FUTURE: Run = |s| Ok(looped(s, |n| polls(Number::some(), n)));
 /// See [`BARE_FUTURE`].
 #[cfg(feature = "futures")]
@@ -50,7 +50,7 @@ pub const BARE_STREAM: Run = |s| Ok(looped(s, |n| stream_polls(Number::some(), n
 /// See [`BARE_FUTURE`].
 pub const BARE_ITERATOR: Run = |s| Ok(looped(s, |n| steps(Number::some(), n)));
 
-/// An operation of `bench`, on a thread that is no worker.
+/// Measures an operation of `bench` on a thread that is not a worker.
 fn looped(setting: &Setting, operation: impl FnMut(u64) -> Duration + Send) -> Measured {
     outside(|| repeated(setting, operation))
 }
@@ -58,7 +58,7 @@ fn looped(setting: &Setting, operation: impl FnMut(u64) -> Duration + Send) -> M
 /// See the case `guard-outside`.
 ///
 /// # Errors
-/// None; the signature is that of all cases.
+/// None. The signature is that of all cases.
 pub fn guard<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(looped(setting, guards::<S>))
 }
@@ -66,7 +66,7 @@ pub fn guard<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
 /// See the case `guard-outside-late`.
 ///
 /// # Errors
-/// None, as above.
+/// None. The signature is that of all cases.
 pub fn late_guard<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
     let root: S = crowded();
     Ok(looped(setting, |n| guards_of(&root, n)))
@@ -75,12 +75,13 @@ pub fn late_guard<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
 /// See the case `guard-two-outside`.
 ///
 /// # Errors
-/// None, as above.
+/// None. The signature is that of all cases.
 pub fn guards_of_two<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(made_together(setting, |n| guards_on_two_threads(&S::default(), n)))
 }
 
-/// Guards that two make of the same: one of one of them.
+/// Measures guards that two contenders make of one shutdown. Returns the cost of one guard of one
+/// contender.
 pub fn made_together(setting: &Setting, operation: impl FnMut(u64) -> Duration) -> Measured {
     shared_out(setting, TOGETHER as usize, operation)
 }
@@ -88,7 +89,7 @@ pub fn made_together(setting: &Setting, operation: impl FnMut(u64) -> Duration) 
 /// See the case `child`.
 ///
 /// # Errors
-/// None, as above.
+/// None. The signature is that of all cases.
 pub fn child<T: Tree>(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(looped(setting, |n| children::<T>(n, 0)))
 }
@@ -96,7 +97,7 @@ pub fn child<T: Tree>(setting: &Setting) -> anyhow::Result<Measured> {
 /// See the case `child-siblings`.
 ///
 /// # Errors
-/// None, as above.
+/// None. The signature is that of all cases.
 pub fn child_with_siblings<T: Tree>(setting: &Setting) -> anyhow::Result<Measured> {
     let siblings = setting.size(cases::SIBLINGS);
     Ok(looped(setting, |n| children::<T>(n, siblings)))
@@ -105,16 +106,17 @@ pub fn child_with_siblings<T: Tree>(setting: &Setting) -> anyhow::Result<Measure
 /// See the case `shut-down-10k`.
 ///
 /// # Errors
-/// None, as above.
+/// None. The signature is that of all cases.
 pub fn shut_down<T: Tree>(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(outside(|| stops::<T>(setting)))
 }
 
-/// Stops of roots, each with its children, which are made and dropped while the clock stands still.
+/// Measures stops of roots with children. The children are made and dropped outside the measured
+/// time.
 pub fn stops<T: Tree>(setting: &Setting) -> Measured {
     let count = setting.size(cases::CHILDREN);
     let mut measured = repeated(setting, |n| (0..n).map(|_| stop_of_a_root::<T>(count)).sum());
-    // It is that of the making, above all.
+    // Processor time is left out, as it would mostly be spent on making the children.
     measured.values.remove(CPU);
     measured
 }

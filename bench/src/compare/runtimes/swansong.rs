@@ -1,4 +1,4 @@
-//! swansong: graceful shutdown without a runtime, whose names cygnet's have.
+//! swansong: graceful shutdown without a runtime. cygnet's shutdown has its names.
 
 use super::{Table, stops};
 use crate::figures::stops::as_swansong;
@@ -7,5 +7,5 @@ use ::swansong::{Guard, Swansong};
 
 as_swansong!(Swansong, Guard);
 
-/// What it runs.
+/// The cases that swansong runs.
 pub const TABLE: Table = stops::table::<Swansong>();

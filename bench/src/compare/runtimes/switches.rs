@@ -1,5 +1,5 @@
-//! Coroutines without a scheduler: corosensei, whose switch is inlined, and generator, whose switch,
-//! which is also may's, is a call.
+//! Coroutines without a scheduler: corosensei, with an inlined switch, and generator, with a
+//! switch by call, which may uses too.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use generator::{Gn, Scope};
 use super::Table;
 use crate::compare::measure::{Measured, Setting, repeated};
 
-/// What corosensei runs.
+/// The case that corosensei runs.
 pub const COROSENSEI: Table = &[("switch", corosensei)];
-/// What generator runs.
+/// The case that generator runs.
 pub const GENERATOR: Table = &[("switch", generator)];
 
 fn corosensei(setting: &Setting) -> anyhow::Result<Measured> {
@@ -22,7 +22,7 @@ fn corosensei(setting: &Setting) -> anyhow::Result<Measured> {
                 stop = yielder.suspend(());
             }
         });
-        // The first resumption starts it.
+        // The first call of `resume` starts the coroutine.
         coroutine.resume(false);
         let time = half_each(n, || {
             black_box(coroutine.resume(false));
@@ -46,7 +46,7 @@ fn generator(setting: &Setting) -> anyhow::Result<Measured> {
     }))
 }
 
-/// The time of `n` switches, of which `pair` makes two.
+/// The time of `n` switches. A call of `pair` makes two.
 fn half_each(n: u64, mut pair: impl FnMut()) -> Duration {
     let pairs = n.div_ceil(2);
     let began = Instant::now();

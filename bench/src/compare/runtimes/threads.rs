@@ -1,4 +1,4 @@
-//! Threads of the system, without a runtime.
+//! System threads, without a runtime.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ use crate::compare::measure::{
     spin, spin_until, spread,
 };
 
-/// What they run: not what would take a thread for each of a million things.
+/// The cases that threads run. Cases that would take a thread for each of a million things are
+/// missing.
 pub const TABLE: Table = &[
     ("spawn-join", spawn_join),
     ("spawn-outside", spawn_join),
@@ -67,7 +68,7 @@ pub const BUSY: &[Table] = &[
     ],
 ];
 
-/// Threads: a fork is a thread, and so is a task.
+/// Threads: each fork and each task is a thread.
 pub struct Threads;
 
 impl Fork for Threads {
@@ -90,7 +91,7 @@ impl Fork for Threads {
 }
 
 impl Blocking for Threads {
-    /// A thread does the turns of all tasks of a worker.
+    /// A thread takes the turns of all tasks of a worker.
     const CONTENDERS_PER_WORKER: usize = 1;
 
     fn inside(
@@ -131,7 +132,7 @@ impl Lock for Mutex<u64> {
 
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
-        f(&mut self.lock().expect("nobody panics"))
+        f(&mut self.lock().expect("no holder panics"))
     }
 }
 
@@ -167,7 +168,7 @@ fn spawn_join_parked(setting: &Setting) -> anyhow::Result<Measured> {
     }))
 }
 
-/// Contenders for a mutex of std's, which start together.
+/// Contenders for a std mutex, which start together.
 fn lock_often(each: usize) -> Vec<Stint> {
     let (mutex, gate) = (Mutex::new(0), Barrier::new(CONTENDERS));
     thread::scope(|scope| {
@@ -175,7 +176,7 @@ fn lock_often(each: usize) -> Vec<Stint> {
             gate.wait();
             let began = Instant::now();
             for _ in 0..each {
-                *mutex.lock().expect("nobody panics") += 1;
+                *mutex.lock().expect("no holder panics") += 1;
             }
             (began, Instant::now())
         };

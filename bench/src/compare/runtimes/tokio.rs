@@ -25,7 +25,7 @@ mod busy;
 
 pub use self::busy::TABLES as BUSY;
 
-/// What it runs: tasks. It has no forks.
+/// The cases that tokio runs. It has tasks but no forks.
 pub const TABLE: Table = with_tasks!(build;
     ("block-on", block_on),
     ("ask", |s| Ok(repeated(s, asks))),
@@ -104,7 +104,7 @@ fn build(setting: &Setting) -> anyhow::Result<Tokio> {
 }
 
 impl Executor for Tokio {
-    /// Inside, as a program would call it.
+    /// Spawns from inside the runtime, as a program would.
     fn spawn<T, F>(&self, task: F) -> impl Future<Output = T> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -142,7 +142,7 @@ fn child_tokens(n: u64, siblings: usize) -> Duration {
     began.elapsed()
 }
 
-/// What it waits for are tasks, or whatever else has a token.
+/// A tracker waits for tasks, or for anything else that holds a token.
 impl Guards for TaskTracker {
     type Guard = TaskTrackerToken;
 
@@ -168,7 +168,7 @@ impl Tree for CancellationToken {
     }
 }
 
-/// So many tokens in a tree, as that of cygnet's groups.
+/// `count` tokens in a tree of the same shape as that of cygnet's groups.
 fn tokens(count: usize) -> Vec<CancellationToken> {
     const FAN: usize = 10;
     let mut tokens = vec![CancellationToken::new()];
@@ -272,7 +272,7 @@ async fn pass(values: usize, senders: usize) {
     }
 }
 
-/// Whoever waits parks, whatever the case says.
+/// Waiters always park, even in the cases in which they should spin.
 async fn pass_messages(traffic: Traffic) {
     let (to, mut from) = mpsc::channel(ROOM);
     for _ in 0..traffic.producers {

@@ -1,4 +1,4 @@
-//! Tasks that compute, on tokio: the kernels of [`busy`](crate::compare::kernels::busy) as futures.
+//! Computing tasks on tokio: the kernels of [`busy`](crate::compare::kernels::busy) as futures.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -72,7 +72,7 @@ async fn pass(values: u64, stages: [Work; STAGES]) -> u64 {
     end(sink).await
 }
 
-/// Spawns so many tasks, joins them all by their handles, and counts them.
+/// Spawns the tasks, joins them by their handles and counts them.
 async fn all(tasks: usize, work: Work) -> u64 {
     let spawn = |seed| tokio::spawn(async move { job(work, seed) });
     let tasks: Vec<_> = (0..tasks as u64).map(spawn).collect();
