@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The library's tests under AddressSanitizer, leaks included.
+# Runs the library's tests under AddressSanitizer, with leak detection.
 CHECK=asan
 # shellcheck source=ci/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -8,13 +8,13 @@ need_symbolizer
 
 target=x86_64-unknown-linux-gnu
 export CARGO_TARGET_DIR=$CHECKOUT/target-asan
-# The sanitizers are in the stable toolchain, behind the switch for unstable flags. With --target
-# the flags stay away from build scripts and procedural macros.
+# The sanitizers are part of the stable toolchain, behind the switch for unstable flags. With
+# --target, the flags do not apply to build scripts and procedural macros.
 export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Zsanitizer=address --cfg cygnet_asan"
 export RUSTDOCFLAGS=$RUSTFLAGS
-# detect_stack_use_after_return=0: its fake stacks live in thread-local tables that a frame on a
-# coroutine's stack may outlive.
+# detect_stack_use_after_return=0: the fake stacks of this option live in thread-local tables,
+# which a frame on a coroutine's stack may outlive.
 export ASAN_OPTIONS="detect_stack_use_after_return=0:detect_leaks=1:${ASAN_OPTIONS:-}"
 
 tests=(cargo test -p cygnet --target "$target")

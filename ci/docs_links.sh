@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Every relative link in the checkout's Markdown files leads to a file that is there.
+# Checks that every relative link in the checkout's Markdown files leads to an existing file.
 CHECK=docs_links
 # shellcheck source=ci/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# broken_links FILE...: prints `file: link` for each link that leads nowhere.
+# broken_links FILE...: prints `file: link` for each broken link.
 broken_links() {
     local file link
     for file in "$@"; do
-        # Fenced code is not prose: `a[i](x)` in it is no link.
+        # Fenced code is not prose: `a[i](x)` in it is not a link.
         awk '/^ *(```|~~~)/ { code = !code; next } !code { gsub(/`[^`]*`/, ""); print }' "$file" |
             { grep -oE '\]\([^) ]+' || true; } | sed 's/^](//' |
             while read -r link; do
@@ -24,7 +24,7 @@ broken_links() {
 mapfile -t files < <(find . \( -name 'target*' -o -name .git \) -prune -o -name '*.md' -print | sort)
 ((${#files[@]} > 0)) || fail "no Markdown file found"
 broken=$(broken_links "${files[@]}")
-[[ -z $broken ]] || fail "links that lead nowhere:"$'\n'"$broken"
+[[ -z $broken ]] || fail "broken links:"$'\n'"$broken"
 note "${#files[@]} files"
 
 printf 'a [link](that/leads/nowhere.md)\n' >"$LOGS/planted.md"

@@ -1,9 +1,10 @@
 # shellcheck shell=bash
-# What the scripts of this directory share. Source it; it moves to the top of the checkout.
+# Shared functions of the scripts in this directory. Sourcing it changes to the top of the
+# checkout.
 #
-# A check has two halves: the run that must pass, and its negative control, a planted fault that the
-# same tool, with the same build, must report. Without the second half a tool that is switched off
-# looks like a tool that finds nothing.
+# A check has two halves: the run that must pass, and its negative control, a planted fault that
+# the same tool with the same build must report. Without the second half, a tool that is switched
+# off looks like a tool that finds nothing.
 
 set -euo pipefail
 
@@ -16,16 +17,16 @@ if [[ -x ${CARGO_HOME:-${HOME:-/root}/.cargo}/bin/cargo ]]; then
     PATH=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH
 fi
 
-# A check says itself how it compiles; what the caller's shell has set must not leak in.
+# Each check sets its own compiler options, so settings of the caller's shell must not leak in.
 unset RUSTC RUSTDOC RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_TARGET \
     CARGO_BUILD_RUSTFLAGS CYGNET_PLANT
-# Nothing is built twice here, and what incremental builds keep takes more room than what they build.
+# Nothing is built twice here, and incremental builds would keep more data than they build.
 export CARGO_INCREMENTAL=0
-# Random programs of proptest are the same ones each time, as simulation.sh's seeds are: by hand they are others. What they find by chance would
-# hold up who has changed something else.
+# proptest draws the same random programs each time, as simulation.sh takes the same seeds; runs
+# by hand use others. A chance failure would hold up an author of unrelated changes.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-8}
-# Hundreds of tests panic on purpose. In instrumented or emulated code a backtrace takes seconds; that one is printed on a coroutine's stack
-# without harm, the step `test` checks.
+# Hundreds of tests panic on purpose, and a backtrace takes seconds in instrumented or emulated
+# code. The step `test` checks that a backtrace can be printed on a coroutine's stack.
 export RUST_BACKTRACE=0
 export CARGO_NET_RETRY=${CARGO_NET_RETRY:-5} CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 
@@ -47,8 +48,8 @@ as_root() {
     fi
 }
 
-# apt-get, with patience: its own lock option covers dpkg's lock, not the one of the package lists,
-# and mirrors have bad minutes.
+# apt-get with retries. Its own lock option covers dpkg's lock but not the one of the package
+# lists, and mirrors fail at times.
 patient_apt() {
     local try
     for try in 1 2 3 4 5 6; do
@@ -67,8 +68,8 @@ installed() {
     [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed* ]]
 }
 
-# Installs those of the named Debian packages that are missing; costs nothing when none is.
-# `name:arm64` asks for the package of another architecture.
+# need_packages NAME...: installs the missing ones of these Debian packages. It costs nothing if
+# none is missing. `name:arm64` is the package of another architecture.
 need_packages() {
     local package architecture missing=()
     for package in "$@"; do
@@ -84,16 +85,17 @@ need_packages() {
             as_root dpkg --add-architecture "$architecture"
         fi
     done
-    # The lists that are there may do; what is really missing, the installation says.
-    patient_apt update || note "apt-get update failed, trying with the lists that are there"
+    # The present lists may suffice. The installation reports packages that are really missing.
+    patient_apt update || note "apt-get update failed, trying with the present lists"
     patient_apt install -y --no-install-recommends "${missing[@]}" || fail "cannot install ${missing[*]}"
 }
 
-# Without it the sanitizers' reports have addresses for names, and suppressions match nothing.
+# Without llvm-symbolizer the sanitizers' reports have addresses instead of names, and
+# suppressions match nothing.
 need_symbolizer() { command -v llvm-symbolizer >/dev/null || need_packages llvm; }
 
-# Points cargo at Debian's compiler, which has what rustup's lacks here: the standard library of
-# another architecture, and the source of its own. Call it after need_packages.
+# Makes cargo use Debian's compiler, which has two things that rustup's lacks here: the standard
+# library of another architecture, and the source of its own. Call it after need_packages.
 use_debian_rustc() {
     local have want
     export RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc
@@ -105,7 +107,8 @@ use_debian_rustc() {
     note "$("$RUSTC" --version)"
 }
 
-# Links with the linker that comes with rustup's compiler, as rustup's does by itself: a program of tests by GNU's takes seconds.
+# Links with the linker of rustup's compiler, as rustup's compiler itself does: GNU's linker takes
+# seconds for a test program.
 use_quick_linker() {
     local linker
     linker=$(env -u RUSTC rustc --print sysroot)/lib/rustlib/$(env -u RUSTC rustc -vV | sed -n 's/^host: //p')/bin/gcc-ld
@@ -115,23 +118,24 @@ use_quick_linker() {
     fi
 }
 
-# limited MINUTES COMMAND...: what hangs fails.
+# limited MINUTES COMMAND...: runs COMMAND, which fails if it does not end in time.
 limited() {
     local minutes=$1 status=0
     shift
     timeout --kill-after=30 "${minutes}m" "$@" </dev/null || status=$?
     if ((status == 124 || status == 137)); then
-        note "FAILED: no end after $minutes minutes: $*" >&2
+        note "FAILED: did not end within $minutes minutes: $*" >&2
     fi
     return "$status"
 }
 
 # The negative control.
 #
-# must_fail NAME MINUTES PATTERN... -- COMMAND...: runs COMMAND with CYGNET_PLANT=NAME, which wakes
-# the planted fault of that name (tests/planted.rs). It must end with an error AND its output must
-# match each of the extended regular expressions: the report of the very tool, and the place. The
-# output is kept from the log, whose readers look for failed tests.
+# must_fail NAME MINUTES PATTERN... -- COMMAND...: runs COMMAND with CYGNET_PLANT=NAME, which
+# enables the planted fault of that name (tests/planted.rs). COMMAND must end with an error AND
+# its output must match each of the extended regular expressions, which stand for the tool's own
+# report and for the place. The output does not go to the log, in which readers look for failed
+# tests.
 must_fail() {
     local name=$1 minutes=$2 status=0 pattern patterns=() log
     shift 2
@@ -146,7 +150,8 @@ must_fail() {
         planted_failure "$log" "the planted fault '$name' did not end within $minutes minutes"
     fi
     if ((status == 0)); then
-        # Of a run of all programs the last lines do not say whether it was executed.
+        # The last lines of a run of all programs do not show whether the planted test was
+        # executed.
         grep -n "planted_$name" "$log" || true
         planted_failure "$log" "the planted fault '$name' was NOT reported: the run passed"
     fi
@@ -163,7 +168,7 @@ planted_failure() {
     fail "$2"
 }
 
-# run_tests MINUTES COMMAND...: runs COMMAND, shows its output, and insists that at least one test
+# run_tests MINUTES COMMAND...: runs COMMAND, shows its output, and fails unless at least one test
 # was executed, so that a filter that matches nothing does not pass for a check.
 run_tests() {
     local minutes=$1 status=0 log=$LOGS/tests.log
@@ -175,7 +180,8 @@ run_tests() {
     count_tests "$log" "$*"
 }
 
-# count_tests LOG WHO: how many have passed; at least $least must have, if it is set.
+# count_tests LOG COMMAND: prints how many tests passed, and fails if they are fewer than $least
+# (1).
 count_tests() {
     local passed
     passed=$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1/p' "$1" | awk '{ n += $1 } END { print n + 0 }')
@@ -183,8 +189,9 @@ count_tests() {
     note "$passed tests passed"
 }
 
-# run_side_by_side MINUTES RUNNER COMMAND...: as `run_tests`, for `cargo test` with one test at a time: builds, and runs
-# as many of the programs at once as there are cores, each by RUNNER, which is one word of several.
+# run_side_by_side MINUTES RUNNER COMMAND...: like `run_tests`, for a `cargo test` with one test
+# at a time. It builds, then runs as many of the programs at once as there are cores, each by
+# RUNNER, which is a single word with spaces.
 run_side_by_side() {
     local minutes=$1 runner=$2 status=0 log=$LOGS/tests.log
     shift 2
@@ -195,7 +202,7 @@ run_side_by_side() {
     timeout --kill-after=30 "${minutes}m" xargs -P "$(nproc)" -I{} \
         bash -c 'exec $1 "$2" >"$3/$(basename "$2").log" 2>&1 </dev/null' -- "$runner" {} "$LOGS/programs.d" \
         <"$LOGS/programs" || status=$?
-    # Together: what two say at the same time would be mixed up.
+    # Shown at the end, as the outputs of simultaneous programs would be mixed up.
     tail -n +1 "$LOGS/programs.d"/*.log >"$log"
     cat "$log"
     ((status == 0)) || fail "status $status from the programs of: $*"

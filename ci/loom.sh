@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Every model (a unit test named `loom_...`) in every interleaving that the memory model allows,
-# with at most three preemptions, or fewer where the model says so. LOOM_MAX_PREEMPTIONS lowers the bound
-# for all, or raises it for those that name none of their own.
+# Runs every model (a unit test named `loom_...`) in every interleaving that the memory model
+# allows, with at most three preemptions, or fewer if the model says so. LOOM_MAX_PREEMPTIONS
+# lowers this bound for all models, or raises it for models without a bound of their own.
 CHECK=loom
 # shellcheck source=ci/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR=$CHECKOUT/target-loom
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
 export LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3}
 
-# Release: models run for minutes without optimisation.
+# Release, as models run for minutes without optimisation.
 tests=(cargo test --release -p cygnet --lib)
 
 run_tests 25 "${tests[@]}" loom_

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Takes what the arguments of the library lean on (the places that are marked `// MUTANT(protocol.step): kind`) out of a copy, one at a
-# time, and fails if no model and no test notices one.
+# Removes the steps on which the library's protocol arguments rest (marked
+# `// MUTANT(protocol.step): kind`) from a copy, one at a time, and fails if no model and no test
+# catches a removal.
 #
-#   ci/mutate.sh                        all mutants
-#   ci/mutate.sh NAME...                those of a protocol, of a place, or a single one
-#   ci/mutate.sh --sample N             some, spread over all, the same each time
-#   ci/mutate.sh --list                 their names and places; nothing is built
-#   ci/mutate.sh --write docs/mutants.md   all, with the table as a document
+#   ci/mutate.sh                           all mutants
+#   ci/mutate.sh NAME...                   the mutants of a protocol or a place, or a single mutant
+#   ci/mutate.sh --sample N                N mutants spread over all, the same ones each time
+#   ci/mutate.sh --list                    their names and places, without building anything
+#   ci/mutate.sh --write docs/mutants.md   all mutants, with the table as a document
 #
-# Its negative controls: a mutant of no consequence, which must survive, and one that must be caught (ci/mutate/mutants.rs), and
-# the tests of the rewriting program.
+# Negative controls: a mutant without consequence, which must survive, and one that must be caught
+# (ci/mutate/mutants.rs). The tests of the rewriting program run too.
 CHECK=mutate
 # shellcheck source=ci/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# The tests, optimised, with debug assertions and overflow checks: on real threads, and then every behaviour test in simulation, by as many
-# seeds as there is time for, the same ones each time. A test that cannot be simulated says why
-# (`common::real!`); a program that has none that can is listed below. Tests that make no runtime, and so have nothing to be simulated, are counted.
+# Runs the tests, optimised, with debug assertions and overflow checks: first on real threads, and
+# then every behaviour test in simulation, with as many seeds as there is time for, the same ones
+# each time. A test that cannot be simulated gives a reason (`common::real!`), and a program
+# without simulated tests is listed below. Tests that build no runtime have nothing to simulate,
+# and are counted.
 #
-# One build for both: what real threads run here is the library as it is with the feature `sim`, outside of a simulation. Without the feature
-# `cargo test` has the assertions, and `cargo test --release` the optimised code. The profile `checked` is in Cargo.toml.
+# One build serves both: on real threads, this is the library with the feature `sim`, outside a
+# simulation. Without the feature, `cargo test` covers the assertions and `cargo test --release`
+# the optimised code. The profile `checked` is in Cargo.toml.
 #
-#   CYGNET_SIM_SEEDS, CYGNET_SIM_SECONDS   for each test, at most
-#   CYGNET_SIM_REPORT                      a file for the list of all tests and what each has come to
-#   CYGNET_SIM_FIRST                       the first of the fresh seeds; it is printed
-#   ci/simulation.sh PROGRAM...            only these
+#   CYGNET_SIM_SEEDS, CYGNET_SIM_SECONDS   limits for each test
+#   CYGNET_SIM_REPORT                      a file for the list of all tests and their results
+#   CYGNET_SIM_FIRST                       the first of the fresh seeds, which is printed
+#   ci/simulation.sh PROGRAM...            only these programs
 CHECK=simulation
 # shellcheck source=ci/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -18,10 +21,11 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CHECKOUT/target}
 seeds=${CYGNET_SIM_SEEDS:-2000}
 unset CYGNET_SIM_SEEDS
 export CYGNET_SIM_SECONDS=${CYGNET_SIM_SECONDS:-0.6}
-# Seeds that nobody has tried are for a run by hand: CYGNET_SIM_FIRST=$RANDOM$RANDOM. What fails by chance would hold up who has changed something else.
+# Untried seeds are for runs by hand: CYGNET_SIM_FIRST=$RANDOM$RANDOM. A chance failure would hold
+# up an author of unrelated changes.
 export CYGNET_SIM_FIRST=${CYGNET_SIM_FIRST:-8}
 
-# Programs of tests/ without a test to be simulated.
+# Programs in tests/ without a simulated test.
 declare -A real=(
     [allocation]='an allocator that refuses'
     [auto_traits]='shows what types are'
@@ -38,7 +42,8 @@ declare -A real=(
     [tokio]='a foreign executor with threads of its own'
     [warm_stacks]='the memory of stacks'
 )
-# Programs of several subjects, one in each module: each of these has a test to be simulated, or is named here.
+# Programs with several subjects, one per module. Each module needs a simulated test, or an entry
+# here.
 of_subjects=(tasks waits misuse parallel shutdown sequence)
 real_subjects=({tasks,waits,misuse,parallel,shutdown,sequence}::common waits::alarms sequence::{arithmetic,model,random})
 
@@ -54,7 +59,7 @@ for file in tests/*.rs tests/*/main.rs; do
         programs+=("$program")
     fi
 done
-((${#real[@]} == 0)) || fail "listed as not simulated, and not there: ${!real[*]}"
+((${#real[@]} == 0)) || fail "listed as not simulated, but missing: ${!real[*]}"
 (($# == 0)) || programs=("$@")
 
 cargo_test=(cargo test --profile checked --package cygnet --features 'sim,futures,futures-io,tokio')
@@ -66,7 +71,7 @@ if (($# == 0)); then
     least=1450 run_tests 10 "${cargo_test[@]}" --lib --tests
 fi
 export CYGNET_SIM_SEEDS=$seeds
-note "seeds from $CYGNET_SIM_FIRST on (the same again: CYGNET_SIM_FIRST=$CYGNET_SIM_FIRST), $CYGNET_SIM_SECONDS s for each test"
+note "seeds from $CYGNET_SIM_FIRST on (to repeat: CYGNET_SIM_FIRST=$CYGNET_SIM_FIRST), $CYGNET_SIM_SECONDS s for each test"
 export CYGNET_SIM_LOG=$LOGS/simulated.log
 : >"$LOGS/all.log"
 for program in "${programs[@]}"; do
@@ -74,11 +79,11 @@ for program in "${programs[@]}"; do
     [[ -n $binary ]] || fail "no program '$program' was built"
     : >"$CYGNET_SIM_LOG"
     if ! limited 10 "$binary" --quiet >"$LOGS/output.log" 2>&1; then
-        # What a test prints in each of its runs is of no use.
+        # The output of a test in each of its runs is of no use.
         grep -vE '^(thread .* panicked at |note: )' "$LOGS/output.log" | tail -n 400 >&2
-        fail "$program (again: ci/simulation.sh $program, or one seed with CYGNET_SIM_SEED)"
+        fail "$program (to repeat: ci/simulation.sh $program, or one seed with CYGNET_SIM_SEED)"
     fi
-    # Neither simulated nor marked.
+    # Tests that are neither simulated nor marked.
     comm -23 <("$binary" --list 2>/dev/null | sed -n 's/: test$//p' | sort) \
         <({ cut -d ' ' -f 1 "$CYGNET_SIM_LOG"; "$binary" --list --ignored | sed -n 's/: test$//p'; } | sort) \
         >"$LOGS/plain.log"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Small jobs, and some tests, under valgrind's memory checker, which sees what the compiled program really does: the switches in assembly too.
+# Runs small jobs and some tests under valgrind's memory checker. It sees what the compiled
+# program really does, including the switches in assembly.
 CHECK=valgrind
 # shellcheck source=ci/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -7,8 +8,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_packages valgrind
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CHECKOUT/target}
-# The stack pointer changes by more than max-stackframe where a stack is switched, they lie 64 KiB apart, and only there: no frame of these programs is as large. Where a program refers to memory to its end, that
-# is not lost.
+# --max-stackframe: stacks lie 64 KiB apart, and no frame of these programs is that large, so the
+# stack pointer changes by more than this only at a switch of stacks. Memory that a program refers
+# to until its end does not count as lost.
 memcheck=(valgrind --quiet --error-exitcode=9 --max-stackframe=30000)
 leaks=(--leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect)
 
@@ -19,7 +21,7 @@ for job in "nqueens 7" "wordcount docs" "hash docs"; do
     limited 5 "${memcheck[@]}" "${leaks[@]}" "$CARGO_TARGET_DIR/debug/cygnet" run $job --workers 3 >/dev/null
 done
 
-# As in an emulator: everything takes many times as long.
+# As in an emulator, everything takes many times as long.
 export CYGNET_EMULATED=1
 target=$(rustc -vV | sed -n 's/^host: //p')
 runner=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$target")_RUNNER

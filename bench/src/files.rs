@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn without_descriptors_the_gate_waits_for_those_inside() {
+    fn without_descriptors_the_gate_waits_for_operations_inside() {
         fail_beside_another(false);
     }
 
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn if_nobody_has_a_descriptor_nobody_waits_for_ever() {
+    fn if_no_operation_has_a_descriptor_none_waits_for_ever() {
         let gate = Gate::default();
         let together = Barrier::new(3);
         thread::scope(|s| {

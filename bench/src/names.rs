@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_break_a_line_is_escaped_and_announced() {
+    fn line_breaks_and_backslashes_are_escaped_and_announced() {
         assert_eq!(line(b"a\nb\rc\\d"), b"\\d1  a\\nb\\rc\\\\d\n");
     }
 

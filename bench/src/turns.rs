@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn if_all_are_disturbed_the_least_disturbed_one_counts() {
+    fn if_all_attempts_are_disturbed_the_least_disturbed_one_counts() {
         let all = played(&["a", "b"], 1, |n| (n, if n == 2 { 0.1 } else { 0.2 }));
         assert_eq!(all[0].measurements, [2]);
         assert_eq!(all[0].disturbed, 1);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_mind_others_is_not_repeated_and_what_is_not_due_not_measured() {
+    fn subjects_that_are_not_due_are_skipped_and_loud_ones_never_repeated() {
         let all = played(&["loud", "first"], 3, |_| (1, 0.5));
         assert_eq!((all[0].measurements.len(), all[0].repeated, all[0].disturbed), (3, 0, 0));
         assert_eq!(all[1].measurements.len(), 1);

@@ -1,14 +1,12 @@
-//! Which models and tests are asked about which mutant: `checkers.txt`.
+//! Maps mutants to the models and tests that should catch them: `checkers.txt`.
 //!
-//! A line has the beginning of names of mutants, up to a dot, and what is asked, the cheapest and most likely first. The
-//! longest beginning that fits counts.
+//! A line has a prefix of mutants' names, up to a dot, and the checkers of these mutants, the
+//! cheapest and most likely first. The longest prefix that fits a name applies.
 //!
-//! | | is asked |
-//! | --- | --- |
-//! | `loom:PART` | the models with this in their names |
-//! | `unit:PART` | the unit tests with this in their names |
-//! | `test:PROGRAM` or `test:PROGRAM/PART` | the tests of that program in tests/, on real threads |
-//! | `sim:PROGRAM` or `sim:PROGRAM/PART` | the same in simulation, each by many seeds |
+//! * `loom:PART`: the models with PART in their names.
+//! * `unit:PART`: the unit tests with PART in their names.
+//! * `test:PROGRAM` or `test:PROGRAM/PART`: the tests of that program in tests/, on real threads.
+//! * `sim:PROGRAM` or `sim:PROGRAM/PART`: the same tests in simulation, each with many seeds.
 
 use crate::marks::Mutant;
 
@@ -23,7 +21,7 @@ pub(crate) enum Way {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Checker {
     pub(crate) way: Way,
-    /// Of the integration tests; that of the library has the name of the package.
+    /// The program of integration tests, or the name of the package for models and unit tests.
     pub(crate) program: String,
     pub(crate) part: String,
 }
@@ -39,10 +37,10 @@ pub(crate) fn parse(text: &str) -> Result<Table, String> {
 
 fn entry(line: &str) -> Result<(String, Vec<Checker>), String> {
     let mut words = line.split_whitespace();
-    let name = words.next().ok_or("nothing but blanks")?;
+    let name = words.next().ok_or("the line is blank")?;
     let checkers = words.map(checker).collect::<Result<Vec<_>, _>>()?;
     if checkers.is_empty() {
-        return Err(format!("nothing is asked about '{name}'"));
+        return Err(format!("no checkers for '{name}'"));
     }
     Ok((name.to_owned(), checkers))
 }
@@ -54,7 +52,7 @@ fn checker(word: &str) -> Result<Checker, String> {
         "unit" => (Way::Unit, true),
         "test" => (Way::Test, false),
         "sim" => (Way::Sim, false),
-        _ => return Err(format!("nothing can be asked by '{way}'")),
+        _ => return Err(format!("unknown kind of checker: '{way}'")),
     };
     let (program, part) = match rest.split_once('/') {
         _ if inside => (LIBRARY, rest),
@@ -68,13 +66,11 @@ fn fits(beginning: &str, name: &str) -> bool {
     name.strip_prefix(beginning).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
 }
 
-/// What is asked about this mutant.
+/// The checkers of a mutant.
 pub(crate) fn of<'a>(table: &'a Table, name: &str) -> Result<&'a [Checker], String> {
     let entries = table.iter().filter(|(beginning, _)| fits(beginning, name));
     let longest = entries.max_by_key(|(beginning, _)| beginning.len());
-    longest
-        .map(|(_, checkers)| checkers.as_slice())
-        .ok_or(format!("nothing is asked about '{name}'"))
+    longest.map(|(_, checkers)| checkers.as_slice()).ok_or(format!("no checkers for '{name}'"))
 }
 
 pub(crate) fn see_that_all_are_used(table: &Table, mutants: &[Mutant]) -> Result<(), String> {
@@ -103,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_is_an_error() {
+    fn malformed_checkers_are_errors() {
         for line in ["idle", "idle loom", "idle ask:a"] {
             assert!(parse(line).is_err(), "{line}");
         }

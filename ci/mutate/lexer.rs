@@ -1,5 +1,5 @@
-//! As much of Rust's lexical structure as the rewriting needs: where a token begins and ends, and what is a
-//! comment or a string and therefore no code.
+//! The part of Rust's lexical structure that the rewriting needs: the extent of tokens, and which
+//! text is a comment or a string rather than code.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -9,7 +9,7 @@ pub(crate) enum Kind {
     Punctuation,
     /// A string, a character, or a lifetime.
     Literal,
-    /// A comment that goes to the end of the line.
+    /// A comment up to the end of the line.
     Comment,
 }
 
@@ -26,7 +26,7 @@ impl Token {
     }
 }
 
-/// The tokens of a file, without blanks and without comments between `/*` and `*/`.
+/// Splits a file into tokens, leaving out blanks and block comments.
 pub(crate) fn tokens(source: &str) -> Result<Vec<Token>, String> {
     let bytes = source.as_bytes();
     let mut tokens = Vec::new();
@@ -72,7 +72,7 @@ fn block_comment(source: &str, start: usize) -> Result<usize, String> {
     let (mut at, mut depth) = (start, 0);
     loop {
         let rest = source.get(at..).filter(|rest| !rest.is_empty());
-        let rest = rest.ok_or("a comment without an end")?;
+        let rest = rest.ok_or("unterminated comment")?;
         if rest.starts_with("/*") {
             (at, depth) = (at + 2, depth + 1);
         } else if rest.starts_with("*/") {
@@ -86,7 +86,7 @@ fn block_comment(source: &str, start: usize) -> Result<usize, String> {
     }
 }
 
-/// The length of a raw string, if the text begins with one.
+/// Returns the length of a raw string, if the text begins with one.
 fn raw_string(text: &str) -> Result<Option<usize>, String> {
     let prefix = ["r", "br", "cr"].into_iter().find(|p| {
         let after = text.strip_prefix(p).unwrap_or("");
@@ -96,11 +96,11 @@ fn raw_string(text: &str) -> Result<Option<usize>, String> {
     let hashes = text[prefix.len()..].bytes().take_while(|b| *b == b'#').count();
     let open = prefix.len() + hashes + 1;
     let close = format!("\"{}", "#".repeat(hashes));
-    let length = text[open..].find(&close).ok_or("a raw string without an end")?;
+    let length = text[open..].find(&close).ok_or("unterminated raw string")?;
     Ok(Some(open + length + close.len()))
 }
 
-/// The end of a string whose quotation mark is at `start`.
+/// Returns the end of the string with its opening quotation mark at `start`.
 fn string(source: &str, start: usize) -> Result<usize, String> {
     let mut escaped = false;
     for (i, c) in source[start + 1..].char_indices() {
@@ -111,10 +111,10 @@ fn string(source: &str, start: usize) -> Result<usize, String> {
             _ => {}
         }
     }
-    Err("a string without an end".to_owned())
+    Err("unterminated string".to_owned())
 }
 
-/// The end of a character or a lifetime.
+/// Returns the end of a character or a lifetime.
 fn character(source: &str, start: usize) -> usize {
     let quote = start + source[start..].find('\'').expect("it has one");
     let rest = &source[quote + 1..];
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_strings_and_comments_is_no_code() {
+    fn strings_and_comments_are_not_code() {
         let source = r###"f("a;\"{", r#"}"{"#, b"(") /* { /* } */ ( */ // }"###;
         let expected = ["f", "(", r#""a;\"{""#, ",", r###"r#"}"{"#"###, ",", "b\"(\"", ")", "// }"];
         assert_eq!(texts(source), expected);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_an_error() {
+    fn unterminated_tokens_are_errors() {
         for source in ["\"a", "r#\"a\"", "/* /* */"] {
             assert!(tokens(source).is_err(), "{source}");
         }

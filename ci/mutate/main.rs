@@ -1,8 +1,10 @@
-//! Takes from the library what its arguments lean on, one thing at a time, and looks what notices.
+//! Removes the steps on which the library's arguments rest, one at a time, and checks that a
+//! model or a test catches each removal.
 //!
-//! What may be taken is marked in the source ([`marks`]). A copy of the tree gets all mutants at once, each behind a
-//! question for its number, and is built once; which mutant runs is chosen by the environment. `checkers.txt` says which
-//! models and tests are asked about which mutant, in which order. ci/mutate.sh is the command.
+//! The removable steps are marked in the source ([`marks`]). A copy of the tree gets all mutants
+//! at once, each behind a check of its number, and is built once. An environment variable chooses
+//! the mutant that runs. `checkers.txt` lists the models and tests for each mutant, in order.
+//! ci/mutate.sh is the command.
 
 mod checkers;
 mod lexer;
@@ -47,7 +49,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
     };
     let positive = |text: String| match text.parse() {
         Ok(n) if n > 0 => Ok(n),
-        _ => Err(format!("'{text}' is no number above 0")),
+        _ => Err(format!("'{text}' must be a number above 0")),
     };
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -62,11 +64,11 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
     Ok(options)
 }
 
-/// The numbers of the mutants that are to run, from 1.
+/// The numbers, from 1, of the mutants that should run.
 fn chosen(mutants: &[Mutant], options: &Options) -> Result<Vec<usize>, String> {
     let all = || 1..=mutants.len();
     if let Some(name) = options.names.iter().find(|n| !mutants.iter().any(|m| is_named(m, n))) {
-        return Err(format!("no mutant is called '{name}', nor begins so"));
+        return Err(format!("no mutant's name is '{name}' or begins with it"));
     }
     let mut numbers: Vec<usize> = match options.names.as_slice() {
         [] => all().collect(),
@@ -76,16 +78,16 @@ fn chosen(mutants: &[Mutant], options: &Options) -> Result<Vec<usize>, String> {
     };
     numbers.retain(|n| !report::is_control(&mutants[n - 1]));
     if let Some(sample) = options.sample.filter(|sample| *sample < numbers.len()) {
-        // Spread over all protocols, the same each time.
+        // Spread over all protocols, the same mutants each time.
         let step = numbers.len() as f64 / sample as f64;
         numbers = (0..sample).map(|i| numbers[(i as f64 * step) as usize]).collect();
     }
-    // The two of the negative control always run, first.
+    // The two mutants of the negative control always run, and first.
     let control = all().filter(|n| report::is_control(&mutants[n - 1]));
     Ok(control.chain(numbers).collect())
 }
 
-/// Whether a mutant is that of the name, or one of the protocol.
+/// Whether `name` is the name of the mutant, of its place or of its protocol.
 fn is_named(mutant: &Mutant, name: &str) -> bool {
     let rest = mutant.name.strip_prefix(name);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
@@ -137,7 +139,8 @@ fn run(options: &Options) -> Result<bool, String> {
     Ok(report::survivors(&verdicts).is_empty())
 }
 
-/// Asks one after the other until one notices: first all models in fewer interleavings, in which most is noticed.
+/// Runs the tests of the checkers in turn until one catches the mutant. A first pass runs the
+/// models in fewer interleavings, which suffice for most mutants.
 fn judge(suite: &Suite, number: usize, checkers: &[checkers::Checker]) -> Verdict {
     let start = Instant::now();
     let mut asked = 0;

@@ -1,46 +1,49 @@
-//! Marks, and what they make of the code that follows them.
+//! Marks, and the mutants that they make of the code after them.
 //!
-//! A mark is a comment on a line of its own, in front of what it is about:
+//! A mark is a comment on a line of its own, in front of the code that it applies to:
 //!
 //! ```text
 //! // MUTANT(protocol.step): kind, kind
 //! ```
 //!
-//! Each kind is one mutant. It changes the *statement* that follows, its *condition*, or the operations of its *head*, which
-//! goes to the first `;` or to the block. In front of `&&` or `||` the condition is the operand that follows.
+//! Each kind is one mutant. It changes the following *statement*, its *condition*, or the
+//! operations in its *head*, which extends to the first `;` or to the block. In front of `&&` or
+//! `||`, the condition is the operand that follows.
 //!
-//! | kind | the mutant |
-//! | --- | --- |
-//! | `skip` | leaves the statement out |
-//! | `late` | executes the statement after the one that follows it |
-//! | `false`, `true` | takes the condition for false, or true, and does not look; also the guard of a match arm, an initial value, a result |
-//! | `relaxed` | all orders in the head are Relaxed, and a load in the total order is in none |
-//! | `acquire` | of the orders in the head only the half that sees is left |
-//! | `release` | of the orders in the head only the half that publishes is left |
-//! | `split` | the update in the head is a load, and after that a store |
-//! | `first STATEMENT` | executes this before what follows; takes the rest of the line |
-//! | `with EXPRESSION` | has this expression for the condition, the initial value, or the result; takes the rest of the line |
+//! * `skip` leaves the statement out.
+//! * `late` executes the statement after the one that follows it.
+//! * `false`, `true` replace the condition by a constant, without evaluating it. They also apply
+//!   to the guard of a match arm, an initial value or a result.
+//! * `relaxed` makes all orderings in the head `Relaxed`, and takes a load out of the total
+//!   order.
+//! * `acquire` keeps only the acquire half of the orderings in the head.
+//! * `release` keeps only the release half of the orderings in the head.
+//! * `split` turns the update in the head into a load and a later store.
+//! * `first STATEMENT` executes that statement first. It takes the rest of the line.
+//! * `with EXPRESSION` replaces the condition, the initial value or the result by that
+//!   expression. It takes the rest of the line.
 
 use crate::lexer::{Kind, Token, tokens};
 
-/// One thing that is taken from the source.
+/// A change of the source that a model or test should catch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mutant {
-    /// What the mark says, and the kind, if it has several.
+    /// The name in the mark, followed by the kind if the mark has several.
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) file: String,
     pub(crate) line: usize,
-    /// The line that it is about.
+    /// The line of code that it changes.
     pub(crate) code: String,
 }
 
-/// A replacement of a part of the source, of no length for an insertion.
+/// A replacement of a part of the source. An insertion replaces an empty part.
 struct Edit {
     start: usize,
     end: usize,
     text: String,
-    /// Of insertions at one place: what closes comes before what opens, and what is opened first is closed last.
+    /// Order of insertions at one place: closing text comes before opening text, and what is
+    /// opened first is closed last.
     rank: i64,
 }
 
@@ -66,7 +69,7 @@ const UPDATES: [&str; 9] = [
     "fetch_max",
 ];
 
-/// The file with its mutants in it, of which the first has the number `first`.
+/// Returns the file with its mutants, numbered from `first`.
 pub(crate) fn rewrite(
     file: &str,
     source: &str,
@@ -84,7 +87,7 @@ pub(crate) fn rewrite(
         let complain = |what: String| format!("{file}:{line}: {what}");
         let before = source[..comment.start].rsplit('\n').next().unwrap_or("");
         if !before.trim().is_empty() {
-            return Err(complain("a mark has a line of its own".to_owned()));
+            return Err(complain("a mark needs a line of its own".to_owned()));
         }
         let (name, kinds) = parse(comment.text(source)).map_err(&complain)?;
         let next = rewriter.tokens.partition_point(|token| token.start < comment.end);
@@ -110,9 +113,10 @@ pub(crate) fn rewrite(
     Ok((text, mutants))
 }
 
-/// The name and the kinds of a mark.
+/// Parses the name and the kinds of a mark.
 fn parse(comment: &str) -> Result<(String, Vec<String>), String> {
-    let wrong = || format!("no mark of the form '// MUTANT(protocol.step): kind, kind': {comment}");
+    let wrong =
+        || format!("a mark must have the form '// MUTANT(protocol.step): kind, kind': {comment}");
     let rest =
         comment.strip_prefix(MARK).and_then(|rest| rest.strip_prefix('(')).ok_or_else(wrong)?;
     let (name, kinds) = rest.split_once("): ").ok_or_else(wrong)?;
@@ -126,7 +130,7 @@ fn parse(comment: &str) -> Result<(String, Vec<String>), String> {
     }
     let kinds: Vec<String> = kinds.split(", ").map(str::to_owned).collect();
     match kinds.iter().find(|kind| !KINDS.contains(&kind.as_str())) {
-        Some(kind) => Err(format!("no kind of mutant: '{kind}'")),
+        Some(kind) => Err(format!("unknown kind of mutant: '{kind}'")),
         None => Ok((name.to_owned(), kinds)),
     }
 }
@@ -155,7 +159,7 @@ impl Rewriter<'_> {
                 if [";", "}"].contains(&self.text(second - 1)) {
                     self.insert_after(second - 1, again);
                 } else {
-                    // A result.
+                    // The statement is a result.
                     let close = format!(";{again} later");
                     self.wrap(end, second, "let later = ".to_owned(), &close);
                 }
@@ -185,7 +189,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Behind the end of the statement that begins here.
+    /// Returns the token after the end of the statement that begins at `at`.
     fn statement(&self, at: usize) -> Result<usize, String> {
         let block = ["if", "while", "for", "loop", "match", "unsafe", "{"].contains(&self.text(at));
         let mut depth = 0_usize;
@@ -214,7 +218,7 @@ impl Rewriter<'_> {
         Err("the statement has no end".to_owned())
     }
 
-    /// The operations before the first block: up to its end.
+    /// Returns the end of the operations before the first block.
     fn head(&self, at: usize) -> usize {
         // A pattern may have braces, too.
         let pattern = self.text(at) == "let";
@@ -234,7 +238,7 @@ impl Rewriter<'_> {
         self.tokens.len()
     }
 
-    /// From where to where the condition goes that begins here, an initial value, or a result.
+    /// Wraps the condition, the initial value or the result that begins at `at`.
     fn condition(&mut self, at: usize, open: String, close: &str) -> Result<(), String> {
         let operand = self.is(at, &["&", "&"]) || self.is(at, &["|", "|"]);
         let mut start = match self.text(at) {
@@ -250,7 +254,7 @@ impl Rewriter<'_> {
         let plain = start == at;
         let mut end = self.head(start);
         if self.text(start) == "let" {
-            return Err("a pattern is no condition".to_owned());
+            return Err("a pattern is not a condition".to_owned());
         }
         let found = (start..end).filter(|token| self.is_outside(start, *token)).find(|token| {
             let next = self.is(*token, &["&", "&"]) || self.is(*token, &["|", "|"]);
@@ -260,7 +264,7 @@ impl Rewriter<'_> {
         if let Some(token) = found {
             end = token;
             if plain && self.text(token) == "=" {
-                // The arm of a match: its guard.
+                // The arm of a match: this is its guard.
                 let guard = |t: &usize| self.text(*t) == "if" && self.is_outside(start, *t);
                 let Some(guard) = (start..token).find(guard) else {
                     let text = format!("if {open}true{close} ");
@@ -288,7 +292,7 @@ impl Rewriter<'_> {
             && !operators.contains(&self.text(token - 1))
     }
 
-    /// Whether a token is in no bracket that begins behind `start`.
+    /// Whether a token is outside all brackets that open after `start`.
     fn is_outside(&self, start: usize, token: usize) -> bool {
         let mut depth = 0_i64;
         for t in start..token {
@@ -323,7 +327,7 @@ impl Rewriter<'_> {
             }
         }
         if self.edits.len() == before {
-            return Err(format!("nothing has an order that could be {kind}"));
+            return Err(format!("no ordering follows that could be {kind}"));
         }
         Ok(())
     }
@@ -341,7 +345,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Puts something around the tokens from `start` to before `end`.
+    /// Puts text around the tokens in `start..end`.
     fn wrap(&mut self, start: usize, end: usize, open: String, close: &str) {
         self.opened += 1;
         let (from, to) = (self.tokens[start].start, self.tokens[end - 1].end);
@@ -354,7 +358,7 @@ impl Rewriter<'_> {
         self.edits.push(Edit { start, end, text, rank: i64::MAX });
     }
 
-    /// Behind what closes there.
+    /// Inserts text after a token, and after text that closes there.
     fn insert_after(&mut self, token: usize, text: String) {
         let at = self.tokens[token].end;
         self.edits.push(Edit { start: at, end: at, text, rank: 0 });

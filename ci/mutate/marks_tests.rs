@@ -1,6 +1,6 @@
 use super::*;
 
-/// What follows the mark, with the names of the mutants' module left out.
+/// The code after the mark, without the path of the mutants' module.
 fn mutated(kind: &str, code: &str) -> String {
     let source = format!("fn f() {{\n    // MUTANT(a.b): {kind}\n    {code}\n}}\n");
     let (text, mutants) = rewrite("f.rs", &source, 7).expect(code);
@@ -93,7 +93,7 @@ fn orders_are_weaker_up_to_the_block() {
 }
 
 #[test]
-fn a_pattern_is_no_block() {
+fn a_pattern_is_not_a_block() {
     assert_eq!(
         mutated("relaxed", "let A { b, c } = d.load(Ordering::Acquire);"),
         "let A { b, c } = d.load(relaxed(7, Ordering::Acquire));"
@@ -128,10 +128,13 @@ fn several_mutants_of_one_place_have_names_and_numbers_of_their_own() {
 }
 
 #[test]
-fn what_is_no_mark_is_an_error() {
-    for mark in
-        ["// MUTANT(a.b) skip", "// MUTANT(ab): skip", "// MUTANT(a.b): leap", "// MUTANT a.b: skip"]
-    {
+fn malformed_marks_are_errors() {
+    for mark in [
+        "// MUTANT(a.b) skip",
+        "// MUTANT(ab): skip",
+        "// MUTANT(a.b): leap",
+        "// MUTANT a.b: skip",
+    ] {
         assert!(complaint(mark, "a();").starts_with("f.rs:2: "), "{mark}");
     }
     assert!(complaint("x(); // MUTANT(a.b): skip", "a();").contains("line of its own"));

@@ -1,5 +1,5 @@
-//! Which mutant runs, and what the weakened operations do. `ci/mutate` adds this file to the shim of its copy of the
-//! library; the library itself has nothing of it.
+//! Which mutant runs, and the weakened operations. `ci/mutate` adds this file to the shim of its
+//! copy of the library; the library itself does not contain it.
 
 #![allow(dead_code, reason = "which of these are called depends on the marks")]
 
@@ -7,17 +7,19 @@ use super::atomic::{self, Ordering};
 use super::{TotalOrder, load_in_total_order};
 use std::sync::OnceLock;
 
-/// Whether this mutant runs: CYGNET_MUTANT names one by its number, or none.
+/// Whether this mutant runs. CYGNET_MUTANT holds the number of the running mutant, if there is
+/// one.
 pub(crate) fn is(number: u32) -> bool {
-    // Not the face's: no model and no simulation is to see it.
+    // A std type and not the shim's, so that it is invisible to models and simulations.
     static CHOSEN: OnceLock<u32> = OnceLock::new();
     let chosen = || {
-        std::env::var("CYGNET_MUTANT").map_or(0, |n| n.parse().expect("CYGNET_MUTANT is a number"))
+        std::env::var("CYGNET_MUTANT")
+            .map_or(0, |n| n.parse().expect("CYGNET_MUTANT must be a number"))
     };
     *CHOSEN.get_or_init(chosen) == number
 }
 
-/// Without any order.
+/// Weakens an ordering to `Relaxed`.
 pub(crate) fn relaxed(number: u32, order: Ordering) -> Ordering {
     if !is(number) {
         return order;
@@ -28,8 +30,9 @@ pub(crate) fn relaxed(number: u32, order: Ordering) -> Ordering {
     Ordering::Relaxed
 }
 
-/// The checker of models knows no accesses in the total order, so a load in it is a fence before a load without order, and the update
-/// before that, whichever its order, is in the total order by the same fence. If it is a mutant, the fence must go.
+/// Leaving the total order. Loom has no accesses in the total order, so `load_in_total_order` is
+/// a fence before a relaxed load. The same fence puts the update before it, whatever its
+/// ordering, into the total order. If the mutant weakens that update, the fence must go.
 #[cfg(loom)]
 mod total_order {
     use std::cell::Cell;
@@ -56,7 +59,7 @@ mod total_order {
     }
 }
 
-/// The fence of `load_in_total_order`.
+/// The fence of `load_in_total_order`, left out once after a mutant has left the total order.
 #[track_caller]
 pub(crate) fn fence_of_total_order() {
     if !total_order::was_left() {
@@ -64,7 +67,7 @@ pub(crate) fn fence_of_total_order() {
     }
 }
 
-/// Without the half that publishes.
+/// Keeps only the acquire half of an ordering.
 pub(crate) fn acquire(number: u32, order: Ordering) -> Ordering {
     match order {
         _ if !is(number) => order,
@@ -73,7 +76,7 @@ pub(crate) fn acquire(number: u32, order: Ordering) -> Ordering {
     }
 }
 
-/// Without the half that sees what was published.
+/// Keeps only the release half of an ordering.
 pub(crate) fn release(number: u32, order: Ordering) -> Ordering {
     match order {
         _ if !is(number) => order,
@@ -82,7 +85,7 @@ pub(crate) fn release(number: u32, order: Ordering) -> Ordering {
     }
 }
 
-/// What can be loaded without any order, too.
+/// An atomic that also has a relaxed load.
 pub(crate) trait Weaker: TotalOrder {
     fn load_relaxed(&self) -> Self::Value;
 }
@@ -105,13 +108,13 @@ weaker! {
     AtomicPtr<T>;
 }
 
-/// Outside of the total order.
+/// Loads outside the total order if the mutant runs.
 #[track_caller]
 pub(crate) fn load_weaker<A: Weaker>(number: u32, atomic: &A) -> A::Value {
     if is(number) { atomic.load_relaxed() } else { load_in_total_order(atomic) }
 }
 
-/// What an update loads and stores, if it is two steps.
+/// The orderings of the load and of the store that an update is split into.
 fn halves(order: Ordering) -> (Ordering, Ordering) {
     match order {
         Ordering::Acquire => (Ordering::Acquire, Ordering::Relaxed),
@@ -122,7 +125,7 @@ fn halves(order: Ordering) -> (Ordering, Ordering) {
     }
 }
 
-/// Updates of which several may see the same value, as they are a load and a store.
+/// Updates split into a load and a store, so that several of them may see the same value.
 pub(crate) trait Split<T: Copy + PartialEq> {
     fn one_load(&self, order: Ordering) -> T;
     fn one_store(&self, value: T, order: Ordering);
@@ -229,7 +232,7 @@ split! {
     AtomicPtr<T>: *mut T;
 }
 
-/// The same of operations that only numbers have.
+/// Split updates by operations that only integers have.
 pub(crate) trait SplitNumber<T> {
     fn split_fetch_add(&self, number: u32, value: T, order: Ordering) -> T;
     fn split_fetch_sub(&self, number: u32, value: T, order: Ordering) -> T;
@@ -287,7 +290,8 @@ split_number! {
     AtomicUsize: usize;
 }
 
-/// The negative control of the whole: one mutant that is of no consequence, which nothing may catch, and one that is.
+/// Negative control of the whole program: a mutant without consequence, which must survive, and a
+/// mutant that must be caught.
 #[cfg(test)]
 mod tests {
     #[test]

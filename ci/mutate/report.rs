@@ -1,4 +1,4 @@
-//! What has come of it.
+//! Verdicts on the mutants, and their report.
 
 use crate::marks::Mutant;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ pub(crate) enum Verdict {
     Survived { asked: usize, unfinished: Vec<String>, time: Duration },
 }
 
-/// Those of the negative control (see mutants.rs).
+/// Whether the mutant belongs to the negative control (see mutants.rs).
 pub(crate) fn is_control(mutant: &Mutant) -> bool {
     mutant.name.starts_with("control.")
 }
@@ -22,18 +22,19 @@ pub(crate) fn line(mutant: &Mutant, verdict: &Verdict) -> String {
         }
         Verdict::Survived { asked, unfinished, time } => {
             let mut text = format!(
-                "SURVIVED {name:44} {:6.1} s  {file}:{line}, {asked} asked",
+                "SURVIVED {name:44} {:6.1} s  {file}:{line}, {asked} runs",
                 time.as_secs_f64()
             );
             if !unfinished.is_empty() {
-                let _ = write!(text, ", without an end: {}", unfinished.join(" "));
+                let _ = write!(text, ", unfinished: {}", unfinished.join(" "));
             }
             text
         }
     }
 }
 
-/// Whether the mutant of no consequence has survived, and the other one has not: else nothing here means anything.
+/// Checks that the harmless mutant survived and the harmful one was caught. Otherwise no other
+/// verdict means anything.
 pub(crate) fn see_to_the_control(verdicts: &[(&Mutant, Verdict)]) -> Result<(), String> {
     for (name, shall_survive) in [("control.harmless", true), ("control.harmful", false)] {
         let verdict = verdicts.iter().find(|(mutant, _)| mutant.name == name);
@@ -43,7 +44,7 @@ pub(crate) fn see_to_the_control(verdicts: &[(&Mutant, Verdict)]) -> Result<(), 
             return Err(format!("the mutant '{name}' of the negative control {what}"));
         }
     }
-    println!("negative control: a mutant of no consequence has survived, one of some was caught");
+    println!("negative control: the harmless mutant survived, and the harmful one was caught");
     Ok(())
 }
 
@@ -70,12 +71,13 @@ pub(crate) fn summary(verdicts: &[(&Mutant, Verdict)], of: usize, time: Duration
     text
 }
 
-/// The table, as a page.
+/// Formats the table as a page.
 pub(crate) fn page(verdicts: &[(&Mutant, Verdict)], time: Duration) -> String {
     let real: Vec<_> = verdicts.iter().filter(|(mutant, _)| !is_control(mutant)).collect();
     let mut page = format!(
-        "# Mutants\n\nWhat the essays of the protocols lean on, taken out one at a time, and what noticed. Written by\n\n    \
-         ci/mutate.sh --write docs/mutants.md\n\nA name is that of a mark in the source, `// MUTANT(name): kind`; \
+        "# Mutants\n\nThe steps on which the protocol arguments rest, removed one at a time, and the model or test that \
+         caught each removal. Written by\n\n    \
+         ci/mutate.sh --write docs/mutants.md\n\nEach name is that of a mark in the source, `// MUTANT(name): kind`; \
          [ci/README.md](../ci/README.md#mutants) explains the kinds. {} mutants, {:.0} s without the build.\n\n\
          | mutant | kind | in | code | caught by | s |\n| --- | --- | --- | --- | --- | ---: |\n",
         real.len(),

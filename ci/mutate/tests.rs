@@ -1,4 +1,4 @@
-//! The test programs of the copy, and how one test is run with one mutant.
+//! The test programs of the copy, and the run of a test with a mutant.
 
 use crate::checkers::{Checker, LIBRARY, Way};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,37 +8,39 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a model may take with a mutant. Of one that has not come to its end nothing is known: with the mutant it may just have
-/// more executions.
+/// Time limit of a model with a mutant. A model that reaches it proves nothing, as it may merely
+/// have more executions with the mutant.
 const MODEL: Duration = Duration::from_secs(100);
-/// How long a test may take, if it takes no time without a mutant. One that hangs has noticed.
+/// Time limit of a test with a mutant, besides ten times its time without one. A test that hangs
+/// has caught the mutant.
 const TEST: Duration = Duration::from_secs(20);
-/// Preemptions in an execution of a model, at most: as in ci/loom.sh, and at first.
+/// Maximum number of preemptions in an execution of a model: as in ci/loom.sh, and in a first
+/// pass.
 pub(crate) const ALL: &str = "3";
 pub(crate) const FEW: &str = "2";
-/// By how many seeds each test in simulation is run at the most, and for how many seconds.
+/// Maximum number of seeds and of seconds for a test in simulation.
 const SEEDS: &str = "60";
 const SECONDS: &str = "3";
 
-/// One model or test.
+/// A model or a test.
 pub(crate) struct Test {
     way: Way,
     program: String,
     pub(crate) name: String,
-    /// What it takes without a mutant.
+    /// Its time without a mutant.
     time: Duration,
 }
 
 pub(crate) enum Outcome {
     Passed,
-    /// What it said.
+    /// Failed with this message.
     Failed(String),
-    /// Nothing is known.
+    /// Not ended in time, which proves nothing.
     Unfinished,
 }
 
 pub(crate) struct Suite {
-    /// By whether it is for models, and by its name.
+    /// By whether the program is for models, and by its name.
     programs: BTreeMap<(bool, String), PathBuf>,
     tests: Vec<Test>,
     folder: PathBuf,
@@ -67,7 +69,7 @@ impl Test {
 }
 
 impl Suite {
-    /// Builds what these ask, once each, and finds out which tests there are.
+    /// Builds the programs of the checkers, once each, and lists their tests.
     pub(crate) fn build<'a>(
         tree: &Path,
         work: &Path,
@@ -104,7 +106,7 @@ impl Suite {
                 }
             }
             if suite.tests.len() == before && !suite.tests.iter().any(|t| t.is_asked_by(checker)) {
-                return Err(format!("checkers.txt: no test is called like {checker:?}"));
+                return Err(format!("checkers.txt: no test matches {checker:?}"));
             }
         }
         Ok(suite)
@@ -115,7 +117,8 @@ impl Suite {
         self.programs.get(&key).ok_or(format!("the test program '{program}' was not built"))
     }
 
-    /// The tests of a program that are not ignored. A negative control of a model has a fault of its own.
+    /// The tests of a program that are not ignored. Negative controls of models are left out, as
+    /// they have faults of their own.
     fn list(&self, checker: &Checker) -> Result<Vec<String>, String> {
         let list = |ignored: bool| {
             let mut command = Command::new(self.program(checker.way, &checker.program)?);
@@ -135,7 +138,8 @@ impl Suite {
         Ok(list(false)?.into_iter().filter(|n| !ignored.contains(n) && usual(n)).collect())
     }
 
-    /// What these ask, in their order, and the cheapest first.
+    /// The tests of these checkers in the order of the checkers, the cheapest first for each
+    /// checker.
     pub(crate) fn of<'a>(&'a self, checkers: &[Checker]) -> Vec<&'a Test> {
         let mut tests: Vec<(usize, &Test)> = Vec::new();
         for test in &self.tests {
@@ -147,7 +151,8 @@ impl Suite {
         tests.into_iter().map(|(_, test)| test).collect()
     }
 
-    /// Runs all tests without a mutant; they must pass. Models in few interleavings: ci/loom.sh runs them in all.
+    /// Runs all tests without a mutant; they must pass. Models run in few interleavings here, and
+    /// in all of them in ci/loom.sh.
     pub(crate) fn without_a_mutant(mut self, jobs: usize) -> Result<Suite, String> {
         let start = Instant::now();
         println!("{} models and tests without a mutant", self.tests.len());
@@ -166,7 +171,7 @@ impl Suite {
                                 continue;
                             }
                             Outcome::Failed(said) => said,
-                            Outcome::Unfinished => "has no end".to_owned(),
+                            Outcome::Unfinished => "it did not end in time".to_owned(),
                         };
                         errors.lock().expect("no panic").push(format!("{}: {said}", test.title()));
                     }
@@ -237,7 +242,7 @@ impl Suite {
     }
 }
 
-/// The first thing that a failed test says.
+/// The first panic message of a failed test, or its exit status.
 fn complaint(said: &str, status: &str) -> String {
     let mut lines = said.lines();
     let panics = |line: &&str| line.contains("panicked at");
@@ -263,7 +268,7 @@ fn build(
     for program in programs.iter().filter(|program| **program != LIBRARY) {
         command.args(["--test", program]);
     }
-    // The copy's warnings are about code that nobody reads.
+    // Warnings about the copy are disabled, as its code is generated.
     command.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
     command.env("CARGO_TARGET_DIR", work.join(if models { "models" } else { "tests" }));
     if models {
@@ -280,7 +285,7 @@ fn build(
     Ok(output.lines().filter_map(program).collect())
 }
 
-/// The name of a test program and where it is, from a line of cargo's.
+/// Parses the name and the path of a test program from a line of cargo's output.
 fn program(line: &str) -> Option<(String, PathBuf)> {
     let field = |text: &str, name: &str| {
         let value = text.split_once(&format!("\"{name}\":\""))?.1;
@@ -296,7 +301,7 @@ mod unit {
     use super::*;
 
     #[test]
-    fn a_program_is_found_in_what_cargo_says() {
+    fn a_program_is_found_in_cargos_output() {
         let line = r#"{"reason":"compiler-artifact","package_id":"path+file:///a#cygnet@0.1.0","target":{"kind":["test"],"name":"sync"},"executable":"/t/sync-1"}"#;
         assert_eq!(program(line), Some(("sync".to_owned(), PathBuf::from("/t/sync-1"))));
         assert_eq!(program(r#"{"target":{"name":"cygnet"},"executable":null}"#), None);

@@ -1,4 +1,4 @@
-//! The copy of the library that has the mutants in it.
+//! The copy of the library with the mutants in it.
 
 use crate::marks::{Mutant, rewrite};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,16 +6,16 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Where the mutants' module goes in the copy, and what asks for it.
+/// Path of the mutants' module in the copy, and of its parent module.
 const MODULE: &str = "shim/mutants.rs";
 const PARENT: &str = "shim/mod.rs";
-/// The fence of `load_in_total_order` there: see mutants.rs.
+/// The fence of `load_in_total_order` in the parent module: see mutants.rs.
 const FENCE: &str = "atomic::fence(atomic::Ordering::SeqCst);";
-/// Has the source of that module, and texts that look like marks.
+/// This folder is left out: it has the source of that module, and texts that look like marks.
 const OWN: &str = "ci/mutate/";
 
-/// Copies what git knows of, marks made mutants. A file that would be the same is left alone, so that nothing is
-/// built again without need.
+/// Copies the files that git knows, with their marks turned into mutants. A file that would not
+/// change is left alone, so that it is not built again.
 pub(crate) fn copy(checkout: &Path, tree: &Path) -> Result<Vec<Mutant>, String> {
     let files = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -26,14 +26,14 @@ pub(crate) fn copy(checkout: &Path, tree: &Path) -> Result<Vec<Mutant>, String> 
         return Err("git ls-files failed".to_owned());
     }
     let files = String::from_utf8(files.stdout).map_err(|e| format!("git ls-files: {e}"))?;
-    // The library's own, in order, and what it is built with.
+    // The sources in order, and the other files of the build.
     let mut sources: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for file in files.split('\0').filter(|f| !f.is_empty() && !f.starts_with(OWN)) {
         match fs::read(checkout.join(file)) {
             Ok(content) => {
                 sources.insert(file.to_owned(), content);
             }
-            // Removed and not committed yet.
+            // Removed, but not committed yet.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => return Err(format!("{file}: {e}")),
         }
@@ -45,7 +45,7 @@ pub(crate) fn copy(checkout: &Path, tree: &Path) -> Result<Vec<Mutant>, String> 
     let text = String::from_utf8(std::mem::take(parent)).map_err(|e| format!("{PARENT}: {e}"))?;
     if text.matches(FENCE).count() != 1 {
         return Err(format!(
-            "{PARENT} has not one '{FENCE}', which is that of load_in_total_order"
+            "{PARENT} must contain '{FENCE}' exactly once, in load_in_total_order"
         ));
     }
     let text = text.replace(FENCE, "mutants::fence_of_total_order();");

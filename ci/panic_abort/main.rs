@@ -1,6 +1,6 @@
-//! Cygnet in a program that aborts at a panic: tasks and coroutines run as ever, a panic in a task ends
-//! the process with its message, before anybody could join it, and a suspended coroutine cannot be
-//! unwound.
+//! Cygnet in a program that aborts on panic. Tasks and coroutines run as usual, a panic in a task
+//! ends the process with its message before the task can be joined, and a suspended coroutine
+//! cannot be unwound.
 
 use cygnet::coroutine::{Coroutine, Resumed};
 use std::os::unix::process::ExitStatusExt;
@@ -20,7 +20,9 @@ fn main() {
     a_suspended_coroutine_is_leaked();
     aborts_saying("panic", "the task");
     aborts_saying("scoped", "coroutine 1 (unnamed) was left suspended by the end of its scope");
-    println!("panic=abort: tasks and coroutines run; a panic or a loan that cannot end is the end");
+    println!(
+        "panic=abort: tasks and coroutines run; a panic, or a scoped coroutine left suspended, aborts"
+    );
 }
 
 fn tasks_run() {
@@ -40,7 +42,7 @@ fn tasks_run() {
     assert_eq!(sum, 4951);
     let parked = rt.spawn(cygnet::park);
     drop(rt);
-    // Woken with an error, or not started any more.
+    // Woken with an error, or never started.
     assert!(!matches!(parked.join(), Ok(Ok(()))));
 }
 
@@ -48,7 +50,7 @@ fn coroutines_run() {
     let sum = Coroutine::new(|yielder, n: u32| n + yielder.suspend(n));
     assert_eq!(sum.resume(3), Ok(Resumed::Yielded(3)));
     assert_eq!(sum.resume(4), Ok(Resumed::Returned(7)));
-    // Before its start there is nothing to unwind.
+    // A coroutine that has not started has nothing to unwind.
     let captured = Rc::new(());
     let inside = captured.clone();
     drop(Coroutine::<(), (), ()>::new(move |_, ()| drop(inside)));
@@ -65,11 +67,12 @@ fn a_suspended_coroutine_is_leaked() {
     });
     let on_its_stack = suspended.resume(()).unwrap().yielded().unwrap();
     drop(suspended);
-    // Another one, which would get its stack if that had been given back.
+    // Another coroutine, which would get the stack of the first one if that had been given back.
     let other = Coroutine::<(), (), _>::new(|_, ()| std::hint::black_box([1u8; 8 << 10]).len());
     assert_eq!(other.resume(()), Ok(Resumed::Returned(8 << 10)));
-    assert_eq!(Rc::strong_count(&captured), 2, "what it holds was dropped");
-    // SAFETY: the frame is there for ever.
+    assert_eq!(Rc::strong_count(&captured), 2, "the suspended coroutine's captures were dropped");
+    // SAFETY: the pointer is to a frame of the suspended coroutine. That was leaked with its
+    // stack, so the frame is never freed, and no code runs on that stack any more.
     assert_eq!(unsafe { on_its_stack.read_volatile() }, [7; 4096]);
 }
 
@@ -92,7 +95,7 @@ fn leave_a_scoped_coroutine_suspended() -> ! {
     unreachable!("the process has survived");
 }
 
-/// Starts this program in a role in which it must abort, and say so.
+/// Starts this program in a role in which it must abort with this sentence.
 fn aborts_saying(role: &str, sentence: &str) {
     let program = std::env::current_exe().unwrap();
     let child = std::process::Command::new(program).arg(role).output().unwrap();

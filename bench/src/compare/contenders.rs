@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn each_filter_must_mean_something() {
+    fn each_filter_must_match_a_case() {
         assert_eq!(wanted(&[]).unwrap().len(), CASES.len());
         assert_eq!(wanted(&words(&["YIELD", "fib"])).unwrap().len(), 3);
         let error = wanted(&words(&["fib", "nothing"])).unwrap_err().to_string();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_mean_nothing_are_refused() {
+    fn unknown_words_are_refused() {
         for wrong in [["nothing", "cygnet", "1"], ["fib", "nothing", "1"], ["fib", "cygnet", "x"]] {
             assert!(measure_here(&words(&wrong), true, SPEED).is_err());
         }

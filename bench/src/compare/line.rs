@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_line_does_not_need_it_may_leave_out_and_more_than_that_is_let_pass() {
+    fn optional_fields_may_be_missing_and_unknown_fields_are_ignored() {
         let line = r#"{"values": {"time": 3}, "version": "1.2"}"#;
         let values = Values::from([("time".to_owned(), 3.0)]);
         assert_eq!(judged("yield-2", line), Outcome::Values(values, None));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_program_prints_it_can_read() {
+    fn a_printed_line_can_be_read_back() {
         let measured =
             Measured { values: Values::from([("time".to_owned(), 3.5)]), checksum: Some(7) };
         let line = Line::from(Ok(measured));

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_among_many_has_its_share_of_the_cost() {
+    fn the_cost_is_divided_among_the_things() {
         let measured = shared_out(&moment(1), 10, Duration::from_micros);
         assert_eq!(measured.values[TIME], 100.0);
     }

@@ -270,19 +270,19 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn nothing_is_compared_with_a_wait_that_was_too_short_for_the_clock() {
+    fn a_wait_too_short_for_the_clock_has_no_ratios() {
         let page = page(vec![row("fib", "cygnet", 1, &[0.0]), row("fib", "rayon", 1, &[8.0])]);
         assert!(page.rows.iter().all(|row| row.figures[TIME].to_best.is_none()));
     }
 
     #[test]
-    fn programs_stand_behind_the_runtimes() {
+    fn programs_come_after_the_runtimes() {
         let rows = ["go", "threads", "cygnet"].map(|name| row("fib", name, 1, &[1.0]));
         assert_eq!(page(rows.to_vec()).runtimes(), ["cygnet", "threads", "go"]);
     }
 
     #[test]
-    fn a_program_is_called_what_it_calls_itself_and_is_left_out_where_it_knows_nothing() {
+    fn a_program_gives_its_name_and_is_left_out_of_unknown_cases() {
         let program = || Who::Program("./a b".to_owned());
         let contenders = [contender("fib", program()), contender("tree", program())];
         let outcomes = [
@@ -295,7 +295,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_has_failed_once_has_no_value_and_a_sentence() {
+    fn a_contender_that_failed_once_has_a_sentence_and_no_value() {
         let cygnet = runtimes::find("cygnet").unwrap();
         let contenders = [contender("fib", Who::Runtime(cygnet))];
         let outcomes = [measured(vec![time(3.0, None), Outcome::Failed("it failed".to_owned())])];
@@ -306,7 +306,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_versions_of_those_who_are_measured_are_told() {
+    fn the_versions_of_the_measured_peers_are_listed() {
         if let Some(rayon) = runtimes::find("rayon") {
             let contenders = [contender("fib", Who::Runtime(rayon))];
             let versions = versions(&contenders);

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_is_well_formed_and_names_everybody() {
+    fn the_picture_is_well_formed_and_names_every_runtime() {
         let svg = svg(&some()).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
         assert_eq!(open_elements(&svg), Vec::<String>::new());
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_found_out_beforehand() {
+    fn an_unwritable_file_is_found_beforehand() {
         let error = check(Path::new("/nonexistent/plot.svg")).unwrap_err();
         assert!(format!("{error:#}").contains("cannot write /nonexistent/plot.svg"));
     }

@@ -103,7 +103,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(200);
 
     #[test]
-    fn what_it_prints_comes_back() {
+    fn the_output_is_returned() {
         assert_eq!(shell("echo 7", LONG).unwrap(), b"7\n");
     }
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_at_the_limit_with_all_that_it_has_started() {
+    fn a_process_ends_at_the_limit_with_its_children() {
         let began = Instant::now();
         assert!(shell("sleep 60 & sleep 60", SHORT).unwrap_err().contains("after 0.2 s"));
         assert!(shell("exec >&-; sleep 60", SHORT).unwrap_err().contains("after 0.2 s"));

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_failed_is_named() {
+    fn a_failed_contender_is_named() {
         let mut page = some();
         page.rows[3].figures.clear();
         page.rows[3].failed = Some("it failed".to_owned());

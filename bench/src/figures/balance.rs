@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn all_children_are_woken_whoever_starts_them() {
+    fn all_children_are_woken_on_whichever_worker_they_started() {
         for variant in VARIANTS {
             let runtime = ops::runtime(2);
             runtime.block_on(|| variant(500, Work::calibrate(Duration::from_micros(2))));

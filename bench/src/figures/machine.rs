@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_children_use_is_seen_when_they_have_ended() {
+    fn processor_time_of_children_is_seen_after_their_end() {
         let before = children_seconds().unwrap();
         let loops = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
         std::process::Command::new("sh").args(["-c", loops]).status().unwrap();

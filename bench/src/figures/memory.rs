@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_there_is_is_refused_in_a_sentence() {
+    fn too_much_memory_is_refused_in_a_sentence() {
         assert!(need(1 << 60).unwrap_err().to_string().contains("GiB"));
     }
 }

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_says_why() {
+    fn a_skipped_figure_gives_its_reason() {
         let case = "memory-queued-1000000";
         let mut nothing = measurement(case, "bytes", 0.0);
         nothing.values.clear();

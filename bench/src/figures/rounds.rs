@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_do_not_mind_others_and_are_measured_in_few_rounds() {
+    fn bytes_do_not_need_quiet_and_are_measured_in_few_rounds() {
         let bytes = find("memory-parked-100000").unwrap();
         let times = find("yield-2").unwrap();
         assert!(times.wants_quiet() && !bytes.wants_quiet());

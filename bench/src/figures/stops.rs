@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn two_make_guards_of_the_same_and_none_is_left() {
+    fn guards_made_by_two_contenders_are_all_released() {
         for of in line::<Swansong>() {
             assert!(runtime(2).block_on(|| guards_on_two_workers(&of, 1)) > Duration::ZERO);
             assert!(guards_on_two_threads(&of, 1) > Duration::ZERO);

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_stay_and_the_others_leave() {
+    fn members_stay_and_other_points_escape() {
         for member in [(0.0, 0.0), (-1.0, 0.0), (-2.0, 0.0), (0.0, 1.0), (-0.12, 0.74)] {
             assert!(escape(member, 10_000).is_none(), "{member:?}");
         }

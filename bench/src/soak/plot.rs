@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_no_digits_that_say_nothing() {
+    fn numbers_have_no_superfluous_digits() {
         assert_eq!([short(0.25), short(10.0), short(100.5)], ["0.25", "10", "100.5"]);
     }
 }

@@ -196,7 +196,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_sample_has_all_that_linux_tells() {
+    fn a_sample_has_all_values_that_linux_reports() {
         let runtime = cygnet::Runtime::builder().workers(2).build().unwrap();
         let sample = Sample::take(Duration::from_secs(6), true, 5, &[runtime.handle()]);
         assert_eq!(sample.minutes, 0.1);
@@ -207,7 +207,7 @@ pub(crate) mod tests {
 
     #[cfg(target_env = "gnu")]
     #[test]
-    fn what_is_allocated_is_in_use() {
+    fn allocated_memory_is_in_use() {
         let before = heap_in_use();
         let large = std::hint::black_box(vec![1u8; 10 << 20]);
         let with = heap_in_use();
@@ -224,7 +224,7 @@ pub(crate) mod tests {
 
     /// A thread may pause between taking a sample and handing it in.
     #[test]
-    fn a_sample_that_comes_late_stands_where_it_belongs() {
+    fn a_late_sample_is_inserted_in_order() {
         let mut samples = some(10, 0.0);
         let late = Sample { minutes: 0.035, ..samples.all()[3] };
         samples.push(late);
@@ -232,7 +232,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_run_without_end_is_kept_in_bounded_memory() {
+    fn an_endless_run_is_kept_in_bounded_memory() {
         let samples = some(50_000, 1.0);
         assert!(samples.all().len() <= MOST && samples.all().len() >= MOST / 4);
         assert!(samples.all().is_sorted_by(|a, b| a.minutes < b.minutes));

@@ -102,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_grow_has_not_surely_grown() {
+    fn a_constant_series_has_no_sure_growth() {
         assert!(of_second_half(&noisy(0.0, 400)).unwrap().sure_growth() < 60.0);
         assert!(of_second_half(&noisy(-100.0, 400)).unwrap().sure_growth() < 0.0);
     }
 
     #[test]
-    fn what_grew_in_the_first_half_only_is_no_leak() {
+    fn growth_in_the_first_half_alone_is_not_a_leak() {
         let points: Vec<_> = (0..200).map(|at| (f64::from(at), f64::from(at.min(90)))).collect();
         assert_eq!(of_second_half(&points).unwrap().slope, 0.0);
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_and_none_tell_nothing() {
+    fn too_few_samples_have_no_fit() {
         assert_eq!(of_second_half(&[]), None);
         assert_eq!(of_second_half(&noisy(100.0, 13)), None);
         assert_eq!(of_second_half(&[(1.0, 1.0); 40]), None, "all of the same moment");

@@ -202,7 +202,7 @@ mod tests {
 
     /// If a process is stopped for an hour, the watchdog looks once in that hour.
     #[test]
-    fn what_hangs_has_been_seen_often_however_long_it_takes() {
+    fn a_hang_is_counted_in_looks_and_not_in_time() {
         let runtime = cygnet::Runtime::builder().workers(1).build().unwrap();
         let state = State::new(1, Length::Rounds(1), runtime.handle());
         let step = Step { kind: "join", seed: 1, round: "round 0".to_owned() };

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_told_for_each_program() {
+    fn growth_is_reported_per_program() {
         let rows = rows(some(400, 100_000.0).all());
         let slope = rows[HEAP].by_program.unwrap().slope;
         assert!((slope - 100.0).abs() < 1.0, "{slope}");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_and_missing_ones_judge_nothing() {
+    fn too_few_or_missing_samples_have_no_verdict() {
         assert!(
             rows(some(10, 1e9).all()).iter().all(|row| row.by_program.is_none() && !row.leaks())
         );

@@ -37,7 +37,7 @@ fn script(scratch: &Scratch, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_case_is_measured_on_all_who_run_it_and_judged() {
+fn a_case_is_measured_on_every_runtime_that_has_it_and_judged() {
     let output = compare(&["--json", "join-100us"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let page = page(&output);
@@ -79,7 +79,7 @@ fn markdown_and_a_picture() {
 }
 
 #[test]
-fn a_picture_that_cannot_be_drawn_is_found_out_before_anything_is_measured() {
+fn an_unwritable_picture_is_refused_before_measuring() {
     let output = compare(&["--plot", "/nonexistent/plot.svg"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("cannot write /nonexistent/plot.svg"));

@@ -124,7 +124,7 @@ fn a_dash_is_the_standard_input() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_counted_and_the_rest_is_hashed() {
+fn unreadable_files_are_named_and_counted_and_the_rest_is_hashed() {
     let tree = Scratch::new("unreadable");
     tree.write("good", "abc");
     symlink("nowhere", tree.at("dangling")).unwrap();
@@ -182,7 +182,7 @@ fn json_has_every_file_and_failure_and_the_figures() {
 }
 
 #[test]
-fn what_can_be_read_once_is_not_compared() {
+fn input_that_can_be_read_only_once_is_not_compared() {
     let output = run(["run", "hash", "--compare-serial", "-"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("--compare-serial reads twice"), "{}", stderr(&output));

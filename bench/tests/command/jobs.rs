@@ -101,7 +101,7 @@ fn wordcount_is_the_same_in_pieces_in_a_stream_and_for_every_number_of_workers()
 }
 
 #[test]
-fn wordcount_names_what_it_cannot_read_and_counts_the_rest() {
+fn wordcount_names_unreadable_files_and_counts_the_rest() {
     let dir = Scratch::new("words-unreadable");
     dir.write("good", "one two");
     let output = cygnet([

@@ -115,7 +115,7 @@ fn a_pipe_is_written_into_and_not_replaced() {
 }
 
 #[test]
-fn an_interruption_leaves_what_was_there() {
+fn an_interruption_leaves_the_old_picture() {
     let dir = Scratch::new("picture-interrupted");
     dir.write("f.png", "old");
     let mut child = cygnet(["run", "mandelbrot", "--size", "8192", "--out", "f.png"])

@@ -54,7 +54,7 @@ fn a_full_disk_is_an_error_whatever_is_printed() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_reason_to_say_anything() {
+fn a_closed_pipe_ends_the_command_without_a_message() {
     for args in PRINTING {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);

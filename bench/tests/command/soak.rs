@@ -72,7 +72,7 @@ fn a_short_run_passes_and_writes_its_report_and_its_picture() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_run_and_the_seed_is_printed() {
+fn only_requested_programs_run_and_the_seed_is_printed() {
     let output = soak(&["--rounds", "1", "--only", "join,mutex"]);
     assert!(output.status.success(), "{}{}", stderr(&output), stdout(&output));
     let (told, text) = (stderr(&output), stdout(&output));
@@ -99,7 +99,7 @@ fn a_planted_leak_is_found() {
 
 /// The same run without the leak.
 #[test]
-fn where_nothing_is_planted_nothing_is_found() {
+fn without_a_planted_fault_nothing_is_found() {
     let output = soak(ENOUGH);
     let text = stdout(&output);
     assert!(output.status.success(), "{text}");

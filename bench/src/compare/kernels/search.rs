@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_has_as_many_nodes_as_it_should() {
+    fn a_tree_has_the_given_number_of_nodes() {
         fn count(seed: u64, nodes: u64) -> (u64, u64) {
             let hash = splitmix(seed);
             let (below, top) = (nodes - 1, hash >> 56);

@@ -160,7 +160,7 @@ mod tests {
 
     /// Measures each case in this process, for a moment.
     #[test]
-    fn all_have_the_result_that_they_should() {
+    fn every_case_has_the_right_result_on_every_runtime() {
         for runtime in RUNTIMES {
             for (name, run) in runtime.entries() {
                 let case = find_case(name).unwrap();

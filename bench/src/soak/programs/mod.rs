@@ -110,7 +110,7 @@ mod tests {
 
     /// The drawing of programs is tested with the command. Here each kind runs with a few seeds.
     #[test]
-    fn every_kind_comes_out_right_a_few_times() {
+    fn every_kind_passes_with_a_few_seeds() {
         super::super::faults::install_panic_hook();
         let runtime = cygnet::Runtime::builder().workers(2).build().unwrap();
         let other = cygnet::Runtime::builder().workers(1).build().unwrap();
