@@ -1,4 +1,4 @@
-//! Sequences, sequencers and rings beside models of them in plain numbers: see tests/sequence/model.
+//! Sequences, sequencers and rings, compared with models in plain numbers: see tests/sequence/model.
 #![no_main]
 
 #[path = "../../tests/common/choices.rs"]
