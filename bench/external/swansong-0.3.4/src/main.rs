@@ -60,7 +60,8 @@ const TABLE: Table = stops::table::<Old>();
 fn main() -> anyhow::Result<()> {
     let mut words = args().skip(1);
     let case = words.next().context("the first argument must be a case")?;
-    let workers = words.next().context("the second argument must be a number of workers")?.parse()?;
+    let workers =
+        words.next().context("the second argument must be a number of workers")?.parse()?;
     let quick = var("COMPARE_QUICK").is_ok_and(|quick| quick == "1");
     // No case here has work of a given length.
     let speed = Speed { steps_per_us: 1, steps_per_item: 1 };
