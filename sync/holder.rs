@@ -2,7 +2,8 @@
 
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::life::scope_frame::task_of;
-use crate::scheduler::worker::{Worker, fetch_ids};
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::ids::fetch_ids;
 use std::cell::Cell;
 use std::fmt;
 

@@ -71,7 +71,7 @@ impl Worker {
         strand.observation.set(Observation::Ignored);
         if shared.workers() > 1 && !task.traits.migratable {
             let class = shared.habits.class_of(task);
-            if !shared.habits.is_settled(class) || self.accounts.is_sample() {
+            if !shared.habits.is_settled(class) || self.balance.accounts.is_sample() {
                 self.observe_since(strand, task, class, Some(now()));
             }
         }
@@ -86,7 +86,7 @@ impl Worker {
             began,
             waited: began.is_none(),
             hasty: None,
-            idle: self.idle_time.get(),
+            idle: self.balance.idle_time.get(),
             parks: self.counters().parks.get(),
         }));
     }
@@ -96,7 +96,7 @@ impl Worker {
         let count = census.get(class).saturating_add_signed(more);
         census.set(class, count);
         if count == 0 {
-            self.accounts.forget_tolerance(class);
+            self.balance.accounts.forget_tolerance(class);
         }
     }
 
@@ -107,7 +107,7 @@ impl Worker {
         strand.observation.set(Observation::None);
         self.count(Class(task.class), -1);
         if let Some(began) = task.began {
-            let idle = self.idle_time.get().saturating_sub(task.idle);
+            let idle = self.balance.idle_time.get().saturating_sub(task.idle);
             let parks = self.counters().parks.get() - task.parks;
             self.shared().habits.learn_end(&task, now() - began, idle, parks);
         }
@@ -131,7 +131,7 @@ impl Worker {
     #[inline(never)]
     fn learn_wait_of_task(&self, strand: &Strand) {
         let shared = self.shared();
-        if ptr::eq(strand, self.main.get()) || shared.workers() == 1 {
+        if ptr::eq(strand, self.coroutines.main.get()) || shared.workers() == 1 {
             return;
         }
         // SAFETY: null, or the task that is set aside on this coroutine, which has not ended.
@@ -205,7 +205,8 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn has_room(&self, class: Class, more: usize) -> bool {
         let mine = self.remote.census.get(class);
-        let tolerated = mine == 0 || mine == u8::MAX || mine < self.accounts.tolerated(class);
+        let tolerated =
+            mine == 0 || mine == u8::MAX || mine < self.balance.accounts.tolerated(class);
         tolerated || self.share(class, more).exceeds(mine)
     }
 
@@ -225,7 +226,7 @@ impl Worker {
         let offers = |remote: &&Remote| remote.census.offered() == Some(class);
         let lengths = |remote: &Remote| remote.front.len() + remote.thief.len();
         let offered: usize = self.others().filter(offers).map(lengths).sum();
-        let all = begun + offered + self.remote.front.len() + self.deque.len() + more;
+        let all = begun + offered + self.remote.front.len() + self.queues.deque.len() + more;
         if all <= PAIR {
             return Share { whole: usize::MAX, rest: false, least };
         }
@@ -239,7 +240,7 @@ impl Worker {
         // SAFETY: the run reference is in our hand.
         unsafe { record.as_ref() }.traits.local
             || shared.workers() == 1
-            || self.exhausted.get()
+            || self.memory.exhausted.get()
             || shared.pressure.load(Ordering::Relaxed)
             || shared.is_closing()
     }
@@ -252,12 +253,12 @@ impl Worker {
         // SAFETY: the run reference is in our hand.
         let task = unsafe { record.as_ref() };
         let class = self.shared().habits.class_of(task);
-        self.spread.stand_back_for(class);
+        self.balance.standing_back.stand_back_for(class);
         self.announce_offer(Some(class));
-        if self.deque.len() < BATCH {
+        if self.queues.deque.len() < BATCH {
             task.unclaim();
             point();
-            self.deque.push(Item::fresh(record));
+            self.queues.deque.push(Item::fresh(record));
         } else {
             // Its growth would cost kilobytes of the stack that we happen to stand on.
             self.requeue(record);
@@ -307,7 +308,7 @@ impl Worker {
                 continue;
             }
             if !self.has_room(class, 0) {
-                self.spread.stand_back_for(class);
+                self.balance.standing_back.stand_back_for(class);
             } else if let Steal::Success(item) = remote.thief.steal()
                 && let Some(record) = self.open(item)
             {
@@ -328,7 +329,7 @@ impl Worker {
     pub(crate) fn invite_others(&self, class: Class) {
         let shared = self.shared();
         let share = self.share(class, 0);
-        let mut left = self.deque.len() + self.remote.front.len();
+        let mut left = self.queues.deque.len() + self.remote.front.len();
         for remote in self.others().filter(|remote| share.exceeds(remote.census.get(class))) {
             if left == 0 {
                 break;

@@ -11,3 +11,4 @@ pub(crate) mod crowd;
 pub(crate) mod habits;
 pub(crate) mod spread;
 pub(crate) mod standing_back;
+pub(crate) mod state;

@@ -35,21 +35,21 @@ impl Worker {
     /// main coroutine, and stands back.
     #[inline]
     pub(crate) fn may_start(&self) -> bool {
-        self.live() <= self.spread.allowed.get() || self.compare()
+        self.live() <= self.balance.standing_back.allowed.get() || self.compare()
     }
 
     /// Whether this worker is to stand back, and others have time to take what it offers.
     pub(crate) fn is_to_stand_back(&self) -> bool {
-        self.spread.excess.get().is_some() && !self.is_kept_waiting()
+        self.balance.standing_back.excess.get().is_some() && !self.is_kept_waiting()
     }
 
     /// Whether it should have stood back for long, and has not come to it.
     pub(crate) fn is_kept_waiting(&self) -> bool {
-        match self.spread.excess.get() {
+        match self.balance.standing_back.excess.get() {
             None => false,
             Some(Excess::Coroutines) => true,
             Some(Excess::Class(class)) => {
-                let since = self.spread.since.get();
+                let since = self.balance.standing_back.since.get();
                 since.is_some_and(|since| now() - since >= self.shared().habits.patience(class))
             }
         }
@@ -60,12 +60,12 @@ impl Worker {
     fn compare(&self) -> bool {
         let shared = self.shared();
         if shared.workers() == 1 {
-            self.spread.allowed.set(u32::MAX);
+            self.balance.standing_back.allowed.set(u32::MAX);
             return true;
         }
         // Local tasks cannot be started elsewhere; and other rules hold where stacks are short.
-        if !self.local.borrow().is_empty()
-            || self.exhausted.get()
+        if !self.queues.local.borrow().is_empty()
+            || self.memory.exhausted.get()
             || shared.pressure.load(Ordering::Relaxed)
             || shared.is_closing()
         {
@@ -74,14 +74,14 @@ impl Worker {
         let level = self.least().saturating_add(SLACK);
         let fair = self.live() <= level;
         if fair {
-            self.spread.allowed.set(level);
-            self.spread.step.set(SLACK);
-            self.spread.interrupted.set(None);
+            self.balance.standing_back.allowed.set(level);
+            self.balance.standing_back.step.set(SLACK);
+            self.balance.standing_back.interrupted.set(None);
         }
         if !fair {
-            self.spread.excess.set(Some(Excess::Coroutines));
-        } else if self.spread.excess.get() == Some(Excess::Coroutines) {
-            self.spread.excess.set(None);
+            self.balance.standing_back.excess.set(Some(Excess::Coroutines));
+        } else if self.balance.standing_back.excess.get() == Some(Excess::Coroutines) {
+            self.balance.standing_back.excess.set(None);
         }
         fair
     }
@@ -96,13 +96,13 @@ impl Worker {
     /// Stands back, if this worker has found that it should. On its main coroutine, and not among the
     /// searchers. False if it has not.
     pub(crate) fn stand_back(&self) -> bool {
-        let Some(excess) = self.spread.excess.take() else {
-            self.spread.since.set(None);
+        let Some(excess) = self.balance.standing_back.excess.take() else {
+            self.balance.standing_back.since.set(None);
             self.announce_offer(None);
             return false;
         };
         if self.wait_for_others(excess) {
-            self.spread.since.set(None);
+            self.balance.standing_back.since.set(None);
         }
         true
     }
@@ -115,7 +115,7 @@ impl Worker {
         let mut standstill = self.standstill(excess, start);
         let mut invited = start;
         loop {
-            if self.deque.is_empty() && !self.remote.front.is_empty() {
+            if self.queues.deque.is_empty() && !self.remote.front.is_empty() {
                 self.hand_over(1, Portion { takers: 1, most: BATCH });
                 shared.idle.notify(shared, true);
             }
@@ -124,7 +124,7 @@ impl Worker {
             }
             let (time, progress) = (now(), self.progress(excess));
             if self.has_ready() {
-                self.spread.interrupted.set(Some((standstill, time)));
+                self.balance.standing_back.interrupted.set(Some((standstill, time)));
                 return false;
             }
             if shared.is_stopping() {
@@ -133,7 +133,7 @@ impl Worker {
             let offered_elsewhere =
                 matches!(excess, Excess::Class(class) if self.is_offered(class));
             if !self.has_fresh() && !offered_elsewhere {
-                self.spread.interrupted.set(Some((standstill, time)));
+                self.balance.standing_back.interrupted.set(Some((standstill, time)));
                 return true;
             }
             let (even, patience) = match excess {
@@ -176,7 +176,7 @@ impl Worker {
     /// that stands back, too, and stolen back; or tasks of its own are woken again and again. Else none of them would ever
     /// have stood back for long enough.
     fn standstill(&self, excess: Excess, time: Instant) -> Standstill {
-        match self.spread.interrupted.take() {
+        match self.balance.standing_back.interrupted.take() {
             // The time between does not count.
             Some((standstill, last)) if standstill.excess == excess && time - last < MOMENT => {
                 Standstill { since: time - (last - standstill.since), ..standstill }
@@ -188,11 +188,13 @@ impl Worker {
     fn tolerate(&self, excess: Excess) {
         match excess {
             Excess::Coroutines => {
-                let step = self.spread.step.get();
-                self.spread.allowed.set(self.live().saturating_add(step));
-                self.spread.step.set(step.saturating_mul(2));
+                let step = self.balance.standing_back.step.get();
+                self.balance.standing_back.allowed.set(self.live().saturating_add(step));
+                self.balance.standing_back.step.set(step.saturating_mul(2));
             }
-            Excess::Class(class) => self.accounts.tolerate(class, self.remote.census.get(class)),
+            Excess::Class(class) => {
+                self.balance.accounts.tolerate(class, self.remote.census.get(class))
+            }
         }
     }
 }

@@ -394,7 +394,10 @@ pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u3
         let operations = unsafe { Record::end(record) };
         // SAFETY: the memory of an ended record.
         unsafe {
-            worker.records.put_classed(record.cast(), operations.class, || operations.layout);
+            worker
+                .memory
+                .records
+                .put_classed(record.cast(), operations.class, || operations.layout);
         }
         return;
     }

@@ -24,9 +24,10 @@ use crate::scheduler::cancel::link;
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::life::spawn::{Terms, birth, fit};
 use crate::scheduler::queue::item::Item;
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::ids::fetch_ids;
 use crate::scheduler::worker::release::release;
 use crate::scheduler::worker::shared::Shared;
-use crate::scheduler::worker::{Worker, fetch_ids};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
 use crate::task::cell::{layout_of_external, settle};
@@ -199,10 +200,10 @@ impl Worker {
         on_cancel: OnCancel,
     ) -> (NonNull<Record>, Outside<T>) {
         // An outcome that nobody takes is dropped there.
-        fit::<(), T>(&mut terms, self.class);
-        let memory = self.records.take(const { layout_of_external::<T>() });
+        fit::<(), T>(&mut terms, self.memory.class);
+        let memory = self.memory.records.take(const { layout_of_external::<T>() });
         // SAFETY: passed on.
-        let birth = unsafe { birth(parent, self.next_id(), external(terms)) };
+        let birth = unsafe { birth(parent, self.ids.next(), external(terms)) };
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new_external::<T>(memory, birth) };
         // SAFETY: passed on.

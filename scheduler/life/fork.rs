@@ -348,7 +348,7 @@ impl Worker {
     /// makes one fork after the other would have computed on alone. So as long as its public deque is found
     /// empty the owner goes on offering, unasked: the request stands until a push finds something there.
     pub(crate) fn offer_fork(&self) {
-        let stocked = !self.deque.is_empty();
+        let stocked = !self.queues.deque.is_empty();
         if self.offers_on.replace(false) && stocked {
             return;
         }

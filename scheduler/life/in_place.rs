@@ -4,7 +4,8 @@
 use crate::scheduler::life::complete::release_run;
 use crate::scheduler::wait::interrupted::Cut;
 use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::worker::{Turn, Worker};
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::fairness::Turn;
 use crate::shim::atomic::Ordering;
 use crate::task::record::{JoinedAtHome, Phase, Record};
 use crate::task::words::wait::{Publish, WaitKind, Woken};
@@ -26,7 +27,7 @@ impl Worker {
             return false;
         }
         // The others have their turn, also if this task goes on for ever with joins.
-        if self.tick() || self.remote.timers.want_looks() {
+        if self.fairness.tick() || self.remote.timers.want_looks() {
             self.let_others_in_turn();
             // A cancel may have come meanwhile.
             if kind != WaitKind::Structured && self.is_cut() {
@@ -42,7 +43,7 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
         if self.remote.front.take(record) {
-            self.joins_oldest.set(true);
+            self.balance.joins_oldest.set(true);
             // Calls nothing but at the very end, and so has no registers to save.
             return !self.is_to_share() || self.answer_in_join();
         }
@@ -94,7 +95,7 @@ impl Worker {
         }
         let joiner = self.task()?;
         // First of all: much can be otherwise afterwards.
-        if self.tick() {
+        if self.fairness.tick() {
             self.let_others();
         }
         // SAFETY: the running task.
@@ -102,7 +103,7 @@ impl Worker {
         if child.traits.migratable
             || me.traits.migratable
             || !child.join.is_empty()
-            || !self.dedicated.get().is_null()
+            || !self.queues.dedicated.get().is_null()
             || self.forbidden.get() > 0
             || crate::shim::panicking()
             || (kind != WaitKind::Structured && (self.is_late() || !self.may_wait()))
@@ -120,7 +121,7 @@ impl Worker {
         }
         child.join.register_at_home(joiner.as_ptr());
         child.at_home.set(JoinedAtHome::Waiting);
-        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.place.store(self.coroutines.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
         if self.publish_wait(me, kind, &()) != Ok(Publish::Parked) {
             // Cancelled this moment: the child is what it was.
@@ -169,7 +170,7 @@ impl Worker {
         let task = unsafe { record.as_ref() };
         if task.traits.local {
             task.unclaim();
-            self.local.borrow_mut().push_front(record);
+            self.queues.local.borrow_mut().push_front(record);
         } else {
             task.unclaim_privately();
             if self.remote.front.push(record) {
@@ -183,7 +184,7 @@ impl Worker {
     #[inline]
     pub(crate) fn let_others_between_joins(&self) {
         self.answer_between_tasks();
-        if self.tick() {
+        if self.fairness.tick() {
             self.let_others();
         }
     }
@@ -195,7 +196,7 @@ impl Worker {
         if self.remote.timers.want_looks() {
             self.look_at_clock();
         }
-        if self.is_owed() {
+        if self.fairness.is_owed() {
             self.let_others();
         }
     }
@@ -209,13 +210,13 @@ impl Worker {
         if self.remote.front.wants_attention() {
             self.answer_in_join();
         }
-        self.offers.set(self.offers.get().wrapping_add(1));
+        self.fairness.offers.set(self.fairness.offers.get().wrapping_add(1));
         let neglected = self.has_neglected();
         if !(neglected || self.has_ready()) || is_forbidden() {
             return;
         }
         let Some(task) = self.task() else { return };
-        self.next_turn.set(match self.next_turn.get() {
+        self.fairness.next_turn.set(match self.fairness.next_turn.get() {
             Turn::Ready if neglected => Turn::Neglected,
             _ => Turn::Ready,
         });

@@ -2,8 +2,9 @@
 
 use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::ids::fetch_ids;
 use crate::scheduler::worker::shared::Shared;
-use crate::scheduler::worker::{Worker, fetch_ids};
 use crate::task::cell::{layout_of, layout_of_fallible};
 use crate::task::extras::Extras;
 use crate::task::outcome::Outcome;
@@ -96,10 +97,10 @@ impl Worker {
         f: F,
         mut terms: Terms,
     ) -> NonNull<Record> {
-        fit::<F, T>(&mut terms, self.class);
-        let memory = self.records.take(const { layout_of_fallible::<F, T>() });
+        fit::<F, T>(&mut terms, self.memory.class);
+        let memory = self.memory.records.take(const { layout_of_fallible::<F, T>() });
         // SAFETY: passed on.
-        let birth = unsafe { birth(parent, self.next_id(), terms) };
+        let birth = unsafe { birth(parent, self.ids.next(), terms) };
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new_fallible(memory, f, birth) };
         // SAFETY: passed on.
@@ -121,10 +122,10 @@ impl Worker {
         f: F,
         mut terms: Terms,
     ) -> NonNull<Record> {
-        fit::<F, T>(&mut terms, self.class);
-        let memory = self.records.take(const { layout_of::<F, T>() });
+        fit::<F, T>(&mut terms, self.memory.class);
+        let memory = self.memory.records.take(const { layout_of::<F, T>() });
         // SAFETY: passed on.
-        let birth = unsafe { birth(parent, self.next_id(), terms) };
+        let birth = unsafe { birth(parent, self.ids.next(), terms) };
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new(memory, f, birth) };
         // SAFETY: passed on.
@@ -147,7 +148,7 @@ impl Worker {
     fn queue_local(&self, record: NonNull<Record>) {
         // SAFETY: made by the caller, known to nobody yet.
         unsafe { record.as_ref() }.set_phase(crate::task::record::Phase::Ready);
-        self.local.borrow_mut().push_back(record);
+        self.queues.local.borrow_mut().push_back(record);
     }
 }
 

@@ -30,7 +30,7 @@ use crate::task::record::{JoinedAtHome, Record};
 #[inline(always)]
 pub(crate) fn count_value() {
     if let Some(worker) = Worker::current()
-        && !worker.check_ins.count_value()
+        && !worker.fairness.check_ins.count_value()
     {
         worker.check_in_with_value();
     }
@@ -40,14 +40,14 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn check_in_with_value(&self) {
-        self.check_ins.begin_values();
+        self.fairness.check_ins.begin_values();
         let Some(task) = self.task() else { return };
         // Where nothing may suspend nothing else is to happen here either: the caller may be what a timer has called.
         if self.forbidden.get() > 0 || panicking() || !self.check_in() {
             return;
         }
-        let stint = (self.current.get().cast(), self.counters().parks.get());
-        if self.check_ins.is_over(stint, now()) {
+        let stint = (self.coroutines.running.get().cast(), self.counters().parks.get());
+        if self.fairness.check_ins.is_over(stint, now()) {
             self.give_way(task);
         }
     }
@@ -62,7 +62,7 @@ impl Worker {
         if self.has_ready() {
             return true;
         }
-        self.check_ins.count() && self.look_for_fresh()
+        self.fairness.check_ins.count() && self.look_for_fresh()
     }
 
     /// Makes a fresh task ready that has been left to others for long enough; whether there was one.
@@ -71,9 +71,9 @@ impl Worker {
     fn look_for_fresh(&self) -> bool {
         self.housekeeping();
         // Where nothing may be begun: the worker is held, or has no stack.
-        let barred = self.forbidden.get() > 0 || panicking() || self.exhausted.get();
+        let barred = self.forbidden.get() > 0 || panicking() || self.memory.exhausted.get();
         let any = !barred && self.has_fresh();
-        if !self.check_ins.found(any, Tick::now) {
+        if !self.fairness.check_ins.found(any, Tick::now) {
             return false;
         }
         let next = match self.restrictions.any() {

@@ -95,7 +95,7 @@ impl Worker {
     #[inline(always)]
     fn switch(&self, me: &Strand, next: *const Strand) {
         self.counters().switches.add(1);
-        self.current.set(next);
+        self.coroutines.running.set(next);
         // SAFETY: `me` runs; `next` is suspended, new, or the main coroutine, in this worker's
         // hand alone, and lives until it has run to its end.
         unsafe { me.context.switch(&(*next).context) };
@@ -127,25 +127,25 @@ impl Worker {
         class: StackClass,
         first: *const Record,
     ) -> Option<*const Strand> {
-        if class == self.class
+        if class == self.memory.class
             // SAFETY: null, or a coroutine that is suspended in `stand_by`.
-            && let Some(spare) = unsafe { self.spare.replace(ptr::null()).as_ref() }
+            && let Some(spare) = unsafe { self.coroutines.spare.replace(ptr::null()).as_ref() }
         {
             spare.first.set(first);
             self.adopt(spare);
-            if self.exhausted.get() {
+            if self.memory.exhausted.get() {
                 shortage::end(self);
             }
             return Some(spare);
         }
-        let taken = self.stacks.borrow_mut().take(class, &self.shared().stacks);
+        let taken = self.memory.stacks.borrow_mut().take(class, &self.shared().stacks);
         match taken {
             Ok(stack) => {
                 // SAFETY: the stack is ours and unused.
                 let strand = unsafe { Coroutine::create(stack, ptr::from_ref(self), first, enter) };
                 // SAFETY: made above.
                 self.adopt(unsafe { strand.as_ref() });
-                if self.exhausted.get() {
+                if self.memory.exhausted.get() {
                     shortage::end(self);
                 }
                 Some(strand.as_ptr())
@@ -166,13 +166,13 @@ impl Worker {
                 return true;
             }
             let next = self.pick();
-            let found = !ptr::eq(next, self.main.get());
+            let found = !ptr::eq(next, self.coroutines.main.get());
             if found {
                 self.leave_main(next);
             }
             return found;
         }
-        if !self.dedicated.get().is_null() {
+        if !self.queues.dedicated.get().is_null() {
             self.tell_of_next();
             return shortage::retry_dedicated(self);
         }
@@ -183,10 +183,10 @@ impl Worker {
             }
         }
         // Not a task whose turn it is: that might wait for the very task.
-        let kept = if self.has_next.replace(false) { self.next_ready() } else { None };
+        let kept = if self.queues.has_next.replace(false) { self.next_ready() } else { None };
         let next = kept.unwrap_or_else(|| self.pick());
         self.tell_of_next();
-        if ptr::eq(next, self.main.get()) {
+        if ptr::eq(next, self.coroutines.main.get()) {
             return false;
         }
         self.leave_main(next);
@@ -196,26 +196,26 @@ impl Worker {
     /// Wakes somebody for the task of which a searcher that left has told nobody, if something else has come
     /// first: a task of its own that was woken since, or too many that it has already.
     pub(crate) fn tell_of_next(&self) {
-        if !self.takes_next.replace(false) {
+        if !self.queues.takes_next.replace(false) {
             return;
         }
         let shared = self.shared();
         let injected = !shared.injector.is_empty();
-        if injected || !self.deque.is_empty() {
+        if injected || !self.queues.deque.is_empty() {
             shared.idle.notify(shared, injected);
         }
     }
 
     /// From the main coroutine: runs another until somebody comes back.
     pub(crate) fn leave_main(&self, next: *const Strand) {
-        if self.watches.get() || self.remote.timers.want_looks() {
+        if self.clockwork.watches.get() || self.remote.timers.want_looks() {
             self.hand_watch_over();
         }
-        self.current.set(next);
+        self.coroutines.running.set(next);
         // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
         unsafe { self.main().context.switch(&(*next).context) };
         self.bury();
-        if !self.vacated.get().is_null() {
+        if !self.coroutines.vacated.get().is_null() {
             shortage::see_off(self);
         }
         // What the coroutine that came here has set is not ours.
@@ -230,7 +230,7 @@ impl Worker {
         let retired = unsafe { self.retired().as_ref() };
         if !retired.is_empty() {
             // SAFETY: we are the owner.
-            unsafe { retired.drain(&self.records) };
+            unsafe { retired.drain(&self.memory.records) };
         }
     }
 
@@ -250,7 +250,7 @@ impl Worker {
     #[inline(always)]
     fn next_for_loop(&self) -> Option<NonNull<Record>> {
         self.collect();
-        if self.restrictions.any() || (!self.ready.is_empty() && !self.tick()) {
+        if self.restrictions.any() || (!self.queues.ready.is_empty() && !self.fairness.tick()) {
             return None;
         }
         self.answer_between_tasks();
@@ -261,7 +261,7 @@ impl Worker {
         // SAFETY: we hold the run reference.
         let traits = unsafe { record.as_ref() }.traits;
         if traits.needs_own_stack() {
-            self.dedicated.set(record.as_ptr());
+            self.queues.dedicated.set(record.as_ptr());
             return None;
         }
         Some(record)
@@ -275,30 +275,31 @@ impl Worker {
     /// continued next is predicted right.
     #[inline(always)]
     fn stand_by(&self) -> StoodBy {
-        if !self.spare.get().is_null() || self.shared().pressure.load(Ordering::Relaxed) {
+        if !self.coroutines.spare.get().is_null() || self.shared().pressure.load(Ordering::Relaxed)
+        {
             return StoodBy::Superfluous;
         }
         let me = self.strand();
         self.disown(me);
         me.task.set(ptr::null());
-        self.spare.set(me);
+        self.coroutines.spare.set(me);
         let next = self.pick_after_end();
         if !ptr::eq(next, me) {
-            self.current.set(next);
+            self.coroutines.running.set(next);
             // SAFETY: `me` runs; `next` is suspended or new, and in our hand alone.
             unsafe { me.context.switch(&(*next).context) };
             self.bury();
             self.node.set(ptr::null());
         }
-        if self.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
+        if self.coroutines.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
     }
 
     /// Ends the spare coroutine, if there is one. On the main coroutine.
     pub(crate) fn dismiss_spare(&self) {
         // SAFETY: null, or a coroutine that is suspended in `stand_by`.
-        if let Some(spare) = unsafe { self.spare.replace(ptr::null()).as_ref() } {
+        if let Some(spare) = unsafe { self.coroutines.spare.replace(ptr::null()).as_ref() } {
             self.adopt(spare);
-            self.dismissing.set(true);
+            self.coroutines.dismissing.set(true);
             self.leave_main(spare);
         }
     }
@@ -309,17 +310,17 @@ impl Worker {
         self.disown(me);
         let Some(stack) = me.take_stack() else {
             // A guest: nothing may happen on its host's stack before main has seen to both.
-            self.vacated.set(me);
-            self.current.set(self.main.get());
+            self.coroutines.vacated.set(me);
+            self.coroutines.running.set(self.coroutines.main.get());
             // SAFETY: nothing on this part of the stack is used again; main is suspended.
             unsafe { me.context.leave(&self.main().context) }
         };
-        let next = if dismissed { self.main.get() } else { self.pick_after_end() };
-        self.current.set(next);
+        let next = if dismissed { self.coroutines.main.get() } else { self.pick_after_end() };
+        self.coroutines.running.set(next);
         #[cfg(cygnet_tsan)]
-        self.departed.set(me);
+        self.coroutines.departed.set(me);
         // We still stand on it. The pool is ours, and nobody takes from it before the switch.
-        self.stacks.borrow_mut().put(stack);
+        self.memory.stacks.borrow_mut().put(stack);
         // SAFETY: nothing on this stack is used again: `enter` has no locals left; `next` is in our
         // hand alone.
         unsafe { me.context.leave(&(*next).context) }
@@ -331,7 +332,7 @@ impl Worker {
     pub(crate) fn bury(&self) {
         #[cfg(cygnet_tsan)]
         // SAFETY: its stack lies in our pool, from which nothing has been taken since.
-        if let Some(strand) = unsafe { self.departed.replace(ptr::null()).as_ref() } {
+        if let Some(strand) = unsafe { self.coroutines.departed.replace(ptr::null()).as_ref() } {
             strand.context.end();
         }
     }
@@ -340,19 +341,19 @@ impl Worker {
         if self.restrictions.any() {
             return self.pick_kin();
         }
-        if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
+        if let Some(record) = NonNull::new(self.queues.dedicated.replace(ptr::null()).cast_mut()) {
             // SAFETY: we hold the run reference.
             let class = self.class_for(unsafe { record.as_ref() });
             match self.new_strand(class, record.as_ptr()) {
                 Some(strand) => return strand,
-                None => self.dedicated.set(record.as_ptr()),
+                None => self.queues.dedicated.set(record.as_ptr()),
             }
         }
         if self.shared().pressure.load(Ordering::Relaxed) {
             // Somebody may need the stack that comes free.
-            return self.main.get();
+            return self.coroutines.main.get();
         }
-        if let Some(strand) = self.next_ready() { strand } else { self.main.get() }
+        if let Some(strand) = self.next_ready() { strand } else { self.coroutines.main.get() }
     }
 }
 
@@ -406,7 +407,7 @@ fn start_first(
     // SAFETY: its run reference came with it.
     let task = unsafe { first.as_ref() };
     // Else it may have changed workers by its end, or the stack is a rare one.
-    let usual = !task.traits.migratable && worker.class_for(task) == worker.class;
+    let usual = !task.traits.migratable && worker.class_for(task) == worker.memory.class;
     if task.traits.migratable {
         // Nor is a task that it calls: whoever counts one is on the worker that forgets it.
         strand.observation.set(Observation::Ignored);

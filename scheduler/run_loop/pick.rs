@@ -10,8 +10,9 @@ use crate::scheduler::queue::front::{PUBLIC, Portion};
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::stacks::shortage;
+use crate::scheduler::worker::fairness::Turn;
 use crate::scheduler::worker::release::release;
-use crate::scheduler::worker::{Strand, Turn, Worker};
+use crate::scheduler::worker::{Strand, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::point;
 use crate::task::record::{Phase, Record};
@@ -23,12 +24,12 @@ impl Worker {
     /// Inlined, with the usual case alone: there is a ready one, and no reason to look further.
     #[inline(always)]
     pub(crate) fn pick(&self) -> *const Strand {
-        if !self.ready.is_empty()
+        if !self.queues.ready.is_empty()
             && !self.has_ready_besides_queue()
             && !self.remote.timers.want_looks()
             && !self.restrictions.any()
-            && self.next_turn.get() != Turn::Neglected
-            && !self.tick()
+            && self.fairness.next_turn.get() != Turn::Neglected
+            && !self.fairness.tick()
             && let Some(strand) = self.next_ready()
         {
             return strand;
@@ -42,17 +43,17 @@ impl Worker {
         if self.restrictions.any() {
             return self.pick_kin();
         }
-        if self.next_turn.get() == Turn::Neglected {
-            self.next_turn.set(Turn::ReadyAgain);
+        if self.fairness.next_turn.get() == Turn::Neglected {
+            self.fairness.next_turn.set(Turn::ReadyAgain);
             if let Some(strand) = self.next_neglected().and_then(|record| self.begin(record)) {
                 return strand;
             }
         }
-        if self.tick() {
+        if self.fairness.tick() {
             // The turn of fresh tasks, before those that yield all the time.
             // Not left to the tick in `next_fresh`, which always comes right after this one.
             self.serve_owed();
-            self.offers.set(self.offers.get().wrapping_add(1));
+            self.fairness.offers.set(self.fairness.offers.get().wrapping_add(1));
             if self.has_neglected()
                 && let Some(strand) = self.next_neglected().and_then(|record| self.begin(record))
             {
@@ -63,21 +64,23 @@ impl Worker {
                 && (self.may_start() || in_turn)
                 && let Some(strand) = self.begin_fresh(in_turn)
             {
-                self.spread.begins_in_turn();
+                self.balance.standing_back.begins_in_turn();
                 return strand;
             }
-            if self.exhausted.get() && !ptr::eq(self.current.get(), self.main.get()) {
+            if self.memory.exhausted.get()
+                && !ptr::eq(self.coroutines.running.get(), self.coroutines.main.get())
+            {
                 // There a fresh task may be run on the stack of one that waits for it.
-                return self.main.get();
+                return self.coroutines.main.get();
             }
         }
-        if self.invited.replace(false) {
+        if self.balance.invited.replace(false) {
             // There may be more offered tasks than invitations, so this worker invites itself again.
             // Between two offered tasks one that is ready has its turn.
-            if self.took_offered.replace(false) && !self.ready.is_empty() {
+            if self.balance.took_offered.replace(false) && !self.queues.ready.is_empty() {
                 self.invite_itself();
             } else if let Some(strand) = self.take_offered().and_then(|task| self.begin(task)) {
-                self.took_offered.set(true);
+                self.balance.took_offered.set(true);
                 self.invite_itself();
                 return strand;
             }
@@ -92,14 +95,14 @@ impl Worker {
         {
             return strand;
         }
-        self.main.get()
+        self.coroutines.main.get()
     }
 
     /// Has this worker look at what is offered at its next decision, too.
     fn invite_itself(&self) {
         // If something else lies there, that is looked into as well.
         let lies_there = !self.remote.inbox.invite();
-        self.invited.set(lies_there);
+        self.balance.invited.set(lies_there);
     }
 
     /// A new coroutine for a fresh task that is kept here, or for any; none if there is no task, or no stack
@@ -118,7 +121,7 @@ impl Worker {
         loop {
             self.offer_to_others(record);
             // Those that were offered are the next ones now, and are not kept either.
-            if self.remote.front.is_empty() || self.deque.len() >= BATCH {
+            if self.remote.front.is_empty() || self.queues.deque.len() >= BATCH {
                 return None;
             }
             record = self.next_fresh()?;
@@ -151,8 +154,8 @@ impl Worker {
     #[inline(never)]
     fn keep_for_later(&self, record: NonNull<Record>) {
         // One that an earlier attempt has left there is not to be lost.
-        if self.dedicated.get().is_null() {
-            self.dedicated.set(record.as_ptr());
+        if self.queues.dedicated.get().is_null() {
+            self.queues.dedicated.set(record.as_ptr());
         } else {
             shortage::put_back(self, record);
         }
@@ -160,7 +163,7 @@ impl Worker {
 
     pub(crate) fn class_for(&self, task: &Record) -> StackClass {
         match task.traits.stack_class {
-            0 => self.class,
+            0 => self.memory.class,
             class => StackClass::from_byte(class),
         }
     }
@@ -168,7 +171,7 @@ impl Worker {
     /// The coroutine of the next ready task.
     #[inline(always)]
     pub(crate) fn next_ready(&self) -> Option<*const Strand> {
-        let record = self.ready.pop()?;
+        let record = self.queues.ready.pop()?;
         // SAFETY: a ready task has not ended.
         let record = unsafe { record.as_ref() };
         record.set_phase(Phase::Running);
@@ -178,23 +181,23 @@ impl Worker {
     /// Whether a fresh task is at hand, without looking at other workers.
     pub(crate) fn has_fresh(&self) -> bool {
         !self.remote.front.is_empty()
-            || !self.deque.is_empty()
-            || !self.local.borrow().is_empty()
+            || !self.queues.deque.is_empty()
+            || !self.queues.local.borrow().is_empty()
             || !self.shared().injector.is_empty()
-            || !self.dedicated.get().is_null()
+            || !self.queues.dedicated.get().is_null()
     }
 
     /// Whether there are fresh tasks that come last.
     pub(crate) fn has_neglected(&self) -> bool {
         // Newest first is the right order, but there are tasks that it would never come to.
-        let rarely = self.offers.get().is_multiple_of(16) && !self.is_to_stand_back();
-        !self.local.borrow().is_empty()
+        let rarely = self.fairness.offers.get().is_multiple_of(16) && !self.is_to_stand_back();
+        !self.queues.local.borrow().is_empty()
             || !self.shared().injector.is_empty()
-            || rarely && (!self.deque.is_empty() || self.remote.front.len() > 1)
+            || rarely && (!self.queues.deque.is_empty() || self.remote.front.len() > 1)
     }
 
     pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty() || !self.remote.inbox.is_empty()
+        !self.queues.ready.is_empty() || !self.remote.inbox.is_empty()
     }
 
     /// Whether others have sent something that has not been taken in.
@@ -208,7 +211,7 @@ impl Worker {
     pub(crate) fn collect(&self) {
         if !self.remote.inbox.is_empty() {
             let invited = self.remote.inbox.take_all(|record| self.make_ready(record));
-            self.invited.set(invited || self.invited.get());
+            self.balance.invited.set(invited || self.balance.invited.get());
         }
         if self.remote.timers.want_looks() {
             self.look_at_clock();
@@ -220,20 +223,20 @@ impl Worker {
         // SAFETY: a task that waited has not ended.
         let task = unsafe { record.as_ref() };
         let place = ptr::with_exposed_provenance::<Strand>(task.place.load(Ordering::Relaxed));
-        let stays = ptr::eq(place, self.current.get()) || self.restrictions.any();
+        let stays = ptr::eq(place, self.coroutines.running.get()) || self.restrictions.any();
         if task.traits.migratable && !stays {
             // Its context is saved: only the running coroutine's is not.
             // SAFETY: the coroutine of a suspended task is alive.
             self.disown(unsafe { &*place });
             let shared = self.shared();
-            if self.deque.len() < BATCH {
-                self.deque.push(Item::started(record));
+            if self.queues.deque.len() < BATCH {
+                self.queues.deque.push(Item::started(record));
             } else {
                 shared.injector.push(Item::started(record));
             }
             shared.idle.notify(shared, false);
         } else {
-            self.ready.push(record);
+            self.queues.ready.push(record);
         }
     }
 
@@ -241,14 +244,14 @@ impl Worker {
     /// present.
     pub(crate) fn bring_forward(&self, record: NonNull<Record>) -> bool {
         self.collect();
-        if !self.ready.remove(record) {
+        if !self.queues.ready.remove(record) {
             return false;
         }
         let may_run = self.may_run(record);
         if may_run {
-            self.ready.push_front(record);
+            self.queues.ready.push_front(record);
         } else {
-            self.ready.push(record);
+            self.queues.ready.push(record);
         }
         may_run
     }
@@ -281,7 +284,7 @@ impl Worker {
             return false;
         };
         task.place.store(strand.expose_provenance(), Ordering::Relaxed);
-        self.ready.push_front(record);
+        self.queues.ready.push_front(record);
         true
     }
 
@@ -292,7 +295,7 @@ impl Worker {
     /// them looks at every worker before it runs anything, and that takes longer than the next one needs to find it, if enough of them search.
     pub(crate) fn run_next(&self, record: NonNull<Record>) {
         if self.begin_next(record) {
-            self.has_next.set(true);
+            self.queues.has_next.set(true);
         }
     }
 
@@ -313,7 +316,7 @@ impl Worker {
         let task = unsafe { record.as_ref() };
         task.unclaim_privately();
         task.place.store(strand.expose_provenance(), Ordering::Relaxed);
-        self.ready.push_front(record);
+        self.queues.ready.push_front(record);
         true
     }
 
@@ -332,9 +335,9 @@ impl Worker {
         };
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
-        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.place.store(self.coroutines.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Suspended);
-        self.ready.push_front(task);
+        self.queues.ready.push_front(task);
         self.set_aside(task);
         self.leave_for(strand);
     }
@@ -353,7 +356,8 @@ impl Worker {
     /// back soon. Then it would have to wait for the end of the next task.
     #[inline]
     pub(crate) fn is_to_share(&self) -> bool {
-        self.remote.front.wants_attention() || self.shares.get() && self.deque.is_empty()
+        self.remote.front.wants_attention()
+            || self.balance.shares.get() && self.queues.deque.is_empty()
     }
 
     #[cold]
@@ -396,10 +400,10 @@ impl Worker {
         // takes it by force after a while.
         // A full public deque needs no more; and its growth would cost kilobytes of the stack that we
         // happen to stand on.
-        let room = BATCH.saturating_sub(self.deque.len());
+        let room = BATCH.saturating_sub(self.queues.deque.len());
         let portion = Portion { takers: shared.idle.searching().max(1), most: room };
         let given = self.hand_over(2, portion);
-        self.shares.set(given > 0);
+        self.balance.shares.set(given > 0);
         if given == 0 && room > 0 {
             self.offer_fork();
         }
@@ -413,12 +417,12 @@ impl Worker {
     pub(crate) fn hand_over(&self, least: usize, portion: Portion) -> usize {
         let front = &self.remote.front;
         let spread = self.begins_oldest();
-        if !(spread | self.joins_oldest.replace(false)) {
+        if !(spread | self.balance.joins_oldest.replace(false)) {
             return front.hand_over(least, portion, |record| self.publish(record));
         }
         let given = front.hand_over_newest(least, portion, |record| self.publish(record));
         if spread {
-            self.spread_at.set((self.spread_at.get().0, front.tail()));
+            self.balance.spread_at.set((self.balance.spread_at.get().0, front.tail()));
         }
         given
     }
@@ -426,7 +430,7 @@ impl Worker {
     /// A task that is spread, and was at this index of the front, is joined before those that are
     /// younger: those are begun the oldest first.
     pub(crate) fn begin_oldest_from(&self, index: usize) {
-        let (front, (from, below)) = (&self.remote.front, self.spread_at.get());
+        let (front, (from, below)) = (&self.remote.front, self.balance.spread_at.get());
         let from = match index {
             // Its older siblings have been handed over as well, or before.
             PUBLIC => front.head(),
@@ -434,13 +438,13 @@ impl Worker {
             _ if (from..below).contains(&index) => from,
             _ => index,
         };
-        self.spread_at.set((from, front.tail()));
+        self.balance.spread_at.set((from, front.tail()));
     }
 
     /// Whether there are tasks in the front, and all of them are of those that are begun the oldest
     /// first.
     fn begins_oldest(&self) -> bool {
-        let (front, (from, below)) = (&self.remote.front, self.spread_at.get());
+        let (front, (from, below)) = (&self.remote.front, self.balance.spread_at.get());
         front.tail() <= below && front.head() >= from && !front.is_empty()
     }
 
@@ -449,15 +453,15 @@ impl Worker {
         // SAFETY: the run reference is in our hand.
         unsafe { record.as_ref() }.set_phase(Phase::Ready);
         point();
-        self.deque.push(Item::fresh(record));
+        self.queues.deque.push(Item::fresh(record));
     }
 
     /// A fresh task, claimed.
     pub(crate) fn next_fresh(&self) -> Option<NonNull<Record>> {
-        if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
+        if let Some(record) = NonNull::new(self.queues.dedicated.replace(ptr::null()).cast_mut()) {
             return Some(record);
         }
-        if self.tick() {
+        if self.fairness.tick() {
             self.serve_owed();
             let last_first = self.next_neglected();
             if last_first.is_some() {
@@ -480,8 +484,8 @@ impl Worker {
 
     /// A fresh task of those that the usual order may never reach: each kind has its turn.
     pub(in crate::scheduler) fn next_neglected(&self) -> Option<NonNull<Record>> {
-        let turn = self.turn.get();
-        self.turn.set(turn.wrapping_add(1));
+        let turn = self.fairness.turn.get();
+        self.fairness.turn.set(turn.wrapping_add(1));
         (0..4).find_map(|i| match turn.wrapping_add(i) % 4 {
             0 => self.next_local(),
             1 => self.next_injected(),
@@ -516,9 +520,9 @@ impl Worker {
 
     pub(crate) fn next_public(&self) -> Option<NonNull<Record>> {
         point();
-        while let Some(item) = self.deque.pop() {
+        while let Some(item) = self.queues.deque.pop() {
             // Nobody is in a hurry to take it.
-            self.shares.set(false);
+            self.balance.shares.set(false);
             if let Some(record) = self.open(item) {
                 return Some(record);
             }
@@ -543,7 +547,7 @@ impl Worker {
                 let place = task.place.load(Ordering::Relaxed);
                 // SAFETY: as above; the item makes it ours.
                 self.adopt(unsafe { &*ptr::with_exposed_provenance::<Strand>(place) });
-                self.ready.push(record);
+                self.queues.ready.push(record);
             }
         }
         None
@@ -551,7 +555,7 @@ impl Worker {
 
     pub(crate) fn next_local(&self) -> Option<NonNull<Record>> {
         loop {
-            let record = self.local.borrow_mut().pop_front()?;
+            let record = self.queues.local.borrow_mut().pop_front()?;
             // SAFETY: the queue holds a reference.
             if unsafe { record.as_ref() }.claim() {
                 return Some(record);
@@ -566,7 +570,7 @@ impl Worker {
         let injector = &self.shared().injector;
         while !injector.is_empty() {
             point();
-            match injector.steal_batch_and_pop(&self.deque, 16) {
+            match injector.steal_batch_and_pop(&self.queues.deque, 16) {
                 Steal::Success(item) => {
                     self.announce_arrivals();
                     if let Some(record) = self.open(item) {

@@ -76,7 +76,7 @@ const DEPTH: usize = 64;
 /// A worker could not get a stack.
 #[cold]
 pub(crate) fn begin(worker: &Worker) {
-    if worker.exhausted.replace(true) {
+    if worker.memory.exhausted.replace(true) {
         return;
     }
     let shared = worker.shared();
@@ -91,7 +91,7 @@ pub(crate) fn begin(worker: &Worker) {
 /// It has got one after all, or needs none any more.
 #[cold]
 pub(crate) fn end(worker: &Worker) {
-    worker.exhausted.set(false);
+    worker.memory.exhausted.set(false);
     let shared = worker.shared();
     let mut books = shared.shortage.books();
     books.lines[worker.remote.index].starving = false;
@@ -111,7 +111,7 @@ fn settle(shared: &Shared, books: &Books) {
 /// pressure. True if it has run something.
 #[cold]
 pub(crate) fn relieve(worker: &Worker) -> bool {
-    if !worker.exhausted.get() {
+    if !worker.memory.exhausted.get() {
         give_up_warm(worker);
     }
     let orders = {
@@ -126,7 +126,7 @@ pub(crate) fn relieve(worker: &Worker) -> bool {
     for order in orders {
         ran |= carry_out(worker, order);
     }
-    ran || worker.exhausted.get() && look_here(worker)
+    ran || worker.memory.exhausted.get() && look_here(worker)
 }
 
 /// A loop has left its stack for a task that needs a larger one, and there was none. Now that no stack
@@ -134,7 +134,7 @@ pub(crate) fn relieve(worker: &Worker) -> bool {
 #[cold]
 pub(crate) fn retry_dedicated(worker: &Worker) -> bool {
     give_up_warm(worker);
-    let Some(record) = NonNull::new(worker.dedicated.replace(ptr::null()).cast_mut()) else {
+    let Some(record) = NonNull::new(worker.queues.dedicated.replace(ptr::null()).cast_mut()) else {
         return false;
     };
     match worker.new_strand(class_of(worker.shared(), record), record.as_ptr()) {
@@ -162,11 +162,11 @@ pub(crate) fn class_of(shared: &Shared, record: NonNull<Record>) -> StackClass {
 fn give_up_warm(worker: &Worker) -> bool {
     worker.dismiss_spare();
     worker.housekeeping();
-    if worker.stacks.borrow().warm() == 0 {
+    if worker.memory.stacks.borrow().warm() == 0 {
         return false;
     }
     let shared = worker.shared();
-    worker.stacks.borrow_mut().drain(&shared.stacks);
+    worker.memory.stacks.borrow_mut().drain(&shared.stacks);
     let starving: Vec<usize> = {
         let books = shared.shortage.books();
         let others = |index: &usize| *index != worker.remote.index && books.lines[*index].starving;
@@ -189,7 +189,7 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     if publish(worker) > 0 {
         shared.idle.notify(shared, true);
     }
-    if worker.exhausted.get() && !worker.has_fresh() {
+    if worker.memory.exhausted.get() && !worker.has_fresh() {
         end(worker);
         return None;
     }
@@ -233,7 +233,7 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
 fn publish(worker: &Worker) -> usize {
     let shared = worker.shared();
     let mut count = 0;
-    if let Some(record) = NonNull::new(worker.dedicated.replace(ptr::null()).cast_mut()) {
+    if let Some(record) = NonNull::new(worker.queues.dedicated.replace(ptr::null()).cast_mut()) {
         put_back(worker, record);
         count += 1;
     }
@@ -248,7 +248,7 @@ fn publish(worker: &Worker) -> usize {
             break;
         }
     }
-    while let Some(item) = worker.deque.pop() {
+    while let Some(item) = worker.queues.deque.pop() {
         match item.open() {
             Runnable::Fresh(record) => {
                 shared.injector.push(Item::fresh(record));
@@ -269,7 +269,7 @@ pub(crate) fn put_back(worker: &Worker, record: NonNull<Record>) {
     let task = unsafe { record.as_ref() };
     task.unclaim();
     if task.traits.local {
-        worker.local.borrow_mut().push_back(record);
+        worker.queues.local.borrow_mut().push_back(record);
     } else {
         worker.shared().injector.push(Item::fresh(record));
     }
@@ -399,7 +399,7 @@ fn take_if_local(worker: &Worker, record: NonNull<Record>) -> bool {
     // SAFETY: queued here, or in our hand.
     let task = unsafe { record.as_ref() };
     if task.traits.local && task.phase() == Phase::Ready {
-        let mut local = worker.local.borrow_mut();
+        let mut local = worker.queues.local.borrow_mut();
         let at = local.iter().position(|other| *other == record);
         return at.and_then(|at| local.remove(at)).is_some() && task.claim();
     }
@@ -433,7 +433,7 @@ fn visit(worker: &Worker, record: NonNull<Record>, host: &Strand) -> bool {
 #[cold]
 pub(crate) fn see_off(worker: &Worker) {
     // SAFETY: the guest's memory lies on the stack of its host, which is still suspended.
-    let guest = unsafe { &*worker.vacated.replace(ptr::null()) };
+    let guest = unsafe { &*worker.coroutines.vacated.replace(ptr::null()) };
     // SAFETY: it has left for good and only this coroutine has run since.
     let host = unsafe { guest.dismiss_guest() };
     if !host.lent.replace(false) {

@@ -34,7 +34,9 @@ pub(crate) fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>
             // SAFETY: the queue holds a reference.
             unsafe { record.as_ref() }.phase() == Phase::Ready
         };
-        local.extend(worker.local.borrow().iter().filter(fresh).map(|record| (*record, index)));
+        local.extend(
+            worker.queues.local.borrow().iter().filter(fresh).map(|record| (*record, index)),
+        );
     });
     let mut left = Vec::new();
     for record in fresh {
@@ -102,7 +104,7 @@ fn nobody_runs(shared: &Shared) -> Option<Still> {
         worker.restrictions.for_each_kept(|record| {
             still.kept.insert(record.as_ptr().cast_const());
         });
-        worker.for_each_strand(|strand| {
+        worker.coroutines.for_each(|strand| {
             // SAFETY: null, or the task of a suspended coroutine, which has not ended.
             match unsafe { strand.task.get().as_ref() } {
                 Some(task) if still.kept.contains(&ptr::from_ref(task)) => {}

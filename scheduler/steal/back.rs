@@ -34,10 +34,10 @@ impl Worker {
         point();
         if victim.thief.is_empty()
             || loot.returns == RETURNS
-            || self.exhausted.get()
+            || self.memory.exhausted.get()
             || shared.pressure.load(Ordering::Relaxed)
             // What is offered is not for everybody, and the search knows for whom.
-            || self.invited.get()
+            || self.balance.invited.get()
             || self.anyone_offers()
             || self.is_to_stand_back()
             || !self.may_start()
@@ -49,22 +49,23 @@ impl Worker {
         if loot.was_short(time) || !loot.is_done(self.live() - 1) {
             return None;
         }
-        let Steal::Success(item) = victim.thief.steal_batch_and_pop(&self.deque, BATCH / 2) else {
+        let Steal::Success(item) = victim.thief.steal_batch_and_pop(&self.queues.deque, BATCH / 2)
+        else {
             return None;
         };
         self.counters().steals.add(1);
-        let (items, returns) = (self.deque.len() + 1, loot.returns + 1);
+        let (items, returns) = (self.queues.deque.len() + 1, loot.returns + 1);
         self.loot.set(Some(Loot { taken: time, items, returns, ..loot }));
         self.announce_arrivals();
         let first = self.open(item);
         // What is ready comes before the others.
-        if self.ready.is_empty() { first.or_else(|| self.next_public()) } else { first }
+        if self.queues.ready.is_empty() { first.or_else(|| self.next_public()) } else { first }
     }
 
     /// Announces items that have come into this worker's deque out of another queue. Between the two
     /// they were in neither, so a worker that lay down meanwhile has not seen them.
     pub(crate) fn announce_arrivals(&self) {
-        if !self.deque.is_empty() {
+        if !self.queues.deque.is_empty() {
             self.shared().idle.notify(self.shared(), false);
         }
     }

@@ -90,7 +90,7 @@ impl Usage {
     fn of(worker: &Worker) -> Usage {
         let counters = worker.counters();
         Usage {
-            stacks: worker.stacks.borrow().taken(),
+            stacks: worker.memory.stacks.borrow().taken(),
             records: counters.spawned.get() + counters.tasks.get(),
         }
     }
@@ -115,7 +115,7 @@ impl Searcher {
         let _searches = searches();
         let start = now();
         self.find_or_sleep(worker, start);
-        worker.idle_time.set(worker.idle_time.get() + (now() - start));
+        worker.balance.idle_time.set(worker.balance.idle_time.get() + (now() - start));
     }
 
     /// `time` is the present.
@@ -131,7 +131,7 @@ impl Searcher {
             self.settle_count(worker);
             return;
         }
-        if worker.exhausted.get() {
+        if worker.memory.exhausted.get() {
             self.settle_count(worker);
             if shortage::relieve(worker) {
                 self.famine = Duration::ZERO;
@@ -253,9 +253,9 @@ impl Searcher {
             // The next thing that this worker takes is a task out of its own deque or the injector, unless
             // it has something that comes before: that might wait for the very task.
             let before = worker.has_ready()
-                || !worker.dedicated.get().is_null()
+                || !worker.queues.dedicated.get().is_null()
                 || !worker.remote.front.is_empty()
-                || !worker.local.borrow().is_empty();
+                || !worker.queues.local.borrow().is_empty();
             self.leave_search(worker, usize::from(!before));
         }
         found
@@ -274,23 +274,23 @@ impl Searcher {
         }
         let shared = worker.shared();
         // Whoever has set a timer meanwhile has woken nobody, and left it to us.
-        worker.watches.set(true);
+        worker.clockwork.watches.set(true);
         shared.idle.stop_searching();
         if shared.idle.resting() == 0 {
             return;
         }
         let left = || {
-            shared.injector.len() + worker.deque.len() > next
+            shared.injector.len() + worker.queues.deque.len() > next
                 || others(worker).any(|r| !r.thief.is_empty())
                 || shared.remotes().any(Remote::has_private)
         };
         let ask = || shared.remotes().for_each(Remote::ask);
         if shared.idle.look_after_search(shared.workers() - 1, ask, left) {
             // As the producer would have, had there been no searcher. Its own deque comes before the injector.
-            let injected = next.saturating_sub(worker.deque.len());
+            let injected = next.saturating_sub(worker.queues.deque.len());
             shared.idle.wake_one(shared, shared.injector.len() > injected);
         } else {
-            worker.takes_next.set(next > 0);
+            worker.queues.takes_next.set(next > 0);
         }
     }
 
@@ -302,7 +302,7 @@ impl Searcher {
         }
         let (shared, anyone_offers) = (worker.shared(), worker.anyone_offers());
         let count = shared.workers();
-        let start = worker.random() as usize % count;
+        let start = worker.random.next() as usize % count;
         for i in 0..count {
             let remote = shared.remote((start + i) % count);
             let offers = || anyone_offers && remote.census.offered().is_some();
@@ -316,11 +316,13 @@ impl Searcher {
             }
             let (from, most) = (&remote.thief, BATCH / 2);
             if !worker.may_start() {
-                if from.steal_batch(&worker.deque, most) {
+                if from.steal_batch(&worker.queues.deque, most) {
                     looted(worker, 0, Some(remote.index));
                     return true;
                 }
-            } else if let Steal::Success(item) = from.steal_batch_and_pop(&worker.deque, most) {
+            } else if let Steal::Success(item) =
+                from.steal_batch_and_pop(&worker.queues.deque, most)
+            {
                 looted(worker, 1, Some(remote.index));
                 let first = worker.open(item).or_else(|| worker.next_public());
                 first.into_iter().for_each(|first| worker.run_next_or_offer(first));
@@ -334,7 +336,7 @@ impl Searcher {
     fn ask(&self, worker: &Worker, since: Instant) -> Option<Asked> {
         let shared = worker.shared();
         let count = shared.workers();
-        let start = worker.random() as usize % count;
+        let start = worker.random.next() as usize % count;
         let victim = (0..count)
             .map(|i| shared.remote((start + i) % count))
             .find(|remote| remote.index != worker.remote.index && remote.has_private())?;
@@ -405,9 +407,9 @@ impl Searcher {
         worker.dismiss_spare();
         worker.housekeeping();
         let exceeds = || {
-            worker.records.exceeds_bound()
+            worker.memory.records.exceeds_bound()
                 || worker.remote.front.exceeds_bound()
-                || worker.stacks.borrow().exceeds_bound()
+                || worker.memory.stacks.borrow().exceeds_bound()
         };
         let (time, usage) = (now(), Usage::of(worker));
         let mut before = Usage::default();
@@ -417,10 +419,10 @@ impl Searcher {
             }
             before = used;
         }
-        worker.records.trim((usage.records - before.records) as usize);
+        worker.memory.records.trim((usage.records - before.records) as usize);
         worker.remote.front.trim();
         let (shared, used) = (worker.shared(), usage.stacks.wrapping_sub(before.stacks) as usize);
-        while worker.stacks.borrow_mut().trim(&shared.stacks, used) {
+        while worker.memory.stacks.borrow_mut().trim(&shared.stacks, used) {
             if worker.has_ready() || worker.has_fresh() {
                 // The next time goes on with it, also if another worker was faster.
                 return Some(KEEP);
@@ -457,7 +459,7 @@ impl Searcher {
         worker.counters().sleeps.add(1);
         let roused = shared.idle.rest(shared, worker.remote.index, planned, || {
             if worker.has_ready()
-                || worker.has_fresh() && !worker.exhausted.get()
+                || worker.has_fresh() && !worker.memory.exhausted.get()
                 || worker.must_plan_anew()
                 || shared.is_stopping()
                 || shared.pressure.load(Ordering::Relaxed)
@@ -492,7 +494,7 @@ impl Searcher {
 /// Something was stolen, of which so many items are not in the deque.
 fn looted(worker: &Worker, besides: usize, victim: Option<usize>) {
     worker.counters().steals.add(1);
-    let items = worker.deque.len() + besides;
+    let items = worker.queues.deque.len() + besides;
     worker.loot.set(Some(Loot::new(items, worker.live(), victim)));
 }
 

@@ -89,8 +89,8 @@ impl Worker {
             timers.clock.store(left - 1, Ordering::Relaxed);
             return;
         }
-        let (now, before) = (Tick::now(), self.looked.get());
-        self.looked.set(now.0);
+        let (now, before) = (Tick::now(), self.clockwork.looked.get());
+        self.clockwork.looked.set(now.0);
         if timers.next() <= now {
             timers.fire(now);
         }

@@ -37,7 +37,7 @@ impl Worker {
     /// Foreign code is to be called here, which may take its time: nothing is left to this worker. One that is in a coroutine
     /// has been busy before.
     pub(super) fn leave_clock_to_others(&self) {
-        if ptr::eq(self.current.get(), self.main.get()) {
+        if ptr::eq(self.coroutines.running.get(), self.coroutines.main.get()) {
             self.tell_of_next();
             self.hand_watch_over();
         }
@@ -57,18 +57,18 @@ impl Worker {
         let index = self.remote.index;
         let elsewhere = self.first_unattended();
         let watches = elsewhere < Tick(NEVER) && self.shared().watch.begin(index, elsewhere);
-        if self.watches.replace(watches) && !watches {
+        if self.clockwork.watches.replace(watches) && !watches {
             self.shared().watch.end(index);
         }
         let until = if watches { own.min(elsewhere) } else { own };
-        self.up_at.set(until.0);
+        self.clockwork.up_at.set(until.0);
         timers.rests.store(true, Ordering::Relaxed);
         if until == Tick(NEVER) { rest } else { rest.at_most(until.time_left()) }
     }
 
     /// Whether something is due earlier than planned. After the worker has announced that it rests, and a fence.
     pub(crate) fn must_plan_anew(&self) -> bool {
-        let up_at = Tick(self.up_at.get());
+        let up_at = Tick(self.clockwork.up_at.get());
         self.remote.timers.is_due_before(up_at)
             || self.shared().watch.misses(self.first_unattended(), up_at)
     }
@@ -85,7 +85,7 @@ impl Worker {
     pub(crate) fn hand_watch_over(&self) {
         let shared = self.shared();
         let mut due = self.remote.timers.next();
-        if self.watches.replace(false) {
+        if self.clockwork.watches.replace(false) {
             shared.watch.hand_over(self.remote.index);
             // What was set meanwhile by one who relied on us, here or elsewhere.
             due = due.min(self.remote.timers.next());

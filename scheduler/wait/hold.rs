@@ -79,7 +79,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
         worker.collect();
         if !me.wait.is_parked() {
             // The waker has queued us, or is about to.
-            if worker.ready.remove(task) {
+            if worker.queues.ready.remove(task) {
                 me.set_phase(Phase::Running);
                 break;
             }
@@ -143,7 +143,7 @@ impl GivenAway {
             let task = unsafe { record.as_ref() };
             task.unclaim();
             if task.traits.local {
-                worker.local.borrow_mut().push_back(record);
+                worker.queues.local.borrow_mut().push_back(record);
             } else {
                 shared.offer(Item::fresh(record));
                 any = true;
@@ -165,7 +165,7 @@ impl GivenAway {
 /// A fresh task of this worker's own queues, claimed.
 fn next_here(worker: &Worker, given: &mut GivenAway) -> Option<NonNull<Record>> {
     let public = || {
-        while let Some(item) = worker.deque.pop() {
+        while let Some(item) = worker.queues.deque.pop() {
             match claimed(item) {
                 Some(Runnable::Fresh(record)) => return Some(record),
                 Some(Runnable::Started(record)) => given.started.push(record),
@@ -236,7 +236,7 @@ fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) ->
         return Some(Place::Here);
     }
     let shared = worker.shared();
-    match worker.stacks.borrow_mut().take(worker.class_for(fresh), &shared.stacks) {
+    match worker.memory.stacks.borrow_mut().take(worker.class_for(fresh), &shared.stacks) {
         Ok(stack) => Some(Place::Apart(stack)),
         Err(_) => (fresh.traits.local || shared.workers() == 1).then_some(Place::Here),
     }
@@ -310,7 +310,7 @@ fn call_apart(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, s
     strand.caller.set(me);
     // As that of any coroutine that is left.
     me.task.set(task.as_ptr());
-    worker.current.set(strand);
+    worker.coroutines.running.set(strand);
     // SAFETY: `me` runs and waits here until the other, which is new, comes back to it.
     unsafe { me.context.switch(&strand.context) };
     worker.bury();
@@ -318,7 +318,7 @@ fn call_apart(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, s
     me.task.set(ptr::null());
     worker.disown(strand);
     let stack = strand.take_stack().expect("it has one of its own");
-    worker.stacks.borrow_mut().put(stack);
+    worker.memory.stacks.borrow_mut().put(stack);
 }
 
 /// Where such a coroutine begins and ends.
@@ -338,9 +338,9 @@ unsafe extern "C" fn enter_apart(data: *mut u8, message: usize) {
     }
     let worker = here();
     let caller = strand.caller.get();
-    worker.current.set(caller);
+    worker.coroutines.running.set(caller);
     #[cfg(cygnet_tsan)]
-    worker.departed.set(strand);
+    worker.coroutines.departed.set(strand);
     // SAFETY: nothing on this stack is used again; the caller waits in `call_apart`.
     unsafe { strand.context.leave(&(*caller).context) }
 }

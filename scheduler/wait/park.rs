@@ -180,7 +180,7 @@ impl Worker {
         if kind != WaitKind::Structured && (panicking || !self.may_wait()) {
             return Rest::Over(Err(Cut));
         }
-        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.place.store(self.coroutines.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
         let published = self.publish_wait(me, kind, limit);
         if published != Ok(Publish::Parked) {
@@ -322,7 +322,7 @@ impl Worker {
         let mut worker = self;
         // Its newest children may still lie on top of the front: call them.
         while worker.strand().has_room() {
-            if worker.tick() {
+            if worker.fairness.tick() {
                 worker.let_others();
                 worker = Worker::current().expect("tasks run on workers");
             }
@@ -377,9 +377,9 @@ impl Worker {
     fn queue_and_pick(&self, task: NonNull<Record>) -> *const Strand {
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
-        me.place.store(self.current.get().expose_provenance(), Ordering::Relaxed);
+        me.place.store(self.coroutines.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Suspended);
-        self.ready.push(task);
+        self.queues.ready.push(task);
         self.next_after(task)
     }
 

@@ -127,7 +127,7 @@ impl Worker {
         scopes[index].kin -= 1;
         if scopes[index].kin == 0 {
             let imposed = scopes.remove(index);
-            self.ready.put_first(&imposed.kept);
+            self.queues.ready.put_first(&imposed.kept);
         }
         self.restrictions.any.set(!scopes.is_empty());
     }
@@ -169,15 +169,17 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn pick_kin(&self) -> *const Strand {
-        if self.tick() {
+        if self.fairness.tick() {
             // As in `pick`: the turn of fresh ones, before those that yield all the time.
             self.serve_owed();
             if let Some(strand) = self.next_neglected_kin().and_then(|record| self.begin(record)) {
                 self.restrictions.found();
                 return strand;
             }
-            if self.exhausted.get() && !ptr::eq(self.current.get(), self.main.get()) {
-                return self.main.get();
+            if self.memory.exhausted.get()
+                && !ptr::eq(self.coroutines.running.get(), self.coroutines.main.get())
+            {
+                return self.coroutines.main.get();
             }
         }
         if let Some(record) = self.next_ready_kin() {
@@ -188,7 +190,7 @@ impl Worker {
             return ptr::with_exposed_provenance(task.place.load(Ordering::Relaxed));
         }
         let Some(strand) = self.next_kin().and_then(|record| self.begin(record)) else {
-            return self.main.get();
+            return self.coroutines.main.get();
         };
         self.restrictions.found();
         strand
@@ -196,7 +198,7 @@ impl Worker {
 
     /// The first ready task that is kin. Strangers before it are kept waiting.
     fn next_ready_kin(&self) -> Option<NonNull<Record>> {
-        while let Some(record) = self.ready.pop() {
+        while let Some(record) = self.queues.ready.pop() {
             if self.is_kin(record) {
                 return Some(record);
             }
@@ -217,8 +219,8 @@ impl Worker {
     /// comes first.
     pub(in crate::scheduler) fn next_neglected_kin(&self) -> Option<NonNull<Record>> {
         let mut given = GivenAway::default();
-        let turn = self.turn.get();
-        self.turn.set(turn.wrapping_add(1));
+        let turn = self.fairness.turn.get();
+        self.fairness.turn.set(turn.wrapping_add(1));
         let found = (0..4).find_map(|i| match turn.wrapping_add(i) % 4 {
             0 => self.next_local_kin(),
             1 => self.next_injected_kin(),
@@ -260,7 +262,7 @@ impl Worker {
     }
 
     fn next_kin_here(&self, given: &mut GivenAway) -> Option<NonNull<Record>> {
-        if let Some(record) = NonNull::new(self.dedicated.replace(ptr::null()).cast_mut()) {
+        if let Some(record) = NonNull::new(self.queues.dedicated.replace(ptr::null()).cast_mut()) {
             if self.is_kin(record) {
                 return Some(record);
             }
@@ -275,7 +277,7 @@ impl Worker {
             }
             given.fresh.push(record);
         }
-        while let Some(item) = self.deque.pop() {
+        while let Some(item) = self.queues.deque.pop() {
             if let Some(record) = self.open_kin(item, given) {
                 return Some(record);
             }
@@ -284,7 +286,7 @@ impl Worker {
     }
 
     fn next_local_kin(&self) -> Option<NonNull<Record>> {
-        let mut local = self.local.borrow_mut();
+        let mut local = self.queues.local.borrow_mut();
         // A stale entry is of a task that may have ended: it is claimed before it is looked at.
         for index in 0..local.len() {
             // SAFETY: the queue holds a reference.
@@ -307,7 +309,7 @@ impl Worker {
         }
         let given_away = self.shared().given_away.load(Ordering::Acquire);
         // One that has been found and waits for a stack is enough.
-        if self.dedicated.get().is_null() && self.look_for_kin() {
+        if self.queues.dedicated.get().is_null() && self.look_for_kin() {
             self.restrictions.found();
             return None;
         }
@@ -331,7 +333,7 @@ impl Worker {
     /// As `search_kin`, where some worker can get no stack, but that it does not sleep: see `shortage`. True if
     /// there is something to run now.
     pub(crate) fn find_kin_under_pressure(&self) -> bool {
-        let stack = !self.exhausted.get() && self.dedicated.get().is_null();
+        let stack = !self.memory.exhausted.get() && self.queues.dedicated.get().is_null();
         let found = stack && self.look_for_kin();
         if found {
             self.restrictions.found();
@@ -389,8 +391,8 @@ impl Worker {
     }
 
     fn keep(&self, record: NonNull<Record>) -> bool {
-        debug_assert!(self.dedicated.get().is_null());
-        self.dedicated.set(record.as_ptr());
+        debug_assert!(self.queues.dedicated.get().is_null());
+        self.queues.dedicated.set(record.as_ptr());
         true
     }
 
@@ -432,7 +434,7 @@ impl Worker {
     fn report_strangers(&self) {
         let alone = self.shared().workers() == 1;
         let fresh = if alone { self.shared().injector.len() } else { 0 };
-        let mut strangers = self.local.borrow().len() + fresh;
+        let mut strangers = self.queues.local.borrow().len() + fresh;
         self.restrictions.for_each_kept(|_| strangers += 1);
         if strangers == 0 {
             return;

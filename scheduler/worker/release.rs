@@ -28,7 +28,7 @@ pub(crate) unsafe fn release(record: NonNull<Record>, n: u32) {
             // SAFETY: this worker owns the queue.
             unsafe { queue.as_ref().returned_at_home() };
             // SAFETY: the memory of an ended record.
-            unsafe { worker.records.put(record.cast(), layout) };
+            unsafe { worker.memory.records.put(record.cast(), layout) };
         }
         // SAFETY: the task ended in this queue's custody, and has not come back before.
         (Some(queue), _) => unsafe { RetireQueue::retire(queue, record.cast(), layout) },
@@ -48,7 +48,7 @@ pub(crate) unsafe fn free_bare(worker: &Worker, record: NonNull<Record>) {
     let operations = unsafe { Record::end_bare(record) };
     // SAFETY: the memory of an ended record.
     unsafe {
-        worker.records.put_classed(record.cast(), operations.class, || operations.layout);
+        worker.memory.records.put_classed(record.cast(), operations.class, || operations.layout);
     }
 }
 

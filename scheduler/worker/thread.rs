@@ -27,8 +27,8 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     let wanted = config.overflow_report && !is_simulated();
     let _alternate = if wanted { AltStack::install().ok() } else { None };
     let main = Coroutine::of_thread(ptr::from_ref(worker));
-    worker.main.set(&raw const main);
-    worker.current.set(&raw const main);
+    worker.coroutines.main.set(&raw const main);
+    worker.coroutines.running.set(&raw const main);
     asm::set_thread_word(ptr::from_ref(worker).cast_mut().cast());
     let _guard = UnwindGuard;
     call(config.on_start.as_deref());
@@ -43,12 +43,12 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     call(config.on_stop.as_deref());
     worker.dismiss_spare();
     worker.housekeeping();
-    worker.stacks.borrow_mut().close(&shared.stacks);
+    worker.memory.stacks.borrow_mut().close(&shared.stacks);
     // Handles may keep the worker for long.
-    worker.records.give_all_back();
+    worker.memory.records.give_all_back();
     asm::set_thread_word(ptr::null_mut());
-    worker.main.set(ptr::null());
-    worker.current.set(ptr::null());
+    worker.coroutines.main.set(ptr::null());
+    worker.coroutines.running.set(ptr::null());
 }
 
 /// Ends the process if the thread of a worker unwinds outside of its tasks. That is a bug of the
@@ -76,7 +76,7 @@ fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
 /// Whose guard an address belongs to. Runs in a signal handler on the faulting thread.
 pub(crate) fn describe(address: usize) -> Option<Description> {
     let worker = Worker::current()?;
-    let strand = worker.current.get();
+    let strand = worker.coroutines.running.get();
     // SAFETY: null or the coroutine that runs on this thread.
     let strand = unsafe { strand.as_ref() }?;
     let guard = strand.guard()?;
