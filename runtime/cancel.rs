@@ -6,15 +6,15 @@ use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::scheduler::cancel::hook::Body;
 use crate::scheduler::cancel::{
-    begin_ignoring, cancel, cancel_branch, link, make_known, stop_ignoring,
+    begin_ignoring, cancel, cancel_children, link, make_known, stop_ignoring,
 };
 use crate::scheduler::wait::watching::{
     Watching, is_cancelled_or_was, is_marked_or_was, watch_scope, watch_task,
 };
 use crate::scheduler::worker::release::release;
-use crate::task::branch::Branch;
 use crate::task::cause::{Cause, Reason};
-use crate::task::extras::Extras;
+use crate::task::children::Children;
+use crate::task::cold::ColdData;
 use crate::task::record::Record;
 use crate::task::words::tree::Node;
 use std::fmt;
@@ -51,14 +51,14 @@ pub struct CancelHandle {
 enum Target {
     /// A counted reference to the task's record.
     Task(NonNull<Record>),
-    /// A handle that keeps the memory of the scope's branch.
-    Scope(NonNull<Branch>),
+    /// A handle that keeps the memory of the scope's list of children.
+    Scope(NonNull<Children>),
 }
 
-// SAFETY: records and branches are shared by design, and a handle gives no access to the task's
+// SAFETY: records and lists of children are shared by design, and a handle gives no access to the task's
 // types.
 unsafe impl Send for CancelHandle {}
-// SAFETY: records and branches are shared by design, and a handle gives no access to the task's
+// SAFETY: records and lists of children are shared by design, and a handle gives no access to the task's
 // types.
 unsafe impl Sync for CancelHandle {}
 
@@ -77,15 +77,15 @@ impl CancelHandle {
         if !node.is_linked() {
             link(node);
         }
-        // As a pointer to the whole of the extras, which start with the branch.
-        let extras: *const Extras = node.extras().expect("a linked node has extras");
-        // SAFETY: the scope has not ended, so its extras are alive.
-        let branch = unsafe { (*extras).branch() };
-        branch.add_handle_of(node);
+        // As a pointer to the whole of the cold data, which start with the list of children.
+        let cold: *const ColdData = node.cold().expect("a linked node has cold");
+        // SAFETY: the scope has not ended, so its cold data are alive.
+        let children = unsafe { (*cold).children() };
+        children.add_handle_of(node);
         // The handle may watch the scope, so the scope's end must look into its list.
-        branch.bear();
+        children.bear();
         CancelHandle {
-            target: Target::Scope(NonNull::new(extras.cast_mut().cast()).expect("a reference")),
+            target: Target::Scope(NonNull::new(cold.cast_mut().cast()).expect("a reference")),
         }
     }
 
@@ -148,9 +148,9 @@ impl CancelHandle {
         match self.target {
             // SAFETY: the handle holds a reference, so the record is alive.
             Target::Task(record) => watch_task(unsafe { record.as_ref() }, body),
-            // SAFETY: the handle keeps the branch and outlives the result, and `of_scope` has
+            // SAFETY: the handle keeps the list of children and outlives the result, and `of_scope` has
             // called `bear`.
-            Target::Scope(branch) => unsafe { watch_scope(branch, body) },
+            Target::Scope(children) => unsafe { watch_scope(children, body) },
         }
     }
 
@@ -159,8 +159,8 @@ impl CancelHandle {
         match self.target {
             // SAFETY: the handle holds a reference, so the record is alive.
             Target::Task(record) => cancel(unsafe { record.as_ref() }, Some(cause)),
-            // SAFETY: the handle keeps the branch alive.
-            Target::Scope(branch) => cancel_branch(unsafe { branch.as_ref() }, Some(cause)),
+            // SAFETY: the handle keeps the list of children alive.
+            Target::Scope(children) => cancel_children(unsafe { children.as_ref() }, Some(cause)),
         }
     }
 
@@ -188,8 +188,8 @@ impl CancelHandle {
         match self.target {
             // SAFETY: the handle holds a reference, so the record is alive.
             Target::Task(record) => is_marked_or_was(unsafe { record.as_ref() }),
-            // SAFETY: the handle keeps the branch alive.
-            Target::Scope(branch) => unsafe { branch.as_ref() }.is_marked(),
+            // SAFETY: the handle keeps the list of children alive.
+            Target::Scope(children) => unsafe { children.as_ref() }.is_marked(),
         }
     }
 }
@@ -198,10 +198,10 @@ impl Clone for CancelHandle {
     fn clone(&self) -> CancelHandle {
         match self.target {
             Target::Task(record) => CancelHandle::of_task(record),
-            Target::Scope(branch) => {
-                // SAFETY: the handle keeps the branch alive.
-                unsafe { branch.as_ref() }.add_handle();
-                CancelHandle { target: Target::Scope(branch) }
+            Target::Scope(children) => {
+                // SAFETY: the handle keeps the list of children alive.
+                unsafe { children.as_ref() }.add_handle();
+                CancelHandle { target: Target::Scope(children) }
             }
         }
     }
@@ -213,8 +213,8 @@ impl Drop for CancelHandle {
             // SAFETY: the reference is ours. If it is the last one, the task's handle is gone and
             // has disposed of the outcome.
             Target::Task(record) => unsafe { release(record, 1) },
-            // SAFETY: the handle to the branch is ours, and nothing uses it after this.
-            Target::Scope(branch) => unsafe { Branch::release_handle(branch) },
+            // SAFETY: the handle to the list of children is ours, and nothing uses it after this.
+            Target::Scope(children) => unsafe { Children::release_handle(children) },
         }
     }
 }

@@ -160,16 +160,16 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
 
 fn chain(task: &Record) -> &Chain {
     static NONE: Chain = None;
-    match task.extras() {
+    match task.cold() {
         // SAFETY: only the thread that runs the task uses its chain, and that is the caller. Only
         // `set_chain` replaces the chain, on the same thread, while no reference to it exists.
-        Some(extras) => unsafe { &*extras.locals.get() },
+        Some(cold) => unsafe { &*cold.locals.get() },
         None => &NONE,
     }
 }
 
 fn set_chain(task: &Record, chain: Chain) {
-    let place = task.node.extras_or_new().locals.get();
+    let place = task.node.cold_or_new().locals.get();
     // SAFETY: only the thread that runs the task uses its chain, and no reference to it exists
     // here.
     let old = unsafe { ptr::replace(place, chain) };
@@ -181,8 +181,8 @@ fn set_chain(task: &Record, chain: Chain) {
 #[inline]
 pub(crate) fn inherit(parent: &Record) -> Chain {
     // Most tasks have none.
-    let extras = parent.extras()?;
+    let cold = parent.cold()?;
     // SAFETY: the caller runs the parent, so no other thread uses its chain. Inlined from `chain`,
     // because each spawn runs this.
-    unsafe { (*extras.locals.get()).clone() }
+    unsafe { (*cold.locals.get()).clone() }
 }

@@ -173,7 +173,7 @@ impl UnresponsiveTask {
                 id: TaskId(task.id()),
                 name: task.name().map(str::to_owned),
                 spawned_at: task.spawned_at,
-                refusals: task.extras().map_or(0, |extras| extras.refusals.load(Ordering::Relaxed)),
+                refusals: task.cold().map_or(0, |cold| cold.refusals.load(Ordering::Relaxed)),
             });
         });
         found

@@ -11,7 +11,7 @@ use crate::scheduler::life::spawn::Terms;
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
 use crate::scheduler::worker::Worker;
 use crate::task::cause::Reason;
-use crate::task::extras::Extras;
+use crate::task::cold::ColdData;
 use crate::task::record::{Record, Traits};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -27,8 +27,8 @@ pub(crate) fn terms(
 ) -> Terms {
     // SAFETY: the running task.
     let locals = local::inherit(unsafe { parent.as_ref() });
-    let extras = if name.is_some() || locals.is_some() { boxed(name, locals) } else { None };
-    Terms { spawned_at: at, traits, extras, detached: false }
+    let cold = if name.is_some() || locals.is_some() { boxed(name, locals) } else { None };
+    Terms { spawned_at: at, traits, cold, detached: false }
 }
 
 /// Those of a spawn from elsewhere.
@@ -37,20 +37,20 @@ pub(crate) fn outside_terms(
     traits: Traits,
     name: Option<Box<str>>,
 ) -> Terms {
-    let extras = name.and_then(|name| boxed(Some(name), None));
-    Terms { spawned_at: at, traits, extras, detached: false }
+    let cold = name.and_then(|name| boxed(Some(name), None));
+    Terms { spawned_at: at, traits, cold, detached: false }
 }
 
 /// Those of a step of an actor, which has the bindings of the actor's task.
 pub(crate) fn step_terms(at: &'static Location<'static>, locals: local::Chain) -> Terms {
-    let extras = if locals.is_some() { boxed(None, locals) } else { None };
-    Terms { extras, detached: true, ..outside_terms(at, Traits::default(), None) }
+    let cold = if locals.is_some() { boxed(None, locals) } else { None };
+    Terms { cold, detached: true, ..outside_terms(at, Traits::default(), None) }
 }
 
 #[cold]
 #[inline(never)]
-fn boxed(name: Option<Box<str>>, locals: local::Chain) -> Option<Box<Extras>> {
-    Some(Box::new(Extras::with(name, locals)))
+fn boxed(name: Option<Box<str>>, locals: local::Chain) -> Option<Box<ColdData>> {
+    Some(Box::new(ColdData::with(name, locals)))
 }
 
 /// Spawns a child of the running node.

@@ -79,7 +79,7 @@ impl<T> Claim<T> {
         call_child(worker, self.record, kind);
         let record = self.record();
         let ended = record.node.close();
-        if !(ended && record.is_last(2) && record.join.is_empty() && record.extras().is_none()) {
+        if !(ended && record.is_last(2) && record.join.is_empty() && record.cold().is_none()) {
             return self.end_shared(kind, ended, in_scope);
         }
         // The run reference and the handle's are the only ones, and no earlier poll has left a
@@ -91,12 +91,12 @@ impl<T> Claim<T> {
         // The parts are moved one at a time, as `take_outcome` returns them.
         match outcome {
             Ok(value) => {
-                // SAFETY: the two references were the last ones, and `extras()` was `None`.
+                // SAFETY: the two references were the last ones, and `cold data()` was `None`.
                 unsafe { free_bare(worker, record) };
                 Ok(value)
             }
             Err(failure) => {
-                // SAFETY: the two references were the last ones, and `extras()` was `None`.
+                // SAFETY: the two references were the last ones, and `cold data()` was `None`.
                 unsafe { free_bare(worker, record) };
                 Err(JoinError::from(failure))
             }

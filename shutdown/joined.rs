@@ -65,7 +65,7 @@ pub fn current() -> Swansong {
 fn around(node: &Node, worker: &Worker) -> Swansong {
     let mut at = node;
     while at.kind != NodeKind::Root {
-        if let Some(swansong) = at.extras().and_then(|extras| attached(&extras.attached)) {
+        if let Some(swansong) = at.cold().and_then(|cold| attached(&cold.attached)) {
             return swansong;
         }
         // SAFETY: the caller runs below this node, which ends after its descendants.
@@ -124,7 +124,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     pub fn swansong(&self) -> Swansong {
         let (worker, _) = self.assert_here();
         let node = self.node();
-        let there = node.extras().and_then(|extras| attached(&extras.attached));
+        let there = node.cold().and_then(|cold| attached(&cold.attached));
         there.unwrap_or_else(|| {
             // SAFETY: the caller runs in the scope or below it, so the scope's parent exists.
             let above = around(unsafe { &*node.parent }, worker);
@@ -176,11 +176,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     fn attach(&self, swansong: Swansong) -> Swansong {
-        // This also gives the scope's node its extras.
+        // This also gives the scope's node its cold data.
         let cancel = self.cancel_handle();
         set_work(&swansong, cancel, None);
-        let extras = self.node().extras().expect("a node with a handle has extras");
-        attach(&extras.attached, swansong)
+        let cold = self.node().cold().expect("a node with a handle has cold");
+        attach(&cold.attached, swansong)
     }
 }
 

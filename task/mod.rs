@@ -5,10 +5,10 @@
 //! protocol.
 
 pub(crate) mod attachment;
-pub(crate) mod branch;
 pub(crate) mod cause;
 pub(crate) mod cell;
-pub(crate) mod extras;
+pub(crate) mod children;
+pub(crate) mod cold;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
 pub(crate) mod outcome;

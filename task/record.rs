@@ -24,7 +24,7 @@
 //! | place, started | home: the coroutine | its waker |
 //! | place, external | spawner: what its runtime's workers share | whoever queues it |
 //! | place, ended | the worker where it ended: its retire queue | who drops the last reference |
-//! | extras (of the node) | spawner; then whoever runs the task; its branch as `branch` says | the same; for the name, anybody |
+//! | cold data (of the node) | spawner; then whoever runs the task; its list of children as `children` says | the same; for the name, anybody |
 //! | stored | home; of an external task, whoever has cleared PARKED | home |
 //! | at_home | home | home, forks of the task |
 //! | disposed | who drops an outcome that nobody takes, once | the same |
@@ -33,10 +33,10 @@
 use crate::retire;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::task::cell::{Cell, External, NoClosure, Operations};
-use crate::task::extras::Extras;
+use crate::task::cold::ColdData;
 use crate::task::outcome::{Failure, Outcome, Payload, drop_payload, quietly};
 use crate::task::words::join::JoinWord;
-use crate::task::words::tree::{Bonds, NOBODY, Node, NodeKind, Restriction};
+use crate::task::words::tree::{InheritedFlags, NOBODY, Node, NodeKind, Restriction};
 use crate::task::words::wait::WaitWord;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
@@ -186,16 +186,16 @@ pub(crate) struct Record {
     pub(crate) traits: Traits,
 }
 
-/// Drops the extras of a record that has ended.
+/// Drops the cold data of a record that has ended.
 ///
 /// # Safety
-/// As for [`Extras::end`].
+/// As for [`ColdData::end`].
 #[cold]
 #[inline(never)]
-unsafe fn end_extras(extras: NonNull<Extras>) {
+unsafe fn end_cold(cold: NonNull<ColdData>) {
     // A binding of a task-local may be a user's type whose destructor panics.
     // SAFETY: passed on.
-    if let Some(payload) = quietly(|| unsafe { Extras::end(extras) }) {
+    if let Some(payload) = quietly(|| unsafe { ColdData::end(cold) }) {
         drop_payload(payload);
     }
 }
@@ -217,11 +217,11 @@ pub(crate) enum RunEnd {
 /// All that a new record is given.
 pub(crate) struct Birth {
     pub(crate) parent: *const Node,
-    pub(crate) bonds: Bonds,
+    pub(crate) flags: InheritedFlags,
     pub(crate) id: u64,
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) traits: Traits,
-    pub(crate) extras: Option<Box<Extras>>,
+    pub(crate) cold: Option<Box<ColdData>>,
     /// The spawner has no handle: nobody will take the result.
     pub(crate) detached: bool,
 }
@@ -271,8 +271,8 @@ impl Record {
     fn with(operations: &'static Operations, birth: Birth) -> Record {
         Record {
             node: Node::new(NodeKind::Task, birth.parent, NOBODY)
-                .with_bonds(birth.bonds)
-                .with_extras(birth.extras),
+                .with_flags(birth.flags)
+                .with_cold(birth.cold),
             operations,
             references: AtomicU32::new(if birth.detached { 1 } else { 2 }),
             wait: WaitWord::new(),
@@ -295,12 +295,12 @@ impl Record {
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
-        self.extras().and_then(|e| e.name.as_deref())
+        self.cold().and_then(|e| e.name.as_deref())
     }
 
     #[inline]
-    pub(crate) fn extras(&self) -> Option<&Extras> {
-        self.node.extras()
+    pub(crate) fn cold(&self) -> Option<&ColdData> {
+        self.node.cold()
     }
 
     #[inline]
@@ -404,7 +404,7 @@ impl Record {
         if before == n { RunEnd::Last } else { RunEnd::Watched }
     }
 
-    /// Has the end of the task told to those who are in the list of its branch; false if it has ended. For one who has a
+    /// Has the end of the task told to those who are in the list of its list of children; false if it has ended. For one who has a
     /// reference.
     pub(crate) fn watch(&self) -> bool {
         let watch = |word: u32| (word & (ENDED | WATCHED) == 0).then_some(word | WATCHED);
@@ -479,15 +479,15 @@ impl Record {
     pub(crate) unsafe fn end(this: NonNull<Record>) -> &'static Operations {
         // SAFETY: alive until this call.
         let record = unsafe { this.as_ref() };
-        if let Some(extras) = record.node.extras_as_allocated() {
+        if let Some(cold) = record.node.cold_as_allocated() {
             // SAFETY: nobody uses them any more, but for a walk that may be on its way.
-            unsafe { end_extras(extras) };
+            unsafe { end_cold(cold) };
         }
         // SAFETY: passed on.
         unsafe { Record::end_bare(this) }
     }
 
-    /// As `end`, for a record that never had extras.
+    /// As `end`, for a record that never had cold data.
     ///
     /// # Safety
     /// As for `end`.

@@ -17,7 +17,7 @@
 //! its wait may drop its guards before the walk has come to them, or the canceller has called what it has taken.
 //!
 //! References are held by the list, which hands its own to whoever takes the hook out, by walks, and by the guard. The guard has a
-//! handle to the branch besides, so it finds the lock also after the node's end. A guard that finds the hook running
+//! handle to the list of children besides, so it finds the lock also after the node's end. A guard that finds the hook running
 //! waits for its end, unless it is that hook that drops it. No lock is held while a hook runs.
 //!
 //! Hooks that come from outside, by a handle, are the subject of `watching`.
@@ -27,9 +27,9 @@ use crate::scheduler::cancel::reason::{cause_of, decided};
 use crate::scheduler::life::complete::in_nobodys_name;
 use crate::scheduler::wait::no_suspend::no_suspend;
 use crate::shim::{Arc, Condvar, Mutex};
-use crate::task::branch::{self, Branch, Hang, Place};
 use crate::task::cause::{Cause, Reason};
-use crate::task::extras::Extras;
+use crate::task::children::{self, Children, Hang, HookLink};
+use crate::task::cold::ColdData;
 use crate::task::outcome::{drop_payload, quietly};
 use crate::task::record::Record;
 use crate::task::words::tree::{Node, NodeKind, Verdict};
@@ -46,7 +46,7 @@ pub(crate) trait Body: Send {
 #[repr(C)]
 pub(crate) struct Hook {
     /// First, so that a place is its hook.
-    place: Place,
+    place: HookLink,
     state: Mutex<State>,
     over: Condvar,
 }
@@ -124,7 +124,7 @@ pub(crate) struct Fired(Arc<Hook>);
 impl Fired {
     /// # Safety
     /// The place is that of a hook, with a reference that is the caller's, or its list's, whose lock the caller has.
-    pub(crate) unsafe fn new(place: NonNull<Place>, cause: std::sync::Arc<Cause>) -> Fired {
+    pub(crate) unsafe fn new(place: NonNull<HookLink>, cause: std::sync::Arc<Cause>) -> Fired {
         let hook: *const Hook = place.as_ptr().cast();
         // SAFETY: alive by that reference.
         let hook = unsafe {
@@ -144,11 +144,11 @@ impl Fired {
 pub(crate) struct Hung {
     hook: Arc<Hook>,
     /// A handle; none if it never hung.
-    branch: Option<NonNull<Branch>>,
+    children: Option<NonNull<Children>>,
     kept: bool,
 }
 
-// SAFETY: hooks and branches are shared by design.
+// SAFETY: hooks and lists of children are shared by design.
 unsafe impl Send for Hung {}
 // SAFETY: as above.
 unsafe impl Sync for Hung {}
@@ -165,32 +165,32 @@ pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
 /// The same on a node that the caller does not run in.
 ///
 /// # Safety
-/// It is linked, and has not ended, or its branch [expects hooks](Branch::expect_hooks).
+/// It is linked, and has not ended, or its list of children [expects hooks](Children::expect_hooks).
 pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
     let (hook, place) = new(body);
-    // As a pointer to the whole of the extras.
-    let extras: *const Extras = node.extras().expect("a linked node has extras");
+    // As a pointer to the whole of the cold data.
+    let cold: *const ColdData = node.cold().expect("a linked node has cold");
     // SAFETY: those of a node that has not ended.
-    let branch = unsafe { (*extras).branch() };
+    let children = unsafe { (*cold).children() };
     // SAFETY: the list's reference is given to it; the rest is passed on.
-    let cause = match unsafe { branch.hang(node, place, cause_of) } {
+    let cause = match unsafe { children.hang(node, place, cause_of) } {
         Hang::Hung => {
-            let branch = NonNull::new(extras.cast_mut().cast()).expect("a reference");
-            return Hung { hook, branch: Some(branch), kept: false };
+            let children = NonNull::new(cold.cast_mut().cast()).expect("a reference");
+            return Hung { hook, children: Some(children), kept: false };
         }
         Hang::Cancelled(cause) => cause,
         // SAFETY: as above.
-        Hang::Over => unsafe { (*extras).cause.get().cloned() }.unwrap_or_else(Cause::unknown),
+        Hang::Over => unsafe { (*cold).cause.get().cloned() }.unwrap_or_else(Cause::unknown),
     };
     // SAFETY: it was not put into the list.
     unsafe { run_at_once(&hook, place, Some(cause)) };
-    Hung { hook, branch: None, kept: false }
+    Hung { hook, children: None, kept: false }
 }
 
 /// A hook, and its place with the reference of a list.
-pub(in crate::scheduler) fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<Place>) {
+pub(in crate::scheduler) fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<HookLink>) {
     let state = Mutex::new(State::Armed(body, None));
-    let hook = Arc::new(Hook { place: Place::new(), state, over: Condvar::new() });
+    let hook = Arc::new(Hook { place: HookLink::new(), state, over: Condvar::new() });
     let place = NonNull::new(Arc::into_raw(Arc::clone(&hook)).cast_mut().cast()).expect("an arc");
     (hook, place)
 }
@@ -201,7 +201,7 @@ pub(in crate::scheduler) fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<Plac
 /// The place is that of the hook, with the reference of a list that it is not in.
 pub(in crate::scheduler) unsafe fn run_at_once(
     hook: &Hook,
-    place: NonNull<Place>,
+    place: NonNull<HookLink>,
     cause: Option<std::sync::Arc<Cause>>,
 ) {
     if let Some(cause) = cause {
@@ -215,13 +215,13 @@ pub(in crate::scheduler) unsafe fn run_at_once(
 /// Why a task was cancelled, which may have ended, and whose ancestors may be gone: what has been written down for it.
 pub(in crate::scheduler) fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
     // If there is nothing, by its handle.
-    decided(task.node.extras_or_new(), || Cause::new(Reason::HandleDropped, Some(task.spawned_at)))
+    decided(task.node.cold_or_new(), || Cause::new(Reason::HandleDropped, Some(task.spawned_at)))
 }
 
 /// Runs the hooks of those who watch a task, which has ended; its parent has not.
 pub(crate) fn unhook_watchers(task: &Record) {
-    let extras = task.extras().expect("who watches it has made them");
-    take_out(extras, || {
+    let cold = task.cold().expect("who watches it has made them");
+    take_out(cold, || {
         // MUTANT(hook.settle): with task.node.verdict() == Verdict::Cancelled
         let cancelled = task.node.word().settle();
         cancelled.then(|| cause_seen(task))
@@ -229,15 +229,15 @@ pub(crate) fn unhook_watchers(task: &Record) {
     // One of them may have linked it after its end had looked.
     // MUTANT(hook.unlink): false
     if task.node.is_linked() {
-        branch::unlink(&task.node);
+        children::unlink(&task.node);
     }
 }
 
 /// Runs the hooks that still hang on a node whose last child has ended. For whoever ends it, when it is unlinked.
 #[cold]
 #[inline(never)]
-pub(crate) fn unhook_all(node: &Node, extras: &Extras) {
-    take_out(extras, || {
+pub(crate) fn unhook_all(node: &Node, cold: &ColdData) {
+    take_out(cold, || {
         // Who has a reference to a task may be about to cancel it, and finds it without the lock.
         // MUTANT(hook.settle.linked): with false
         let settles = node.kind == NodeKind::Task;
@@ -249,14 +249,14 @@ pub(crate) fn unhook_all(node: &Node, extras: &Extras) {
 
 /// Takes all hooks out of a list, and runs them. `decide` is asked under the lock whether the node was cancelled; who comes later finds the
 /// reason written down.
-fn take_out(extras: &Extras, decide: impl FnOnce() -> Option<std::sync::Arc<Cause>>) {
-    let told = |place: NonNull<Place>, cause: &Option<std::sync::Arc<Cause>>| {
+fn take_out(cold: &ColdData, decide: impl FnOnce() -> Option<std::sync::Arc<Cause>>) {
+    let told = |place: NonNull<HookLink>, cause: &Option<std::sync::Arc<Cause>>| {
         if let Some(cause) = cause {
             // SAFETY: kept by the list's reference, which is ours.
             unsafe { place.cast::<Hook>().as_ref() }.fire(std::sync::Arc::clone(cause));
         }
     };
-    for place in extras.branch().unhook_all(decide, told) {
+    for place in cold.children().unhook_all(decide, told) {
         // SAFETY: taken out just now, with the list's reference.
         let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
         hook.run();
@@ -271,9 +271,9 @@ fn cause_if_cancelled(node: &Node) -> Option<std::sync::Arc<Cause>> {
 impl Hung {
     /// Leaves the hook where it is.
     pub(crate) fn keep(mut self) {
-        if let Some(branch) = self.branch.take() {
+        if let Some(children) = self.children.take() {
             // SAFETY: ours.
-            unsafe { Branch::release_handle(branch) };
+            unsafe { Children::release_handle(children) };
         }
         self.kept = true;
     }
@@ -284,10 +284,10 @@ impl Drop for Hung {
         if self.kept {
             return;
         }
-        let Some(branch) = self.branch else { return self.hook.wait() };
+        let Some(children) = self.children else { return self.hook.wait() };
         let place = NonNull::new(Arc::as_ptr(&self.hook).cast_mut().cast()).expect("an arc");
         // SAFETY: kept by the handle; it was hung there.
-        if let Some(cause) = unsafe { branch.as_ref().unhook(place, cause_if_cancelled) } {
+        if let Some(cause) = unsafe { children.as_ref().unhook(place, cause_if_cancelled) } {
             // SAFETY: the list's reference.
             let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
             if let Some(cause) = cause {
@@ -297,6 +297,6 @@ impl Drop for Hung {
         self.hook.run();
         self.hook.wait();
         // SAFETY: ours.
-        unsafe { Branch::release_handle(branch) };
+        unsafe { Children::release_handle(children) };
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a task is cancelled, and how it becomes so.
 //!
 //! A cancel **marks** a node of the tree, and carries the mark to all nodes below it that are linked
-//! (`task/branch/mod.rs` has the protocol). For each it **cuts** the wait of the task that runs in the node, if
+//! (`task/list of children/mod.rs` has the protocol). For each it **cuts** the wait of the task that runs in the node, if
 //! it is parked in one that may be cut short. No task runs inside the call: what was cut out of its wait is
 //! queued. Hooks that the walk has come to are called there, when it is over and no lock is held.
 //!
@@ -31,9 +31,9 @@ use crate::scheduler::timers::fire_if_overdue;
 use crate::scheduler::wait::interrupted::Cut;
 use crate::scheduler::wait::resume::resume_all;
 use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::task::branch::{self, Branch, Reached, origin_of};
 use crate::task::cause::Cause;
-use crate::task::extras::Extras;
+use crate::task::children::{self, Children, Reached, origin_of};
+use crate::task::cold::ColdData;
 use crate::task::record::{Phase, Record};
 use crate::task::words::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use std::cell::{Cell, RefCell};
@@ -123,7 +123,7 @@ fn inherit(nodes: &[&Node], above: &Node) -> bool {
         // SAFETY: the origin does not end before those below it.
         let write_down = |node: &Node| unsafe { write_cause(node, origin) };
         // SAFETY: neither ends before the caller is done: he runs in the lowest node, or below it, or keeps it from its end.
-        let first = unsafe { branch::inherit(node, origin, write_down) };
+        let first = unsafe { children::inherit(node, origin, write_down) };
         // MUTANT(cancel.inherit.below): false
         if first {
             // SAFETY: as above, and it was marked just now.
@@ -164,14 +164,14 @@ pub(crate) fn link(node: &Node) {
 /// Links a node. Those that are cancelled by that, from above, are given to `marked`, without the lock of their parent's list.
 ///
 /// # Safety
-/// As for [`branch::link`].
+/// As for [`list of children::link`].
 pub(super) unsafe fn link_and_mark(node: &Node, marked: impl FnMut(&Node)) {
     // SAFETY: the caller's contract is that of the call. A node of kind Root is the start of its root, which the runtime keeps;
     // and an origin is above the node, and does not end before it.
     unsafe {
-        branch::link(
+        children::link(
             node,
-            |root, node| (*ptr::from_ref(root).cast::<Root>()).branch_for(node),
+            |root, node| (*ptr::from_ref(root).cast::<Root>()).children_for(node),
             |node, origin| write_cause_down(node, origin),
             marked,
         );
@@ -191,15 +191,15 @@ pub(super) fn link_to_wait(node: &Node) -> bool {
 
 /// Does for a node what a walk would have done, had it found it: of those above it none has ended.
 fn marked_by_link(node: &Node) {
-    let Some(extras) = node.extras_in_total_order() else { return };
-    if !extras.branch().bears() {
+    let Some(cold) = node.cold_in_total_order() else { return };
+    if !cold.children().has_children() {
         return;
     }
     let (woken, origin) = (Woken::default(), origin_of(node));
     // SAFETY: marked just now.
     unsafe {
-        branch::walk(
-            [extras.branch()],
+        children::walk(
+            [cold.children()],
             origin,
             |reached| woken.take(reached, origin),
             || woken.queue(),
@@ -216,7 +216,7 @@ pub(crate) fn make_known(task: &Record) {
         link(node);
     }
     // A walk either sees the reference, or has left its mark.
-    branch::between_walks(node, || task.add_reference());
+    children::between_walks(node, || task.add_reference());
     // MUTANT(cancel.known.look): false
     if node.word().is_marked() {
         let origin = origin_of(node);
@@ -249,19 +249,24 @@ pub(crate) unsafe fn cancel_node(node: &Node, cause: Option<Arc<Cause>>) {
     }
 }
 
-/// Cancels the node of a branch that the caller has a handle to, unless it has ended.
-pub(crate) fn cancel_branch(branch: &Branch, cause: Option<Arc<Cause>>) {
+/// Cancels the node of a list of children that the caller has a handle to, unless it has ended.
+pub(crate) fn cancel_children(children: &Children, cause: Option<Arc<Cause>>) {
     let woken = Woken::default();
-    let origin = branch.with_node(|node| {
+    let origin = children.with_node(|node| {
         mark(node, cause).then(|| {
             woken.cut(node);
             origin_of(node)
         })
     });
     if let Some(Some(origin)) = origin {
-        // SAFETY: marked just now; the handle keeps the branch.
+        // SAFETY: marked just now; the handle keeps the list of children.
         unsafe {
-            branch::walk([branch], origin, |reached| woken.take(reached, origin), || woken.queue())
+            children::walk(
+                [children],
+                origin,
+                |reached| woken.take(reached, origin),
+                || woken.queue(),
+            )
         };
         woken.finish();
     }
@@ -272,20 +277,20 @@ fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
     if node.word().is_marked() {
         return false;
     }
-    let extras = if cause.is_some() { Some(node.extras_or_new()) } else { node.extras() };
-    if let Some(extras) = extras {
+    let cold = if cause.is_some() { Some(node.cold_or_new()) } else { node.cold() };
+    if let Some(cold) = cold {
         if let Some(cause) = cause {
             // The first one counts.
-            let _ = extras.cause.set(cause);
+            let _ = cold.cause.set(cause);
         }
-        extras.branch().set_origin(node);
+        cold.children().set_origin(node);
     }
     let cancelled = node.word().cancel();
     // MUTANT(cancel.mark.again): with cancelled == Cancel::First
     let marked = cancelled != Cancel::Already;
-    if let Some(extras) = node.extras_in_total_order().filter(|_| marked) {
+    if let Some(cold) = node.cold_in_total_order().filter(|_| marked) {
         // They may be new.
-        extras.branch().set_origin(node);
+        cold.children().set_origin(node);
     }
     cancelled == Cancel::First
 }
@@ -298,10 +303,10 @@ fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
 unsafe fn deliver(node: &Node, origin: *const Node) {
     let woken = Woken::default();
     woken.cut(node);
-    let top = node.extras_in_total_order().map(|extras| extras.branch());
+    let top = node.cold_in_total_order().map(|cold| cold.children());
     // SAFETY: passed on.
     unsafe {
-        branch::walk(top, origin, |reached| woken.take(reached, origin), || woken.queue());
+        children::walk(top, origin, |reached| woken.take(reached, origin), || woken.queue());
     }
     woken.finish();
 }
@@ -333,11 +338,11 @@ pub(crate) fn cancel_all(root: &Root) {
         return;
     }
     let woken = Woken::default();
-    // SAFETY: marked just now; its branches are never freed before its end.
+    // SAFETY: marked just now; its lists of children are never freed before its end.
     unsafe {
         let origin = &raw const root.node;
-        branch::walk(
-            root.branches(),
+        children::walk(
+            root.children_lists(),
             origin,
             |reached| woken.take(reached, origin),
             || woken.queue(),
@@ -347,21 +352,21 @@ pub(crate) fn cancel_all(root: &Root) {
 }
 
 /// Marks a scope whose time is up, and cuts the wait of its task. If there is anybody below to be told of it, the
-/// branch to walk from, with a handle that is the caller's, and the origin.
+/// list of children to walk from, with a handle that is the caller's, and the origin.
 ///
 /// For one who sees to it that the scope does not end meanwhile.
-pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Branch>, *const Node)> {
+pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Children>, *const Node)> {
     if !mark(node, None) {
         return None;
     }
     woken.cut(node);
-    let extras: *const Extras = node.extras_in_total_order()?;
+    let cold: *const ColdData = node.cold_in_total_order()?;
     // SAFETY: those of a node that has not ended.
-    let branch = unsafe { (*extras).branch() };
+    let children = unsafe { (*cold).children() };
     // Only a linked node can have had children in its list.
-    branch.bears().then(|| {
-        branch.add_handle_of(node);
-        (NonNull::new(extras.cast_mut().cast()).expect("a reference"), origin_of(node))
+    children.has_children().then(|| {
+        children.add_handle_of(node);
+        (NonNull::new(cold.cast_mut().cast()).expect("a reference"), origin_of(node))
     })
 }
 
@@ -422,19 +427,19 @@ impl Woken {
         unsafe { task.as_ref() }.link.store(next, Ordering::Relaxed);
     }
 
-    /// Carries the cancel of a node to those below it, and gives the handle to its branch up.
+    /// Carries the cancel of a node to those below it, and gives the handle to its list of children up.
     ///
     /// # Safety
     /// The handle is the caller's, who has marked the node.
-    pub(crate) unsafe fn walk(&self, branch: NonNull<Branch>, origin: *const Node) {
+    pub(crate) unsafe fn walk(&self, children: NonNull<Children>, origin: *const Node) {
         // SAFETY: kept by the handle.
-        let top = unsafe { branch.as_ref() };
+        let top = unsafe { children.as_ref() };
         // SAFETY: passed on.
         unsafe {
-            branch::walk([top], origin, |reached| self.take(reached, origin), || self.queue())
+            children::walk([top], origin, |reached| self.take(reached, origin), || self.queue())
         };
         // SAFETY: passed on.
-        unsafe { Branch::release_handle(branch) };
+        unsafe { Children::release_handle(children) };
     }
 
     /// Queues them at their homes, those that have the same one together.

@@ -67,7 +67,7 @@ pub(crate) fn count_refusal(worker: &Worker) {
     let Some(record) = worker.task() else { return };
     // SAFETY: the running task.
     let task = unsafe { record.as_ref() };
-    let refusals = &task.node.extras_or_new().refusals;
+    let refusals = &task.node.cold_or_new().refusals;
     let before = refusals.load(Ordering::Relaxed);
     // Nobody else counts in this task.
     refusals.store(before.saturating_add(1), Ordering::Relaxed);

@@ -17,7 +17,7 @@ use crate::scheduler::worker::release::release;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 use crate::shim::{Bug, has};
-use crate::task::branch;
+use crate::task::children;
 use crate::task::outcome::{Payload, drop_payload, quietly};
 use crate::task::record::{JoinedAtHome, Phase, Record, RunEnd, WATCHED};
 use crate::task::thread_waiter::ThreadWaiter;
@@ -177,13 +177,13 @@ pub(crate) fn finish(task: &Record) {
 #[inline(never)]
 pub(crate) fn unlink_node(node: &Node) {
     // First: no walk comes to it any more, and whether it is cancelled is decided, but by itself.
-    branch::unlink(node);
+    children::unlink(node);
     // Somebody may have begun to watch it from outside, and a walk may have seen that and be on its way to the hook: then that
     // has happened before, and is seen here. The walk may find the hook as long as what it has come from is there, and no longer.
-    if let Some(extras) = node.extras()
-        && extras.branch().has_borne()
+    if let Some(cold) = node.cold()
+        && cold.children().has_had_children()
     {
-        hook::unhook_all(node, extras);
+        hook::unhook_all(node, cold);
     }
 }
 

@@ -129,7 +129,7 @@ impl<T> Drop for Outside<T> {
 /// Hangs a hook on an external task, which may have ended, unless a cancel does nothing to it.
 pub(crate) fn hang(task: &Record, body: Box<dyn Body>) -> Hung {
     debug_assert_eq!(task.traits.origin, Origin::External);
-    // SAFETY: it was linked, and its branch expects hooks.
+    // SAFETY: it was linked, and its list of children expects hooks.
     unsafe { hang_on(&task.node, body) }
 }
 
@@ -172,7 +172,7 @@ unsafe fn publish<T>(shared: &Shared, record: NonNull<Record>, on_cancel: OnCanc
     task.set_phase(Phase::Parked);
     if on_cancel != OnCancel::Wait {
         // For cancels of what is above it. It may have ended before somebody hangs a hook on it.
-        task.node.extras_or_new().branch().expect_hooks();
+        task.node.cold_or_new().children().expect_hooks();
         link(&task.node);
     }
     let ends = on_cancel == OnCancel::End;

@@ -46,7 +46,7 @@ use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::release;
 use crate::scheduler::worker::remote::Remote;
 use crate::shim::atomic::Ordering;
-use crate::task::extras::Extras;
+use crate::task::cold::ColdData;
 use crate::task::outcome::{Payload, drop_payload, quietly};
 use crate::task::record::{Origin, Phase, Record, Traits};
 use crate::task::words::tree::Node;
@@ -295,7 +295,7 @@ impl Worker {
             },
             // SAFETY: forks in a row see the bindings that their task has at present: it empties the row
             // before it changes them, and cannot pass by a fork that we are making public.
-            extras: unsafe { inherited(task) },
+            cold: unsafe { inherited(task) },
             detached: false,
         };
         // SAFETY: what it borrows is there until it has ended, and so is the node, of a frame below.
@@ -406,8 +406,8 @@ impl Worker {
 ///
 /// # Safety
 /// The task's bindings of task-locals do not change meanwhile.
-unsafe fn inherited(task: &Record) -> Option<Box<Extras>> {
+unsafe fn inherited(task: &Record) -> Option<Box<ColdData>> {
     // SAFETY: passed on.
-    let locals = unsafe { (*task.extras()?.locals.get()).clone() }?;
-    Some(Box::new(Extras::with(None, Some(locals))))
+    let locals = unsafe { (*task.cold()?.locals.get()).clone() }?;
+    Some(Box::new(ColdData::with(None, Some(locals))))
 }

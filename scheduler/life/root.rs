@@ -9,7 +9,7 @@
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::now;
 use crate::shim::{Condvar, Mutex, is_simulated};
-use crate::task::branch::Branch;
+use crate::task::children::Children;
 use crate::task::words::tree::{NOBODY, Node, NodeKind, Release};
 use crossbeam_utils::CachePadded;
 use std::ptr;
@@ -25,7 +25,7 @@ pub(crate) struct Root {
     closing: AtomicBool,
     /// As many lists of children as there are workers: children come from everywhere, and none has to do with
     /// the other.
-    branches: Box<[CachePadded<Branch>]>,
+    children_lists: Box<[CachePadded<Children>]>,
     ended: Mutex<bool>,
     changed: Condvar,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Root {
 impl Root {
     pub(crate) fn new(workers: usize) -> Root {
         Root {
-            branches: (0..workers).map(|_| CachePadded::new(Branch::new())).collect(),
+            children_lists: (0..workers).map(|_| CachePadded::new(Children::new())).collect(),
             node: Node::new(NodeKind::Root, ptr::null(), 0),
             closing: AtomicBool::new(false),
             ended: Mutex::new(false),
@@ -42,17 +42,17 @@ impl Root {
     }
 
     /// The list that a child is entered in.
-    pub(crate) fn branch_for(&self, child: &Node) -> &Branch {
+    pub(crate) fn children_for(&self, child: &Node) -> &Children {
         // An address is another one in each run of a simulation, and whoever links a node has to come to the same list.
         if is_simulated() {
-            return &self.branches[0];
+            return &self.children_lists[0];
         }
         // Any even distribution will do. Records are more than 64 bytes apart.
-        &self.branches[(ptr::from_ref(child).addr() >> 6) % self.branches.len()]
+        &self.children_lists[(ptr::from_ref(child).addr() >> 6) % self.children_lists.len()]
     }
 
-    pub(crate) fn branches(&self) -> impl Iterator<Item = &Branch> {
-        self.branches.iter().map(|branch| &**branch)
+    pub(crate) fn children_lists(&self) -> impl Iterator<Item = &Children> {
+        self.children_lists.iter().map(|children| &**children)
     }
 
     #[inline]

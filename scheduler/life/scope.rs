@@ -4,7 +4,7 @@ use crate::scheduler::life::complete::unlink_node;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::timers::limit::Limit;
 use crate::scheduler::worker::Worker;
-use crate::task::extras::Extras;
+use crate::task::cold::ColdData;
 use crate::task::record::Record;
 use std::ptr::NonNull;
 
@@ -31,9 +31,9 @@ impl ScopeFrame {
         if self.node.is_linked() {
             unlink_node(&self.node);
         }
-        if let Some(extras) = self.node.extras_as_allocated() {
+        if let Some(cold) = self.node.cold_as_allocated() {
             // SAFETY: unlinked, and the owner is the last who uses it.
-            unsafe { Extras::end(extras) };
+            unsafe { ColdData::end(cold) };
         }
     }
 }

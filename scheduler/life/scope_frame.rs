@@ -41,10 +41,10 @@ impl ScopeFrame {
         // SAFETY: the running task is alive.
         let home = unsafe { owner.as_ref() }.node.home();
         // SAFETY: the node that runs.
-        let inherited = unsafe { &*outer }.bonds().inherited();
-        let bonds = if limit.is_some() { inherited.timed() } else { inherited };
+        let inherited = unsafe { &*outer }.flags().inherited();
+        let flags = if limit.is_some() { inherited.timed() } else { inherited };
         ScopeFrame {
-            node: Node::new(NodeKind::Scope, outer, home).with_bonds(bonds),
+            node: Node::new(NodeKind::Scope, outer, home).with_flags(flags),
             owner,
             runtime,
             limit,
@@ -60,8 +60,8 @@ impl ScopeFrame {
 
     /// The same, restricting the workers that run in it.
     pub(crate) fn restricting(self) -> ScopeFrame {
-        let bonds = self.node.bonds().restricted(Restriction::Here);
-        ScopeFrame { node: self.node.with_bonds(bonds), ..self }
+        let flags = self.node.flags().restricted(Restriction::Here);
+        ScopeFrame { node: self.node.with_flags(flags), ..self }
     }
 
     /// Where the limit of a node was set, if it has one of its own.

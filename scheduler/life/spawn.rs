@@ -6,7 +6,7 @@ use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::ids::fetch_ids;
 use crate::scheduler::worker::shared::Shared;
 use crate::task::cell::{layout_of, layout_of_fallible};
-use crate::task::extras::Extras;
+use crate::task::cold::ColdData;
 use crate::task::outcome::Outcome;
 use crate::task::record::{Birth, Record, Traits};
 use crate::task::words::tree::Node;
@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 pub(crate) struct Terms {
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) traits: Traits,
-    pub(crate) extras: Option<Box<Extras>>,
+    pub(crate) cold: Option<Box<ColdData>>,
     pub(crate) detached: bool,
 }
 
@@ -51,14 +51,14 @@ pub(crate) fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
 #[inline(always)]
 pub(crate) unsafe fn birth(parent: *const Node, id: u64, terms: Terms) -> Birth {
     // SAFETY: the caller's.
-    let bonds = unsafe { &*parent }.bonds().inherited();
+    let flags = unsafe { &*parent }.flags().inherited();
     Birth {
         parent,
-        bonds,
+        flags,
         id,
         spawned_at: terms.spawned_at,
-        traits: terms.traits.under(bonds.restriction()),
-        extras: terms.extras,
+        traits: terms.traits.under(flags.restriction()),
+        cold: terms.cold,
         detached: terms.detached,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::new_record;
 use crate::scheduler::cancel::{
-    cancel_all, cancel_branch, cancel_node, expire, is_cancelled, link as link_below_root,
+    cancel_all, cancel_children, cancel_node, expire, is_cancelled, link as link_below_root,
 };
 use crate::scheduler::life::root::Root;
 use crate::scheduler::wait::interrupted::Cut;
@@ -10,9 +10,9 @@ use crate::scheduler::wait::park::{Limit, publish_wait};
 use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
-use crate::task::branch::{Branch, link, origin_of, unlink};
 use crate::task::cause::Cause;
-use crate::task::extras::Extras;
+use crate::task::children::{Children, link, origin_of, unlink};
+use crate::task::cold::ColdData;
 use crate::task::models::{Processor, end, record_below};
 use crate::task::record::Record;
 use crate::task::words::tree::{Cancel, Verdict};
@@ -167,7 +167,7 @@ unsafe impl Send for Family {}
 // SAFETY: as above.
 unsafe impl Sync for Family {}
 
-/// A task is cancelled that is in no list, and has no extras, while its child links itself, and with it its parent.
+/// A task is cancelled that is in no list, and has no cold data, while its child links itself, and with it its parent.
 #[test]
 fn loom_a_cancel_finds_the_child_or_the_child_finds_the_mark() {
     explore(3, || {
@@ -297,7 +297,7 @@ fn loom_who_asks_below_one_that_ignores_a_cancel_is_not_told_of_it() {
 }
 
 /// Somebody cancels a task by his handle, which keeps the task and not what is above it: while it is told of a cancel from there, and ends, and so does
-/// the one above it. One of them makes the extras, and nothing is left.
+/// the one above it. One of them makes the cold data, and nothing is left.
 #[test]
 fn loom_a_cancel_by_a_handle_comes_with_one_from_above() {
     explore(3, || {
@@ -337,7 +337,7 @@ fn loom_a_cancel_by_a_handle_comes_with_one_from_above() {
             handle.end();
             root.end();
         }
-        assert_eq!(live_atomics(), before, "extras are left over");
+        assert_eq!(live_atomics(), before, "cold are left over");
     });
 }
 
@@ -361,7 +361,7 @@ fn loom_the_first_reason_counts_also_for_one_that_ignores_it() {
         cancel_all(&root);
         assert!(ptr::eq(origin_of(node), node), "the reason is that of who came later");
         // As a handle asks.
-        assert!(node.extras().is_some_and(|extras| extras.branch().is_marked()), "nothing is said");
+        assert!(node.cold().is_some_and(|cold| cold.children().is_marked()), "nothing is said");
         unlink(node);
         // SAFETY: the thread has ended, and the record has two references.
         unsafe {
@@ -399,33 +399,33 @@ fn loom_a_cancel_is_not_lost_to_one_who_begins_to_ignore_it() {
     });
 }
 
-/// Somebody's handle to a branch.
-struct Handle(NonNull<Branch>);
+/// Somebody's handle to a list of children.
+struct Handle(NonNull<Children>);
 
 impl Handle {
     fn cancel_and_drop(&self) {
         // SAFETY: the handle, given up at the end.
         unsafe {
-            cancel_branch(self.0.as_ref(), Some(Cause::shut_down()));
-            Branch::release_handle(self.0);
+            cancel_children(self.0.as_ref(), Some(Cause::shut_down()));
+            Children::release_handle(self.0);
         }
     }
 }
 
-/// A linked node, to whose branch somebody has a handle.
+/// A linked node, to whose list of children somebody has a handle.
 fn with_handle(root: &Stage<Root>) -> (NonNull<Record>, Stage<Handle>) {
     let task = record_below(|| (), &raw const root.node);
     // SAFETY: it has not ended.
     let node = unsafe { &task.as_ref().node };
     // SAFETY: as above.
-    unsafe { link(node, |_, node| root.branch_for(node), |_, _| (), |_| ()) };
-    let extras: *const Extras = node.extras().unwrap();
+    unsafe { link(node, |_, node| root.children_for(node), |_, _| (), |_| ()) };
+    let cold: *const ColdData = node.cold().unwrap();
     // SAFETY: as above.
-    unsafe { (*extras).branch() }.add_handle_of(node);
-    (task, Stage::new(Handle(NonNull::new(extras.cast_mut().cast()).unwrap())))
+    unsafe { (*cold).children() }.add_handle_of(node);
+    (task, Stage::new(Handle(NonNull::new(cold.cast_mut().cast()).unwrap())))
 }
 
-/// A node ends while somebody who has a handle to its branch cancels it, and maybe a walk comes.
+/// A node ends while somebody who has a handle to its list of children cancels it, and maybe a walk comes.
 fn end_and_cancel(walk: bool) {
     let before = live_atomics();
     let root = Stage::new(Root::new(1));
@@ -464,7 +464,7 @@ fn end_and_cancel(walk: bool) {
         handle.end();
         root.end();
     }
-    assert_eq!(live_atomics(), before, "extras are left over");
+    assert_eq!(live_atomics(), before, "cold are left over");
 }
 
 #[test]
@@ -487,10 +487,10 @@ fn loom_a_node_is_cancelled_when_its_handle_says_so() {
         // SAFETY: it has not ended.
         let node = unsafe { &task.as_ref().node };
         // SAFETY: a handle keeps it.
-        let branch = unsafe { handle.0.as_ref() };
-        branch.add_handle();
+        let children = unsafe { handle.0.as_ref() };
+        children.add_handle();
         let canceller = spawn(move || handle.cancel_and_drop());
-        if branch.is_marked() {
+        if children.is_marked() {
             assert!(is_cancelled(node), "its handle says that it is cancelled");
         }
         unlink(node);
@@ -502,10 +502,10 @@ fn loom_a_node_is_cancelled_when_its_handle_says_so() {
         canceller.join().unwrap();
         // SAFETY: the thread has ended.
         unsafe {
-            Branch::release_handle(handle.0);
+            Children::release_handle(handle.0);
             handle.end();
             root.end();
         }
-        assert_eq!(live_atomics(), before, "extras are left over");
+        assert_eq!(live_atomics(), before, "cold are left over");
     });
 }

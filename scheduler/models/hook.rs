@@ -10,8 +10,8 @@ use crate::scheduler::wait::watching::{
 use crate::shim::atomic::live_atomics;
 use crate::shim::check::{Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
-use crate::task::branch::{self, Branch};
 use crate::task::cause::Cause;
+use crate::task::children::{self, Children};
 use crate::task::models::{end, record_below};
 use crate::task::record::{Phase, Record, RunEnd, WATCHED};
 use crate::task::words::tree::Node;
@@ -64,7 +64,7 @@ fn one_calls(guarded: bool) {
         None
     };
     unlink_node(node);
-    // SAFETY: it has ended, and a walk or a guard may be on its way to its branch.
+    // SAFETY: it has ended, and a walk or a guard may be on its way to its list of children.
     unsafe {
         assert!(task.as_ref().release(2));
         end(task);
@@ -159,7 +159,7 @@ fn loom_what_the_end_of_a_cancelled_task_has_taken_out_is_told_of_the_cancel() {
             drop(guard.0);
         });
         unlink_node(node);
-        // SAFETY: it has ended, and a guard may be on its way to its branch.
+        // SAFETY: it has ended, and a guard may be on its way to its list of children.
         unsafe {
             assert!(task.as_ref().release(2));
             end(task);
@@ -336,9 +336,9 @@ fn a_walk_meets_a_watcher(unlink: fn(&Node)) {
     });
     let canceller = spawn(move || cancel_all(&root));
     unlink(&record.node);
-    let extras = record.node.extras().expect("it is linked");
+    let cold = record.node.cold().expect("it is linked");
     assert!(
-        !extras.branch().is_awaited(),
+        !cold.children().is_awaited(),
         "a walk is on its way to a hook of a task that has gone"
     );
     canceller.join().unwrap();
@@ -371,11 +371,11 @@ fn loom_no_walk_is_on_its_way_to_a_watcher_of_a_task_that_has_gone() {
 fn loom_negative_a_task_that_looks_for_watchers_before_it_goes() {
     explore(3, || {
         a_walk_meets_a_watcher(|node| {
-            let extras = node.extras().expect("it is linked");
-            if extras.branch().has_borne() {
-                unhook_all(node, extras);
+            let cold = node.cold().expect("it is linked");
+            if cold.children().has_had_children() {
+                unhook_all(node, cold);
             }
-            branch::unlink(node);
+            children::unlink(node);
         });
     });
 }
@@ -403,7 +403,7 @@ fn a_watcher_links_a_task(ends: bool, tell: fn(&Record)) {
         assert_eq!(calls.call.read(), 1, "times that it was told");
         drop(watching.0);
     };
-    let in_no_list = || root.branches().all(Branch::is_empty);
+    let in_no_list = || root.children_lists().all(Children::is_empty);
     let mut left = 2;
     let mut end_it = || {
         finish(record);
@@ -447,8 +447,8 @@ fn loom_a_watched_task_that_has_ended_is_in_no_list() {
 fn loom_negative_a_watched_task_that_does_not_look_whether_it_was_linked() {
     explore(3, || {
         a_watcher_links_a_task(true, |task| {
-            let extras = task.extras().expect("it is watched");
-            extras.branch().unhook_all(|| (), |place, ()| drop(Sent(place)));
+            let cold = task.cold().expect("it is watched");
+            cold.children().unhook_all(|| (), |place, ()| drop(Sent(place)));
         });
     });
 }
@@ -476,7 +476,7 @@ fn loom_one_asks_whether_a_task_that_ends_is_cancelled() {
             left += WATCHED;
         }
         assert!(!asker.join().unwrap(), "nobody has cancelled it");
-        assert!(root.branches().all(Branch::is_empty), "it is in a list");
+        assert!(root.children_lists().all(Children::is_empty), "it is in a list");
         // SAFETY: the references that are left; the thread has ended.
         unsafe {
             assert!(record.release(left));
@@ -514,7 +514,7 @@ fn loom_one_asks_whether_a_task_that_ends_is_cancelled_with_the_one_above_it() {
             left += WATCHED;
         }
         finish(parent);
-        assert!(root.branches().all(Branch::is_empty), "one of them is in a list");
+        assert!(root.children_lists().all(Children::is_empty), "one of them is in a list");
         // SAFETY: both references; it has ended, and so has what is below it.
         unsafe {
             assert!(parent.release(2));
@@ -546,8 +546,8 @@ fn one_makes_itself_known(make_known: fn(&Record)) {
     let canceller = spawn(move || cancel_all(&root));
     make_known(record);
     canceller.join().unwrap();
-    let extras = record.node.extras().expect("it is linked");
-    assert!(extras.cause.get().is_some(), "the reason is lost");
+    let cold = record.node.cold().expect("it is linked");
+    assert!(cold.cause.get().is_some(), "the reason is lost");
     unlink_node(&record.node);
     // SAFETY: the references that are left; the thread has ended.
     unsafe {

@@ -4,7 +4,7 @@ use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::cancel::{inherit_unstarted, is_cancelled_at_start};
 use crate::scheduler::life::complete::{StillCounted, complete, dispose};
 use crate::scheduler::worker::Worker;
-use crate::task::extras::Extras;
+use crate::task::cold::ColdData;
 use crate::task::outcome::{Failure, drop_payload, quietly};
 use crate::task::record::{JoinedAtHome, Origin, Record};
 use crate::task::words::tree::{NOBODY, Node, Restriction, WorkerNumber};
@@ -42,8 +42,8 @@ pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>, kind: WaitKin
             && task.traits.origin != Origin::Called
             && is_cancelled_at_start(&task.node);
     execute(record, cancelled);
-    if let Some(extras) = task.extras() {
-        drop_locals(extras);
+    if let Some(cold) = task.cold() {
+        drop_locals(cold);
     }
     worker.node.set(outer);
 }
@@ -92,8 +92,8 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     }
     execute(record, task.traits.origin != Origin::Called && is_cancelled_at_start(&task.node));
     task.stored.set(true);
-    if let Some(extras) = task.extras() {
-        drop_locals(extras);
+    if let Some(cold) = task.cold() {
+        drop_locals(cold);
     }
     if task.join.is_detached() {
         // As long as the task is still the current one: its result's destructor may use it.
@@ -110,10 +110,10 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
 /// Drops a task's own bindings of task-locals while it is still the current one: the record may live
 /// on, and these are a user's types.
 #[cold]
-pub(crate) fn drop_locals(extras: &Extras) {
+pub(crate) fn drop_locals(cold: &ColdData) {
     // SAFETY: the chain belongs to whoever runs the task, and no reference into it is out: `scope` has
     // put back what the task began with.
-    let locals = unsafe { std::mem::take(&mut *extras.locals.get()) };
+    let locals = unsafe { std::mem::take(&mut *cold.locals.get()) };
     if let Some(payload) = quietly(|| drop(locals)) {
         drop_payload(payload);
     }

@@ -461,8 +461,8 @@ fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
     no_suspend(|| {
         // SAFETY: claimed.
         unsafe { Record::abandon(record, why) };
-        if let Some(extras) = task.extras() {
-            drop_locals(extras);
+        if let Some(cold) = task.cold() {
+            drop_locals(cold);
         }
     });
     worker.node.set(outer);

@@ -6,7 +6,7 @@ use crate::scheduler::cancel::{Woken, mark_overdue};
 use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
-use crate::task::branch::Branch;
+use crate::task::children::Children;
 use crate::task::words::tree::Node;
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -24,7 +24,7 @@ impl Timers {
         let mut wakers = Vec::new();
         loop {
             // Those below them are cancelled without the lock.
-            let mut overdue: Vec<(NonNull<Branch>, *const Node)> = Vec::new();
+            let mut overdue: Vec<(NonNull<Children>, *const Node)> = Vec::new();
             let mut wheel = self.wheel();
             let done = wheel.advance(now.0, BATCH, |entry| {
                 // SAFETY: entries are their timers, which are there as long as we have the lock.
@@ -45,9 +45,9 @@ impl Timers {
             self.next.store(wheel.next().unwrap_or(NEVER), Ordering::Relaxed);
             drop(wheel);
             woken.queue();
-            for (branch, origin) in overdue {
+            for (children, origin) in overdue {
                 // SAFETY: marked above, and the handle is ours.
-                unsafe { woken.walk(branch, origin) };
+                unsafe { woken.walk(children, origin) };
             }
             if done {
                 break;

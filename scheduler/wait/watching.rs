@@ -12,8 +12,8 @@ use crate::scheduler::cancel::hook::{self, Body, Hook, cause_seen, run_at_once};
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::cancel::{Woken, link_and_mark};
 use crate::shim::Arc;
-use crate::task::branch::{self, Branch, Hang, origin_of};
-use crate::task::extras::Extras;
+use crate::task::children::{self, Children, Hang, origin_of};
+use crate::task::cold::ColdData;
 use crate::task::record::{Phase, Record};
 use crate::task::words::tree::Node;
 use std::ptr::{self, NonNull};
@@ -40,42 +40,42 @@ pub(crate) fn is_marked_or_was(task: &Record) -> bool {
 /// [Watches](Record::watch) a task and links it, so that a cancel of what is above it comes to it although it computes and does not
 /// ask. Returns `false` if it has ended. For one who has a reference to it.
 pub(crate) fn watch_and_link(task: &Record) -> bool {
-    // The extras come before the watch: the end of a watched task looks into its extras.
+    // The cold data come before the watch: the end of a watched task looks into its cold data.
     // MUTANT(cancel.watch.made): skip
-    let _made = task.node.extras_or_new();
+    let _made = task.node.cold_or_new();
     if !task.watch() {
         return false;
     }
-    let mine = task.node.extras_or_new().branch();
+    let mine = task.node.cold_or_new().children();
     if task.node.is_linked() {
         return true;
     }
-    // The nodes that linking marks: for each the branch to walk from, when the lock is free, and the origin of the cancel.
+    // The nodes that linking marks: for each the list of children to walk from, when the lock is free, and the origin of the cancel.
     let mut marked = Vec::new();
     mine.before_the_end(|| {
         let mark = |node: &Node| {
-            let Some(extras) = node.extras_in_total_order() else { return };
-            // As a pointer to the whole of the extras.
-            let extras: *const Extras = extras;
+            let Some(cold) = node.cold_in_total_order() else { return };
+            // As a pointer to the whole of the cold data.
+            let cold: *const ColdData = cold;
             // SAFETY: those of a node that has not ended.
-            let branch = unsafe { (*extras).branch() };
-            if !ptr::eq(branch, mine) {
-                branch.add_handle_of(node);
+            let children = unsafe { (*cold).children() };
+            if !ptr::eq(children, mine) {
+                children.add_handle_of(node);
             }
-            let branch = NonNull::new(extras.cast_mut().cast::<Branch>()).expect("a reference");
-            marked.push((branch, origin_of(node)));
+            let children = NonNull::new(cold.cast_mut().cast::<Children>()).expect("a reference");
+            marked.push((children, origin_of(node)));
         };
         // SAFETY: the task was watched before this lock was taken, and the task's end has not taken the lock yet. The end takes it
         // before it releases the parent, so the parent is alive while the lock is held; and then the end unlinks the task.
         unsafe { link_and_mark(&task.node, mark) };
     });
     let woken = Woken::default();
-    for (branch, origin) in marked {
-        if ptr::eq(branch.as_ptr(), mine) {
+    for (children, origin) in marked {
+        if ptr::eq(children.as_ptr(), mine) {
             // SAFETY: marked above; kept by the caller's reference to the task. An origin is used for what hangs there, which has
             // not ended then.
             unsafe {
-                branch::walk(
+                children::walk(
                     [mine],
                     origin,
                     |reached| woken.take(reached, origin),
@@ -84,7 +84,7 @@ pub(crate) fn watch_and_link(task: &Record) -> bool {
             }
         } else {
             // SAFETY: marked above, with a handle.
-            unsafe { woken.walk(branch, origin) };
+            unsafe { woken.walk(children, origin) };
         }
     }
     woken.finish();
@@ -94,45 +94,45 @@ pub(crate) fn watch_and_link(task: &Record) -> bool {
 /// Hangs a hook on a task that may run, wait to be started, or have ended, wherever that is. For one who has a
 /// reference to it, and keeps that for longer than what is returned.
 pub(crate) fn watch_task(task: &Record, body: Box<dyn Body>) -> Watching {
-    let extras: *const Extras = task.node.extras_or_new();
+    let cold: *const ColdData = task.node.cold_or_new();
     // SAFETY: as long as the record is there.
-    let branch = unsafe { &*extras }.branch();
+    let children = unsafe { &*cold }.children();
     let (hook, place) = hook::new(body);
     let hang = if watch_and_link(task) {
         // SAFETY: the list's reference is given to it. Who ends the task has not released it yet, and comes to the list
         // when he does.
-        unsafe { branch.hang(&task.node, place, |_| cause_seen(task)) }
+        unsafe { children.hang(&task.node, place, |_| cause_seen(task)) }
     } else {
         Hang::Over
     };
     let cause = match hang {
-        Hang::Hung => return Watching::new(hook, extras),
+        Hang::Hung => return Watching::new(hook, cold),
         Hang::Cancelled(cause) => Some(cause),
         Hang::Over => task.node.word().settle().then(|| cause_seen(task)),
     };
     // SAFETY: it was not put into the list.
     unsafe { run_at_once(&hook, place, cause) };
-    Watching { hook, branch: None }
+    Watching { hook, children: None }
 }
 
 /// Hangs a hook on a scope that may have ended.
 ///
 /// # Safety
-/// The caller has a handle to the branch, which [bears](Branch::bear), and keeps it for longer than what is returned.
-pub(crate) unsafe fn watch_scope(branch: NonNull<Branch>, body: Box<dyn Body>) -> Watching {
-    // A branch is the start of its extras.
-    let extras: *const Extras = branch.as_ptr().cast_const().cast();
+/// The caller has a handle to the list of children, which [bears](Children::bear), and keeps it for longer than what is returned.
+pub(crate) unsafe fn watch_scope(children: NonNull<Children>, body: Box<dyn Body>) -> Watching {
+    // A list of children is the start of its cold data.
+    let cold: *const ColdData = children.as_ptr().cast_const().cast();
     let (hook, place) = hook::new(body);
     // SAFETY: kept by the handle; the list's reference is given to it; the rest is passed on.
-    let cause = match unsafe { branch.as_ref().hang_by_handle(place, cause_of) } {
-        Hang::Hung => return Watching::new(hook, extras),
+    let cause = match unsafe { children.as_ref().hang_by_handle(place, cause_of) } {
+        Hang::Hung => return Watching::new(hook, cold),
         Hang::Cancelled(cause) => Some(cause),
         // SAFETY: kept by the handle. Who has ended it has said there why it was cancelled.
-        Hang::Over => unsafe { (*extras).cause.get().cloned() },
+        Hang::Over => unsafe { (*cold).cause.get().cloned() },
     };
     // SAFETY: it was not put into the list.
     unsafe { run_at_once(&hook, place, cause) };
-    Watching { hook, branch: None }
+    Watching { hook, children: None }
 }
 
 /// The guard of a hook on something that may end at any time, with all that is above it. Dropped, it takes the hook out of the
@@ -140,30 +140,30 @@ pub(crate) unsafe fn watch_scope(branch: NonNull<Branch>, body: Box<dyn Body>) -
 pub(crate) struct Watching {
     hook: Arc<Hook>,
     /// A handle; none if it never hung.
-    branch: Option<NonNull<Branch>>,
+    children: Option<NonNull<Children>>,
 }
 
-// SAFETY: hooks and branches are shared by design.
+// SAFETY: hooks and lists of children are shared by design.
 unsafe impl Send for Watching {}
 // SAFETY: as above; nothing is done by a shared reference.
 unsafe impl Sync for Watching {}
 
 impl Watching {
-    fn new(hook: Arc<Hook>, extras: *const Extras) -> Watching {
-        Watching { hook, branch: NonNull::new(extras.cast_mut().cast()) }
+    fn new(hook: Arc<Hook>, cold: *const ColdData) -> Watching {
+        Watching { hook, children: NonNull::new(cold.cast_mut().cast()) }
     }
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let Some(branch) = self.branch else { return };
+        let Some(children) = self.children else { return };
         let place = NonNull::new(Arc::as_ptr(&self.hook).cast_mut().cast()).expect("an arc");
         // SAFETY: kept by the handle; it was hung there.
-        if unsafe { branch.as_ref().unhook(place, |_| ()) }.is_some() {
+        if unsafe { children.as_ref().unhook(place, |_| ()) }.is_some() {
             // SAFETY: the list's reference.
             drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
         }
         // SAFETY: ours.
-        unsafe { Branch::release_handle(branch) };
+        unsafe { Children::release_handle(children) };
     }
 }

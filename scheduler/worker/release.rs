@@ -38,7 +38,7 @@ pub(crate) unsafe fn release(record: NonNull<Record>, n: u32) {
     }
 }
 
-/// Ends a record without extras all of whose references are the caller's, on a worker.
+/// Ends a record without cold data all of whose references are the caller's, on a worker.
 ///
 /// # Safety
 /// That, and the outcome is gone.

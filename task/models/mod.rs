@@ -1,7 +1,7 @@
 //! Models of the protocols of this layer, one file each; run by ci/loom.sh.
 
 mod attachment;
-mod branch;
+mod children;
 mod join;
 mod queue;
 mod record;
@@ -13,7 +13,7 @@ use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::thread::{Thread, current, park};
 use crate::task::cell::layout_of;
 use crate::task::record::{Birth, Record, Traits};
-use crate::task::words::tree::{Bonds, Node};
+use crate::task::words::tree::{InheritedFlags, Node};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
@@ -35,12 +35,12 @@ fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) ->
         unsafe { Record::new(memory, f, birth) }
     }
     let birth = Birth {
-        bonds: Bonds::FREE,
+        flags: InheritedFlags::FREE,
         parent,
         id: 1,
         spawned_at: Location::caller(),
         traits: Traits::default(),
-        extras: None,
+        cold: None,
         detached,
     };
     make(f, birth)

@@ -1,10 +1,10 @@
-//! The references of a record, the claim of a task that lies in public, and the extras that two make at once.
+//! The references of a record, the claim of a task that lies in public, and the cold data that two make at once.
 
 use super::{end, record};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
-use crate::task::extras::Extras;
+use crate::task::cold::ColdData;
 use crate::task::record::{Phase, Record, RunEnd};
 use crate::task::words::join::Finished;
 use std::ptr::NonNull;
@@ -215,35 +215,35 @@ fn loom_negative_a_claim_that_looks_and_then_takes() {
     });
 }
 
-/// A task and a fork of it, or two forks of it, need its extras, which it does not have.
-fn extras_of_two(get: fn(&Record) -> &Extras) {
+/// A task and a fork of it, or two forks of it, need its cold data, which it does not have.
+fn cold_of_two(get: fn(&Record) -> &ColdData) {
     let shared = Stage::new(Shared { record: record(|| (), true), body: Baton::new() });
     // SAFETY: freed below.
     let address = move || std::ptr::from_ref(get(unsafe { shared.record.as_ref() })).addr();
     let other = spawn(address);
     let (mine, other) = (address(), other.join().unwrap());
-    assert_eq!(mine, other, "one has made the extras of the other forgotten");
+    assert_eq!(mine, other, "one has made the cold of the other forgotten");
     shared.release(1);
     // SAFETY: the threads have ended.
     unsafe { shared.end() };
 }
 
 #[test]
-fn loom_extras_are_made_once() {
-    explore(ALL, || extras_of_two(|record| record.node.extras_or_new()));
+fn loom_cold_data_are_made_once() {
+    explore(ALL, || cold_of_two(|record| record.node.cold_or_new()));
 }
 
 #[test]
-#[should_panic(expected = "extras of the other forgotten")]
+#[should_panic(expected = "cold of the other forgotten")]
 fn loom_negative_extras_that_are_stored_without_a_look() {
     explore(ALL, || {
-        extras_of_two(|record| {
-            // As `Node::extras_or_new`, with a store for the exchange.
-            if record.extras().is_none() {
-                let fresh = Box::into_raw(Box::new(Extras::new()));
-                record.node.extras.store(fresh, Ordering::Release);
+        cold_of_two(|record| {
+            // As `Node::cold_or_new`, with a store for the exchange.
+            if record.cold().is_none() {
+                let fresh = Box::into_raw(Box::new(ColdData::new()));
+                record.node.cold.store(fresh, Ordering::Release);
             }
-            record.extras().expect("made above")
+            record.cold().expect("made above")
         });
     });
 }

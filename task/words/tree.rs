@@ -29,7 +29,7 @@
 //! # Cancellation
 //!
 //! CANCELLED is set once, by whoever cancels the node or the walk that comes down from an ancestor
-//! (`branch`), and stays. IGNORED is set and cleared by the task that runs in the node. A node is cancelled
+//! (`children`), and stays. IGNORED is set and cleared by the task that runs in the node. A node is cancelled
 //! *in effect* if it has the one and not the other. Whether a task was cancelled that has ended, is asked by those who have a handle: the
 //! first of them sets IGNORED if it was not ([`TreeWord::settle`]), so that it stays so. A node that is **linked** to its parent is found by every
 //! walk, so its own word says all there is to say; for others, ask the parent too, unless the node ignores
@@ -38,7 +38,7 @@
 use crate::shim::Cell;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::shim::load_in_total_order;
-use crate::task::extras::Extras;
+use crate::task::cold::ColdData;
 use std::hint::cold_path;
 use std::ptr::{self, NonNull};
 
@@ -81,16 +81,16 @@ pub(crate) enum Restriction {
 
 /// What a node hands down to those below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bonds(u8);
+pub(crate) struct InheritedFlags(u8);
 
 /// Somewhere above, or here, is a scope with a deadline.
 const TIMED: u8 = 4;
 /// What a child has of its parent's.
 const INHERITED: u8 = TIMED | Restriction::Inherited as u8;
 
-impl Bonds {
+impl InheritedFlags {
     /// None at all.
-    pub(crate) const FREE: Bonds = Bonds(0);
+    pub(crate) const FREE: InheritedFlags = InheritedFlags(0);
 
     #[inline]
     pub(crate) fn restriction(self) -> Restriction {
@@ -102,19 +102,19 @@ impl Bonds {
     }
 
     #[inline]
-    pub(crate) fn restricted(self, restriction: Restriction) -> Bonds {
-        Bonds(self.0 & !3 | restriction as u8)
+    pub(crate) fn restricted(self, restriction: Restriction) -> InheritedFlags {
+        InheritedFlags(self.0 & !3 | restriction as u8)
     }
 
     #[inline]
-    pub(crate) fn timed(self) -> Bonds {
-        Bonds(self.0 | TIMED)
+    pub(crate) fn timed(self) -> InheritedFlags {
+        InheritedFlags(self.0 | TIMED)
     }
 
     /// Those of a child.
     #[inline]
-    pub(crate) fn inherited(self) -> Bonds {
-        Bonds(self.0 & INHERITED)
+    pub(crate) fn inherited(self) -> InheritedFlags {
+        InheritedFlags(self.0 & INHERITED)
     }
 }
 
@@ -289,14 +289,14 @@ pub(crate) struct Node {
     /// node); others read it and find a number that is not theirs.
     home: AtomicU32,
     pub(crate) kind: NodeKind,
-    bonds: Bonds,
-    /// It is in its parent's list of those whom a walk reaches (`branch`), and so on up to the root.
+    flags: InheritedFlags,
+    /// It is in its parent's list of those whom a walk reaches (`children`), and so on up to the root.
     linked: AtomicBool,
     /// How often somebody has had to ask its ancestors; nobody minds if some are not counted.
     asked: AtomicU8,
     pub(crate) parent: *const Node,
     /// What most nodes never have.
-    pub(in crate::task) extras: AtomicPtr<Extras>,
+    pub(in crate::task) cold: AtomicPtr<ColdData>,
 }
 
 // SAFETY: every field but `local` is atomic or never changes after construction; `local` is
@@ -315,44 +315,44 @@ impl Node {
             local: Cell::new(0),
             home: AtomicU32::new(home),
             kind,
-            bonds: Bonds::FREE,
+            flags: InheritedFlags::FREE,
             // A root has nobody above it.
             linked: AtomicBool::new(kind == NodeKind::Root),
             asked: AtomicU8::new(0),
             parent,
-            extras: AtomicPtr::new(ptr::null_mut()),
+            cold: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// The same with extras.
+    /// The same with cold data.
     #[inline]
-    pub(crate) fn with_extras(self, extras: Option<Box<Extras>>) -> Self {
-        match extras {
-            Some(extras) => Node { extras: AtomicPtr::new(Box::into_raw(extras)), ..self },
+    pub(crate) fn with_cold(self, cold: Option<Box<ColdData>>) -> Self {
+        match cold {
+            Some(cold) => Node { cold: AtomicPtr::new(Box::into_raw(cold)), ..self },
             None => self,
         }
     }
 
-    /// The same with bonds.
+    /// The same with inherited flags.
     #[inline]
-    pub(crate) fn with_bonds(self, bonds: Bonds) -> Self {
-        Node { bonds, ..self }
+    pub(crate) fn with_flags(self, flags: InheritedFlags) -> Self {
+        Node { flags, ..self }
     }
 
     #[inline]
-    pub(crate) fn bonds(&self) -> Bonds {
-        self.bonds
+    pub(crate) fn flags(&self) -> InheritedFlags {
+        self.flags
     }
 
     #[inline]
     pub(crate) fn restriction(&self) -> Restriction {
-        self.bonds.restriction()
+        self.flags.restriction()
     }
 
     /// Whether there is a scope with a deadline, here or above.
     #[inline]
     pub(crate) fn is_timed(&self) -> bool {
-        self.bonds.0 & TIMED != 0
+        self.flags.0 & TIMED != 0
     }
 
     #[inline]
@@ -388,54 +388,54 @@ impl Node {
         self.linked.load(Ordering::Acquire)
     }
 
-    /// For `branch`, under the lock of the parent's list.
+    /// For `children`, under the lock of the parent's list.
     pub(in crate::task) fn set_linked(&self, linked: bool) {
         // MUTANT(tree.linked): relaxed
         self.linked.store(linked, Ordering::Release);
     }
 
     #[inline]
-    pub(crate) fn extras(&self) -> Option<&Extras> {
-        // MUTANT(tree.extras): relaxed
-        let extras = self.extras.load(Ordering::Acquire);
+    pub(crate) fn cold(&self) -> Option<&ColdData> {
+        // MUTANT(tree.cold): relaxed
+        let cold = self.cold.load(Ordering::Acquire);
         // SAFETY: set once, to what lives as long as the node, or as its record.
-        unsafe { extras.as_ref() }
+        unsafe { cold.as_ref() }
     }
 
-    /// As `extras`, for one who has just marked the node in the total order.
-    pub(crate) fn extras_in_total_order(&self) -> Option<&Extras> {
-        // SAFETY: as in `extras`.
-        // MUTANT(tree.extras.look): relaxed
-        unsafe { load_in_total_order(&self.extras).as_ref() }
+    /// As `cold`, for one who has just marked the node in the total order.
+    pub(crate) fn cold_in_total_order(&self) -> Option<&ColdData> {
+        // SAFETY: as in `cold`.
+        // MUTANT(tree.cold.look): relaxed
+        unsafe { load_in_total_order(&self.cold).as_ref() }
     }
 
-    /// The extras, made at first use. For whoever runs in the node, or in one below it.
-    pub(crate) fn extras_or_new(&self) -> &Extras {
-        match self.extras() {
-            Some(extras) => extras,
-            None => self.new_extras(),
+    /// The cold data, made at first use. For whoever runs in the node, or in one below it.
+    pub(crate) fn cold_or_new(&self) -> &ColdData {
+        match self.cold() {
+            Some(cold) => cold,
+            None => self.new_cold(),
         }
     }
 
     #[cold]
-    fn new_extras(&self) -> &Extras {
-        let fresh = Box::into_raw(Box::new(Extras::new()));
+    fn new_cold(&self) -> &ColdData {
+        let fresh = Box::into_raw(Box::new(ColdData::new()));
         let null = ptr::null_mut();
         // In the total order: what its user announces there is announced by this too.
-        // MUTANT(tree.extras.made): relaxed, split
-        let made = self.extras.compare_exchange(null, fresh, Ordering::SeqCst, Ordering::Acquire);
+        // MUTANT(tree.cold.made): relaxed, split
+        let made = self.cold.compare_exchange(null, fresh, Ordering::SeqCst, Ordering::Acquire);
         if made.is_err() {
             // SAFETY: made above, and known to nobody else.
             drop(unsafe { Box::from_raw(fresh) });
         }
-        self.extras().expect("made by one of the two")
+        self.cold().expect("made by one of the two")
     }
 
-    /// The extras, as they were allocated: to be ended after the node. The node goes on pointing at them: one who has
+    /// The cold data, as they were allocated: to be ended after the node. The node goes on pointing at them: one who has
     /// a handle to them may cancel it at that moment, and would make new ones.
     #[inline]
-    pub(crate) fn extras_as_allocated(&self) -> Option<NonNull<Extras>> {
-        NonNull::new(self.extras.load(Ordering::Relaxed))
+    pub(crate) fn cold_as_allocated(&self) -> Option<NonNull<ColdData>> {
+        NonNull::new(self.cold.load(Ordering::Relaxed))
     }
 
     /// Gives the node its home. For the worker that starts the task.

@@ -2,12 +2,12 @@
 //! cancelled. Allocated at first use.
 //!
 //! They live as long as the node's record, or its frame, and a little longer if a walk is on its way to them:
-//! then whoever comes last frees them (see [`branch`](super::branch)).
+//! then whoever comes last frees them (see [`children`](super::list of children)).
 
 use crate::shim::atomic::AtomicU32;
 use crate::task::attachment::Attachment;
-use crate::task::branch::Branch;
 use crate::task::cause::Cause;
+use crate::task::children::Children;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -18,9 +18,9 @@ pub(crate) type Locals = Option<Arc<dyn Any + Send + Sync>>;
 
 /// See the module's documentation.
 #[repr(C)]
-pub(crate) struct Extras {
-    /// First, so that a branch is its extras.
-    branch: Branch,
+pub(crate) struct ColdData {
+    /// First, so that a list of children is its cold data.
+    children: Children,
     pub(crate) name: Option<Box<str>>,
     /// Owned by whoever runs the task.
     pub(crate) locals: UnsafeCell<Locals>,
@@ -33,15 +33,15 @@ pub(crate) struct Extras {
     pub(crate) refusals: AtomicU32,
 }
 
-impl Extras {
-    pub(crate) fn new() -> Extras {
-        Extras::with(None, None)
+impl ColdData {
+    pub(crate) fn new() -> ColdData {
+        ColdData::with(None, None)
     }
 
     /// Those of a task that begins with a name or with bindings.
-    pub(crate) fn with(name: Option<Box<str>>, locals: Locals) -> Extras {
-        Extras {
-            branch: Branch::new(),
+    pub(crate) fn with(name: Option<Box<str>>, locals: Locals) -> ColdData {
+        ColdData {
+            children: Children::new(),
             name,
             locals: UnsafeCell::new(locals),
             cause: OnceLock::new(),
@@ -50,30 +50,30 @@ impl Extras {
         }
     }
 
-    pub(crate) fn branch(&self) -> &Branch {
-        &self.branch
+    pub(crate) fn children(&self) -> &Children {
+        &self.children
     }
 
-    /// Ends the extras of a node that has ended and that nobody uses any more. Destructors of the user's run
+    /// Ends the cold data of a node that has ended and that nobody uses any more. Destructors of the user's run
     /// here.
     ///
     /// # Safety
-    /// That; `extras` came from a box, and is not used afterwards.
-    pub(crate) unsafe fn end(extras: NonNull<Extras>) {
+    /// That; `cold` came from a box, and is not used afterwards.
+    pub(crate) unsafe fn end(cold: NonNull<ColdData>) {
         // A scope has no name, and somebody with a handle to it may look at what it has.
         // SAFETY: alive.
-        let name = if unsafe { extras.as_ref() }.name.is_some() {
-            // SAFETY: of a task nobody else uses anything but the branch.
-            unsafe { (*extras.as_ptr()).name.take() }
+        let name = if unsafe { cold.as_ref() }.name.is_some() {
+            // SAFETY: of a task nobody else uses anything but the list of children.
+            unsafe { (*cold.as_ptr()).name.take() }
         } else {
             None
         };
         // SAFETY: alive; those who have handles leave this alone.
-        let own = (name, unsafe { (*extras.as_ref().locals.get()).take() });
+        let own = (name, unsafe { (*cold.as_ref().locals.get()).take() });
         // SAFETY: alive; and who has a handle leaves it alone.
-        let attached = unsafe { extras.as_ref().attached.end() };
+        let attached = unsafe { cold.as_ref().attached.end() };
         // SAFETY: passed on. As a pointer to the whole.
-        unsafe { Branch::end(extras.cast()) };
+        unsafe { Children::end(cold.cast()) };
         drop((own, attached));
     }
 }

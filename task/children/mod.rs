@@ -44,16 +44,16 @@
 //!
 //! Under the lock of its parent a child in the list is not at its end, so the walk may mark it and wake its
 //! task. It goes on to the children of that child later, without that lock, and by then it may have ended. So
-//! it says under the lock that it will come (`walked`), and uses nothing but the branch after that: the branch
+//! it says under the lock that it will come (`walked`), and uses nothing but the list of children after that: the list of children
 //! of a node with children in its list belongs to a node that has not ended, as children end first, and one
-//! without them is passed over. When the memory of a branch is to be freed ([`Branch::end`]), and a walk is on
-//! its way there, or a handle keeps it, it is left to whoever of them is last, which the branch's own lock
-//! decides. Of a handle the same lock keeps the node from ending while it is used ([`Branch::with_node`]).
+//! without them is passed over. When the memory of a list of children is to be freed ([`Children::end`]), and a walk is on
+//! its way there, or a handle keeps it, it is left to whoever of them is last, which the list of children's own lock
+//! decides. Of a handle the same lock keeps the node from ending while it is used ([`Children::with_node`]).
 //!
 //! **Hooks** hang in the list of their node, between its children, until who takes one back, or whoever ends the node,
 //! takes it out under the lock. A walk tells of those that it finds there, and leaves them.
 //!
-//! The walk is a loop: branches that are still to be visited are linked to each other, so a tree of any depth
+//! The walk is a loop: lists of children that are still to be visited are linked to each other, so a tree of any depth
 //! takes neither stack nor memory. It gives the lock back after each [`BATCH`] children, leaving a mark in the
 //! list where it was, and calls `rest` without any lock: there the tasks that it has cut out of their waits
 //! are queued, so that none of them runs into the lock.
@@ -64,7 +64,7 @@ pub(crate) use hooks::Hang;
 
 use crate::shim::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard, load_in_total_order};
-use crate::task::extras::Extras;
+use crate::task::cold::ColdData;
 use crate::task::words::tree::{Cancel, Node, NodeKind};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
@@ -77,40 +77,40 @@ const BATCH: usize = 1;
 
 /// A node's list of children, and its place in its parent's. See the module's documentation.
 #[repr(C)]
-pub(crate) struct Branch {
-    /// First, so that the place of a node is its branch.
-    place: Place,
+pub(crate) struct Children {
+    /// First, so that the place of a node is its list of children.
+    place: HookLink,
     list: Mutex<List>,
     /// Somebody has been in the list.
-    bears: AtomicBool,
+    has_children: AtomicBool,
     /// A walk is on its way here. Set under the lock of the parent's list, cleared under this one's.
     walked: Cell<bool>,
     /// It has been unlinked, and its parent may end at any moment. Guarded by the lock of the parent's list.
     gone: Cell<bool>,
     /// The next one that the walk visits. Of the walk alone.
-    todo: Cell<*const Branch>,
+    todo: Cell<*const Children>,
     /// The list that it is in. Written once, by whoever links it.
-    parent: AtomicPtr<Branch>,
-    /// The extras around it, as they were allocated: to be freed by. Written with `parent`.
-    whole: AtomicPtr<Extras>,
+    parent: AtomicPtr<Children>,
+    /// The cold data around it, as they were allocated: to be freed by. Written with `parent`.
+    whole: AtomicPtr<ColdData>,
     /// The node whose cancel has reached this one.
     origin: AtomicPtr<Node>,
 }
 
 /// A place in a list, whose lock guards it.
-pub(crate) struct Place {
-    next: Cell<*const Place>,
-    previous: Cell<*const Place>,
+pub(crate) struct HookLink {
+    next: Cell<*const HookLink>,
+    previous: Cell<*const HookLink>,
     /// Of a child. Null in a hook, and in the mark that a walk leaves where it was.
     node: Cell<*const Node>,
     /// Whether it is in a list. Of hooks alone.
     hangs: Cell<bool>,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl HookLink {
+    pub(crate) fn new() -> HookLink {
         let null = || Cell::new(ptr::null());
-        Place {
+        HookLink {
             next: null(),
             previous: null(),
             node: Cell::new(ptr::null()),
@@ -120,11 +120,11 @@ impl Place {
 }
 
 struct List {
-    first: *const Place,
-    /// The node of the list, for those who have the branch and nothing else. Null if there is none who could,
+    first: *const HookLink,
+    /// The node of the list, for those who have the list of children and nothing else. Null if there is none who could,
     /// or the node has ended.
     node: *const Node,
-    /// Handles that keep the branch, but not the node.
+    /// Handles that keep the list of children, but not the node.
     handles: usize,
     /// The node ends, and takes no more hooks.
     over: bool,
@@ -133,14 +133,14 @@ struct List {
 }
 
 // SAFETY: each field has an owner, or a lock, as said above.
-unsafe impl Send for Branch {}
+unsafe impl Send for Children {}
 // SAFETY: as above.
-unsafe impl Sync for Branch {}
+unsafe impl Sync for Children {}
 
-impl Branch {
-    pub(crate) fn new() -> Branch {
-        Branch {
-            place: Place::new(),
+impl Children {
+    pub(crate) fn new() -> Children {
+        Children {
+            place: HookLink::new(),
             list: Mutex::new(List {
                 first: ptr::null(),
                 node: ptr::null(),
@@ -148,7 +148,7 @@ impl Branch {
                 over: false,
                 deserted: false,
             }),
-            bears: AtomicBool::new(false),
+            has_children: AtomicBool::new(false),
             walked: Cell::new(false),
             gone: Cell::new(false),
             todo: Cell::new(ptr::null()),
@@ -162,7 +162,7 @@ impl Branch {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node is reached by the cancel of `origin`. Before its word is marked, and after that by who has marked it when it had no extras. Not
+    /// The node is reached by the cancel of `origin`. Before its word is marked, and after that by who has marked it when it had no cold data. Not
     /// atomically: who cancels it itself at this moment may be named instead, then or later. Why it is cancelled is decided elsewhere
     /// (scheduler/cancel/reason.rs).
     pub(crate) fn set_origin(&self, origin: *const Node) {
@@ -172,9 +172,9 @@ impl Branch {
     }
 
     /// Whether somebody has ever been in the list, for one who has just marked the node.
-    pub(crate) fn bears(&self) -> bool {
-        // MUTANT(branch.bears.look): relaxed
-        load_in_total_order(&self.bears)
+    pub(crate) fn has_children(&self) -> bool {
+        // MUTANT(children.has_children.look): relaxed
+        load_in_total_order(&self.has_children)
     }
 
     #[cfg(all(test, loom))]
@@ -189,28 +189,28 @@ impl Branch {
         self.walked.get() && !list.first.is_null()
     }
 
-    /// Frees the memory of the extras around this branch, or leaves that to the walk that is on its way here.
+    /// Frees the memory of the cold data around this list of children, or leaves that to the walk that is on its way here.
     ///
     /// # Safety
-    /// The node has ended, was unlinked, and nobody else uses the extras, which came from a box.
-    pub(in crate::task) unsafe fn end(this: NonNull<Branch>) {
+    /// The node has ended, was unlinked, and nobody else uses the cold data, which came from a box.
+    pub(in crate::task) unsafe fn end(this: NonNull<Children>) {
         // SAFETY: alive until it is freed below, or by the walk.
-        let branch = unsafe { this.as_ref() };
-        if !branch.parent.load(Ordering::Relaxed).is_null() {
-            let mut list = branch.lock();
+        let children = unsafe { this.as_ref() };
+        if !children.parent.load(Ordering::Relaxed).is_null() {
+            let mut list = children.lock();
             list.node = ptr::null();
-            // MUTANT(branch.end.walked): with list.handles > 0
-            // MUTANT(branch.end.handles): with branch.walked.get()
-            if branch.walked.get() || list.handles > 0 {
+            // MUTANT(children.end.walked): with list.handles > 0
+            // MUTANT(children.end.handles): with children.walked.get()
+            if children.walked.get() || list.handles > 0 {
                 list.deserted = true;
                 return;
             }
         }
-        // SAFETY: passed on; a branch is the start of its extras.
-        unsafe { Branch::free(this.as_ptr().cast()) };
+        // SAFETY: passed on; a list of children is the start of its cold data.
+        unsafe { Children::free(this.as_ptr().cast()) };
     }
 
-    /// Whether the node of a branch that a handle keeps is marked, or was when it ended. One load, if no cancel comes.
+    /// Whether the node of a list of children that a handle keeps is marked, or was when it ended. One load, if no cancel comes.
     #[inline]
     pub(crate) fn is_marked(&self) -> bool {
         !self.origin.load(Ordering::Acquire).is_null() && self.is_marked_by_now()
@@ -219,11 +219,11 @@ impl Branch {
     /// One has come, which says so before it marks the node; no node ends between the two.
     #[cold]
     fn is_marked_by_now(&self) -> bool {
-        // MUTANT(branch.marked.word): with true
+        // MUTANT(children.marked.word): with true
         self.with_node(|node| node.word().is_marked()).unwrap_or(true)
     }
 
-    /// A handle that keeps the branch of a linked node, in which the caller runs, and not the node.
+    /// A handle that keeps the list of children of a linked node, in which the caller runs, and not the node.
     pub(crate) fn add_handle_of(&self, node: &Node) {
         let mut list = self.lock();
         list.node = node;
@@ -237,22 +237,22 @@ impl Branch {
     /// Gives such a handle up.
     ///
     /// # Safety
-    /// It is the caller's; the branch is not used afterwards.
-    pub(crate) unsafe fn release_handle(this: NonNull<Branch>) {
+    /// It is the caller's; the list of children is not used afterwards.
+    pub(crate) unsafe fn release_handle(this: NonNull<Children>) {
         // SAFETY: alive by the handle.
-        let branch = unsafe { this.as_ref() };
-        let mut list = branch.lock();
+        let children = unsafe { this.as_ref() };
+        let mut list = children.lock();
         list.handles -= 1;
-        // MUTANT(branch.handle.last): with list.deserted && !branch.walked.get()
-        if list.deserted && list.handles == 0 && !branch.walked.get() {
-            let whole = branch.whole.load(Ordering::Relaxed);
+        // MUTANT(children.handle.last): with list.deserted && !children.walked.get()
+        if list.deserted && list.handles == 0 && !children.walked.get() {
+            let whole = children.whole.load(Ordering::Relaxed);
             drop(list);
             // SAFETY: left to us.
-            unsafe { Branch::free(whole) };
+            unsafe { Children::free(whole) };
         }
     }
 
-    /// Calls `f` with the node of a branch that a handle keeps, unless it has ended; it does not end meanwhile.
+    /// Calls `f` with the node of a list of children that a handle keeps, unless it has ended; it does not end meanwhile.
     pub(crate) fn with_node<R>(&self, f: impl FnOnce(&Node) -> R) -> Option<R> {
         let list = self.lock();
         // SAFETY: cleared under this lock before the node ends.
@@ -261,10 +261,10 @@ impl Branch {
 
     /// # Safety
     /// As for `end`, and no walk is on its way, nor does a handle keep it. `whole` is what was allocated.
-    unsafe fn free(whole: *mut Extras) {
+    unsafe fn free(whole: *mut ColdData) {
         // SAFETY: out of a box, and nobody else uses it.
-        let extras = unsafe { Box::from_raw(whole) };
-        debug_assert!(!extras.branch().walked.get(), "a walk is on its way to what is freed");
+        let cold = unsafe { Box::from_raw(whole) };
+        debug_assert!(!cold.children().walked.get(), "a walk is on its way to what is freed");
     }
 }
 
@@ -273,7 +273,7 @@ impl List {
     ///
     /// # Safety
     /// It is in no list, and is taken out before its memory is used for anything else.
-    unsafe fn insert(&mut self, place: *const Place, before: *const Place) {
+    unsafe fn insert(&mut self, place: *const HookLink, before: *const HookLink) {
         // SAFETY: who is in the list is alive, and we have the lock.
         let next = unsafe { before.as_ref() };
         let previous = next.map_or(ptr::null(), |next| next.previous.get());
@@ -293,7 +293,7 @@ impl List {
 
     /// # Safety
     /// It is in this list.
-    unsafe fn remove(&mut self, place: *const Place) {
+    unsafe fn remove(&mut self, place: *const HookLink) {
         // SAFETY: alive, and the lock is ours.
         let (next, previous) = unsafe { ((*place).next.get(), (*place).previous.get()) };
         // SAFETY: as in `insert`.
@@ -320,7 +320,7 @@ impl List {
 #[cold]
 pub(crate) unsafe fn link<'a>(
     node: &'a Node,
-    of_root: impl Fn(&'a Node, &Node) -> &'a Branch,
+    of_root: impl Fn(&'a Node, &Node) -> &'a Children,
     soon: impl Fn(&Node, *const Node),
     mut marked: impl FnMut(&Node),
 ) {
@@ -340,7 +340,7 @@ pub(crate) unsafe fn link<'a>(
         let parent = above(node);
         let theirs = match parent.kind {
             NodeKind::Root => of_root(parent, node),
-            _ => parent.extras_or_new().branch(),
+            _ => parent.cold_or_new().children(),
         };
         if link_to(node, parent, theirs, &soon) {
             marked(node);
@@ -352,36 +352,36 @@ pub(crate) unsafe fn link<'a>(
 fn link_to(
     node: &Node,
     parent: &Node,
-    theirs: &Branch,
+    theirs: &Children,
     soon: &impl Fn(&Node, *const Node),
 ) -> bool {
-    let mine = node.extras_or_new().branch();
-    let whole = node.extras_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
+    let mine = node.cold_or_new().children();
+    let whole = node.cold_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
     let mut list = theirs.lock();
-    // MUTANT(branch.link.again): with mine.gone.get()
-    // MUTANT(branch.link.gone): with node.is_linked()
+    // MUTANT(children.link.again): with mine.gone.get()
+    // MUTANT(children.link.gone): with node.is_linked()
     if mine.gone.get() || node.is_linked() {
         return false; // another was faster, or the end
     }
-    if !theirs.bears.load(Ordering::Relaxed) {
+    if !theirs.has_children.load(Ordering::Relaxed) {
         // An update, in the total order.
-        // MUTANT(branch.link.bears): relaxed
-        theirs.bears.swap(true, Ordering::SeqCst);
+        // MUTANT(children.link.has_children): relaxed
+        theirs.has_children.swap(true, Ordering::SeqCst);
     }
     mine.place.node.set(node);
     mine.parent.store(ptr::from_ref(theirs).cast_mut(), Ordering::Relaxed);
     mine.whole.store(whole, Ordering::Relaxed);
-    // In the total order, as the extras are made, and who cancels it looks for them.
-    // MUTANT(branch.link.marked): false
+    // In the total order, as the cold data are made, and who cancels it looks for them.
+    // MUTANT(children.link.marked): false
     if node.word().is_marked_in_total_order() {
-        // It was cancelled when it had no extras, and the first reason counts.
+        // It was cancelled when it had no cold data, and the first reason counts.
         mine.set_origin(origin_of(node));
     }
     let first = list.first;
     // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole.
     unsafe { list.insert(whole.cast_const().cast(), first) };
     let mut marked = false;
-    // MUTANT(branch.link.look): false
+    // MUTANT(children.link.look): false
     if parent.word().is_cancelled_in_total_order() {
         if !node.word().is_marked() {
             let origin = origin_of(parent);
@@ -401,24 +401,24 @@ fn link_to(
 /// The node has not ended, and does not before this returns; the origin is that of the one above it.
 pub(crate) unsafe fn inherit(node: &Node, origin: *const Node, soon: impl FnOnce(&Node)) -> bool {
     soon(node);
-    // MUTANT(branch.inherit.why): skip
-    node.extras_or_new().branch().set_origin(origin);
+    // MUTANT(children.inherit.why): skip
+    node.cold_or_new().children().set_origin(origin);
     node.word().cancel() == Cancel::First
 }
 
 /// The node whose cancel has reached `node`, which is cancelled: an ancestor, if that was written down before the mark, or itself.
 pub(crate) fn origin_of(node: &Node) -> *const Node {
     // Acquire: the reason is written down before.
-    let origin = node.extras().map(|extras| extras.branch().origin.load(Ordering::Acquire));
+    let origin = node.cold().map(|cold| cold.children().origin.load(Ordering::Acquire));
     origin.filter(|origin| !origin.is_null()).map_or(ptr::from_ref(node), <*mut Node>::cast_const)
 }
 
 /// Calls `f` while no walk marks a node, which is linked, and in which the caller runs.
 pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
-    let extras = node.extras().expect("a linked node has extras");
+    let cold = node.cold().expect("a linked node has cold");
     // SAFETY: the parent has not ended.
-    let theirs = unsafe { &*extras.branch().parent.load(Ordering::Relaxed) };
-    // MUTANT(branch.between_walks): first return f()
+    let theirs = unsafe { &*cold.children().parent.load(Ordering::Relaxed) };
+    // MUTANT(children.between_walks): first return f()
     let _list = theirs.lock();
     f()
 }
@@ -427,8 +427,8 @@ pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
 /// parent may end.
 #[cold]
 pub(crate) fn unlink(node: &Node) {
-    let extras = node.extras().expect("a linked node has extras");
-    let mine = extras.branch();
+    let cold = node.cold().expect("a linked node has cold");
+    let mine = cold.children();
     // SAFETY: the parent has not ended.
     let theirs = unsafe { &*mine.parent.load(Ordering::Relaxed) };
     let mut list = theirs.lock();
@@ -445,7 +445,7 @@ pub(crate) enum Reached<'a> {
     /// A node that is newly cancelled in effect.
     Node(&'a Node),
     /// A hook, which stays in its list: whoever ends its node may be faster than the caller.
-    Hook(NonNull<Place>, &'a Node),
+    Hook(NonNull<HookLink>, &'a Node),
 }
 
 /// Carries a cancel to all linked nodes below one, and to the hooks that hang on them. `reached` is called for
@@ -455,49 +455,49 @@ pub(crate) enum Reached<'a> {
 /// The caller has marked the node to which the `tops` belong, or has ended the time in which it ignored that,
 /// and they are not freed meanwhile.
 pub(crate) unsafe fn walk<'a>(
-    tops: impl IntoIterator<Item = &'a Branch>,
+    tops: impl IntoIterator<Item = &'a Children>,
     origin: *const Node,
     mut reached: impl FnMut(Reached<'_>),
     mut rest: impl FnMut(),
 ) {
-    let mut todo: *const Branch = ptr::null();
-    for branch in tops {
-        if branch.bears() {
-            branch.todo.set(todo);
-            todo = branch;
+    let mut todo: *const Children = ptr::null();
+    for children in tops {
+        if children.has_children() {
+            children.todo.set(todo);
+            todo = children;
         }
     }
     // SAFETY: what we are on our way to is kept for us.
-    while let Some(branch) = unsafe { todo.as_ref() } {
-        todo = branch.todo.get();
+    while let Some(children) = unsafe { todo.as_ref() } {
+        todo = children.todo.get();
         // SAFETY: as above.
-        unsafe { visit(branch, origin, &mut todo, &mut reached, &mut rest) };
+        unsafe { visit(children, origin, &mut todo, &mut reached, &mut rest) };
     }
 }
 
 /// Marks the children in one list; those that have some themselves are put on the list of what is to be done.
 ///
 /// # Safety
-/// The branch is kept for the walk.
+/// The list of children is kept for the walk.
 unsafe fn visit(
-    branch: &Branch,
+    children: &Children,
     origin: *const Node,
-    todo: &mut *const Branch,
+    todo: &mut *const Children,
     reached: &mut impl FnMut(Reached<'_>),
     rest: &mut impl FnMut(),
 ) {
-    let mut list = branch.lock();
+    let mut list = children.lock();
     let mut at = list.first;
     let mut left = BATCH;
     // SAFETY: who is in the list has not ended as long as we have its lock.
     while let Some(place) = unsafe { at.as_ref() } {
         if left == 0 {
-            let here = Place::new();
+            let here = HookLink::new();
             // SAFETY: it is taken out below.
             unsafe { list.insert(&raw const here, at) };
             drop(list);
             rest();
-            list = branch.lock();
+            list = children.lock();
             at = here.next.get();
             // SAFETY: entered above.
             unsafe { list.remove(&raw const here) };
@@ -513,8 +513,8 @@ unsafe fn visit(
             reached(Reached::Hook(NonNull::from(place), node));
             continue;
         }
-        // SAFETY: the places of nodes are their branches, and no other walk has left a mark in this list.
-        let child = unsafe { &*this.cast::<Branch>() };
+        // SAFETY: the places of nodes are their lists of children, and no other walk has left a mark in this list.
+        let child = unsafe { &*this.cast::<Children>() };
         // SAFETY: as above.
         let node = unsafe { &*place.node.get() };
         if !node.word().is_marked() {
@@ -523,22 +523,22 @@ unsafe fn visit(
         }
         if node.word().cancel() == Cancel::First {
             reached(Reached::Node(node));
-            if child.bears() {
-                // MUTANT(branch.walk.announce): skip
+            if child.has_children() {
+                // MUTANT(children.walk.announce): skip
                 child.walked.set(true);
                 child.todo.set(*todo);
                 *todo = child;
             }
         }
     }
-    branch.walked.set(false);
-    // MUTANT(branch.walk.last): with list.deserted
+    children.walked.set(false);
+    // MUTANT(children.walk.last): with list.deserted
     let unused = list.deserted && list.handles == 0;
-    let whole = branch.whole.load(Ordering::Relaxed);
+    let whole = children.whole.load(Ordering::Relaxed);
     drop(list);
     rest();
     if unused {
         // SAFETY: left to us.
-        unsafe { Branch::free(whole) };
+        unsafe { Children::free(whole) };
     }
 }

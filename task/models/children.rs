@@ -4,8 +4,8 @@ use super::{end, record_below};
 use crate::shim::atomic::live_atomics;
 use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
-use crate::task::branch::{Branch, Reached, link, origin_of, unlink, walk};
-use crate::task::extras::Extras;
+use crate::task::children::{Children, Reached, link, origin_of, unlink, walk};
+use crate::task::cold::ColdData;
 use crate::task::record::Record;
 use crate::task::words::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use std::ptr::{self, NonNull};
 /// A root with two lists, of which one is used as a rule.
 struct Top {
     node: Node,
-    lists: [Branch; 2],
+    lists: [Children; 2],
     /// How many nodes walks have reached.
     reached: Cell<usize>,
     atomics_before: isize,
@@ -25,7 +25,7 @@ impl Top {
         let atomics_before = live_atomics();
         Stage::new(Top {
             node: Node::new(NodeKind::Root, ptr::null(), NOBODY),
-            lists: [Branch::new(), Branch::new()],
+            lists: [Children::new(), Children::new()],
             reached: Cell::new(0),
             atomics_before,
         })
@@ -54,7 +54,7 @@ impl Top {
         // SAFETY: it has not ended.
         let node = unsafe { &task.as_ref().node };
         self.count(Reached::Node(node));
-        let list = node.extras_in_total_order().map(|extras| extras.branch());
+        let list = node.cold_in_total_order().map(|cold| cold.children());
         // SAFETY: the caller's.
         unsafe { walk(list, origin_of(node), |reached| self.count(reached), || ()) };
     }
@@ -69,7 +69,7 @@ impl Top {
         let before = this.atomics_before;
         // SAFETY: the threads have ended.
         unsafe { this.end() };
-        assert_eq!(live_atomics(), before, "extras are left over");
+        assert_eq!(live_atomics(), before, "cold are left over");
     }
 }
 
@@ -133,17 +133,17 @@ struct Shared(NonNull<Record>);
 // SAFETY: a record is shared by design.
 unsafe impl Send for Shared {}
 
-/// Somebody's handle to a branch.
+/// Somebody's handle to a list of children.
 #[derive(Clone, Copy)]
-struct Handle(NonNull<Branch>);
+struct Handle(NonNull<Children>);
 
-// SAFETY: a branch is shared by design.
+// SAFETY: a list of children is shared by design.
 unsafe impl Send for Handle {}
 
 impl Handle {
     fn release(self) {
         // SAFETY: its holder has it no longer.
-        unsafe { Branch::release_handle(self.0) };
+        unsafe { Children::release_handle(self.0) };
     }
 }
 
@@ -155,7 +155,7 @@ fn loom_a_walk_finds_a_task_or_the_task_finds_the_mark() {
 #[test]
 #[should_panic(expected = "the cancel has not reached")]
 fn loom_negative_a_walk_that_looks_for_children_before_its_mark_is_seen() {
-    plant("task/branch/mod.rs", FENCES);
+    plant("task/children/mod.rs", FENCES);
     explore(3, link_and_cancel);
 }
 
@@ -270,7 +270,7 @@ fn loom_a_cancel_and_a_link_of_what_is_below_see_each_other() {
     explore(3, || deliver_and_link(true));
 }
 
-/// Two handles to the branch of a task are given up when it has ended: the last one frees it.
+/// Two handles to the list of children of a task are given up when it has ended: the last one frees it.
 #[test]
 fn loom_the_last_handle_frees_a_branch() {
     explore(3, || {
@@ -279,12 +279,12 @@ fn loom_the_last_handle_frees_a_branch() {
         top.link(task);
         // SAFETY: it has not ended.
         let node = unsafe { &task.as_ref().node };
-        let extras: *const Extras = node.extras().expect("a linked node has extras");
-        let handle = Handle(NonNull::new(extras.cast_mut().cast()).expect("a reference"));
+        let cold: *const ColdData = node.cold().expect("a linked node has cold");
+        let handle = Handle(NonNull::new(cold.cast_mut().cast()).expect("a reference"));
         // SAFETY: as above.
-        let branch = unsafe { (*extras).branch() };
-        branch.add_handle_of(node);
-        branch.add_handle();
+        let children = unsafe { (*cold).children() };
+        children.add_handle_of(node);
+        children.add_handle();
         ends(task);
         let other = spawn(move || handle.release());
         handle.release();
@@ -309,7 +309,7 @@ fn two_link_one(list: fn(usize) -> usize) {
     other.join().unwrap();
     tasks.into_iter().for_each(|task| ends(task.0));
     ends(parent);
-    assert!(top.lists.iter().all(Branch::is_empty), "one is left in a list");
+    assert!(top.lists.iter().all(Children::is_empty), "one is left in a list");
     Top::end(top);
 }
 
