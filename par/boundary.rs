@@ -114,7 +114,7 @@ fn give_way() {
 #[cold]
 #[inline(never)]
 pub(super) fn has_room() -> bool {
-    Worker::current().is_some_and(|worker| worker.strand().has_room())
+    Worker::current().is_some_and(|worker| worker.fiber().has_room())
 }
 
 /// A value that differs between workers and stays the same while a part of a loop runs on one.

@@ -2,7 +2,7 @@ use crate::retire::chain::Pin as CoroutinePin;
 use crate::runtime::errors::Cancelled;
 use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait};
 use crate::scheduler::wait::waker::waker_of;
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Fiber, Worker};
 use crate::task::record::Record;
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::wait::{WaitKind, WaitWord};
@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 /// and must not be held over a suspension. For a tokio future, spawn it on tokio and wait for the
 /// handle, or enter the runtime in a `poll` of your own.
 ///
-/// The body of a bare [`Coroutine`](crate::coroutine::Coroutine) may call `wait`, which then parks
+/// The body of a bare [`FiberOf`](crate::coroutine::FiberOf) may call `wait`, which then parks
 /// the task with all its coroutines. Until `wait` returns, the body cannot call
 /// [`Yielder::suspend`](crate::coroutine::Yielder::suspend); a `poll` that does so panics. The wait
 /// belongs to the task or thread in which it began, and another one could resume the coroutine.
@@ -94,15 +94,15 @@ struct Polls {
     task: NonNull<Record>,
     /// The coroutine on which the task runs. Its `polls` is the record of the task that polls
     /// there.
-    strand: NonNull<Strand>,
+    fiber: NonNull<Fiber>,
     outer: *const Record,
 }
 
 impl Polls {
     fn begin(task: NonNull<Record>) -> Polls {
-        let strand = Worker::current().expect("tasks run on workers").strand();
-        let outer = strand.polls.replace(task.as_ptr());
-        let polls = Polls { task, strand: NonNull::from(strand), outer };
+        let fiber = Worker::current().expect("tasks run on workers").fiber();
+        let outer = fiber.polls.replace(task.as_ptr());
+        let polls = Polls { task, fiber: NonNull::from(fiber), outer };
         if !polls.is_nested() {
             // Clears a wake-up left by the waker of an earlier future.
             polls.word().forget_wakes();
@@ -122,8 +122,8 @@ impl Polls {
 
 impl Drop for Polls {
     fn drop(&mut self) {
-        // SAFETY: the strand is alive, because a task stays on its coroutine.
-        unsafe { self.strand.as_ref() }.polls.set(self.outer);
+        // SAFETY: the fiber is alive, because a task stays on its coroutine.
+        unsafe { self.fiber.as_ref() }.polls.set(self.outer);
         if self.is_nested() {
             let wakes = self.word().wake();
             debug_assert!(!wakes, "a running task was woken out of a wait");

@@ -32,9 +32,9 @@
 use crate::scheduler::balance::habits::Class;
 use crate::scheduler::queue::item::Item;
 use crate::scheduler::queue::public::BATCH;
-use crate::scheduler::worker::coroutine::{Observation, Observed};
+use crate::scheduler::worker::fiber::{Observation, Observed};
 use crate::scheduler::worker::remote::Remote;
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::point;
 use crate::shim::time::{Instant, now};
@@ -66,21 +66,21 @@ impl Share {
 impl Worker {
     /// Observes the task that a coroutine is made for, if something is to be learnt.
     #[inline]
-    pub(crate) fn observe(&self, strand: &Strand, task: &Record) {
+    pub(crate) fn observe(&self, fiber: &Fiber, task: &Record) {
         let shared = self.shared();
-        strand.observation.set(Observation::Ignored);
+        fiber.observation.set(Observation::Ignored);
         if shared.workers() > 1 && !task.traits.migratable {
             let class = shared.habits.class_of(task);
             if !shared.habits.is_settled(class) || self.balance.accounts.is_sample() {
-                self.observe_since(strand, task, class, Some(now()));
+                self.observe_since(fiber, task, class, Some(now()));
             }
         }
     }
 
     #[cold]
-    fn observe_since(&self, strand: &Strand, task: &Record, class: Class, began: Option<Instant>) {
+    fn observe_since(&self, fiber: &Fiber, task: &Record, class: Class, began: Option<Instant>) {
         self.count(class, 1);
-        strand.observation.set(Observation::Task(Observed {
+        fiber.observation.set(Observation::Task(Observed {
             class: class.0,
             task,
             began,
@@ -103,8 +103,8 @@ impl Worker {
     /// The task has ended that the running coroutine was observed for.
     #[cold]
     #[inline(never)]
-    pub(crate) fn leave_crowd(&self, strand: &Strand, task: Observed) {
-        strand.observation.set(Observation::None);
+    pub(crate) fn leave_crowd(&self, fiber: &Fiber, task: Observed) {
+        fiber.observation.set(Observation::None);
         self.count(Class(task.class), -1);
         if let Some(began) = task.began {
             let idle = self.balance.idle_time.get().saturating_sub(task.idle);
@@ -116,32 +116,32 @@ impl Worker {
     /// The task on the running coroutine waits, and no other is ready.
     #[inline]
     pub(crate) fn learn_wait(&self) {
-        let strand = self.strand();
-        let known = match strand.observation.get() {
+        let fiber = self.fiber();
+        let known = match fiber.observation.get() {
             Observation::None => false,
             Observation::Ignored => true,
-            Observation::Task(task) => task.waited && ptr::eq(task.task, strand.task.get()),
+            Observation::Task(task) => task.waited && ptr::eq(task.task, fiber.task.get()),
         };
         if !known {
-            self.learn_wait_of_task(strand);
+            self.learn_wait_of_task(fiber);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn learn_wait_of_task(&self, strand: &Strand) {
+    fn learn_wait_of_task(&self, fiber: &Fiber) {
         let shared = self.shared();
-        if ptr::eq(strand, self.coroutines.main.get()) || shared.workers() == 1 {
+        if ptr::eq(fiber, self.fibers.main.get()) || shared.workers() == 1 {
             return;
         }
         // SAFETY: null, or the task that is set aside on this coroutine, which has not ended.
-        let Some(task) = (unsafe { strand.task.get().as_ref() }) else { return };
+        let Some(task) = (unsafe { fiber.task.get().as_ref() }) else { return };
         // One that its joiner has called counts with the joiner.
         if task.traits.migratable || task.at_home.get() == JoinedAtHome::Called {
             return;
         }
         let class = shared.habits.class_of(task);
-        match strand.observation.get() {
+        match fiber.observation.get() {
             Observation::Task(mut observed) if ptr::eq(observed.task, task) => {
                 observed.waited = true;
                 if let Some(began) = observed.began
@@ -149,14 +149,14 @@ impl Worker {
                 {
                     observed.hasty = Some(shared.habits.learn_wait(class, now() - began));
                 }
-                strand.observation.set(Observation::Task(observed));
+                fiber.observation.set(Observation::Task(observed));
             }
             // One that a loop has started, or that was called on the stack of another.
             before if !shared.habits.is_settled(class) => {
                 if let Observation::Task(other) = before {
                     self.count(Class(other.class), -1);
                 }
-                self.observe_since(strand, task, class, None);
+                self.observe_since(fiber, task, class, None);
             }
             _ => {}
         }
@@ -182,7 +182,7 @@ impl Worker {
         } else if !task.traits.needs_own_stack()
             && self.shared().habits.spreads(self.shared().habits.class_of(task))
         {
-            self.observe(self.strand(), task);
+            self.observe(self.fiber(), task);
         }
         keeps
     }

@@ -8,7 +8,7 @@
 //! one for each place as long as there are not more; two places in one class cost balance, never
 //! correctness.
 
-use crate::scheduler::worker::coroutine::Observed;
+use crate::scheduler::worker::fiber::Observed;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use crate::shim::time::Duration;
 use crate::task::record::Record;

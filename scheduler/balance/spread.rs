@@ -47,7 +47,7 @@ impl Worker {
     pub(crate) fn is_kept_waiting(&self) -> bool {
         match self.balance.standing_back.excess.get() {
             None => false,
-            Some(Excess::Coroutines) => true,
+            Some(Excess::Fibers) => true,
             Some(Excess::Class(class)) => {
                 let since = self.balance.standing_back.since.get();
                 since.is_some_and(|since| now() - since >= self.shared().habits.patience(class))
@@ -79,8 +79,8 @@ impl Worker {
             self.balance.standing_back.interrupted.set(None);
         }
         if !fair {
-            self.balance.standing_back.excess.set(Some(Excess::Coroutines));
-        } else if self.balance.standing_back.excess.get() == Some(Excess::Coroutines) {
+            self.balance.standing_back.excess.set(Some(Excess::Fibers));
+        } else if self.balance.standing_back.excess.get() == Some(Excess::Fibers) {
             self.balance.standing_back.excess.set(None);
         }
         fair
@@ -137,7 +137,7 @@ impl Worker {
                 return true;
             }
             let (even, patience) = match excess {
-                Excess::Coroutines => (self.live() <= progress.saturating_add(SLACK / 2), PATIENCE),
+                Excess::Fibers => (self.live() <= progress.saturating_add(SLACK / 2), PATIENCE),
                 Excess::Class(class) => (self.has_room(class, 0), shared.habits.patience(class)),
             };
             if even {
@@ -167,7 +167,7 @@ impl Worker {
     /// What grows as others take what this worker leaves to them.
     fn progress(&self, excess: Excess) -> u32 {
         match excess {
-            Excess::Coroutines => self.least(),
+            Excess::Fibers => self.least(),
             Excess::Class(class) => self.elsewhere(class),
         }
     }
@@ -187,7 +187,7 @@ impl Worker {
 
     fn tolerate(&self, excess: Excess) {
         match excess {
-            Excess::Coroutines => {
+            Excess::Fibers => {
                 let step = self.balance.standing_back.step.get();
                 self.balance.standing_back.allowed.set(self.live().saturating_add(step));
                 self.balance.standing_back.step.set(step.saturating_mul(2));

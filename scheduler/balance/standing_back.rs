@@ -26,7 +26,7 @@ pub(crate) struct Spread {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Excess {
     /// Of coroutines.
-    Coroutines,
+    Fibers,
     /// Of tasks of one class (crowd.rs).
     Class(Class),
 }
@@ -82,7 +82,7 @@ mod tests {
     fn coming_and_going_is_a_standstill_and_catching_up_is_none() {
         let start = now();
         let at = |us| start + Duration::from_micros(us);
-        let mut standstill = Standstill { excess: Excess::Coroutines, most: 1, since: start };
+        let mut standstill = Standstill { excess: Excess::Fibers, most: 1, since: start };
         for us in 1..=100 {
             let lasts = standstill.lasts(1 + (us % 2) as u32, at(us));
             // The first that comes is one more than there were.

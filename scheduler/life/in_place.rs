@@ -21,7 +21,7 @@ impl Worker {
         if !ptr::eq(task.node.parent, self.node.get())
             || task.traits.needs_own_stack()
             || self.forbidden.get() > 0
-            || !self.strand().has_room()
+            || !self.fiber().has_room()
             || (kind != WaitKind::Structured && self.is_cut())
         {
             return false;
@@ -121,7 +121,7 @@ impl Worker {
         }
         child.join.register_at_home(joiner.as_ptr());
         child.at_home.set(JoinedAtHome::Waiting);
-        me.place.store(self.coroutines.running.get().expose_provenance(), Ordering::Relaxed);
+        me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
         if self.publish_wait(me, kind, &()) != Ok(Publish::Parked) {
             // Cancelled this moment: the child is what it was.
@@ -132,7 +132,7 @@ impl Worker {
             return None;
         }
         self.counters().parks.add(1);
-        self.strand().task.set(joiner.as_ptr());
+        self.fiber().task.set(joiner.as_ptr());
         let next = self.begin(record).unwrap_or_else(|| {
             // No stack: it is kept for later, and may be started anywhere. The registration stands.
             child.at_home.set(JoinedAtHome::No);

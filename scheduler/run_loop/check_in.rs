@@ -46,7 +46,7 @@ impl Worker {
         if self.forbidden.get() > 0 || panicking() || !self.check_in() {
             return;
         }
-        let stint = (self.coroutines.running.get().cast(), self.counters().parks.get());
+        let stint = (self.fibers.running.get().cast(), self.counters().parks.get());
         if self.fairness.check_ins.is_over(stint, now()) {
             self.give_way(task);
         }

@@ -17,8 +17,8 @@ use crate::retire::stack::StackClass;
 use crate::scheduler::life::complete::Uncounting;
 use crate::scheduler::run_loop::call::{call, start};
 use crate::scheduler::stacks::shortage;
-use crate::scheduler::worker::coroutine::{Coroutine, Observation};
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::fiber::{FiberOf, Observation};
+use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::{abort_with, point};
 use crate::task::record::Record;
@@ -42,9 +42,9 @@ impl Worker {
     /// the running coroutine itself. The caller has seen to that, and has stored the coroutine in the
     /// task's `place`.
     #[inline]
-    pub(crate) fn next_after(&self, task: NonNull<Record>) -> *const Strand {
+    pub(crate) fn next_after(&self, task: NonNull<Record>) -> *const Fiber {
         point();
-        self.strand().task.set(task.as_ptr());
+        self.fiber().task.set(task.as_ptr());
         if !self.remote.forks.is_clear() {
             return self.pick_after_forks();
         }
@@ -54,7 +54,7 @@ impl Worker {
     /// As `next_after`, where it is known what goes on.
     pub(crate) fn set_aside(&self, task: NonNull<Record>) {
         point();
-        self.strand().task.set(task.as_ptr());
+        self.fiber().task.set(task.as_ptr());
         if !self.remote.forks.is_clear() {
             self.publish_forks();
         }
@@ -63,7 +63,7 @@ impl Worker {
     /// What the task that is set aside waits for may be among its forks.
     #[cold]
     #[inline(never)]
-    fn pick_after_forks(&self) -> *const Strand {
+    fn pick_after_forks(&self) -> *const Fiber {
         self.publish_forks();
         self.pick()
     }
@@ -74,8 +74,8 @@ impl Worker {
     /// Inlined, with nothing but the switch and what belongs to it: each return from a function that
     /// another coroutine has called is one that the processor predicts wrong.
     #[inline(always)]
-    pub(crate) fn leave_for<'a>(&self, next: *const Strand) -> &'a Worker {
-        let me = self.strand();
+    pub(crate) fn leave_for<'a>(&self, next: *const Fiber) -> &'a Worker {
+        let me = self.fiber();
         let node = self.node.get();
         if !ptr::eq(next, me) {
             if self.remote.forks.is_clear() && innermost().is_null() {
@@ -93,9 +93,9 @@ impl Worker {
     }
 
     #[inline(always)]
-    fn switch(&self, me: &Strand, next: *const Strand) {
+    fn switch(&self, me: &Fiber, next: *const Fiber) {
         self.counters().switches.add(1);
-        self.coroutines.running.set(next);
+        self.fibers.running.set(next);
         // SAFETY: `me` runs; `next` is suspended, new, or the main coroutine, in this worker's
         // hand alone, and lives until it has run to its end.
         unsafe { me.context.switch(&(*next).context) };
@@ -104,7 +104,7 @@ impl Worker {
     /// Leaves a coroutine that has open joins, or bare coroutines on its stack.
     #[cold]
     #[inline(never)]
-    fn leave_open(&self, me: &Strand, next: *const Strand) {
+    fn leave_open(&self, me: &Fiber, next: *const Fiber) {
         let forks = self.leave_forks();
         let chain = suspend_chain();
         self.switch(me, next);
@@ -122,14 +122,14 @@ impl Worker {
     }
 
     /// A new coroutine; none if there is no stack to be had.
-    pub(crate) fn new_strand(
+    pub(crate) fn new_fiber(
         &self,
         class: StackClass,
         first: *const Record,
-    ) -> Option<*const Strand> {
+    ) -> Option<*const Fiber> {
         if class == self.memory.class
             // SAFETY: null, or a coroutine that is suspended in `stand_by`.
-            && let Some(spare) = unsafe { self.coroutines.spare.replace(ptr::null()).as_ref() }
+            && let Some(spare) = unsafe { self.fibers.spare.replace(ptr::null()).as_ref() }
         {
             spare.first.set(first);
             self.adopt(spare);
@@ -142,13 +142,13 @@ impl Worker {
         match taken {
             Ok(stack) => {
                 // SAFETY: the stack is ours and unused.
-                let strand = unsafe { Coroutine::create(stack, ptr::from_ref(self), first, enter) };
+                let fiber = unsafe { FiberOf::create(stack, ptr::from_ref(self), first, enter) };
                 // SAFETY: made above.
-                self.adopt(unsafe { strand.as_ref() });
+                self.adopt(unsafe { fiber.as_ref() });
                 if self.memory.exhausted.get() {
                     shortage::end(self);
                 }
-                Some(strand.as_ptr())
+                Some(fiber.as_ptr())
             }
             Err(_) => {
                 shortage::begin(self);
@@ -166,7 +166,7 @@ impl Worker {
                 return true;
             }
             let next = self.pick();
-            let found = !ptr::eq(next, self.coroutines.main.get());
+            let found = !ptr::eq(next, self.fibers.main.get());
             if found {
                 self.leave_main(next);
             }
@@ -186,7 +186,7 @@ impl Worker {
         let kept = if self.queues.has_next.replace(false) { self.next_ready() } else { None };
         let next = kept.unwrap_or_else(|| self.pick());
         self.tell_of_next();
-        if ptr::eq(next, self.coroutines.main.get()) {
+        if ptr::eq(next, self.fibers.main.get()) {
             return false;
         }
         self.leave_main(next);
@@ -207,15 +207,15 @@ impl Worker {
     }
 
     /// From the main coroutine: runs another until somebody comes back.
-    pub(crate) fn leave_main(&self, next: *const Strand) {
+    pub(crate) fn leave_main(&self, next: *const Fiber) {
         if self.clockwork.watches.get() || self.remote.timers.want_looks() {
             self.hand_watch_over();
         }
-        self.coroutines.running.set(next);
+        self.fibers.running.set(next);
         // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
         unsafe { self.main().context.switch(&(*next).context) };
         self.bury();
-        if !self.coroutines.vacated.get().is_null() {
+        if !self.fibers.vacated.get().is_null() {
             shortage::see_off(self);
         }
         // What the coroutine that came here has set is not ours.
@@ -241,7 +241,7 @@ impl Worker {
         while let Some(record) = self.next_for_loop() {
             ended.before(self, record);
             ended.after(self, start(self, record));
-            end_observation(self, self.strand());
+            end_observation(self, self.fiber());
         }
         ended.finish(self);
     }
@@ -275,50 +275,49 @@ impl Worker {
     /// continued next is predicted right.
     #[inline(always)]
     fn stand_by(&self) -> StoodBy {
-        if !self.coroutines.spare.get().is_null() || self.shared().pressure.load(Ordering::Relaxed)
-        {
+        if !self.fibers.spare.get().is_null() || self.shared().pressure.load(Ordering::Relaxed) {
             return StoodBy::Superfluous;
         }
-        let me = self.strand();
+        let me = self.fiber();
         self.disown(me);
         me.task.set(ptr::null());
-        self.coroutines.spare.set(me);
+        self.fibers.spare.set(me);
         let next = self.pick_after_end();
         if !ptr::eq(next, me) {
-            self.coroutines.running.set(next);
+            self.fibers.running.set(next);
             // SAFETY: `me` runs; `next` is suspended or new, and in our hand alone.
             unsafe { me.context.switch(&(*next).context) };
             self.bury();
             self.node.set(ptr::null());
         }
-        if self.coroutines.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
+        if self.fibers.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
     }
 
     /// Ends the spare coroutine, if there is one. On the main coroutine.
     pub(crate) fn dismiss_spare(&self) {
         // SAFETY: null, or a coroutine that is suspended in `stand_by`.
-        if let Some(spare) = unsafe { self.coroutines.spare.replace(ptr::null()).as_ref() } {
+        if let Some(spare) = unsafe { self.fibers.spare.replace(ptr::null()).as_ref() } {
             self.adopt(spare);
-            self.coroutines.dismissing.set(true);
+            self.fibers.dismissing.set(true);
             self.leave_main(spare);
         }
     }
 
     /// Ends the running coroutine and leaves for the next one.
-    fn retire_strand(&self, dismissed: bool) -> ! {
-        let me = self.strand();
+    fn retire_fiber(&self, dismissed: bool) -> ! {
+        let me = self.fiber();
         self.disown(me);
         let Some(stack) = me.take_stack() else {
             // A guest: nothing may happen on its host's stack before main has seen to both.
-            self.coroutines.vacated.set(me);
-            self.coroutines.running.set(self.coroutines.main.get());
+            self.fibers.vacated.set(me);
+            self.fibers.running.set(self.fibers.main.get());
             // SAFETY: nothing on this part of the stack is used again; main is suspended.
             unsafe { me.context.leave(&self.main().context) }
         };
-        let next = if dismissed { self.coroutines.main.get() } else { self.pick_after_end() };
-        self.coroutines.running.set(next);
+        let next = if dismissed { self.fibers.main.get() } else { self.pick_after_end() };
+        self.fibers.running.set(next);
         #[cfg(cygnet_tsan)]
-        self.coroutines.departed.set(me);
+        self.fibers.departed.set(me);
         // We still stand on it. The pool is ours, and nobody takes from it before the switch.
         self.memory.stacks.borrow_mut().put(stack);
         // SAFETY: nothing on this stack is used again: `enter` has no locals left; `next` is in our
@@ -332,50 +331,50 @@ impl Worker {
     pub(crate) fn bury(&self) {
         #[cfg(cygnet_tsan)]
         // SAFETY: its stack lies in our pool, from which nothing has been taken since.
-        if let Some(strand) = unsafe { self.coroutines.departed.replace(ptr::null()).as_ref() } {
-            strand.context.end();
+        if let Some(fiber) = unsafe { self.fibers.departed.replace(ptr::null()).as_ref() } {
+            fiber.context.end();
         }
     }
 
-    fn pick_after_end(&self) -> *const Strand {
+    fn pick_after_end(&self) -> *const Fiber {
         if self.restrictions.any() {
             return self.pick_kin();
         }
         if let Some(record) = NonNull::new(self.queues.dedicated.replace(ptr::null()).cast_mut()) {
             // SAFETY: we hold the run reference.
             let class = self.class_for(unsafe { record.as_ref() });
-            match self.new_strand(class, record.as_ptr()) {
-                Some(strand) => return strand,
+            match self.new_fiber(class, record.as_ptr()) {
+                Some(fiber) => return fiber,
                 None => self.queues.dedicated.set(record.as_ptr()),
             }
         }
         if self.shared().pressure.load(Ordering::Relaxed) {
             // Somebody may need the stack that comes free.
-            return self.coroutines.main.get();
+            return self.fibers.main.get();
         }
-        if let Some(strand) = self.next_ready() { strand } else { self.coroutines.main.get() }
+        if let Some(fiber) = self.next_ready() { fiber } else { self.fibers.main.get() }
     }
 }
 
 /// Where every coroutine of a worker begins.
 pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
-    let strand: *const Strand = data.cast();
+    let fiber: *const Fiber = data.cast();
     // SAFETY: `data` is the coroutine that has just begun; it lives until it retires.
-    let strand_ref = unsafe { &*strand };
+    let fiber_ref = unsafe { &*fiber };
     // SAFETY: this is the first thing it does.
-    unsafe { strand_ref.context.arrive(message) };
+    unsafe { fiber_ref.context.arrive(message) };
     // A task's own panic does not come here; this would be a bug of the scheduler, and there is no
     // frame below to unwind into.
     let Ok(dismissed) = catch_unwind(AssertUnwindSafe(|| {
-        let worker = Worker::current().expect("coroutines run on workers");
+        let worker = Worker::current().expect("fibers run on workers");
         worker.bury();
         // What the coroutine that was left has set is not ours, and may be gone when we use it.
         worker.node.set(ptr::null());
         loop {
-            let first = NonNull::new(strand_ref.first.replace(ptr::null()).cast_mut());
+            let first = NonNull::new(fiber_ref.first.replace(ptr::null()).cast_mut());
             let mut ended = Uncounting::new();
             if let Some(first) = first
-                && !start_first(worker, strand_ref, first, &mut ended)
+                && !start_first(worker, fiber_ref, first, &mut ended)
             {
                 return false;
             }
@@ -389,19 +388,19 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     })) else {
         abort_with("the scheduler has panicked below a task, which is a bug");
     };
-    Worker::current().expect("coroutines run on workers").retire_strand(dismissed)
+    Worker::current().expect("fibers run on workers").retire_fiber(dismissed)
 }
 
 /// Runs the task that a coroutine was made for; false if no loop may run on it afterwards.
 fn start_first(
     worker: &Worker,
-    strand: &Strand,
+    fiber: &Fiber,
     first: NonNull<Record>,
     ended: &mut Uncounting,
 ) -> bool {
-    if strand.is_guest() {
+    if fiber.is_guest() {
         call(worker, first).uncount(worker);
-        end_observation(worker, strand);
+        end_observation(worker, fiber);
         return false;
     }
     // SAFETY: its run reference came with it.
@@ -410,14 +409,14 @@ fn start_first(
     let usual = !task.traits.migratable && worker.class_for(task) == worker.memory.class;
     if task.traits.migratable {
         // Nor is a task that it calls: whoever counts one is on the worker that forgets it.
-        strand.observation.set(Observation::Ignored);
+        fiber.observation.set(Observation::Ignored);
         let task = start(worker, first);
         // It may have changed workers.
         task.uncount(Worker::current().expect("tasks run on workers"));
     } else {
         ended.after(worker, start(worker, first));
-        end_observation(worker, strand);
-        strand.observation.set(Observation::None);
+        end_observation(worker, fiber);
+        fiber.observation.set(Observation::None);
         if !usual {
             ended.finish(worker);
         }
@@ -427,8 +426,8 @@ fn start_first(
 
 /// After a task on a coroutine, which may have been observed there. It has not changed workers.
 #[inline(always)]
-fn end_observation(worker: &Worker, strand: &Strand) {
-    if let Observation::Task(task) = strand.observation.get() {
-        worker.leave_crowd(strand, task);
+fn end_observation(worker: &Worker, fiber: &Fiber) {
+    if let Observation::Task(task) = fiber.observation.get() {
+        worker.leave_crowd(fiber, task);
     }
 }

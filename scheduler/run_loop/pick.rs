@@ -12,7 +12,7 @@ use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::stacks::shortage;
 use crate::scheduler::worker::fairness::Turn;
 use crate::scheduler::worker::release::release;
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::point;
 use crate::task::record::{Phase, Record};
@@ -23,30 +23,30 @@ impl Worker {
     ///
     /// Inlined, with the usual case alone: there is a ready one, and no reason to look further.
     #[inline(always)]
-    pub(crate) fn pick(&self) -> *const Strand {
+    pub(crate) fn pick(&self) -> *const Fiber {
         if !self.queues.ready.is_empty()
             && !self.has_ready_besides_queue()
             && !self.remote.timers.want_looks()
             && !self.restrictions.any()
             && self.fairness.next_turn.get() != Turn::Neglected
             && !self.fairness.tick()
-            && let Some(strand) = self.next_ready()
+            && let Some(fiber) = self.next_ready()
         {
-            return strand;
+            return fiber;
         }
         self.pick_of_all()
     }
 
     #[inline(never)]
-    fn pick_of_all(&self) -> *const Strand {
+    fn pick_of_all(&self) -> *const Fiber {
         self.collect();
         if self.restrictions.any() {
             return self.pick_kin();
         }
         if self.fairness.next_turn.get() == Turn::Neglected {
             self.fairness.next_turn.set(Turn::ReadyAgain);
-            if let Some(strand) = self.next_neglected().and_then(|record| self.begin(record)) {
-                return strand;
+            if let Some(fiber) = self.next_neglected().and_then(|record| self.begin(record)) {
+                return fiber;
             }
         }
         if self.fairness.tick() {
@@ -55,23 +55,23 @@ impl Worker {
             self.serve_owed();
             self.fairness.offers.set(self.fairness.offers.get().wrapping_add(1));
             if self.has_neglected()
-                && let Some(strand) = self.next_neglected().and_then(|record| self.begin(record))
+                && let Some(fiber) = self.next_neglected().and_then(|record| self.begin(record))
             {
-                return strand;
+                return fiber;
             }
             let in_turn = self.is_kept_waiting();
             if self.has_fresh()
                 && (self.may_start() || in_turn)
-                && let Some(strand) = self.begin_fresh(in_turn)
+                && let Some(fiber) = self.begin_fresh(in_turn)
             {
                 self.balance.standing_back.begins_in_turn();
-                return strand;
+                return fiber;
             }
             if self.memory.exhausted.get()
-                && !ptr::eq(self.coroutines.running.get(), self.coroutines.main.get())
+                && !ptr::eq(self.fibers.running.get(), self.fibers.main.get())
             {
                 // There a fresh task may be run on the stack of one that waits for it.
-                return self.coroutines.main.get();
+                return self.fibers.main.get();
             }
         }
         if self.balance.invited.replace(false) {
@@ -79,23 +79,23 @@ impl Worker {
             // Between two offered tasks one that is ready has its turn.
             if self.balance.took_offered.replace(false) && !self.queues.ready.is_empty() {
                 self.invite_itself();
-            } else if let Some(strand) = self.take_offered().and_then(|task| self.begin(task)) {
+            } else if let Some(fiber) = self.take_offered().and_then(|task| self.begin(task)) {
                 self.balance.took_offered.set(true);
                 self.invite_itself();
-                return strand;
+                return fiber;
             }
         }
-        if let Some(strand) = self.next_ready() {
-            return strand;
+        if let Some(fiber) = self.next_ready() {
+            return fiber;
         }
         self.learn_wait();
         if self.has_fresh()
             && self.may_start()
-            && let Some(strand) = self.begin_fresh(false)
+            && let Some(fiber) = self.begin_fresh(false)
         {
-            return strand;
+            return fiber;
         }
-        self.coroutines.main.get()
+        self.fibers.main.get()
     }
 
     /// Has this worker look at what is offered at its next decision, too.
@@ -108,7 +108,7 @@ impl Worker {
     /// A new coroutine for a fresh task that is kept here, or for any; none if there is no task, or no stack
     /// for it.
     #[inline(always)]
-    fn begin_fresh(&self, any: bool) -> Option<*const Strand> {
+    fn begin_fresh(&self, any: bool) -> Option<*const Fiber> {
         self.answer_between_tasks();
         let record = self.next_fresh()?;
         if any || self.keeps(record) { self.begin(record) } else { self.begin_another(record) }
@@ -117,7 +117,7 @@ impl Worker {
     /// Offers a task that is not kept here to others, and begins another one.
     #[cold]
     #[inline(never)]
-    fn begin_another(&self, mut record: NonNull<Record>) -> Option<*const Strand> {
+    fn begin_another(&self, mut record: NonNull<Record>) -> Option<*const Fiber> {
         loop {
             self.offer_to_others(record);
             // Those that were offered are the next ones now, and are not kept either.
@@ -133,14 +133,14 @@ impl Worker {
 
     /// A new coroutine for a claimed task; if there is no stack the task is kept for later.
     #[inline(always)]
-    pub(crate) fn begin(&self, record: NonNull<Record>) -> Option<*const Strand> {
+    pub(crate) fn begin(&self, record: NonNull<Record>) -> Option<*const Fiber> {
         // SAFETY: we hold the run reference.
         let task = unsafe { record.as_ref() };
-        match self.new_strand(self.class_for(task), record.as_ptr()) {
-            Some(strand) => {
+        match self.new_fiber(self.class_for(task), record.as_ptr()) {
+            Some(fiber) => {
                 // SAFETY: made for the task just now.
-                self.observe(unsafe { &*strand }, task);
-                Some(strand)
+                self.observe(unsafe { &*fiber }, task);
+                Some(fiber)
             }
             None => {
                 self.keep_for_later(record);
@@ -170,7 +170,7 @@ impl Worker {
 
     /// The coroutine of the next ready task.
     #[inline(always)]
-    pub(crate) fn next_ready(&self) -> Option<*const Strand> {
+    pub(crate) fn next_ready(&self) -> Option<*const Fiber> {
         let record = self.queues.ready.pop()?;
         // SAFETY: a ready task has not ended.
         let record = unsafe { record.as_ref() };
@@ -222,8 +222,8 @@ impl Worker {
     pub(crate) fn make_ready(&self, record: NonNull<Record>) {
         // SAFETY: a task that waited has not ended.
         let task = unsafe { record.as_ref() };
-        let place = ptr::with_exposed_provenance::<Strand>(task.place.load(Ordering::Relaxed));
-        let stays = ptr::eq(place, self.coroutines.running.get()) || self.restrictions.any();
+        let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
+        let stays = ptr::eq(place, self.fibers.running.get()) || self.restrictions.any();
         if task.traits.migratable && !stays {
             // Its context is saved: only the running coroutine's is not.
             // SAFETY: the coroutine of a suspended task is alive.
@@ -279,11 +279,11 @@ impl Worker {
             self.requeue(record);
             return false;
         }
-        let Some(strand) = self.new_strand(class, record.as_ptr()) else {
+        let Some(fiber) = self.new_fiber(class, record.as_ptr()) else {
             self.requeue(record);
             return false;
         };
-        task.place.store(strand.expose_provenance(), Ordering::Relaxed);
+        task.place.store(fiber.expose_provenance(), Ordering::Relaxed);
         self.queues.ready.push_front(record);
         true
     }
@@ -311,11 +311,11 @@ impl Worker {
     /// Puts a claimed task in front of those that are ready, on a new coroutine. Returns `false` if there is no
     /// stack: then the task is kept for later.
     pub(crate) fn begin_next(&self, record: NonNull<Record>) -> bool {
-        let Some(strand) = self.begin(record) else { return false };
+        let Some(fiber) = self.begin(record) else { return false };
         // SAFETY: we hold the run reference.
         let task = unsafe { record.as_ref() };
         task.unclaim_privately();
-        task.place.store(strand.expose_provenance(), Ordering::Relaxed);
+        task.place.store(fiber.expose_provenance(), Ordering::Relaxed);
         self.queues.ready.push_front(record);
         true
     }
@@ -325,9 +325,9 @@ impl Worker {
     pub(crate) fn start_now(&self, task: NonNull<Record>, record: NonNull<Record>) {
         // SAFETY: made by the caller.
         let class = self.class_for(unsafe { record.as_ref() });
-        let strand =
-            if crate::shim::panicking() { None } else { self.new_strand(class, record.as_ptr()) };
-        let Some(strand) = strand else {
+        let fiber =
+            if crate::shim::panicking() { None } else { self.new_fiber(class, record.as_ptr()) };
+        let Some(fiber) = fiber else {
             if self.remote.front.push(record) {
                 self.attend();
             }
@@ -335,11 +335,11 @@ impl Worker {
         };
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
-        me.place.store(self.coroutines.running.get().expose_provenance(), Ordering::Relaxed);
+        me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Suspended);
         self.queues.ready.push_front(task);
         self.set_aside(task);
-        self.leave_for(strand);
+        self.leave_for(fiber);
     }
 
     /// Hands tasks over if somebody has asked, or is about to, and there is more than what this
@@ -546,7 +546,7 @@ impl Worker {
                 let task = unsafe { record.as_ref() };
                 let place = task.place.load(Ordering::Relaxed);
                 // SAFETY: as above; the item makes it ours.
-                self.adopt(unsafe { &*ptr::with_exposed_provenance::<Strand>(place) });
+                self.adopt(unsafe { &*ptr::with_exposed_provenance::<Fiber>(place) });
                 self.queues.ready.push(record);
             }
         }

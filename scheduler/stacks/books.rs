@@ -1,7 +1,7 @@
 //! What the workers of a runtime note of a shortage of stacks. `shortage` says what for.
 
 use crate::retire::stack::StackExhausted;
-use crate::scheduler::worker::Strand;
+use crate::scheduler::worker::Fiber;
 use crate::shim::time::Instant;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::record::Record;
@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 /// What a worker is to do on its main coroutine.
 pub(crate) enum Order {
     /// Run the task on the host's stack.
-    Visit(NonNull<Record>, *const Strand),
+    Visit(NonNull<Record>, *const Fiber),
     /// End the task, for want of a stack.
     Refuse(NonNull<Record>, StackExhausted),
 }

@@ -16,7 +16,7 @@
 //!    of the waiter, which cannot go on before the guest has ended, as it waits for that very task or
 //!    for one that ends after it. A cancel that would wake the waiter is held back meanwhile by a
 //!    shield in its wait word. The guest is a coroutine of its own and may wait like any other. It
-//!    takes at least 12 KiB and a quarter of the stack ([`Coroutine::has_room_for_guest`]); a task
+//!    takes at least 12 KiB and a quarter of the stack ([`FiberOf::has_room_for_guest`]); a task
 //!    that asked for a larger stack, or may migrate, is no guest.
 //! 5. **An error** if all that does not help: see below.
 //!
@@ -58,9 +58,9 @@ use crate::scheduler::stacks::books::{Books, Order};
 use crate::scheduler::stacks::verdict::judge;
 use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::scheduler::wait::no_suspend::no_suspend;
-use crate::scheduler::worker::coroutine::Coroutine;
+use crate::scheduler::worker::fiber::FiberOf;
 use crate::scheduler::worker::shared::Shared;
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::time::Duration;
 use crate::task::outcome::Failure;
@@ -137,9 +137,9 @@ pub(crate) fn retry_dedicated(worker: &Worker) -> bool {
     let Some(record) = NonNull::new(worker.queues.dedicated.replace(ptr::null()).cast_mut()) else {
         return false;
     };
-    match worker.new_strand(class_of(worker.shared(), record), record.as_ptr()) {
-        Some(strand) => {
-            worker.leave_main(strand);
+    match worker.new_fiber(class_of(worker.shared(), record), record.as_ptr()) {
+        Some(fiber) => {
+            worker.leave_main(fiber);
             true
         }
         None => {
@@ -327,7 +327,7 @@ fn cancelled(record: NonNull<Record>) -> Option<Failure> {
 /// has room for it.
 ///
 /// The worker is the caller, on its main coroutine, or at rest with the books locked.
-pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Strand> {
+pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Fiber> {
     // SAFETY: the run reference is in the caller's hand.
     let task = unsafe { record.as_ref() };
     if task.traits.needs_own_stack() || !worker.may_run(record) {
@@ -359,7 +359,7 @@ pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const
 }
 
 /// The coroutine that a task is parked on, if `worker` is its home.
-fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Strand> {
+fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Fiber> {
     // SAFETY: an ancestor of an unfinished task.
     let task = unsafe { record.as_ref() };
     if task.node.home() != worker.number() || task.phase() != Phase::Parked {
@@ -369,11 +369,11 @@ fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Strand> {
     if !task.wait.is_parked() {
         return None;
     }
-    let place = ptr::with_exposed_provenance::<Strand>(task.place.load(Ordering::Relaxed));
+    let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
     // SAFETY: the task is parked (or woken and not continued) at home, which runs nothing now, so its
     // coroutine is alive and suspended.
-    let strand = unsafe { &*place };
-    ptr::eq(strand.task.get(), record.as_ptr()).then_some(strand)
+    let fiber = unsafe { &*place };
+    ptr::eq(fiber.task.get(), record.as_ptr()).then_some(fiber)
 }
 
 /// True if it has run or ended the task.
@@ -408,7 +408,7 @@ fn take_if_local(worker: &Worker, record: NonNull<Record>) -> bool {
 
 /// Runs a claimed task on the stack of one that waits for it; false if that one has been woken, and the
 /// task is queued again.
-fn visit(worker: &Worker, record: NonNull<Record>, host: &Strand) -> bool {
+fn visit(worker: &Worker, record: NonNull<Record>, host: &Fiber) -> bool {
     // SAFETY: the task of a suspended coroutine has not ended.
     let waiter = unsafe { &*host.task.get() };
     let shielded = if host.has_room_for_guest() { waiter.wait.shield() } else { None };
@@ -421,7 +421,7 @@ fn visit(worker: &Worker, record: NonNull<Record>, host: &Strand) -> bool {
     // SAFETY: suspended, with room; it waits for what cannot end before this task, and no cancel wakes
     // it either.
     let guest =
-        unsafe { Coroutine::create_guest(host, ptr::from_ref(worker), record.as_ptr(), enter) };
+        unsafe { FiberOf::create_guest(host, ptr::from_ref(worker), record.as_ptr(), enter) };
     // SAFETY: made above.
     worker.adopt(unsafe { guest.as_ref() });
     worker.counters().in_place.add(1);
@@ -433,7 +433,7 @@ fn visit(worker: &Worker, record: NonNull<Record>, host: &Strand) -> bool {
 #[cold]
 pub(crate) fn see_off(worker: &Worker) {
     // SAFETY: the guest's memory lies on the stack of its host, which is still suspended.
-    let guest = unsafe { &*worker.coroutines.vacated.replace(ptr::null()) };
+    let guest = unsafe { &*worker.fibers.vacated.replace(ptr::null()) };
     // SAFETY: it has left for good and only this coroutine has run since.
     let host = unsafe { guest.dismiss_guest() };
     if !host.lent.replace(false) {

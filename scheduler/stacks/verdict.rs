@@ -104,15 +104,15 @@ fn nobody_runs(shared: &Shared) -> Option<Still> {
         worker.restrictions.for_each_kept(|record| {
             still.kept.insert(record.as_ptr().cast_const());
         });
-        worker.coroutines.for_each(|strand| {
+        worker.fibers.for_each(|fiber| {
             // SAFETY: null, or the task of a suspended coroutine, which has not ended.
-            match unsafe { strand.task.get().as_ref() } {
+            match unsafe { fiber.task.get().as_ref() } {
                 Some(task) if still.kept.contains(&ptr::from_ref(task)) => {}
                 Some(task) if task.phase() == Phase::Parked && task.wait.is_parked() => {
                     still.parked.insert(ptr::from_ref(task));
                 }
                 // It has been kept before it began.
-                None if still.kept.contains(&strand.first.get()) => {}
+                None if still.kept.contains(&fiber.first.get()) => {}
                 _ => all = false,
             }
         });

@@ -12,7 +12,7 @@ const SHORT_ITEM: Duration = Duration::from_nanos(100);
 pub(crate) struct Loot {
     pub(super) taken: Instant,
     pub(super) items: usize,
-    /// Coroutines that the thief had.
+    /// Fibers that the thief had.
     pub(super) live: u32,
     /// The worker that it was stolen from, if the thief may look there again.
     pub(super) victim: Option<usize>,

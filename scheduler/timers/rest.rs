@@ -37,7 +37,7 @@ impl Worker {
     /// Foreign code is to be called here, which may take its time: nothing is left to this worker. One that is in a coroutine
     /// has been busy before.
     pub(super) fn leave_clock_to_others(&self) {
-        if ptr::eq(self.coroutines.running.get(), self.coroutines.main.get()) {
+        if ptr::eq(self.fibers.running.get(), self.fibers.main.get()) {
             self.tell_of_next();
             self.hand_watch_over();
         }

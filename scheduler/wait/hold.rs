@@ -41,9 +41,9 @@ use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::run_loop::call::start;
 use crate::scheduler::steal::idle::Rest;
-use crate::scheduler::worker::coroutine::Coroutine;
+use crate::scheduler::worker::fiber::FiberOf;
 use crate::scheduler::worker::release::claimed;
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::abort_with;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::Duration;
@@ -232,7 +232,7 @@ fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) ->
     if worker.forbidden.get() > 0 && !is_waited_for(fresh, task) {
         return None;
     }
-    if !fresh.traits.needs_own_stack() && worker.strand().has_room() {
+    if !fresh.traits.needs_own_stack() && worker.fiber().has_room() {
         return Some(Place::Here);
     }
     let shared = worker.shared();
@@ -301,46 +301,46 @@ fn start_here(worker: &Worker, record: NonNull<Record>) {
 
 /// Runs a claimed task on a coroutine of its own, and comes back at its end.
 fn call_apart(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, stack: Stack) {
-    let (me, first) = (worker.strand(), record.as_ptr());
+    let (me, first) = (worker.fiber(), record.as_ptr());
     // SAFETY: the stack is ours and unused.
-    let strand = unsafe { Coroutine::create(stack, ptr::from_ref(worker), first, enter_apart) };
+    let fiber = unsafe { FiberOf::create(stack, ptr::from_ref(worker), first, enter_apart) };
     // SAFETY: made above; its stack is given back below.
-    let strand = unsafe { strand.as_ref() };
-    worker.adopt(strand);
-    strand.caller.set(me);
+    let fiber = unsafe { fiber.as_ref() };
+    worker.adopt(fiber);
+    fiber.caller.set(me);
     // As that of any coroutine that is left.
     me.task.set(task.as_ptr());
-    worker.coroutines.running.set(strand);
+    worker.fibers.running.set(fiber);
     // SAFETY: `me` runs and waits here until the other, which is new, comes back to it.
-    unsafe { me.context.switch(&strand.context) };
+    unsafe { me.context.switch(&fiber.context) };
     worker.bury();
     // It may be the main coroutine, where no task runs between two others.
     me.task.set(ptr::null());
-    worker.disown(strand);
-    let stack = strand.take_stack().expect("it has one of its own");
+    worker.disown(fiber);
+    let stack = fiber.take_stack().expect("it has one of its own");
     worker.memory.stacks.borrow_mut().put(stack);
 }
 
 /// Where such a coroutine begins and ends.
 unsafe extern "C" fn enter_apart(data: *mut u8, message: usize) {
     // SAFETY: `data` is the coroutine that has just begun; it lives until its caller has it back.
-    let strand = unsafe { &*data.cast_const().cast::<Strand>() };
+    let fiber = unsafe { &*data.cast_const().cast::<Fiber>() };
     // SAFETY: this is the first thing it does.
-    unsafe { strand.context.arrive(message) };
+    unsafe { fiber.context.arrive(message) };
     let here = || Worker::current().expect("a held worker stays");
     // A task's own panic does not come here, as in `enter`.
     let called = catch_unwind(AssertUnwindSafe(|| {
-        let first = NonNull::new(strand.first.replace(ptr::null()).cast_mut());
+        let first = NonNull::new(fiber.first.replace(ptr::null()).cast_mut());
         start_here(here(), first.expect("it was made for a task"));
     }));
     if called.is_err() {
         abort_with("the scheduler has panicked below a task, which is a bug");
     }
     let worker = here();
-    let caller = strand.caller.get();
-    worker.coroutines.running.set(caller);
+    let caller = fiber.caller.get();
+    worker.fibers.running.set(caller);
     #[cfg(cygnet_tsan)]
-    worker.coroutines.departed.set(strand);
+    worker.fibers.departed.set(fiber);
     // SAFETY: nothing on this stack is used again; the caller waits in `call_apart`.
-    unsafe { strand.context.leave(&(*caller).context) }
+    unsafe { fiber.context.leave(&(*caller).context) }
 }

@@ -11,7 +11,7 @@ use crate::scheduler::timers::timer::{Action, Timer};
 use crate::scheduler::wait::hold;
 use crate::scheduler::wait::interrupted::{Cut, Short};
 use crate::scheduler::wait::no_suspend::{assert_may_suspend, refuse_to_suspend};
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::load_in_total_order;
 use crate::shim::{self, Arc, Bug};
@@ -68,7 +68,7 @@ enum Rest {
     /// With this thread: nobody else may run on it.
     Held,
     /// Beside this coroutine, which goes on meanwhile.
-    Beside(*const Strand),
+    Beside(*const Fiber),
 }
 
 /// Publishes a wait of a task that runs in `node`, and takes it back if that has been cancelled since it asked.
@@ -180,7 +180,7 @@ impl Worker {
         if kind != WaitKind::Structured && (panicking || !self.may_wait()) {
             return Rest::Over(Err(Cut));
         }
-        me.place.store(self.coroutines.running.get().expose_provenance(), Ordering::Relaxed);
+        me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
         let published = self.publish_wait(me, kind, limit);
         if published != Ok(Publish::Parked) {
@@ -321,7 +321,7 @@ impl Worker {
         let task = frame.owner();
         let mut worker = self;
         // Its newest children may still lie on top of the front: call them.
-        while worker.strand().has_room() {
+        while worker.fiber().has_room() {
             if worker.fairness.tick() {
                 worker.let_others();
                 worker = Worker::current().expect("tasks run on workers");
@@ -367,17 +367,17 @@ impl Worker {
     /// Puts the running task behind those that are ready; what goes on, or none if it is not allowed
     /// to be set aside here.
     #[inline(always)]
-    fn queue_behind(&self, task: NonNull<Record>) -> Option<*const Strand> {
+    fn queue_behind(&self, task: NonNull<Record>) -> Option<*const Fiber> {
         let allowed = !crate::shim::panicking() && self.forbidden.get() == 0;
         allowed.then(|| self.queue_and_pick(task))
     }
 
     // Apart, and without a call but at its very end, so that it has no registers to save.
     #[inline(never)]
-    fn queue_and_pick(&self, task: NonNull<Record>) -> *const Strand {
+    fn queue_and_pick(&self, task: NonNull<Record>) -> *const Fiber {
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
-        me.place.store(self.coroutines.running.get().expose_provenance(), Ordering::Relaxed);
+        me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Suspended);
         self.queues.ready.push(task);
         self.next_after(task)

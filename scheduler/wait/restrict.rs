@@ -58,7 +58,7 @@ use crate::scheduler::wait::hold::{GivenAway, next_injected};
 use crate::scheduler::wait::restrictions::{Imposed, SHORTEST};
 use crate::scheduler::worker::release::claimed;
 use crate::scheduler::worker::remote::Remote;
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{say, spin_loop, thread};
@@ -168,18 +168,18 @@ impl Worker {
     /// in.
     #[cold]
     #[inline(never)]
-    pub(crate) fn pick_kin(&self) -> *const Strand {
+    pub(crate) fn pick_kin(&self) -> *const Fiber {
         if self.fairness.tick() {
             // As in `pick`: the turn of fresh ones, before those that yield all the time.
             self.serve_owed();
-            if let Some(strand) = self.next_neglected_kin().and_then(|record| self.begin(record)) {
+            if let Some(fiber) = self.next_neglected_kin().and_then(|record| self.begin(record)) {
                 self.restrictions.found();
-                return strand;
+                return fiber;
             }
             if self.memory.exhausted.get()
-                && !ptr::eq(self.coroutines.running.get(), self.coroutines.main.get())
+                && !ptr::eq(self.fibers.running.get(), self.fibers.main.get())
             {
-                return self.coroutines.main.get();
+                return self.fibers.main.get();
             }
         }
         if let Some(record) = self.next_ready_kin() {
@@ -189,11 +189,11 @@ impl Worker {
             self.restrictions.found();
             return ptr::with_exposed_provenance(task.place.load(Ordering::Relaxed));
         }
-        let Some(strand) = self.next_kin().and_then(|record| self.begin(record)) else {
-            return self.coroutines.main.get();
+        let Some(fiber) = self.next_kin().and_then(|record| self.begin(record)) else {
+            return self.fibers.main.get();
         };
         self.restrictions.found();
-        strand
+        fiber
     }
 
     /// The first ready task that is kin. Strangers before it are kept waiting.

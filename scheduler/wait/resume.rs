@@ -1,7 +1,7 @@
 //! Back to work: a task that was woken goes to the queue of its home, wherever the waker runs.
 
 use crate::scheduler::worker::shared::Shared;
-use crate::scheduler::worker::{Strand, Worker};
+use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
 use crate::task::record::Record;
@@ -33,7 +33,7 @@ fn home_of<'a>(record: NonNull<Record>) -> &'a Worker {
     let place = unsafe { record.as_ref() }.place.load(Ordering::Relaxed);
     // SAFETY: the coroutine of a waiting task is alive, and stays where it is until it is queued; a worker lives
     // as long as one of its tasks has not ended.
-    unsafe { &*(*ptr::with_exposed_provenance::<Strand>(place)).worker.get() }
+    unsafe { &*(*ptr::with_exposed_provenance::<Fiber>(place)).worker.get() }
 }
 
 /// Sends tasks to a home that is not the present worker.

@@ -4,9 +4,9 @@
 //! worker's own thread. The rest is [`Remote`].
 
 pub(crate) mod clockwork;
-pub(crate) mod coroutine;
-pub(crate) mod coroutines;
 pub(crate) mod fairness;
+pub(crate) mod fiber;
+pub(crate) mod fibers;
 pub(crate) mod ids;
 pub(crate) mod memory;
 pub(crate) mod queues;
@@ -29,9 +29,9 @@ use crate::scheduler::steal::loot::Loot;
 use crate::scheduler::timers::timer::Timers;
 use crate::scheduler::wait::restrictions::Restrictions;
 use crate::scheduler::worker::clockwork::Clockwork;
-use crate::scheduler::worker::coroutine::Coroutine;
-use crate::scheduler::worker::coroutines::Coroutines;
 use crate::scheduler::worker::fairness::Fairness;
+use crate::scheduler::worker::fiber::FiberOf;
+use crate::scheduler::worker::fibers::Fibers;
 use crate::scheduler::worker::ids::{Ids, Random};
 use crate::scheduler::worker::memory::Memory;
 use crate::scheduler::worker::queues::Queues;
@@ -46,7 +46,7 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 /// A coroutine of a worker.
-pub(crate) type Strand = Coroutine<Worker>;
+pub(crate) type Fiber = FiberOf<Worker>;
 
 /// See the module's documentation.
 ///
@@ -61,7 +61,7 @@ pub(crate) struct Worker {
     pub(crate) node: Cell<*const Node>,
     /// How many sections that forbid suspension the running task is in.
     pub(crate) forbidden: Cell<u32>,
-    pub(crate) coroutines: Coroutines<Worker>,
+    pub(crate) fibers: Fibers<Worker>,
     pub(crate) queues: Queues,
     pub(crate) fairness: Fairness,
     pub(crate) memory: Memory,
@@ -99,7 +99,7 @@ impl Worker {
             shared: Cell::new(ptr::null()),
             node: Cell::new(ptr::null()),
             forbidden: Cell::new(0),
-            coroutines: Coroutines::new(),
+            fibers: Fibers::new(),
             queues,
             fairness: Fairness::new(),
             memory: Memory::new(class),
@@ -156,15 +156,15 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn strand(&self) -> &Strand {
+    pub(crate) fn fiber(&self) -> &Fiber {
         // SAFETY: set whenever a coroutine is switched to, which lives while it runs.
-        unsafe { &*self.coroutines.running.get() }
+        unsafe { &*self.fibers.running.get() }
     }
 
     #[inline]
-    pub(crate) fn main(&self) -> &Strand {
+    pub(crate) fn main(&self) -> &Fiber {
         // SAFETY: the main coroutine lives as long as the worker's thread.
-        unsafe { &*self.coroutines.main.get() }
+        unsafe { &*self.fibers.main.get() }
     }
 
     /// The task that runs; none on the loop itself.
@@ -182,16 +182,16 @@ impl Worker {
     }
 
     /// Makes a coroutine one of this worker's.
-    pub(crate) fn adopt(&self, strand: &Strand) {
-        strand.worker.set(ptr::from_ref(self));
-        self.coroutines.adopt(strand);
+    pub(crate) fn adopt(&self, fiber: &Fiber) {
+        fiber.worker.set(ptr::from_ref(self));
+        self.fibers.adopt(fiber);
         let live = &self.remote.live;
         live.store(live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Gives up a coroutine that ends, or goes to another worker.
-    pub(crate) fn disown(&self, strand: &Strand) {
-        self.coroutines.disown(strand);
+    pub(crate) fn disown(&self, fiber: &Fiber) {
+        self.fibers.disown(fiber);
         let live = &self.remote.live;
         live.store(live.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }

@@ -4,7 +4,7 @@ use crate::asm;
 use crate::retire::overflow::{AltStack, Description};
 use crate::scheduler::steal::search::Searcher;
 use crate::scheduler::worker::Worker;
-use crate::scheduler::worker::coroutine::Coroutine;
+use crate::scheduler::worker::fiber::FiberOf;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::{self, Arc, is_simulated};
 use std::ptr;
@@ -26,9 +26,9 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     // In a simulation the OS thread has one for all workers.
     let wanted = config.overflow_report && !is_simulated();
     let _alternate = if wanted { AltStack::install().ok() } else { None };
-    let main = Coroutine::of_thread(ptr::from_ref(worker));
-    worker.coroutines.main.set(&raw const main);
-    worker.coroutines.running.set(&raw const main);
+    let main = FiberOf::of_thread(ptr::from_ref(worker));
+    worker.fibers.main.set(&raw const main);
+    worker.fibers.running.set(&raw const main);
     asm::set_thread_word(ptr::from_ref(worker).cast_mut().cast());
     let _guard = UnwindGuard;
     call(config.on_start.as_deref());
@@ -47,8 +47,8 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     // Handles may keep the worker for long.
     worker.memory.records.give_all_back();
     asm::set_thread_word(ptr::null_mut());
-    worker.coroutines.main.set(ptr::null());
-    worker.coroutines.running.set(ptr::null());
+    worker.fibers.main.set(ptr::null());
+    worker.fibers.running.set(ptr::null());
 }
 
 /// Ends the process if the thread of a worker unwinds outside of its tasks. That is a bug of the
@@ -76,14 +76,14 @@ fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
 /// Whose guard an address belongs to. Runs in a signal handler on the faulting thread.
 pub(crate) fn describe(address: usize) -> Option<Description> {
     let worker = Worker::current()?;
-    let strand = worker.coroutines.running.get();
+    let fiber = worker.fibers.running.get();
     // SAFETY: null or the coroutine that runs on this thread.
-    let strand = unsafe { strand.as_ref() }?;
-    let guard = strand.guard()?;
+    let fiber = unsafe { fiber.as_ref() }?;
+    let guard = fiber.guard()?;
     if !guard.contains(&address) {
         return None;
     }
-    let stack_size = strand.class().map_or(0, |class| class.size());
+    let stack_size = fiber.class().map_or(0, |class| class.size());
     // SAFETY: the running task is alive, and the process ends with this report.
     let task = worker.task().map(|task| unsafe { task.as_ref() });
     let name = task.and_then(|task| task.name()).unwrap_or("");

@@ -53,7 +53,7 @@ pub(crate) struct Observed {
 
 /// See the module's documentation. `W` is the worker, which this layer knows nothing of.
 #[repr(C, align(16))]
-pub(crate) struct Coroutine<W> {
+pub(crate) struct FiberOf<W> {
     pub(crate) context: Context,
     stack: Cell<Option<Stack>>,
     /// A task may be run in place while the stack pointer is above this.
@@ -64,24 +64,24 @@ pub(crate) struct Coroutine<W> {
     pub(crate) first: Cell<*const Record>,
     pub(crate) worker: Cell<*const W>,
     /// The suspended coroutine whose stack this one is a guest on; null for one with its own.
-    host: Cell<*const Coroutine<W>>,
+    host: Cell<*const FiberOf<W>>,
     /// The one that is a guest on this one's stack.
-    guest: Cell<*const Coroutine<W>>,
+    guest: Cell<*const FiberOf<W>>,
     /// The one that has called this one and waits for its end, if their worker is held.
-    pub(crate) caller: Cell<*const Coroutine<W>>,
+    pub(crate) caller: Cell<*const FiberOf<W>>,
     /// The wait of the task on it was shielded for the sake of the guest.
     pub(crate) lent: Cell<bool>,
     /// The innermost task on it that polls a future.
     pub(crate) polls: Cell<*const Record>,
     pub(crate) observation: Cell<Observation>,
-    pub(crate) next: Cell<*const Coroutine<W>>,
-    pub(crate) previous: Cell<*const Coroutine<W>>,
+    pub(crate) next: Cell<*const FiberOf<W>>,
+    pub(crate) previous: Cell<*const FiberOf<W>>,
 }
 
-impl<W> Coroutine<W> {
+impl<W> FiberOf<W> {
     /// The coroutine that a thread is, for the worker's own stack.
-    pub(crate) fn of_thread(worker: *const W) -> Coroutine<W> {
-        Coroutine {
+    pub(crate) fn of_thread(worker: *const W) -> FiberOf<W> {
+        FiberOf {
             context: Context::of_thread(),
             stack: Cell::new(None),
             half: usize::MAX,
@@ -109,14 +109,14 @@ impl<W> Coroutine<W> {
         worker: *const W,
         first: *const Record,
         entry: asm::Entry,
-    ) -> NonNull<Coroutine<W>> {
-        let top = stack.top().wrapping_sub(size_of::<Coroutine<W>>());
-        let this: *mut Coroutine<W> = top.wrapping_sub(top as usize % 64).cast();
+    ) -> NonNull<FiberOf<W>> {
+        let top = stack.top().wrapping_sub(size_of::<FiberOf<W>>());
+        let this: *mut FiberOf<W> = top.wrapping_sub(top as usize % 64).cast();
         let bottom = stack.bottom() as usize;
         let half = bottom + (stack.limit_top() as usize - bottom) / 2;
         // SAFETY: below the block there is nothing but the unused stack.
         let context = unsafe { Context::on_stack(&stack, this.cast(), entry, this.cast()) };
-        let coroutine = Coroutine {
+        let coroutine = FiberOf {
             context,
             stack: Cell::new(Some(stack)),
             half,
@@ -142,23 +142,23 @@ impl<W> Coroutine<W> {
     ///
     /// # Safety
     /// `host` is suspended, is not continued before the guest has ended and been [dismissed], and has
-    /// [room](Coroutine::has_room_for_guest) for it.
+    /// [room](FiberOf::has_room_for_guest) for it.
     ///
-    /// [dismissed]: Coroutine::dismiss_guest
+    /// [dismissed]: FiberOf::dismiss_guest
     pub(crate) unsafe fn create_guest(
-        host: &Coroutine<W>,
+        host: &FiberOf<W>,
         worker: *const W,
         first: *const Record,
         entry: asm::Entry,
-    ) -> NonNull<Coroutine<W>> {
+    ) -> NonNull<FiberOf<W>> {
         let bounds = host.bounds().expect("a host stands on a stack of ours");
         let bottom = ptr::with_exposed_provenance_mut::<u8>(bounds.start);
         let end = host.context.saved().wrapping_sub(RED_ZONE);
-        let top = end.wrapping_sub(size_of::<Coroutine<W>>());
-        let this: *mut Coroutine<W> = top.wrapping_sub(top as usize % 64).cast();
+        let top = end.wrapping_sub(size_of::<FiberOf<W>>());
+        let this: *mut FiberOf<W> = top.wrapping_sub(top as usize % 64).cast();
         // SAFETY: below the host's frames there is nothing but unused stack.
         let context = unsafe { Context::on_part(bottom, end, this.cast(), entry, this.cast()) };
-        let coroutine = Coroutine {
+        let coroutine = FiberOf {
             context,
             stack: Cell::new(None),
             // There is no other stack to go to: children are called as long as there is room at all.
@@ -199,7 +199,7 @@ impl<W> Coroutine<W> {
     ///
     /// # Safety
     /// `self` is a guest, has left its stack for good, and nobody else has touched that stack since.
-    pub(crate) unsafe fn dismiss_guest<'a>(&self) -> &'a Coroutine<W> {
+    pub(crate) unsafe fn dismiss_guest<'a>(&self) -> &'a FiberOf<W> {
         // SAFETY: a host stays suspended until its guest is dismissed.
         let host = unsafe { &*self.host.get() };
         #[cfg(cygnet_tsan)]

@@ -1,31 +1,31 @@
 //! The coroutines of a worker: the one that runs, the main one, and a ring of all others.
 
-use crate::scheduler::worker::coroutine::Coroutine;
+use crate::scheduler::worker::fiber::FiberOf;
 use std::cell::Cell;
 use std::ptr;
 
 /// See the module's documentation. `W` is the worker, of which this module knows nothing.
-pub(crate) struct Coroutines<W> {
+pub(crate) struct Fibers<W> {
     /// The coroutine that runs.
-    pub(crate) running: Cell<*const Coroutine<W>>,
+    pub(crate) running: Cell<*const FiberOf<W>>,
     /// The coroutine that the worker's thread is.
-    pub(crate) main: Cell<*const Coroutine<W>>,
+    pub(crate) main: Cell<*const FiberOf<W>>,
     /// A coroutine whose loop has nothing to do, suspended and out of the ring.
-    pub(crate) spare: Cell<*const Coroutine<W>>,
+    pub(crate) spare: Cell<*const FiberOf<W>>,
     /// The spare one is to end.
     pub(crate) dismissing: Cell<bool>,
     /// All coroutines but main, in a ring without a head.
-    ring: Cell<*const Coroutine<W>>,
+    ring: Cell<*const FiberOf<W>>,
     /// A guest that has ended; main sees to its host.
-    pub(crate) vacated: Cell<*const Coroutine<W>>,
+    pub(crate) vacated: Cell<*const FiberOf<W>>,
     /// The coroutine that has just ended, for the sanitizer.
     #[cfg(cygnet_tsan)]
-    pub(crate) departed: Cell<*const Coroutine<W>>,
+    pub(crate) departed: Cell<*const FiberOf<W>>,
 }
 
-impl<W> Coroutines<W> {
-    pub(crate) fn new() -> Coroutines<W> {
-        Coroutines {
+impl<W> Fibers<W> {
+    pub(crate) fn new() -> Fibers<W> {
+        Fibers {
             running: Cell::new(ptr::null()),
             main: Cell::new(ptr::null()),
             spare: Cell::new(ptr::null()),
@@ -38,50 +38,50 @@ impl<W> Coroutines<W> {
     }
 
     /// Enters a coroutine into the worker's ring.
-    pub(super) fn adopt(&self, strand: &Coroutine<W>) {
-        let strand_ptr = ptr::from_ref(strand);
+    pub(super) fn adopt(&self, fiber: &FiberOf<W>) {
+        let fiber_ptr = ptr::from_ref(fiber);
         // SAFETY: coroutines in the ring are alive.
         match unsafe { self.ring.get().as_ref() } {
             None => {
-                strand.next.set(strand_ptr);
-                strand.previous.set(strand_ptr);
+                fiber.next.set(fiber_ptr);
+                fiber.previous.set(fiber_ptr);
             }
             Some(first) => {
                 let last = first.previous.get();
-                strand.next.set(first);
-                strand.previous.set(last);
-                first.previous.set(strand_ptr);
+                fiber.next.set(first);
+                fiber.previous.set(last);
+                first.previous.set(fiber_ptr);
                 // SAFETY: coroutines in the ring are alive.
-                unsafe { &*last }.next.set(strand_ptr);
+                unsafe { &*last }.next.set(fiber_ptr);
             }
         }
-        self.ring.set(strand_ptr);
+        self.ring.set(fiber_ptr);
     }
 
     /// Takes a coroutine out of the ring.
-    pub(super) fn disown(&self, strand: &Coroutine<W>) {
-        let (next, previous) = (strand.next.get(), strand.previous.get());
-        if ptr::eq(next, strand) {
+    pub(super) fn disown(&self, fiber: &FiberOf<W>) {
+        let (next, previous) = (fiber.next.get(), fiber.previous.get());
+        if ptr::eq(next, fiber) {
             self.ring.set(ptr::null());
         } else {
             // SAFETY: coroutines in the ring are alive.
             unsafe { &*next }.previous.set(previous);
             // SAFETY: coroutines in the ring are alive.
             unsafe { &*previous }.next.set(next);
-            if ptr::eq(self.ring.get(), strand) {
+            if ptr::eq(self.ring.get(), fiber) {
                 self.ring.set(next);
             }
         }
     }
 
     /// Calls `f` for each coroutine in the ring, which `f` must not change.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(&Coroutine<W>)) {
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&FiberOf<W>)) {
         let first = self.ring.get();
         let mut at = first;
         // SAFETY: coroutines in the ring are alive.
-        while let Some(strand) = unsafe { at.as_ref() } {
-            f(strand);
-            at = strand.next.get();
+        while let Some(fiber) = unsafe { at.as_ref() } {
+            f(fiber);
+            at = fiber.next.get();
             if at == first {
                 break;
             }
@@ -93,25 +93,25 @@ impl<W> Coroutines<W> {
 mod tests {
     use super::*;
 
-    fn members(coroutines: &Coroutines<()>) -> usize {
+    fn members(fibers: &Fibers<()>) -> usize {
         let mut count = 0;
-        coroutines.for_each(|_| count += 1);
+        fibers.for_each(|_| count += 1);
         count
     }
 
     #[test]
     fn a_ring_has_what_was_adopted_and_not_disowned() {
-        let coroutines = Coroutines::new();
-        let all: Vec<_> = (0..4).map(|_| Coroutine::of_thread(ptr::null::<()>())).collect();
+        let fibers = Fibers::new();
+        let all: Vec<_> = (0..4).map(|_| FiberOf::of_thread(ptr::null::<()>())).collect();
         for (index, coroutine) in all.iter().enumerate() {
-            coroutines.adopt(coroutine);
-            assert_eq!(members(&coroutines), index + 1);
+            fibers.adopt(coroutine);
+            assert_eq!(members(&fibers), index + 1);
         }
         // The head, one in the middle, and the last one.
         for (index, left) in [(3, 3), (1, 2), (0, 1), (2, 0)] {
-            coroutines.disown(&all[index]);
-            coroutines.for_each(|member| assert!(!ptr::eq(member, &all[index])));
-            assert_eq!(members(&coroutines), left);
+            fibers.disown(&all[index]);
+            fibers.for_each(|member| assert!(!ptr::eq(member, &all[index])));
+            assert_eq!(members(&fibers), left);
         }
     }
 }
