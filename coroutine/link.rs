@@ -147,7 +147,7 @@ impl Link {
         if let Some(worker) = unsafe { worker.cast::<Worker>().as_ref() } {
             // A join must not leave a fork in the fork list where a join that comes later would
             // find it.
-            worker.remote.forks.demand_attention();
+            worker.remote.forks.request_from_self();
         }
         self.resumed_by.set(resumed_by);
         self.state.set(State::Running);

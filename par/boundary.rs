@@ -60,7 +60,7 @@ impl Caller<'_> {
             // Unconditionally: a loop that cannot fork any more leaves a request for work
             // unanswered.
             let is_due = worker.check_in();
-            !(is_due || worker.remote.front.wants_attention() || self.is_cancelled())
+            !(is_due || worker.remote.private.is_requested() || self.is_cancelled())
         })
     }
 
@@ -73,9 +73,9 @@ impl Caller<'_> {
 
 /// Returns whether another worker has asked this one for work.
 #[inline]
-pub(super) fn is_hungry() -> bool {
+pub(super) fn is_requested() -> bool {
     // A request for work is always left in the queue of fresh tasks, too.
-    Worker::current().is_some_and(|worker| worker.remote.front.wants_attention())
+    Worker::current().is_some_and(|worker| worker.remote.private.is_requested())
 }
 
 /// Answers a request for work with tasks that are ready on this worker, if there are any.
@@ -85,7 +85,7 @@ pub(super) fn serve() {
     if let Some(worker) = Worker::current()
         && worker.remote.has_private()
     {
-        worker.attend();
+        worker.serve_requests();
     }
 }
 

@@ -68,9 +68,9 @@ impl<S: Source> Source for Numbered<S> {
         // Two parts must never share a number, whatever the source does.
         assert!(n <= self.size(), "cygnet: a part of a loop is cut behind its end");
         let middle = self.start + n;
-        let (front, back) = self.source.split_at(n);
+        let (private, back) = self.source.split_at(n);
         (
-            Numbered { source: front, start: self.start, end: middle },
+            Numbered { source: private, start: self.start, end: middle },
             Numbered { source: back, start: middle, end: self.end },
         )
     }

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 
 /// Parts that a loop offers at most before it has done anything.
 const SPINE: u32 = 3;
-/// Forks may nest this deep wherever a loop is called; deeper only if there is room on the stack.
+/// ForkList may nest this deep wherever a loop is called; deeper only if there is room on the stack.
 /// (The depth of a part is bounded by the logarithm of its size, but that can be 64, and the depth
 /// of a sort by some multiple of it.)
 const SHALLOW: u32 = 4;
@@ -135,7 +135,7 @@ impl<'a> Loop<'a> {
             self.stop(Stop::Cancelled);
             return Pass::End;
         }
-        Pass::Interrupted { others_ran, hungry: boundary::is_hungry() }
+        Pass::Interrupted { others_ran, requested: boundary::is_requested() }
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) enum Pass {
     /// Go on.
     On,
     /// Go on, but time may have passed, and another worker may be without work.
-    Interrupted { others_ran: bool, hungry: bool },
+    Interrupted { others_ran: bool, requested: bool },
     /// The loop ends here.
     End,
 }
@@ -183,11 +183,11 @@ struct Start<'a> {
 impl Start<'_> {
     /// Returns whether to cut `left` items in two and offer the second half.
     #[inline]
-    fn wants_fork(&self, hungry: bool, left: usize, least: usize) -> bool {
+    fn wants_fork(&self, requested: bool, left: usize, least: usize) -> bool {
         if left < 2 || left / 2 < least || !self.pace.is_worth_sharing(left) {
             return false;
         }
-        let wanted = hungry
+        let wanted = requested
             || self.spine > 0 && !self.pace.is_timed()
             || self.offer.is_none_or(|offer| offer.taken.load(Ordering::Relaxed));
         wanted && may_nest(self.depth)
@@ -240,15 +240,15 @@ fn drive<S: Source, B: Body<S>>(
     let mut left = rest.size();
     let mut since = None;
     // This part has not seen a request for work yet.
-    let mut hungry = false;
+    let mut requested = false;
     while left > 0 {
         if this.is_shared() {
-            if start.wants_fork(hungry, left, least) {
+            if start.wants_fork(requested, left, least) {
                 out = fork(this, body, rest, out, start);
                 forget(guard);
                 return out;
             }
-            if hungry {
+            if requested {
                 boundary::serve();
             }
         }
@@ -280,9 +280,9 @@ fn drive<S: Source, B: Body<S>>(
             None => start.pace.grow(),
         }
         match this.pass() {
-            Pass::On => hungry = false,
-            Pass::Interrupted { others_ran, hungry: asked } => {
-                hungry = asked;
+            Pass::On => requested = false,
+            Pass::Interrupted { others_ran, requested: asked } => {
+                requested = asked;
                 if others_ran {
                     // The time of other tasks does not count.
                     since = None;

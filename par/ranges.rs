@@ -142,11 +142,11 @@ mod tests {
         assert_eq!((all.size(), none.size()), (6, 0));
         let (none, all) = (250..=255u8).split_at(0);
         assert_eq!((all.size(), none.size()), (6, 0));
-        let (front, back) = (0..=u64::MAX).split_at(usize::MAX);
-        assert_eq!((front, back), (0..=u64::MAX - 1, u64::MAX..=u64::MAX));
-        let (front, back) = (0..=u128::MAX).split_at(usize::MAX / 2);
-        assert_eq!((front.size(), back.size()), (usize::MAX / 2, usize::MAX));
-        let (front, back) = (0..=3u64).split_at(4);
-        assert_eq!((front.size(), back.size()), (4, 0));
+        let (private, back) = (0..=u64::MAX).split_at(usize::MAX);
+        assert_eq!((private, back), (0..=u64::MAX - 1, u64::MAX..=u64::MAX));
+        let (private, back) = (0..=u128::MAX).split_at(usize::MAX / 2);
+        assert_eq!((private.size(), back.size()), (usize::MAX / 2, usize::MAX));
+        let (private, back) = (0..=3u64).split_at(4);
+        assert_eq!((private.size(), back.size()), (4, 0));
     }
 }

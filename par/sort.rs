@@ -173,12 +173,12 @@ fn sort<'a, T, F>(
 {
     let guard = StopOnPanic(this);
     loop {
-        let hungry = match this.pass() {
+        let requested = match this.pass() {
             Pass::On => false,
-            Pass::Interrupted { hungry, .. } => hungry,
+            Pass::Interrupted { requested, .. } => requested,
             Pass::End => break,
         };
-        if piece.len() <= LEAST || budget.patience == 0 || (piece.len() <= LEAF && !hungry) {
+        if piece.len() <= LEAST || budget.patience == 0 || (piece.len() <= LEAF && !requested) {
             piece.sort_unstable_by(compare);
             break;
         }

@@ -227,8 +227,8 @@ impl<'a, T: Sync> Source for Chunks<'a, T> {
     #[inline]
     fn split_at(self, n: usize) -> (Self, Self) {
         let end = n.saturating_mul(self.size).min(self.slice.len());
-        let (front, back) = self.slice.split_at(end);
-        (Chunks { slice: front, ..self }, Chunks { slice: back, ..self })
+        let (private, back) = self.slice.split_at(end);
+        (Chunks { slice: private, ..self }, Chunks { slice: back, ..self })
     }
 
     #[inline]
@@ -277,8 +277,8 @@ impl<'a, T: Send> Source for ChunksMut<'a, T> {
     #[inline]
     fn split_at(self, n: usize) -> (Self, Self) {
         let end = n.saturating_mul(self.size).min(self.slice.len());
-        let (front, back) = self.slice.split_at_mut(end);
-        (ChunksMut { slice: front, size: self.size }, ChunksMut { slice: back, size: self.size })
+        let (private, back) = self.slice.split_at_mut(end);
+        (ChunksMut { slice: private, size: self.size }, ChunksMut { slice: back, size: self.size })
     }
 
     #[inline]
@@ -389,8 +389,8 @@ impl<S: Source> Source for AtLeast<S> {
 
     #[inline]
     fn split_at(self, n: usize) -> (Self, Self) {
-        let (front, back) = self.source.split_at(n);
-        (AtLeast { source: front, ..self }, AtLeast { source: back, least: self.least })
+        let (private, back) = self.source.split_at(n);
+        (AtLeast { source: private, ..self }, AtLeast { source: back, least: self.least })
     }
 
     #[inline]

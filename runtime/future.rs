@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 /// and must not be held over a suspension. For a tokio future, spawn it on tokio and wait for the
 /// handle, or enter the runtime in a `poll` of your own.
 ///
-/// The body of a bare [`FiberOf`](crate::coroutine::FiberOf) may call `wait`, which then parks
+/// The body of a bare [`Coroutine`](crate::coroutine::Coroutine) may call `wait`, which then parks
 /// the task with all its coroutines. Until `wait` returns, the body cannot call
 /// [`Yielder::suspend`](crate::coroutine::Yielder::suspend); a `poll` that does so panics. The wait
 /// belongs to the task or thread in which it began, and another one could resume the coroutine.

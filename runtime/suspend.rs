@@ -152,8 +152,8 @@ pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
 #[track_caller]
 pub fn checkpoint() -> Result<(), Cancelled> {
     let (worker, task) = here("checkpoint");
-    if worker.remote.front.wants_attention() {
-        worker.attend();
+    if worker.remote.private.is_requested() {
+        worker.serve_requests();
     }
     if worker.check_in() && !is_forbidden() {
         return worker.yield_now(task).map_err(|_| Cancelled::here());

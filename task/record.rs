@@ -20,7 +20,7 @@
 //! | node, wait, join | see their modules | |
 //! | phase | spawner, then whoever claims it, then the home worker | anybody (relaxed: a hint) |
 //! | link | the one queue that the record is in | the same |
-//! | place, in a front | spawner and thieves of that front: the index, or that it has left | the same |
+//! | place, in a private deque | spawner and thieves of that private deque: the index, or that it has left | the same |
 //! | place, started | home: the coroutine | its waker |
 //! | place, external | spawner: what its runtime's workers share | whoever queues it |
 //! | place, ended | the worker where it ended: its retire queue | who drops the last reference |
@@ -45,7 +45,7 @@ use std::ptr::{self, NonNull};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// Spawned, in its spawner's private front.
+    /// Spawned, in its spawner's private deque.
     Created,
     /// Spawned, in a public queue: to be claimed before it is started.
     Ready,
@@ -322,7 +322,7 @@ impl Record {
         self.phase.store(next as u8, Ordering::Release);
     }
 
-    /// Running, for whoever has just taken the task, whether by a claim or out of a front.
+    /// Running, for whoever has just taken the task, whether by a claim or out of a private deque.
     #[inline(always)]
     pub(crate) fn begin(&self) {
         debug_assert!(matches!(self.phase(), Phase::Created | Phase::Ready | Phase::Running));

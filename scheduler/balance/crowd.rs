@@ -224,9 +224,9 @@ impl Worker {
             least = least.min(count);
         }
         let offers = |remote: &&Remote| remote.census.offered() == Some(class);
-        let lengths = |remote: &Remote| remote.front.len() + remote.thief.len();
+        let lengths = |remote: &Remote| remote.private.len() + remote.thief.len();
         let offered: usize = self.others().filter(offers).map(lengths).sum();
-        let all = begun + offered + self.remote.front.len() + self.queues.deque.len() + more;
+        let all = begun + offered + self.remote.private.len() + self.queues.deque.len() + more;
         if all <= PAIR {
             return Share { whole: usize::MAX, rest: false, least };
         }
@@ -329,7 +329,7 @@ impl Worker {
     pub(crate) fn invite_others(&self, class: Class) {
         let shared = self.shared();
         let share = self.share(class, 0);
-        let mut left = self.queues.deque.len() + self.remote.front.len();
+        let mut left = self.queues.deque.len() + self.remote.private.len();
         for remote in self.others().filter(|remote| share.exceeds(remote.census.get(class))) {
             if left == 0 {
                 break;

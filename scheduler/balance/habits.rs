@@ -29,11 +29,11 @@ const BRIEF: Duration = Duration::from_micros(500);
 /// Tasks that compute for less between two waits, in the mean, are not worth the time that it takes
 /// to wake each other from another worker.
 const TURN: Duration = Duration::from_micros(2);
-/// So many in a row have to show that they need no worker each. Of those that wait for each other
+/// So many in a fork list have to show that they need no worker each. Of those that wait for each other
 /// some are the last, which do not wait; in a pipeline on workers that are not equally busy some
 /// have little to do; and a stage that starts when there are values computes before it waits.
 const UNLIKE: u8 = 4;
-/// When so many tasks in a row have not waited at their start, their place is taken for one whose
+/// When so many tasks in a fork list have not waited at their start, their place is taken for one whose
 /// tasks do not. Of a pipeline's stages all but one or two may find values when they start.
 const CALM: u8 = 32;
 /// Of a place whose tasks need no spreading so many are begun for one that is observed.
@@ -60,9 +60,9 @@ fn hash(place: &Location<'_>) -> usize {
 struct Habit {
     /// Some have waited as soon as they had started.
     hasty: bool,
-    /// How many of which that was seen have not, in a row; up to [`CALM`].
+    /// How many of which that was seen have not, in a fork list; up to [`CALM`].
     calm: u8,
-    /// How many in a row have ended while nothing waited on their worker, or had too little to do for
+    /// How many in a fork list have ended while nothing waited on their worker, or had too little to do for
     /// a worker each; up to [`UNLIKE`].
     unlike: u8,
     /// The usual length of their lives: the logarithm of its nanoseconds; 0 if none has ended.

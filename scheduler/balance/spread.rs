@@ -13,7 +13,7 @@
 //! numbers of others are read without order: they are advice.
 
 use crate::scheduler::balance::standing_back::{Excess, SLACK, Standstill};
-use crate::scheduler::queue::front::Portion;
+use crate::scheduler::queue::private_deque::Portion;
 use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
@@ -115,7 +115,7 @@ impl Worker {
         let mut standstill = self.standstill(excess, start);
         let mut invited = start;
         loop {
-            if self.queues.deque.is_empty() && !self.remote.front.is_empty() {
+            if self.queues.deque.is_empty() && !self.remote.private.is_empty() {
                 self.hand_over(1, Portion { takers: 1, most: BATCH });
                 shared.idle.notify(shared, true);
             }

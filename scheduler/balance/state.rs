@@ -20,7 +20,7 @@ pub(crate) struct Balance {
     /// It joins its children in the order in which it has spawned them, so it hands over the
     /// newest.
     pub(crate) joins_oldest: Cell<bool>,
-    /// From the first index of its front to the second one lie tasks that are spread (crowd.rs), and
+    /// From the first index of its private deque to the second one lie tasks that are spread (crowd.rs), and
     /// that it joins in that order too. It begins the oldest of them first, after those that have
     /// been pushed since: so neighbours stay together, which often have to do with each other.
     pub(crate) spread_at: Cell<(usize, usize)>,

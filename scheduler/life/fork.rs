@@ -3,11 +3,11 @@
 //! # The life of a fork
 //!
 //! ```text
-//!  join(a, b)      b lies in a record on the stack, entered in the worker's row (`forks`)
+//!  join(a, b)      b lies in a record on the stack, entered in the worker's fork list (`fork_list`)
 //!     |
 //!     a is called
 //!     |
-//!     +-- still in the row ------------------------> b is called, like any function
+//!     +-- still in the fork list ------------------------> b is called, like any function
 //!     |
 //!     +-- public: somebody wanted work, or the task parked
 //!            |
@@ -32,7 +32,7 @@
 //! # What is in a fork that is not public
 //!
 //! The links, the closure, the node, and how to call the one in the name of the other: all that the hot path writes.
-//! [`Public`] is written when it becomes public, under the lock of the row, and read by the owner after it
+//! [`Public`] is written when it becomes public, under the lock of the fork list, and read by the owner after it
 //! has had that lock.
 
 use crate::asm::call_aside;
@@ -41,7 +41,7 @@ use crate::scheduler::life::complete::{release_parent, release_run};
 use crate::scheduler::life::fork_frame::{Fork, Public};
 use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::life::spawn::Terms;
-use crate::scheduler::queue::forks::{Left, Link};
+use crate::scheduler::queue::fork_list::{Left, Link};
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::release;
 use crate::scheduler::worker::remote::Remote;
@@ -186,7 +186,7 @@ where
     if unsafe { worker.remote.forks.push(fork) } {
         cold_path();
         // SAFETY: it has just been pushed.
-        unsafe { call_aside(attend_to_fork, fork.as_ptr().cast()) };
+        unsafe { call_aside(finish_push, fork.as_ptr().cast()) };
     }
     cell.call_both(a)
 }
@@ -196,10 +196,10 @@ where
 /// # Safety
 /// The worker of this thread has just pushed it.
 #[cold]
-unsafe extern "C" fn attend_to_fork(fork: *mut u8) {
+unsafe extern "C" fn finish_push(fork: *mut u8) {
     // SAFETY: passed on.
     let (worker, fork) = unsafe { (Worker::current_unchecked(), &*fork.cast::<Fork>()) };
-    worker.attend_to_fork(fork);
+    worker.finish_push(fork);
 }
 
 #[cold]
@@ -228,7 +228,7 @@ fn finish(fork: NonNull<Fork>) {
         return unsafe { (fork_ref.call)(fork) };
     }
     let public = fork_ref.public.get();
-    // SAFETY: written under the lock of the row, which the owner has had since. No reference to the whole is
+    // SAFETY: written under the lock of the fork list, which the owner has had since. No reference to the whole is
     // made: the proxy may write another field at this moment.
     let proxy = unsafe { (*public.cast::<Public>()).proxy };
     if let Some(proxy) = proxy
@@ -247,9 +247,9 @@ fn finish(fork: NonNull<Fork>) {
 
 /// Gives a fork a proxy, which is ready to be queued. `None` if it cannot have one.
 ///
-/// For its owner, or a thief, under the lock of the row.
+/// For its owner, or a thief, under the lock of the fork list.
 fn make_public(worker: &Worker, fork: NonNull<Fork>) -> Option<NonNull<Record>> {
-    // SAFETY: a fork in a row is there, and its owner does not pass by it without the lock.
+    // SAFETY: a fork in a fork list is there, and its owner does not pass by it without the lock.
     let fork_ref = unsafe { fork.as_ref() };
     // SAFETY: it has a node, and whoever makes it public has it wait for the proxy's end.
     let proxy = (!fork_ref.node.is_null()).then(|| unsafe { worker.new_proxy(fork_ref) });
@@ -293,7 +293,7 @@ impl Worker {
                 stack_class: task.traits.stack_class,
                 ..Traits::default()
             },
-            // SAFETY: forks in a row see the bindings that their task has at present: it empties the row
+            // SAFETY: forks in a fork list see the bindings that their task has at present: it empties the fork list
             // before it changes them, and cannot pass by a fork that we are making public.
             cold: unsafe { inherited(task) },
             detached: false,
@@ -302,8 +302,8 @@ impl Worker {
         unsafe { self.new_task(fork.node, move || closure.call(), terms) }
     }
 
-    fn attend_to_fork(&self, fork: &Fork) {
-        self.attend();
+    fn finish_push(&self, fork: &Fork) {
+        self.serve_requests();
         let in_coroutine = !innermost().is_null();
         if in_coroutine || !self.remote.forks.is_open() {
             self.publish_forks();
@@ -323,9 +323,10 @@ impl Worker {
         let mut asked = false;
         self.remote.forks.publish(|fork| {
             if let Some(proxy) = make_public(self, fork)
-                && self.remote.front.push(proxy)
+                && self.remote.private.push(proxy)
             {
-                asked |= self.remote.front.attend(|| self.shared().idle.anyone_searching());
+                asked |=
+                    self.remote.private.serve_requests(|| self.shared().idle.anyone_searching());
             }
         });
         if asked {
@@ -333,7 +334,7 @@ impl Worker {
         }
     }
 
-    /// Makes all forks public and takes them out of the row, as the running coroutine is about to be left.
+    /// Makes all forks public and takes them out of the fork list, as the running coroutine is about to be left.
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_forks(&self) -> Left {
@@ -341,7 +342,7 @@ impl Worker {
         self.remote.forks.leave()
     }
 
-    /// Hands the oldest fork over. Even the only one, unlike a task in the front: if it was not worth it, its
+    /// Hands the oldest fork over. Even the only one, unlike a task in the private deque: if it was not worth it, its
     /// owner is soon there and has it back.
     ///
     /// Whoever takes it comes back for the next one, and while it asks and waits for an answer a task that
@@ -358,7 +359,7 @@ impl Worker {
         });
         if given && !stocked {
             self.offers_on.set(true);
-            self.remote.forks.demand_attention();
+            self.remote.forks.request_from_self();
         }
     }
 

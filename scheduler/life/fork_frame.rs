@@ -2,7 +2,7 @@
 //! protocol.
 
 use crate::retire::chain::Pin;
-use crate::scheduler::queue::forks::{Forked, Link};
+use crate::scheduler::queue::fork_list::{Forked, Link};
 use crate::task::record::Record;
 use crate::task::words::tree::Node;
 use std::cell::UnsafeCell;
@@ -19,7 +19,7 @@ pub(crate) struct Fork {
     pub(super) public: UnsafeCell<MaybeUninit<Public>>,
 }
 
-/// What a fork has that has left its row.
+/// What a fork has that has left its fork list.
 pub(super) struct Public {
     /// None: it could not be given to anybody.
     pub(super) proxy: Option<NonNull<Record>>,
@@ -29,7 +29,7 @@ pub(super) struct Public {
     pub(super) pin: Option<Pin>,
 }
 
-// SAFETY: node and call never change; the link is shared by the protocol of the row (`forks`), `public` by that in
+// SAFETY: node and call never change; the link is shared by the protocol of the fork list (`fork_list`), `public` by that in
 // the module's documentation.
 unsafe impl Sync for Fork {}
 

@@ -36,21 +36,22 @@ impl Worker {
         }
         // Tasks that are spread are begun on coroutines of their own, which are counted. The newest
         // one mostly has no siblings.
-        self.remote.front.take_newest(record) || self.may_call(task) && self.claim_elsewhere(record)
+        self.remote.private.take_newest(record)
+            || self.may_call(task) && self.claim_elsewhere(record)
     }
 
-    /// Takes a fresh task out of the middle of the front, or out of another queue.
+    /// Takes a fresh task out of the middle of the private deque, or out of another queue.
     #[inline(never)]
     pub(crate) fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
-        if self.remote.front.take(record) {
+        if self.remote.private.take(record) {
             self.balance.joins_oldest.set(true);
             // Calls nothing but at the very end, and so has no registers to save.
-            return !self.is_to_share() || self.answer_in_join();
+            return !self.is_to_share() || self.serve_in_join();
         }
         self.claim_queued(record)
     }
 
-    /// Takes a fresh task out of a queue that is not the front.
+    /// Takes a fresh task out of a queue that is not the private deque.
     #[inline(never)]
     fn claim_queued(&self, record: NonNull<Record>) -> bool {
         // SAFETY: the caller holds the handle.
@@ -70,7 +71,7 @@ impl Worker {
     /// an answer, and be taken for one that computes. True.
     #[cold]
     #[inline(never)]
-    fn answer_in_join(&self) -> bool {
+    fn serve_in_join(&self) -> bool {
         self.hand_on();
         true
     }
@@ -111,7 +112,7 @@ impl Worker {
             return None;
         }
         let index = child.place.load(Ordering::Relaxed);
-        if !self.remote.front.take_newest(record) {
+        if !self.remote.private.take_newest(record) {
             if !self.claim_elsewhere(record) {
                 return None;
             }
@@ -173,8 +174,8 @@ impl Worker {
             self.queues.local.borrow_mut().push_front(record);
         } else {
             task.unclaim_privately();
-            if self.remote.front.push(record) {
-                self.attend();
+            if self.remote.private.push(record) {
+                self.serve_requests();
             }
         }
     }
@@ -183,7 +184,7 @@ impl Worker {
     /// others.
     #[inline]
     pub(crate) fn let_others_between_joins(&self) {
-        self.answer_between_tasks();
+        self.serve_between_tasks();
         if self.fairness.tick() {
             self.let_others();
         }
@@ -207,8 +208,8 @@ impl Worker {
     #[inline(never)]
     pub(in crate::scheduler) fn let_others(&self) {
         self.serve_owed();
-        if self.remote.front.wants_attention() {
-            self.answer_in_join();
+        if self.remote.private.is_requested() {
+            self.serve_in_join();
         }
         self.fairness.offers.set(self.fairness.offers.get().wrapping_add(1));
         let neglected = self.has_neglected();

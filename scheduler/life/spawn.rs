@@ -81,8 +81,8 @@ impl Worker {
         let record = unsafe { self.new_task(parent, f, terms) };
         if local {
             self.queue_local(record);
-        } else if self.remote.front.push(record) {
-            self.attend();
+        } else if self.remote.private.push(record) {
+            self.serve_requests();
         }
         record
     }
@@ -105,8 +105,8 @@ impl Worker {
         let record = unsafe { Record::new_fallible(memory, f, birth) };
         // SAFETY: passed on.
         unsafe { self.count_child(parent) };
-        if self.remote.front.push(record) {
-            self.attend();
+        if self.remote.private.push(record) {
+            self.serve_requests();
         }
         record
     }

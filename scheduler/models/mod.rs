@@ -7,11 +7,11 @@
 //! `shortage` and the blocking pool, which work under one lock.
 
 mod cancel;
-mod forks;
-mod front;
+mod fork_list;
 mod hook;
 mod idle;
 mod inbox;
+mod private_deque;
 mod requests;
 mod root;
 mod rundown;

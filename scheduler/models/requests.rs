@@ -1,11 +1,11 @@
-//! Requests to a worker that has a front and a row of forks. One who lies down asks both, or relies on a
+//! Requests to a worker that has a private deque and a fork list. One who lies down asks both, or relies on a
 //! searcher that does when it stops; of a push and one who lies down at least one sees the other.
 //!
-//! (front.rs has the same for a front alone.)
+//! (private_deque.rs has the same for a private deque alone.)
 
 use super::{Dormitory, Tasks};
-use crate::scheduler::queue::forks::{Forked, Forks, Link};
-use crate::scheduler::queue::front::{Front, Portion};
+use crate::scheduler::queue::fork_list::{ForkList, Forked, Link};
+use crate::scheduler::queue::private_deque::{Portion, PrivateDeque};
 use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, Stage, explore, plant};
@@ -29,12 +29,12 @@ unsafe impl Forked for Fork {
 
 /// The owner's part, and one who sleeps.
 struct Yard<const TASKS: usize> {
-    front: Front,
+    private: PrivateDeque,
     tasks: Tasks<TASKS>,
-    forks: Forks<Fork>,
+    forks: ForkList<Fork>,
     /// On a stack, which grows down.
     frames: [Fork; 2],
-    /// Forks that were made public; written under the lock of the row.
+    /// ForkList that were made public; written under the lock of the fork list.
     taken: Cell<usize>,
     /// The one who sleeps, and the owner.
     dormitory: Dormitory<2>,
@@ -53,7 +53,7 @@ enum But {
     Nothing,
     /// The fence of an answer, before it looks for sleepers.
     FenceOfAnswer,
-    /// The request of a searcher that stops to its own front and row.
+    /// The request of a searcher that stops to its own private deque and row.
     OwnRequest,
     /// The barrier between its requests and its last look.
     Barrier,
@@ -64,9 +64,9 @@ enum But {
 impl<const TASKS: usize> Yard<TASKS> {
     fn new() -> Stage<Yard<TASKS>> {
         let yard = Stage::new(Yard {
-            front: Front::new(),
+            private: PrivateDeque::new(),
             tasks: Tasks::new(),
-            forks: Forks::new(),
+            forks: ForkList::new(),
             frames: [Fork(Link::new()), Fork(Link::new())],
             taken: Cell::new(0),
             dormitory: Dormitory::new(),
@@ -78,42 +78,42 @@ impl<const TASKS: usize> Yard<TASKS> {
     }
 
     /// As `Remote::ask`.
-    fn ask(&self) {
-        self.front.ask();
-        self.forks.ask();
+    fn request(&self) {
+        self.private.request();
+        self.forks.request();
     }
 
     /// As `Remote::has_private`.
     fn has_private(&self) -> bool {
-        !self.front.is_empty() || !self.forks.is_empty()
+        !self.private.is_empty() || !self.forks.is_empty()
     }
 
     fn spawn(&self, task: usize, but: But) {
-        if self.front.push(self.tasks.spawn(task)) {
-            self.attend(but);
+        if self.private.push(self.tasks.spawn(task)) {
+            self.serve_requests(but);
         }
     }
 
     fn fork(&self, fork: usize, but: But) {
         // SAFETY: it ends in `end_join`.
         if unsafe { self.forks.push(NonNull::from(&self.frames[1 - fork])) } {
-            self.attend(but);
+            self.serve_requests(but);
         }
     }
 
     /// As `Worker::attend` and `Worker::answer`.
-    fn attend(&self, but: But) {
+    fn serve_requests(&self, but: But) {
         let searched = || self.dormitory.idle.anyone_searching();
-        let lone = self.front.len() == 1 && self.forks.is_clear();
-        if lone && self.front.has_room() && searched() {
+        let lone = self.private.len() == 1 && self.forks.is_clear();
+        if lone && self.private.has_room() && searched() {
             return;
         }
-        let asked = self.front.attend(searched);
-        let asked = self.forks.attend() || asked;
+        let asked = self.private.serve_requests(searched);
+        let asked = self.forks.serve_requests() || asked;
         if !asked {
             return;
         }
-        let given = self.front.hand_over(2, Portion::HALF, |record| {
+        let given = self.private.hand_over(2, Portion::HALF, |record| {
             self.tasks.take(record);
             self.public.fetch_add(1, Ordering::Release);
         });
@@ -139,7 +139,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         });
         if given && !stocked {
             self.offers_on.set(true);
-            self.forks.demand_attention();
+            self.forks.request_from_self();
         }
     }
 
@@ -152,7 +152,7 @@ impl<const TASKS: usize> Yard<TASKS> {
 
     /// As `Searcher::take_by_force`.
     fn steal(&self) -> bool {
-        let stolen = self.front.steal(1, |record| {
+        let stolen = self.private.steal(1, |record| {
             self.tasks.take(record);
         });
         stolen > 0 || self.forks.steal(|_| true, |_| self.taken.set(self.taken.get() + 1))
@@ -165,7 +165,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         loop {
             let roused = idle.rest(&self.dormitory, 0, Rest::Sleep, || {
                 let public = || self.public.load(Ordering::Relaxed) > 0;
-                idle.look_before_sleep(2, public, || self.ask(), || self.has_private())
+                idle.look_before_sleep(2, public, || self.request(), || self.has_private())
             });
             let found = self.public.load(Ordering::Acquire) > 0 || self.steal();
             if roused == Roused::ToSearch {
@@ -189,7 +189,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         let asks_itself = !(own && but == But::OwnRequest);
         let ask = || {
             if asks_itself {
-                self.ask()
+                self.request()
             }
         };
         let found = match but {
@@ -213,7 +213,7 @@ impl<const TASKS: usize> Yard<TASKS> {
 
     /// All tasks were taken once; the forks were taken, or their owner has called them.
     fn end(this: Stage<Yard<TASKS>>, forks: usize, called: usize) {
-        while let Some(record) = this.front.pop() {
+        while let Some(record) = this.private.pop() {
             this.tasks.take(record);
         }
         this.tasks.end();
@@ -227,9 +227,9 @@ impl<const TASKS: usize> Yard<TASKS> {
 /// What the owner does until another worker takes something off it.
 #[derive(Clone, Copy)]
 enum Does {
-    /// Forks, and computes.
+    /// ForkList, and computes.
     Fork,
-    /// Forks within a fork, and computes.
+    /// ForkList within a fork, and computes.
     ForkTwice,
     /// Has called the second half itself before anybody came, and forks again.
     ForkAgain,
@@ -237,16 +237,16 @@ enum Does {
     SpawnAndFork,
     /// Spawns a task, and computes.
     Spawn,
-    /// Forks, and calls the second half itself; then spawns a task, and computes.
+    /// ForkList, and calls the second half itself; then spawns a task, and computes.
     ForkAndSpawn,
 }
 
 /// A worker lies down while another one forks and then computes: somebody must take what it has. Perhaps
 /// somebody else has asked already, and has gone.
-fn ask_and_fork<const TASKS: usize>(does: Does, asked: bool, but: But) {
+fn request_and_fork<const TASKS: usize>(does: Does, asked: bool, but: But) {
     let yard = Yard::<TASKS>::new();
     if asked {
-        yard.ask();
+        yard.request();
     }
     let sleeper = spawn(move || yard.sleep_until_found());
     own(yard, does, but, || sleeper.join().unwrap());
@@ -278,7 +278,7 @@ fn own<const TASKS: usize>(yard: Stage<Yard<TASKS>>, does: Does, but: But, compu
         }
         Does::SpawnAndFork => {
             yard.spawn(0, but);
-            if let Some(record) = yard.front.pop() {
+            if let Some(record) = yard.private.pop() {
                 yard.tasks.take(record);
             }
             fork(&mut open);
@@ -299,43 +299,43 @@ fn own<const TASKS: usize>(yard: Stage<Yard<TASKS>>, does: Does, but: But, compu
 
 #[test]
 fn loom_a_request_before_a_sleep_is_seen_by_the_next_fork() {
-    explore(3, || ask_and_fork::<0>(Does::Fork, false, But::Nothing));
+    explore(3, || request_and_fork::<0>(Does::Fork, false, But::Nothing));
 }
 
 #[test]
 fn loom_a_request_before_a_sleep_is_seen_by_one_of_two_forks() {
-    explore(3, || ask_and_fork::<0>(Does::ForkTwice, false, But::Nothing));
+    explore(3, || request_and_fork::<0>(Does::ForkTwice, false, But::Nothing));
 }
 
 #[test]
 fn loom_a_request_that_a_fork_has_used_up_wakes_the_sleeper() {
-    explore(3, || ask_and_fork::<0>(Does::ForkAgain, false, But::Nothing));
+    explore(3, || request_and_fork::<0>(Does::ForkAgain, false, But::Nothing));
 }
 
 #[test]
 fn loom_a_request_of_another_to_a_row_is_as_good_as_ones_own() {
-    explore(2, || ask_and_fork::<0>(Does::ForkAgain, true, But::Nothing));
+    explore(2, || request_and_fork::<0>(Does::ForkAgain, true, But::Nothing));
 }
 
 /// The answer takes both requests back, whichever of the two was noticed.
 #[test]
 fn loom_a_spawn_answers_for_the_forks_and_a_fork_for_the_tasks() {
-    explore(2, || ask_and_fork::<1>(Does::SpawnAndFork, false, But::Nothing));
-    explore(2, || ask_and_fork::<1>(Does::ForkAndSpawn, true, But::Nothing));
+    explore(2, || request_and_fork::<1>(Does::SpawnAndFork, false, But::Nothing));
+    explore(2, || request_and_fork::<1>(Does::ForkAndSpawn, true, But::Nothing));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_fork_that_does_not_fence_before_it_looks_for_a_request() {
-    plant("scheduler/queue/forks.rs", FENCES);
-    explore(3, || ask_and_fork::<0>(Does::Fork, false, But::Nothing));
+    plant("scheduler/queue/fork_list.rs", FENCES);
+    explore(3, || request_and_fork::<0>(Does::Fork, false, But::Nothing));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_an_answer_without_a_fence() {
     // A spawn, as the answer of a fork that is handed over leaves the request standing.
-    explore(2, || ask_and_fork::<1>(Does::SpawnAndFork, true, But::FenceOfAnswer));
+    explore(2, || request_and_fork::<1>(Does::SpawnAndFork, true, But::FenceOfAnswer));
 }
 
 /// A worker was counted as searching, and what it has found is a task of its own. Another one lies down,
@@ -375,7 +375,7 @@ fn loom_negative_a_searcher_that_leaves_without_a_fence() {
 fn leave_meanwhile<const TASKS: usize>(does: Does, asked: bool, but: But) {
     let yard = Yard::<TASKS>::new();
     if asked {
-        yard.ask();
+        yard.request();
     }
     assert!(yard.dormitory.idle.start_searching(2), "somebody searches already");
     let searcher = spawn(move || yard.stop_searching(false, but));

@@ -117,7 +117,7 @@ impl Worker {
     /// Puts the bare coroutines of a task back that goes on.
     pub(crate) fn restore_chain(&self, chain: Saved) {
         if restore_chain(chain) {
-            self.remote.forks.demand_attention();
+            self.remote.forks.request_from_self();
         }
     }
 
@@ -253,7 +253,7 @@ impl Worker {
         if self.restrictions.any() || (!self.queues.ready.is_empty() && !self.fairness.tick()) {
             return None;
         }
-        self.answer_between_tasks();
+        self.serve_between_tasks();
         let record = self.next_fresh().or_else(|| self.next_of_victim())?;
         if self.shared().habits.any_spreads() && !self.keeps_on_loop(record) {
             return None;

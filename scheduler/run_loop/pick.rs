@@ -1,13 +1,13 @@
 //! What a worker does next: the order of service.
 //!
-//! Ready coroutines, the front and the deque (last in first out, but see `begins_oldest`), local
+//! Ready coroutines, the private deque and the deque (last in first out, but see `begins_oldest`), local
 //! tasks, the injector; each 61st decision turns the order round, so that nothing waits for ever
 //! behind endless local spawns or endless yields. `search` looks further when there is nothing here.
 
 use crate::retire::chain::innermost;
 use crate::retire::stack::StackClass;
-use crate::scheduler::queue::front::{PUBLIC, Portion};
 use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::queue::private_deque::{PUBLIC, Portion};
 use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::stacks::shortage;
 use crate::scheduler::worker::fairness::Turn;
@@ -109,7 +109,7 @@ impl Worker {
     /// for it.
     #[inline(always)]
     fn begin_fresh(&self, any: bool) -> Option<*const Fiber> {
-        self.answer_between_tasks();
+        self.serve_between_tasks();
         let record = self.next_fresh()?;
         if any || self.keeps(record) { self.begin(record) } else { self.begin_another(record) }
     }
@@ -121,7 +121,7 @@ impl Worker {
         loop {
             self.offer_to_others(record);
             // Those that were offered are the next ones now, and are not kept either.
-            if self.remote.front.is_empty() || self.queues.deque.len() >= BATCH {
+            if self.remote.private.is_empty() || self.queues.deque.len() >= BATCH {
                 return None;
             }
             record = self.next_fresh()?;
@@ -180,7 +180,7 @@ impl Worker {
 
     /// Whether a fresh task is at hand, without looking at other workers.
     pub(crate) fn has_fresh(&self) -> bool {
-        !self.remote.front.is_empty()
+        !self.remote.private.is_empty()
             || !self.queues.deque.is_empty()
             || !self.queues.local.borrow().is_empty()
             || !self.shared().injector.is_empty()
@@ -193,7 +193,7 @@ impl Worker {
         let rarely = self.fairness.offers.get().is_multiple_of(16) && !self.is_to_stand_back();
         !self.queues.local.borrow().is_empty()
             || !self.shared().injector.is_empty()
-            || rarely && (!self.queues.deque.is_empty() || self.remote.front.len() > 1)
+            || rarely && (!self.queues.deque.is_empty() || self.remote.private.len() > 1)
     }
 
     pub(crate) fn has_ready(&self) -> bool {
@@ -262,7 +262,7 @@ impl Worker {
         // SAFETY: the caller holds the handle.
         let task = unsafe { record.as_ref() };
         let class = self.class_for(task);
-        if !self.remote.front.take(record) {
+        if !self.remote.private.take(record) {
             // In a queue of this runtime's, not of another's: known by addresses that are compared and
             // not followed.
             let parent = task.node.parent;
@@ -328,8 +328,8 @@ impl Worker {
         let fiber =
             if crate::shim::panicking() { None } else { self.new_fiber(class, record.as_ptr()) };
         let Some(fiber) = fiber else {
-            if self.remote.front.push(record) {
-                self.attend();
+            if self.remote.private.push(record) {
+                self.serve_requests();
             }
             return;
         };
@@ -346,8 +346,8 @@ impl Worker {
     /// worker takes next: else the request stands until the next push. Taken back, it would have to
     /// wake somebody for nothing.
     #[inline]
-    pub(crate) fn answer_between_tasks(&self) {
-        if self.is_to_share() && self.remote.front.len() > 1 {
+    pub(crate) fn serve_between_tasks(&self) {
+        if self.is_to_share() && self.remote.private.len() > 1 {
             self.hand_on();
         }
     }
@@ -356,15 +356,15 @@ impl Worker {
     /// back soon. Then it would have to wait for the end of the next task.
     #[inline]
     pub(crate) fn is_to_share(&self) -> bool {
-        self.remote.front.wants_attention()
+        self.remote.private.is_requested()
             || self.balance.shares.get() && self.queues.deque.is_empty()
     }
 
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_on(&self) {
-        if self.remote.front.wants_attention() {
-            self.attend();
+        if self.remote.private.is_requested() {
+            self.serve_requests();
         } else {
             self.answer();
         }
@@ -373,19 +373,19 @@ impl Worker {
     /// Hands tasks over if somebody has asked.
     #[cold]
     #[inline(never)]
-    pub(crate) fn attend(&self) {
+    pub(crate) fn serve_requests(&self) {
         let remote = &self.remote;
         let searched = || self.shared().idle.anyone_searching();
         // A lone task is not handed over. The request stands, so that the next push answers it: see
-        // idle.rs. But a front that has been emptied by a thief may still be full: the thief has
+        // idle.rs. But a private deque that has been emptied by a thief may still be full: the thief has
         // not read the slots.
-        let lone = remote.front.len() == 1 && remote.forks.is_clear();
-        if lone && remote.front.has_room() && searched() {
+        let lone = remote.private.len() == 1 && remote.forks.is_clear();
+        if lone && remote.private.has_room() && searched() {
             return;
         }
-        let asked = remote.front.attend(searched);
+        let asked = remote.private.serve_requests(searched);
         // In a bare coroutine each fork is attended to.
-        let asked = innermost().is_null() && self.remote.forks.attend() || asked;
+        let asked = innermost().is_null() && self.remote.forks.serve_requests() || asked;
         if asked {
             self.answer();
         }
@@ -412,43 +412,43 @@ impl Worker {
         shared.idle.notify(shared, false);
     }
 
-    /// Moves a portion of the front to the public deque, from the end that this worker comes to last. A front with
+    /// Moves a portion of the private deque to the public deque, from the end that this worker comes to last. A deque with
     /// fewer than `least` tasks gives none.
     pub(crate) fn hand_over(&self, least: usize, portion: Portion) -> usize {
-        let front = &self.remote.front;
+        let private = &self.remote.private;
         let spread = self.begins_oldest();
         if !(spread | self.balance.joins_oldest.replace(false)) {
-            return front.hand_over(least, portion, |record| self.publish(record));
+            return private.hand_over(least, portion, |record| self.publish(record));
         }
-        let given = front.hand_over_newest(least, portion, |record| self.publish(record));
+        let given = private.hand_over_newest(least, portion, |record| self.publish(record));
         if spread {
-            self.balance.spread_at.set((self.balance.spread_at.get().0, front.tail()));
+            self.balance.spread_at.set((self.balance.spread_at.get().0, private.tail()));
         }
         given
     }
 
-    /// A task that is spread, and was at this index of the front, is joined before those that are
+    /// A task that is spread, and was at this index of the private deque, is joined before those that are
     /// younger: those are begun the oldest first.
     pub(crate) fn begin_oldest_from(&self, index: usize) {
-        let (front, (from, below)) = (&self.remote.front, self.balance.spread_at.get());
+        let (private, (from, below)) = (&self.remote.private, self.balance.spread_at.get());
         let from = match index {
             // Its older siblings have been handed over as well, or before.
-            PUBLIC => front.head(),
+            PUBLIC => private.head(),
             // Those before it have been joined.
             _ if (from..below).contains(&index) => from,
             _ => index,
         };
-        self.balance.spread_at.set((from, front.tail()));
+        self.balance.spread_at.set((from, private.tail()));
     }
 
-    /// Whether there are tasks in the front, and all of them are of those that are begun the oldest
+    /// Whether there are tasks in the private deque, and all of them are of those that are begun the oldest
     /// first.
     fn begins_oldest(&self) -> bool {
-        let (front, (from, below)) = (&self.remote.front, self.balance.spread_at.get());
-        front.tail() <= below && front.head() >= from && !front.is_empty()
+        let (private, (from, below)) = (&self.remote.private, self.balance.spread_at.get());
+        private.tail() <= below && private.head() >= from && !private.is_empty()
     }
 
-    /// Puts a fresh task that has left a front into the public deque.
+    /// Puts a fresh task that has left a private deque into the public deque.
     pub(crate) fn publish(&self, record: NonNull<Record>) {
         // SAFETY: the run reference is in our hand.
         unsafe { record.as_ref() }.set_phase(Phase::Ready);
@@ -475,7 +475,7 @@ impl Worker {
             }
         }
         self.remote
-            .front
+            .private
             .pop()
             .or_else(|| self.next_public())
             .or_else(|| self.next_local())
@@ -494,10 +494,10 @@ impl Worker {
         })
     }
 
-    /// The oldest task of the front, which is otherwise served last in first out.
+    /// The oldest task of the private deque, which is otherwise served last in first out.
     pub(crate) fn next_oldest(&self) -> Option<NonNull<Record>> {
         let mut oldest = None;
-        self.remote.front.hand_over(1, Portion::ONE, |record| oldest = Some(record));
+        self.remote.private.hand_over(1, Portion::ONE, |record| oldest = Some(record));
         oldest
     }
 

@@ -150,7 +150,7 @@ pub(crate) struct Simulation {
     steps: Cell<u64>,
     most_steps: u64,
     progress: Arc<Progress>,
-    /// Turns in a row that somebody has given way though nobody else was ready.
+    /// Turns in a fork list that somebody has given way though nobody else was ready.
     alone: Cell<u32>,
     numbers: RefCell<BTreeMap<usize, u64>>,
     /// Who says what they wait for.

@@ -50,8 +50,8 @@ use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::life::complete::complete;
 use crate::scheduler::life::scope_frame::task_of;
-use crate::scheduler::queue::front::Portion;
 use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::queue::private_deque::Portion;
 use crate::scheduler::run_loop::call::drop_locals;
 use crate::scheduler::run_loop::enter;
 use crate::scheduler::stacks::books::{Books, Order};
@@ -238,13 +238,13 @@ fn publish(worker: &Worker) -> usize {
         count += 1;
     }
     loop {
-        let given = worker.remote.front.hand_over(1, Portion::HALF, |record| {
+        let given = worker.remote.private.hand_over(1, Portion::HALF, |record| {
             // SAFETY: the run reference is in our hand.
             unsafe { record.as_ref() }.set_phase(Phase::Ready);
             shared.injector.push(Item::fresh(record));
         });
         count += given;
-        if given == 0 && worker.remote.front.is_empty() {
+        if given == 0 && worker.remote.private.is_empty() {
             break;
         }
     }
@@ -452,7 +452,7 @@ fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
     // SAFETY: claimed.
     let task = unsafe { record.as_ref() };
     if task.phase() != Phase::Running {
-        // From the front, where it was private.
+        // From the private deque, where it was private.
         task.set_phase(Phase::Running);
     }
     task.node.set_home(worker.number());

@@ -16,7 +16,7 @@
 //! | injector, public deques | push; fence; `sleepers > 0` and nobody searching: wake one | enter the list; fence; look |
 //! | a batch from the injector, or a victim's deque without a search, to a deque | push to the deque; as above | as above |
 //! | inbox, cut request of one worker | push; fence; its state is ASLEEP: wake it | state = ASLEEP; fence; look |
-//! | a front, a row of forks | store tail; (light fence); load limit | ask every one; membarrier (a fence, if all others rest); look |
+//! | a private deque, a fork list | store tail; (light fence); load limit | ask every one; membarrier (a fence, if all others rest); look |
 //! | end of the runtime | flag; wake all | enter the list; fence; look |
 //!
 //! "Nobody searching" suffices, since a searcher that stops, with or without loot, first leaves the
@@ -26,10 +26,10 @@
 //!
 //! A sleeper relies on a searcher in the same way: as long as somebody searches it asks nobody, and leaves
 //! that to the searcher. So one that stops and finds somebody asleep asks in the sleeper's stead, with a
-//! membarrier and a look. It asks every front and every row of forks, *its own too*: what it has found may
+//! membarrier and a look. It asks every private deque and every fork list, *its own too*: what it has found may
 //! be a task of its own that has been woken, and that spawns from then on.
 //!
-//! An owner that finds itself asked relies on a searcher, too, if its front holds a lone task,
+//! An owner that finds itself asked relies on a searcher, too, if its private deque holds a lone task,
 //! which is not handed over: the request stands, and nobody is woken. It sees the count after its
 //! push, so the searcher leaves the count after that; and if somebody sleeps by then, that searcher
 //! looks for the task behind a membarrier.
@@ -37,10 +37,10 @@
 //! # Naps
 //!
 //! A thief whose loot was gone within 600 ns, or 100 ns for each item, does more harm than good: it takes
-//! cache lines from a worker that would have been done sooner alone. It naps, unasked by fronts, for a
+//! cache lines from a worker that would have been done sooner alone. It naps, unasked by private deques, for a
 //! time that doubles up to a millisecond for each worker that naps, so that all of them together look about
 //! once in a millisecond. It does so as long as some worker goes on spawning, or has something left in its
-//! front; else it goes to sleep in earnest. An idle runtime has no timer.
+//! private deque; else it goes to sleep in earnest. An idle runtime has no timer.
 //!
 //! One that naps is woken for its own inbox, and by a producer that has put something into the injector
 //! from outside, or a searcher that leaves something there, if nobody is asleep and nobody searches. And one
@@ -338,7 +338,7 @@ impl Idle {
     }
 
     /// What a searcher does that has left the count while somebody rests: whether anything is left. `left` is a look at all public
-    /// queues and at what is private to anybody; `ask` asks every front and row of forks, one's own too: who lay down while the
+    /// queues and at what is private to anybody; `ask` asks every private deque and fork list, one's own too: who lay down while the
     /// searcher was counted has left that to it, and what it has found may be a task that spawns.
     pub(crate) fn look_after_search(
         &self,
@@ -363,7 +363,7 @@ impl Idle {
     }
 
     /// What one looks for that has lain down, besides what is its own: whether there is something. `ask` asks the others, and
-    /// `private` is a look at what they have in their fronts and rows of forks.
+    /// `private` is a look at what they have in their private deques and rows of forks.
     pub(crate) fn look_before_sleep(
         &self,
         workers: usize,

@@ -1,7 +1,7 @@
 //! What a worker does when it has nothing: search, back off, sleep.
 //!
 //! A searcher looks into the injector and the public deques of the others in random order. If one has
-//! work only in its private front, it asks; an owner that spawns answers at its next push. No answer
+//! work only in its private deque, it asks; an owner that spawns answers at its next push. No answer
 //! within a few microseconds means a long computation, and the searcher takes by force: a membarrier,
 //! which costs both sides 2 us, so it must be worth it.
 //!
@@ -39,7 +39,7 @@ const SEARCH_ALONE: Duration = Duration::from_micros(5);
 const LINGER: Duration = Duration::from_micros(20);
 /// ... and without any tasks, where the workers have to share the processors.
 const LINGER_SHARING: Duration = Duration::from_micros(5);
-/// So often in a row it waits for those without a search.
+/// So often in a fork list it waits for those without a search.
 const AWAITED: u8 = 16;
 /// So often a search takes by force and finds nothing left, before it is given up: what comes and goes
 /// within `PATIENCE` is too short as well.
@@ -73,7 +73,7 @@ pub(crate) struct Searcher {
     lasted: Duration,
     /// Already counted as searching, by the one that woke us.
     counted: bool,
-    /// So many searches in a row were over because a task of the worker's own had been woken.
+    /// So many searches in a fork list were over because a task of the worker's own had been woken.
     awaited: u8,
     /// When memory was last given back, and what the worker had used by then.
     tidied: Option<(Instant, Usage)>,
@@ -234,7 +234,7 @@ impl Searcher {
                     if asked.is_none() && !asked_all {
                         // A loop that could share what is left of it looks for requests; one who forks now
                         // and then notices it when he does.
-                        others(worker).for_each(Remote::ask);
+                        others(worker).for_each(Remote::request);
                         asked_all = true;
                     }
                     let alone = shared.idle.resting() + 1 >= shared.workers();
@@ -254,7 +254,7 @@ impl Searcher {
             // it has something that comes before: that might wait for the very task.
             let before = worker.has_ready()
                 || !worker.queues.dedicated.get().is_null()
-                || !worker.remote.front.is_empty()
+                || !worker.remote.private.is_empty()
                 || !worker.queues.local.borrow().is_empty();
             self.leave_search(worker, usize::from(!before));
         }
@@ -284,7 +284,7 @@ impl Searcher {
                 || others(worker).any(|r| !r.thief.is_empty())
                 || shared.remotes().any(Remote::has_private)
         };
-        let ask = || shared.remotes().for_each(Remote::ask);
+        let ask = || shared.remotes().for_each(Remote::request);
         if shared.idle.look_after_search(shared.workers() - 1, ask, left) {
             // As the producer would have, had there been no searcher. Its own deque comes before the injector.
             let injected = next.saturating_sub(worker.queues.deque.len());
@@ -332,7 +332,7 @@ impl Searcher {
         false
     }
 
-    /// Asks the first worker with something in its front.
+    /// Asks the first worker with something in its private deque.
     fn ask(&self, worker: &Worker, since: Instant) -> Option<Asked> {
         let shared = worker.shared();
         let count = shared.workers();
@@ -340,7 +340,7 @@ impl Searcher {
         let victim = (0..count)
             .map(|i| shared.remote((start + i) % count))
             .find(|remote| remote.index != worker.remote.index && remote.has_private())?;
-        victim.ask();
+        victim.request();
         Some(Asked { victim: victim.index, since, spawned: victim.counters.spawned.get() })
     }
 
@@ -365,10 +365,10 @@ impl Searcher {
         if !remote.has_private() {
             return false;
         }
-        let silent = remote.counters.spawned.get() == spawned && remote.front.wants_attention();
+        let silent = remote.counters.spawned.get() == spawned && remote.private.is_requested();
         let (keeps, mut kept) = (worker.may_start(), None);
         let start = now();
-        let mut taken = remote.front.steal(BATCH / 2, |record| match kept {
+        let mut taken = remote.private.steal(BATCH / 2, |record| match kept {
             None if keeps => kept = Some(record),
             _ => worker.publish(record),
         });
@@ -408,7 +408,7 @@ impl Searcher {
         worker.housekeeping();
         let exceeds = || {
             worker.memory.records.exceeds_bound()
-                || worker.remote.front.exceeds_bound()
+                || worker.remote.private.exceeds_bound()
                 || worker.memory.stacks.borrow().exceeds_bound()
         };
         let (time, usage) = (now(), Usage::of(worker));
@@ -420,7 +420,7 @@ impl Searcher {
             before = used;
         }
         worker.memory.records.trim((usage.records - before.records) as usize);
-        worker.remote.front.trim();
+        worker.remote.private.trim();
         let (shared, used) = (worker.shared(), usage.stacks.wrapping_sub(before.stacks) as usize);
         while worker.memory.stacks.borrow_mut().trim(&shared.stacks, used) {
             if worker.has_ready() || worker.has_fresh() {
@@ -470,7 +470,7 @@ impl Searcher {
                 return false;
             }
             let public = || others(worker).any(|r| !r.thief.is_empty());
-            let ask = || others(worker).for_each(Remote::ask);
+            let ask = || others(worker).for_each(Remote::request);
             let private = || others(worker).any(Remote::has_private);
             shared.idle.look_before_sleep(shared.workers(), public, ask, private)
         });

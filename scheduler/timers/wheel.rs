@@ -1,5 +1,5 @@
 //! A hierarchical timing wheel (Varghese and Lauck, 1987): to set a timer and to remove it takes a constant
-//! number of steps, however many there are (to set one: on average, as a row that is full moves).
+//! number of steps, however many there are (to set one: on average, as a fork list that is full moves).
 //!
 //! Time is counted in ticks. Level 0 has a slot for each of the next 64 ticks, level 1 one for each 64 ticks, and
 //! so on. A timer lies in the level of the highest digit (to the base 64) in which its time differs from the
@@ -7,8 +7,8 @@
 //! distributed over the lower ones; so a timer moves down at most once for each level. Those further away than
 //! the wheel reaches wait in the last slot that it has.
 //!
-//! A slot is a row of times and pointers, and each timer knows its place in it. Timers lie on the stacks of those who
-//! sleep, far from each other and from everything that was used of late; to distribute them by a row takes their times
+//! A slot is a fork list of times and pointers, and each timer knows its place in it. Timers lie on the stacks of those who
+//! sleep, far from each other and from everything that was used of late; to distribute them by a fork list takes their times
 //! from one piece of memory, and waits for none of theirs (a list through a million of them took three times as long).
 //!
 //! Which slots have anything in them is a word for each level. So the next slot is found at once, and to go on

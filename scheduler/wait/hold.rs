@@ -93,7 +93,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
         let rest = worker.time_to_next().map_or(rest, |time| rest.at_most(time));
         shared.idle.rest(shared, worker.remote.index, rest, || {
             worker.has_ready_besides_queue()
-                || !worker.remote.front.is_empty()
+                || !worker.remote.private.is_empty()
                 || shared.given_away.load(Ordering::Relaxed) != given_away
                 || !starving && shared.pressure.load(Ordering::Relaxed)
         });
@@ -174,7 +174,7 @@ fn next_here(worker: &Worker, given: &mut GivenAway) -> Option<NonNull<Record>> 
         }
         None
     };
-    worker.remote.front.pop().or_else(public).or_else(|| worker.next_local())
+    worker.remote.private.pop().or_else(public).or_else(|| worker.next_local())
 }
 
 /// A fresh task in the injector that is `wanted`, claimed, and what that made of it.

@@ -320,21 +320,21 @@ impl Worker {
     pub(crate) fn await_children(&self, frame: &ScopeFrame) {
         let task = frame.owner();
         let mut worker = self;
-        // Its newest children may still lie on top of the front: call them.
+        // Its newest children may still lie on top of the private deque: call them.
         while worker.fiber().has_room() {
             if worker.fairness.tick() {
                 worker.let_others();
                 worker = Worker::current().expect("tasks run on workers");
             }
             // A thief that has asked is answered between two children, with a share of those that are left.
-            worker.answer_between_tasks();
-            let Some(child) = worker.remote.front.pop() else { break };
+            worker.serve_between_tasks();
+            let Some(child) = worker.remote.private.pop() else { break };
             // SAFETY: just taken out, with its run reference.
             let task = unsafe { child.as_ref() };
             let ours = ptr::eq(task.node.parent, &raw const frame.node);
             if !ours || task.traits.needs_own_stack() || !worker.may_call(task) {
-                if worker.remote.front.push(child) {
-                    worker.attend();
+                if worker.remote.private.push(child) {
+                    worker.serve_requests();
                 }
                 break;
             }

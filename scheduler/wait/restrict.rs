@@ -31,7 +31,7 @@
 //! A worker that is blocked by a stranger runs no kin, but some that nobody has started may lie in its
 //! queues. There is no event that tells of it. So a restricted worker with nothing to do does not only rest
 //! like others, to be woken when something appears, but looks itself, every now and then: it takes one task
-//! at a time out of the public deques, and fronts and forks by force, keeps what is kin, and leaves the
+//! at a time out of the public deques, and private deques and forks by force, keeps what is kin, and leaves the
 //! rest to all. Between two looks it sleeps up to [`LONGEST`].
 //!
 //! It sleeps in the list of those whom a producer wakes, as what is produced may be kin. What it leaves wakes
@@ -268,10 +268,10 @@ impl Worker {
             }
             given.fresh.push(record);
         }
-        if self.remote.front.wants_attention() {
-            self.attend();
+        if self.remote.private.is_requested() {
+            self.serve_requests();
         }
-        while let Some(record) = self.remote.front.pop() {
+        while let Some(record) = self.remote.private.pop() {
             if self.is_kin(record) {
                 return Some(record);
             }
@@ -369,7 +369,7 @@ impl Worker {
             }
             match asked {
                 None if others().any(Remote::has_private) => {
-                    others().filter(|remote| remote.has_private()).for_each(Remote::ask);
+                    others().filter(|remote| remote.has_private()).for_each(Remote::request);
                     asked = Some(now());
                 }
                 Some(since) if now() - since >= ANSWER => {
@@ -412,16 +412,16 @@ impl Worker {
         false
     }
 
-    /// Takes the oldest task of a front, or the oldest fork, by force.
+    /// Takes the oldest task of a private deque, or the oldest fork, by force.
     fn take_private_kin(&self, from: &Remote, given: &mut GivenAway) -> bool {
         self.counters().rescues.add(1);
         let mut found = None;
-        from.front.steal(1, |record| found = Some(record));
+        from.private.steal(1, |record| found = Some(record));
         let Some(record) = found else {
             let scope = self.restrictions.innermost();
             return self.steal_fork(from, |node| descends_from(node, scope));
         };
-        // SAFETY: just taken out of a front, whose items are ours to start.
+        // SAFETY: just taken out of a private deque, whose items are ours to start.
         unsafe { record.as_ref() }.set_phase(Phase::Running);
         if self.is_kin(record) {
             return self.keep(record);

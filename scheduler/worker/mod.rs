@@ -21,9 +21,9 @@ use crate::retire::stack::StackClass;
 use crate::scheduler::balance::census::Census;
 use crate::scheduler::balance::state::Balance;
 use crate::scheduler::life::scope_frame::task_of;
-use crate::scheduler::queue::forks::Forks;
-use crate::scheduler::queue::front::Front;
+use crate::scheduler::queue::fork_list::ForkList;
 use crate::scheduler::queue::inbox::Inbox;
+use crate::scheduler::queue::private_deque::PrivateDeque;
 use crate::scheduler::steal::idle::Sleeper;
 use crate::scheduler::steal::loot::Loot;
 use crate::scheduler::timers::timer::Timers;
@@ -50,7 +50,7 @@ pub(crate) type Fiber = FiberOf<Worker>;
 
 /// See the module's documentation.
 ///
-/// First comes what each fork uses of its owner's part of the row, at offsets that fit into a byte of an
+/// First comes what each fork uses of its owner's part of the fork list, at offsets that fit into a byte of an
 /// instruction: with others a fork takes a tenth longer. (The boundary and the node lie further up.)
 #[repr(C)]
 pub(crate) struct Worker {
@@ -69,7 +69,7 @@ pub(crate) struct Worker {
     pub(crate) random: Random,
     pub(crate) balance: Balance,
     pub(crate) clockwork: Clockwork,
-    /// The request that the row of forks shows is its own.
+    /// The request that the fork list shows is its own.
     pub(crate) offers_on: Cell<bool>,
     /// What it has stolen last, if it has not rested since.
     pub(crate) loot: Cell<Option<Loot>>,
@@ -82,8 +82,8 @@ impl Worker {
         let queues = Queues::new();
         Worker {
             remote: Remote {
-                front: Front::new(),
-                forks: Forks::new(),
+                private: PrivateDeque::new(),
+                forks: ForkList::new(),
                 inbox: CachePadded::new(Inbox::new()),
                 thief: queues.deque.thief(),
                 sleeper: Sleeper::new(),

@@ -3,9 +3,9 @@
 use crate::retire::queue::RetireQueue;
 use crate::scheduler::balance::census::Census;
 use crate::scheduler::life::fork_frame::Fork;
-use crate::scheduler::queue::forks::Forks;
-use crate::scheduler::queue::front::Front;
+use crate::scheduler::queue::fork_list::ForkList;
 use crate::scheduler::queue::inbox::Inbox;
+use crate::scheduler::queue::private_deque::PrivateDeque;
 use crate::scheduler::queue::public::Thief;
 use crate::scheduler::steal::idle::Sleeper;
 use crate::scheduler::timers::timer::Timers;
@@ -48,8 +48,8 @@ pub(crate) struct Counters {
 /// The part of a worker that others may touch.
 #[repr(C)] // see `Worker`
 pub(crate) struct Remote {
-    pub(crate) forks: Forks<Fork>,
-    pub(crate) front: Front,
+    pub(crate) forks: ForkList<Fork>,
+    pub(crate) private: PrivateDeque,
     pub(crate) inbox: CachePadded<Inbox>,
     pub(crate) thief: Thief,
     pub(crate) sleeper: Sleeper,
@@ -67,12 +67,12 @@ pub(crate) struct Remote {
 impl Remote {
     /// Whether the worker seems to have something that nobody else takes without asking.
     pub(crate) fn has_private(&self) -> bool {
-        !self.front.is_empty() || !self.forks.is_empty()
+        !self.private.is_empty() || !self.forks.is_empty()
     }
 
     /// Asks the worker to hand something over, or to wake someone, as soon as it has something.
-    pub(crate) fn ask(&self) {
-        self.front.ask();
-        self.forks.ask();
+    pub(crate) fn request(&self) {
+        self.private.request();
+        self.forks.request();
     }
 }

@@ -133,7 +133,7 @@ impl Public {
 enum Again {
     No,
     /// After it has been private.
-    FromFront,
+    FromPrivate,
     AtOnce,
 }
 
@@ -162,7 +162,7 @@ fn claim(again: Again, claims: fn(&Record) -> bool) {
         handle.add_reference();
         if again != Again::No {
             public.context.write();
-            if again == Again::FromFront {
+            if again == Again::FromPrivate {
                 handle.unclaim_privately();
                 handle.set_phase(Phase::Ready);
             } else {
@@ -197,7 +197,7 @@ fn loom_a_public_task_is_run_by_one_claimant() {
 
 #[test]
 fn loom_a_stale_entry_is_as_good_as_a_new_one() {
-    explore(3, || claim(Again::FromFront, Record::claim));
+    explore(3, || claim(Again::FromPrivate, Record::claim));
     explore(3, || claim(Again::AtOnce, Record::claim));
 }
 

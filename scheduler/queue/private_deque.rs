@@ -16,20 +16,20 @@
 //! offers it ([`crate::shim::asymmetric`]). Of the two, at least one sees the other: no item is
 //! taken twice and none is lost. The lowering must come first, also when the owner only trims.
 //!
-//! [`Front::take`] removes an item from the middle (a parent that joins a child): it clears the slot,
+//! [`PrivateDeque::take`] removes an item from the middle (a parent that joins a child): it clears the slot,
 //! *fences*, and reads `head`; if a thief has claimed that index meanwhile, the lock is taken, and
 //! the item's `place` tells whether the thief saw the item (it then wrote [`PUBLIC`]) or the
 //! cleared slot.
 //!
-//! # Hunger
+//! # Requests for work
 //!
 //! `limit` is the index at which a push must do more than push: normally where the ring is full.
 //! Someone who wants work stores 0 there, so the owner's next push (or its loop) notices with the very
 //! compare that it needs anyway, and hands over. The check comes after the store of `tail`, so
-//! that a worker that goes to sleep (store 0, membarrier, look at every front) and a push cannot
+//! that a worker that goes to sleep (store 0, membarrier, look at every private deque) and a push cannot
 //! miss each other. Who finds the 0 of another leaves it at that; so an owner that takes a request back
 //! fences before it looks for sleepers: there may be one more than asked. Who lies down while somebody
-//! searches asks nobody: the searcher does, when it stops, of its own front too (idle.rs).
+//! searches asks nobody: the searcher does, when it stops, of its own private deque too (idle.rs).
 //!
 //! Orderings: `tail` is stored with Release, also when it is lowered, and read by thieves with Acquire:
 //! this hands over the records below it. Everything else is relaxed, between the fences or under the lock.
@@ -43,7 +43,7 @@ use std::hint::cold_path;
 use std::ptr::{self, NonNull};
 use std::sync::{PoisonError, TryLockError};
 
-/// `place` of a record that has left the front for a public queue or a thief.
+/// `place` of a record that has left the private deque for a public queue or a thief.
 pub(crate) const PUBLIC: usize = usize::MAX;
 
 #[cfg(not(loom))]
@@ -73,7 +73,7 @@ struct Owned {
     one_sided: bool,
 }
 
-/// How much of a front is handed over.
+/// How much of a private deque is handed over.
 #[derive(Clone, Copy)]
 pub(crate) struct Portion {
     /// So many workers want to have some. The owner keeps as much as each of them gets, but one of
@@ -94,7 +94,7 @@ impl Portion {
 }
 
 /// See the module's documentation.
-pub(crate) struct Front {
+pub(crate) struct PrivateDeque {
     owned: CachePadded<Owned>,
     head: CachePadded<AtomicUsize>,
     lock: Mutex<()>,
@@ -102,9 +102,9 @@ pub(crate) struct Front {
 
 // SAFETY: the records in the ring are shared by design; the ring is replaced and freed only by the
 // owner under the lock, under which alone others read it.
-unsafe impl Sync for Front {}
+unsafe impl Sync for PrivateDeque {}
 // SAFETY: as above.
-unsafe impl Send for Front {}
+unsafe impl Send for PrivateDeque {}
 
 fn new_ring(capacity: usize) -> *mut Slot {
     let ring: Box<[Slot]> = (0..capacity).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
@@ -118,9 +118,9 @@ unsafe fn free_ring(ring: *mut Slot, capacity: usize) {
     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(ring, capacity)) });
 }
 
-impl Front {
-    pub(crate) fn new() -> Front {
-        Front {
+impl PrivateDeque {
+    pub(crate) fn new() -> PrivateDeque {
+        PrivateDeque {
             owned: CachePadded::new(Owned {
                 tail: AtomicUsize::new(FIRST),
                 limit: AtomicUsize::new(FIRST + INITIAL),
@@ -159,7 +159,7 @@ impl Front {
         unsafe { &*ring.add(index & mask) }
     }
 
-    /// Adds an item; true if the owner must attend to the front ([`Front::attend`]).
+    /// Adds an item; true if the owner must attend to the private deque ([`PrivateDeque::attend`]).
     ///
     /// For the owner.
     #[inline]
@@ -168,16 +168,16 @@ impl Front {
         // SAFETY: the record is the caller's, and its place is the spawner's to write.
         unsafe { record.as_ref() }.place.store(tail, Ordering::Relaxed);
         self.slot(tail).store(record.as_ptr(), Ordering::Relaxed);
-        // MUTANT(front.push.tail): relaxed
+        // MUTANT(private_deque.push.tail): relaxed
         self.owned.tail.store(tail + 1, Ordering::Release);
-        // MUTANT(front.push.fence): skip
+        // MUTANT(private_deque.push.fence): skip
         self.fence();
         tail + 1 >= self.owned.limit.load(Ordering::Relaxed)
     }
 
     /// Whether somebody has asked for work, or the ring is full.
     #[inline]
-    pub(crate) fn wants_attention(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         self.owned.tail.load(Ordering::Relaxed) >= self.owned.limit.load(Ordering::Relaxed)
     }
 
@@ -190,11 +190,11 @@ impl Front {
                 return None;
             }
             let last = tail - 1;
-            // MUTANT(front.pop.tail): relaxed
+            // MUTANT(private_deque.pop.tail): relaxed
             self.owned.tail.store(last, Ordering::Release);
-            // MUTANT(front.pop.fence): skip
+            // MUTANT(private_deque.pop.fence): skip
             self.fence();
-            // MUTANT(front.pop.look): false
+            // MUTANT(private_deque.pop.look): false
             if self.head.load(Ordering::Relaxed) > last && !self.settle(last) {
                 return None;
             }
@@ -206,13 +206,13 @@ impl Front {
     }
 
     /// The owner has lowered `tail` to `last` and met a thief: whose is the item? False: nobody's or
-    /// the thief's, and the front is empty.
+    /// the thief's, and the private deque is empty.
     #[cold]
     #[inline(never)]
     fn settle(&self, last: usize) -> bool {
         let _lock = self.lock();
         let head = self.head.load(Ordering::Relaxed);
-        // MUTANT(front.settle.look): false
+        // MUTANT(private_deque.settle.look): false
         if head > last {
             self.owned.tail.store(head, Ordering::Relaxed);
             return false;
@@ -233,11 +233,11 @@ impl Front {
         {
             return false;
         }
-        // MUTANT(front.newest.tail): relaxed
+        // MUTANT(private_deque.newest.tail): relaxed
         self.owned.tail.store(last, Ordering::Release);
-        // MUTANT(front.newest.fence): skip
+        // MUTANT(private_deque.newest.fence): skip
         self.fence();
-        // MUTANT(front.newest.look): true
+        // MUTANT(private_deque.newest.look): true
         self.head.load(Ordering::Relaxed) <= last || self.settle(last)
     }
 
@@ -248,27 +248,27 @@ impl Front {
         let place = &unsafe { record.as_ref() }.place;
         let index = place.load(Ordering::Relaxed);
         let tail = self.owned.tail.load(Ordering::Relaxed);
-        // The index may be anything: of another front, of a coroutine, of a life before. What counts
+        // The index may be anything: of another private deque, of a coroutine, of a life before. What counts
         // is that the slot holds this record.
         if index >= tail || index < self.head.load(Ordering::Relaxed) {
             return false;
         }
-        // MUTANT(front.take.slot): false
+        // MUTANT(private_deque.take.slot): false
         if self.slot(index).load(Ordering::Relaxed) != record.as_ptr() {
             return false;
         }
         if index + 1 == tail {
-            // MUTANT(front.take.tail): relaxed
+            // MUTANT(private_deque.take.tail): relaxed
             self.owned.tail.store(index, Ordering::Release);
-            // MUTANT(front.take.fence): skip
+            // MUTANT(private_deque.take.fence): skip
             self.fence();
-            // MUTANT(front.take.look): true
+            // MUTANT(private_deque.take.look): true
             return self.head.load(Ordering::Relaxed) <= index || self.settle(index);
         }
         self.slot(index).store(ptr::null_mut(), Ordering::Relaxed);
-        // MUTANT(front.middle.fence): skip
+        // MUTANT(private_deque.middle.fence): skip
         self.fence();
-        // MUTANT(front.middle.look): true
+        // MUTANT(private_deque.middle.look): true
         self.head.load(Ordering::Relaxed) <= index || self.settle_cleared(place, index)
     }
 
@@ -278,7 +278,7 @@ impl Front {
     #[inline(never)]
     fn settle_cleared(&self, place: &AtomicUsize, index: usize) -> bool {
         let _lock = self.lock();
-        // MUTANT(front.middle.settle): true
+        // MUTANT(private_deque.middle.settle): true
         place.load(Ordering::Relaxed) == index
     }
 
@@ -301,7 +301,7 @@ impl Front {
     /// (restrict.rs).
     ///
     /// For the owner.
-    pub(crate) fn attend(&self, searched: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn serve_requests(&self, searched: impl FnOnce() -> bool) -> bool {
         let _lock = match self.lock.try_lock() {
             Ok(lock) => lock,
             Err(TryLockError::WouldBlock) if self.has_room() && searched() => return false,
@@ -319,13 +319,13 @@ impl Front {
         // Without order: whoever has asked and lies down has fenced before it asked, or found a request and does so, and our
         // caller fences before it looks for sleepers.
         self.owned.full.store(head + capacity, Ordering::Relaxed);
-        // MUTANT(front.attend.limit): split
+        // MUTANT(private_deque.attend.limit): split
         self.owned.limit.swap(head + capacity, Ordering::Relaxed) == 0
     }
 
     /// Whether one more item can be pushed, whatever a thief is about to read. For the owner.
     pub(crate) fn has_room(&self) -> bool {
-        // MUTANT(front.attend.room): true
+        // MUTANT(private_deque.attend.room): true
         self.owned.tail.load(Ordering::Relaxed) < self.owned.full.load(Ordering::Relaxed)
     }
 
@@ -369,7 +369,7 @@ impl Front {
         self.owned.full.store(full, Ordering::Relaxed);
         let limit = self.owned.limit.load(Ordering::Relaxed);
         if limit != 0 {
-            // MUTANT(front.trim.limit): split
+            // MUTANT(private_deque.trim.limit): split
             let _ = self.owned.limit.compare_exchange(
                 limit,
                 full,
@@ -395,13 +395,13 @@ impl Front {
 
     /// Asks the owner to hand over, or to wake someone, at its next push.
     #[inline]
-    pub(crate) fn ask(&self) {
+    pub(crate) fn request(&self) {
         if self.owned.limit.load(Ordering::Relaxed) != 0 {
             self.owned.limit.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Removes a portion of the items, the oldest first. A front with fewer than `least` items
+    /// Removes a portion of the items, the oldest first. A deque with fewer than `least` items
     /// gives none.
     ///
     /// For the owner, who needs no barrier: it cannot race itself, and thieves are locked out.
@@ -457,10 +457,10 @@ impl Front {
         let full = self.first_full(head, tail);
         let wanted = full + (tail - full).div_ceil(2).min(most);
         self.head.store(wanted, Ordering::Relaxed);
-        // MUTANT(front.steal.fence): skip
+        // MUTANT(private_deque.steal.fence): skip
         heavy();
-        // MUTANT(front.steal.look): with tail
-        // MUTANT(front.steal.tail): relaxed
+        // MUTANT(private_deque.steal.look): with tail
+        // MUTANT(private_deque.steal.tail): relaxed
         let tail = self.owned.tail.load(Ordering::Acquire);
         let end = wanted.min(tail).max(head);
         self.head.store(end, Ordering::Relaxed);
@@ -488,7 +488,7 @@ impl Front {
     }
 }
 
-impl Drop for Front {
+impl Drop for PrivateDeque {
     fn drop(&mut self) {
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
         // SAFETY: exclusively ours.

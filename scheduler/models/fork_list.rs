@@ -1,6 +1,6 @@
 //! The row of forks: its owner, who returns past a fork, against thieves that follow a pointer to it.
 
-use crate::scheduler::queue::forks::{Forked, Forks, Left, Link};
+use crate::scheduler::queue::fork_list::{ForkList, Forked, Left, Link};
 use crate::shim::Cell;
 use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
 use crate::shim::thread::spawn;
@@ -32,9 +32,9 @@ unsafe impl Forked for Fork {
 }
 
 struct Yard<const N: usize> {
-    forks: Forks<Fork>,
+    forks: ForkList<Fork>,
     /// The row of another worker.
-    other: Forks<Fork>,
+    other: ForkList<Fork>,
     frames: [Fork; N],
     /// Each fork is above the one before it: two joins in one frame, or on two stacks.
     upwards: bool,
@@ -54,8 +54,8 @@ impl<const N: usize> Yard<N> {
             node: ptr::dangling(),
         };
         let yard = Stage::new(Yard {
-            forks: Forks::new(),
-            other: Forks::new(),
+            forks: ForkList::new(),
+            other: ForkList::new(),
             frames: [(); N].map(|()| fork()),
             upwards,
             stolen: [(); N].map(|()| Cell::new(0)),
@@ -103,7 +103,7 @@ impl<const N: usize> Yard<N> {
         self.end_join_in(&self.forks, fork)
     }
 
-    fn end_join_in(&self, forks: &Forks<Fork>, fork: usize) -> bool {
+    fn end_join_in(&self, forks: &ForkList<Fork>, fork: usize) -> bool {
         let frame = self.frame(fork);
         // SAFETY: the newest one.
         let ours = unsafe { forks.pop(frame) || forks.settle(frame) };
@@ -144,14 +144,14 @@ fn loom_each_fork_runs_once_whatever_its_address() {
 #[test]
 #[should_panic]
 fn loom_negative_a_row_without_fences() {
-    plant("scheduler/queue/forks.rs", FENCES);
+    plant("scheduler/queue/fork_list.rs", FENCES);
     explore(3, || nested_joins(false));
 }
 
 #[test]
 #[should_panic]
 fn loom_negative_a_row_that_does_not_hand_over() {
-    plant("scheduler/queue/forks.rs", ORDERS_AND_FENCES);
+    plant("scheduler/queue/fork_list.rs", ORDERS_AND_FENCES);
     explore(3, || {
         let yard = Yard::<1>::new();
         let thief = spawn(move || yard.steal());
@@ -165,7 +165,7 @@ fn loom_negative_a_row_that_does_not_hand_over() {
 /// No fence carries what is below a fork that has been taken off.
 #[test]
 fn loom_what_is_below_a_popped_fork_is_handed_over_without_a_fence() {
-    plant("scheduler/queue/forks.rs", FENCES);
+    plant("scheduler/queue/fork_list.rs", FENCES);
     explore(3, || {
         let yard = Yard::<2>::new();
         let thief = spawn(move || yard.steal());
@@ -254,7 +254,7 @@ fn left_and_found_again(elsewhere: bool) {
     yard.push(2);
     yard.end_join(2);
     let forks = if elsewhere { &yard.other } else { &yard.forks };
-    // SAFETY: the row is clear.
+    // SAFETY: the fork list is clear.
     unsafe { forks.come_back(left) };
     assert!(!yard.end_join_in(forks, 1));
     yard.frame(1).body.set(1);

@@ -19,7 +19,7 @@
 //!
 //! # Protocol
 //!
-//! As in the [front](super::front), each side first announces what it takes and then looks at the other's
+//! As in the [private deque](super::private_deque), each side first announces what it takes and then looks at the other's
 //! word:
 //!
 //! * owner: take the newest off (`newest` = the next older one), *fence*, read `boundary`; on conflict take
@@ -60,19 +60,19 @@
 //!
 //! # A coroutine that is left
 //!
-//! It makes all its forks public first, so that what it waits for may be among them, and takes the row along
-//! ([`Forks::leave`]); the next one begins with an empty row. When it goes on, maybe on another worker, its row
-//! is put back as it was ([`Forks::come_back`]).
+//! It makes all its forks public first, so that what it waits for may be among them, and takes the fork list along
+//! ([`ForkList::leave`]); the next one begins with an empty fork list. When it goes on, maybe on another worker, its fork list
+//! is put back as it was ([`ForkList::come_back`]).
 //!
-//! # Hunger
+//! # Requests for work
 //!
-//! `attention`: a push must do more than push, as somebody wants work; as in the front, with the same
-//! argument why a push and one who lies down do not miss each other. Whoever asks a worker asks its front
-//! and its row, and the worker answers for both. An owner that has handed its last fork over leaves the
+//! `requested`: a push must do more than push, as somebody wants work; as in the private deque, with the same
+//! argument why a push and one who lies down do not miss each other. Whoever asks a worker asks its private deque
+//! and its fork list, and the worker answers for both. An owner that has handed its last fork over leaves the
 //! mark there, as a request of its own (`Worker::offer_fork`).
 //!
-//! Without `membarrier` both sides would have to pay, the owner at each push and pop. So there the row is
-//! **closed**: `attention` stays, and each fork is made public as soon as it is pushed.
+//! Without `membarrier` both sides would have to pay, the owner at each push and pop. So there the fork list is
+//! **closed**: `requested` stays, and each fork is made public as soon as it is pushed.
 
 use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -84,7 +84,7 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
-/// What is in a row; defined by its user.
+/// What is in a fork list; defined by its user.
 ///
 /// # Safety
 /// The link is the first field.
@@ -137,7 +137,7 @@ impl Link {
     /// There is a newer one, or was.
     unsafe fn newer(&self) -> NonNull<Link> {
         // SAFETY: it has been written.
-        // MUTANT(forks.newer.read): relaxed
+        // MUTANT(fork_list.newer.read): relaxed
         let newer = unsafe { self.newer.assume_init_ref() }.load(Ordering::Acquire);
         NonNull::new(newer).expect("a fork has an address")
     }
@@ -145,7 +145,7 @@ impl Link {
     #[inline(always)]
     fn set_newer(&self, newer: NonNull<Link>) {
         // SAFETY: it is only written to.
-        // MUTANT(forks.newer.written): relaxed
+        // MUTANT(fork_list.newer.written): relaxed
         unsafe { &*self.newer.as_ptr() }.store(newer.as_ptr(), Ordering::Release);
     }
 }
@@ -163,7 +163,7 @@ pub(crate) type Left = Option<(NonNull<Link>, NonNull<Link>)>;
 
 /// See the module's documentation.
 #[repr(C)] // what each push and pop uses comes first
-pub(crate) struct Forks<F> {
+pub(crate) struct ForkList<F> {
     owned: CachePadded<Owned>,
     guarded: CachePadded<Guarded>,
     /// Whether a fork may stay private.
@@ -174,10 +174,10 @@ pub(crate) struct Forks<F> {
 /// What the owner writes, on a cache line of its own.
 #[repr(C)]
 struct Owned {
-    // First: its address is then that of the worker, and whether the row is clear, one comparison.
+    // First: its address is then that of the worker, and whether the fork list is clear, one comparison.
     bottom: Link,
     newest: AtomicPtr<Link>,
-    attention: AtomicBool,
+    requested: AtomicBool,
 }
 
 /// What is written under the lock.
@@ -187,21 +187,21 @@ struct Guarded {
     lock: Mutex<()>,
 }
 
-// SAFETY: the forks are shared by the protocol above, and what a row does not share with it is atomic,
+// SAFETY: the forks are shared by the protocol above, and what a fork list does not share with it is atomic,
 // constant, or under the lock.
-unsafe impl<F: Sync> Sync for Forks<F> {}
+unsafe impl<F: Sync> Sync for ForkList<F> {}
 // SAFETY: as above.
-unsafe impl<F: Sync> Send for Forks<F> {}
+unsafe impl<F: Sync> Send for ForkList<F> {}
 
-impl<F: Forked> Forks<F> {
-    /// A row that is to be [anchored](Forks::anchor).
-    pub(crate) fn new() -> Forks<F> {
+impl<F: Forked> ForkList<F> {
+    /// A row that is to be [anchored](ForkList::anchor).
+    pub(crate) fn new() -> ForkList<F> {
         let open = is_one_sided();
-        Forks {
+        ForkList {
             owned: CachePadded::new(Owned {
                 bottom: Link::bottom(),
                 newest: AtomicPtr::new(ptr::null_mut()),
-                attention: AtomicBool::new(!open),
+                requested: AtomicBool::new(!open),
             }),
             guarded: CachePadded::new(Guarded {
                 boundary: AtomicUsize::new(usize::MAX),
@@ -213,7 +213,7 @@ impl<F: Forked> Forks<F> {
         }
     }
 
-    /// Makes it a row without forks. To be called where it stays from then on, before anybody else sees it.
+    /// Makes it a fork list without forks. To be called where it stays from then on, before anybody else sees it.
     pub(crate) fn anchor(&self) {
         self.owned.newest.store(self.bottom().as_ptr(), Ordering::Relaxed);
         self.guarded.head.store(self.bottom().as_ptr(), Ordering::Relaxed);
@@ -231,7 +231,7 @@ impl<F: Forked> Forks<F> {
     /// Adds a fork; whether the owner must attend to it.
     ///
     /// # Safety
-    /// For the owner. The fork stays where it is until [`Forks::pop`] or [`Forks::settle`] has said whose it is,
+    /// For the owner. The fork stays where it is until [`ForkList::pop`] or [`ForkList::settle`] has said whose it is,
     /// the newest first. If it is public, until its user has no more need of it.
     #[inline(always)]
     pub(crate) unsafe fn push(&self, fork: NonNull<F>) -> bool {
@@ -240,14 +240,14 @@ impl<F: Forked> Forks<F> {
         unsafe { fork.as_ref() }.link().set_older(older);
         // SAFETY: the fork that was the newest is there by contract; so is the bottom.
         unsafe { &*older }.set_newer(fork.cast());
-        // MUTANT(forks.push.newest): relaxed
+        // MUTANT(fork_list.push.newest): relaxed
         self.owned.newest.store(fork.as_ptr().cast(), Ordering::Release);
-        // MUTANT(forks.push.fence): skip
+        // MUTANT(fork_list.push.fence): skip
         light();
-        self.owned.attention.load(Ordering::Relaxed)
+        self.owned.requested.load(Ordering::Relaxed)
     }
 
-    /// Takes the newest fork off; false if it may be public ([`Forks::settle`]).
+    /// Takes the newest fork off; false if it may be public ([`ForkList::settle`]).
     ///
     /// # Safety
     /// For the owner. The fork has been pushed, and those that are newer have come to their end. So for `settle`.
@@ -256,15 +256,15 @@ impl<F: Forked> Forks<F> {
         // SAFETY: passed on.
         let older = unsafe { fork.link().older() }.cast_mut();
         // Release also here: who reads this is to see the links that were written before.
-        // MUTANT(forks.pop.newest): relaxed
+        // MUTANT(fork_list.pop.newest): relaxed
         self.owned.newest.store(older, Ordering::Release);
-        // MUTANT(forks.pop.fence): skip
+        // MUTANT(fork_list.pop.fence): skip
         light();
-        // MUTANT(forks.pop.look): true
+        // MUTANT(fork_list.pop.look): true
         mark(NonNull::from(fork.link())) < self.guarded.boundary.load(Ordering::Relaxed)
     }
 
-    /// After [`Forks::pop`] has said no: whether the fork is the owner's all the same, as it has only met
+    /// After [`ForkList::pop`] has said no: whether the fork is the owner's all the same, as it has only met
     /// a thief, or its address deceives.
     ///
     /// # Safety
@@ -306,10 +306,10 @@ impl<F: Forked> Forks<F> {
         let head = unsafe { head.as_ref() };
         // SAFETY: it was pushed, or is the bottom.
         let older = unsafe { head.older() };
-        // MUTANT(forks.private.newest): relaxed
+        // MUTANT(fork_list.private.newest): relaxed
         let newest = self.owned.newest.load(Ordering::Acquire).cast_const();
-        // MUTANT(forks.private.head): with ptr::eq(newest, older)
-        // MUTANT(forks.private.older): with ptr::eq(newest, head)
+        // MUTANT(fork_list.private.head): with ptr::eq(newest, older)
+        // MUTANT(fork_list.private.older): with ptr::eq(newest, head)
         if ptr::eq(newest, head) || ptr::eq(newest, older) {
             return None;
         }
@@ -339,7 +339,7 @@ impl<F: Forked> Forks<F> {
         }
     }
 
-    /// Takes the row of the running coroutine out, all of whose forks are public. For the owner.
+    /// Takes the fork list of the running coroutine out, all of whose forks are public. For the owner.
     pub(crate) fn leave(&self) -> Left {
         let _lock = self.lock();
         let newest = self.newest();
@@ -353,10 +353,10 @@ impl<F: Forked> Forks<F> {
         Some((newest, oldest))
     }
 
-    /// Puts back what was taken out of this row, or another.
+    /// Puts back what was taken out of this fork list, or another.
     ///
     /// # Safety
-    /// For the owner. The row is clear, and the coroutine runs whose row it was.
+    /// For the owner. The row is clear, and the coroutine runs whose fork list it was.
     pub(crate) unsafe fn come_back(&self, left: Left) {
         let Some((newest, oldest)) = left else { return };
         let _lock = self.lock();
@@ -392,11 +392,11 @@ impl<F: Forked> Forks<F> {
         let head = self.head();
         let Some(oldest) = self.oldest_private() else { return false };
         let boundary = self.boundary_at(head).min(mark(oldest));
-        // MUTANT(forks.steal.announce): skip
+        // MUTANT(fork_list.steal.announce): skip
         self.guarded.boundary.store(boundary, Ordering::Relaxed);
-        // MUTANT(forks.steal.fence): skip
+        // MUTANT(fork_list.steal.fence): skip
         heavy();
-        // MUTANT(forks.steal.look): true
+        // MUTANT(fork_list.steal.look): true
         if self.oldest_private() == Some(oldest) {
             // SAFETY: it is open after the barrier: its owner cannot pass by it without the lock.
             let node = unsafe { oldest.cast::<F>().as_ref() }.node();
@@ -407,7 +407,7 @@ impl<F: Forked> Forks<F> {
             }
         }
         // The boundary stays: see the module's documentation.
-        // MUTANT(forks.steal.stays): first self.set_head(head);
+        // MUTANT(fork_list.steal.stays): first self.set_head(head);
         false
     }
 
@@ -417,22 +417,22 @@ impl<F: Forked> Forks<F> {
     }
 
     /// Clears a request: true if there was one. For the owner.
-    pub(crate) fn attend(&self) -> bool {
-        // See the front.
-        self.open && self.owned.attention.swap(false, Ordering::Relaxed)
+    pub(crate) fn serve_requests(&self) -> bool {
+        // See the private deque.
+        self.open && self.owned.requested.swap(false, Ordering::Relaxed)
     }
 
     /// Sees to it that the owner attends to its next push. For the owner.
     #[inline(always)]
-    pub(crate) fn demand_attention(&self) {
-        self.owned.attention.store(true, Ordering::Relaxed);
+    pub(crate) fn request_from_self(&self) {
+        self.owned.requested.store(true, Ordering::Relaxed);
     }
 
     /// Asks the owner to hand over, or to wake someone, at its next push.
     #[inline]
-    pub(crate) fn ask(&self) {
-        if !self.owned.attention.load(Ordering::Relaxed) {
-            self.owned.attention.store(true, Ordering::Relaxed);
+    pub(crate) fn request(&self) {
+        if !self.owned.requested.load(Ordering::Relaxed) {
+            self.owned.requested.store(true, Ordering::Relaxed);
         }
     }
 
