@@ -1,4 +1,4 @@
-//! The stack that a signal handler runs on when the one in use has overflowed.
+//! Alternate signal stacks: a signal handler runs on one when the current stack has overflowed.
 
 use std::io;
 use std::marker::PhantomData;
@@ -12,27 +12,32 @@ use super::guard::{GUARD, GuardKind, page_size};
 /// Room for the handlers that ours passes faults on to: some print stack traces.
 const ROOM: usize = 64 << 10;
 
-/// So many that nobody uses stay mapped for threads to come: to map one and to unmap it interrupts every
-/// processor that runs the process. None of their pages is resident unless a handler has run on it.
+/// The number of unused alternate stacks that stay mapped for later threads: mapping and unmapping
+/// one interrupts every processor that runs the process. Their pages are not resident unless a
+/// handler has run on them.
 const SPARE: usize = 64;
 
 static SPARES: Mutex<Vec<MmapRaw>> = Mutex::new(Vec::new());
 
 /// The calling thread's alternate signal stack, with a guard of its own.
 ///
-/// Threads made by std have one already, but of a size that fits only std's handler; it is put back
-/// on drop.
+/// Threads made by std already have one, but it is large enough only for std's handler. It is
+/// restored on drop.
 #[must_use = "the alternate stack goes when this is dropped"]
 pub(crate) struct AltStack {
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     map: Option<MmapRaw>,
+    /// The thread's alternate stack before this one.
     before: libc::stack_t,
-    /// It belongs to the thread that installed it.
+    /// The stack belongs to the thread that installed it.
     not_send: PhantomData<*mut ()>,
 }
 
 impl AltStack {
-    /// Fails if memory is short, or if the thread is running on an alternate stack right now.
+    /// Installs an alternate stack for the calling thread.
+    ///
+    /// # Errors
+    /// If memory is short, or if the thread is running on an alternate stack.
     pub(crate) fn install() -> io::Result<AltStack> {
         let spare = spares().pop();
         let map = spare.map_or_else(map, Ok)?;
@@ -51,7 +56,8 @@ impl Drop for AltStack {
             .is_ok_and(|now| now.ss_sp == ours && now.ss_flags & libc::SS_DISABLE == 0);
         let map = self.map.take();
         if !installed || exchange(Some(self.before)).is_err() {
-            // Somebody has put another one over ours and may put ours back: it stays mapped.
+            // Another stack has been installed over ours, and its owner may restore ours later. So
+            // ours stays mapped.
             std::mem::forget(map);
             return;
         }
@@ -66,26 +72,28 @@ fn spares() -> MutexGuard<'static, Vec<MmapRaw>> {
     SPARES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Maps one, guarded.
+/// Maps a stack and installs its guard.
 fn map() -> io::Result<MmapRaw> {
-    // The kernel's frame grows with the registers of the processor.
-    // SAFETY: a query without pointers; an unknown key is answered with 0.
+    // The kernel's signal frame grows with the registers of the processor.
+    // SAFETY: a query without pointers; for an unknown key it returns 0.
     let frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
     let size = (frame.max(libc::SIGSTKSZ) + ROOM).next_multiple_of(page_size());
     let map = MmapOptions::new().len(GUARD + size).stack().no_reserve_swap().map_anon()?;
     let map = MmapRaw::from(map);
-    // SAFETY: the range is the start of the mapping made above, and it is not used as stack.
+    // SAFETY: the range is the start of the mapping made above. The alternate stack begins above
+    // it.
     unsafe { GuardKind::of_this_kernel().install(map.as_mut_ptr()) }
         .map_err(io::Error::from_raw_os_error)?;
     Ok(map)
 }
 
-/// sigaltstack(2): sets a stack, if there is one, and returns the one before.
+/// Calls sigaltstack(2): sets `new` if there is one, and returns the previous stack.
 fn exchange(new: Option<libc::stack_t>) -> io::Result<libc::stack_t> {
     let mut old = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     let new = new.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the pointers are null or to live descriptions. The memory described is a mapping that
-    // is unmapped only after another stack has been set, or was set by somebody else before.
+    // SAFETY: the pointers are null or to live descriptions. A stack that this module describes
+    // stays mapped as long as it is installed. Any other description came from an earlier call, so
+    // the memory is its owner's to keep mapped.
     match unsafe { libc::sigaltstack(new, &mut old) } {
         0 => Ok(old),
         _ => Err(io::Error::last_os_error()),
@@ -97,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stack_before_is_put_back() {
+    fn a_drop_restores_the_previous_stack() {
         let before = exchange(None).unwrap();
         let ours = AltStack::install().unwrap();
         let now = exchange(None).unwrap();
@@ -109,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn they_nest() {
+    fn alternate_stacks_nest() {
         let before = exchange(None).unwrap();
         let outer = AltStack::install().unwrap();
         let inner = AltStack::install().unwrap();
@@ -122,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_somebody_has_covered_stays_mapped() {
+    fn a_stack_that_another_has_replaced_stays_mapped() {
         let before = exchange(None).unwrap();
         let ours = AltStack::install().unwrap();
         let bottom = exchange(None).unwrap().ss_sp.cast::<u8>();

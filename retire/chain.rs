@@ -1,22 +1,27 @@
-//! Which bare coroutine a thread is in.
+//! The bare coroutine that a thread is in.
 //!
-//! `runtime::coroutine` keeps a pointer to the innermost running one here, from which others lead to
-//! those that wait for it; null on a thread's or a task's own stack. The scheduler, which knows
-//! nothing of bare coroutines, sets the pointer of a task aside when it suspends the task, native
-//! stacks and all, and puts it back when the task goes on: else the next task would be in them.
+//! A *bare coroutine* is a [`Coroutine`](crate::coroutine::Coroutine), which a program resumes by
+//! hand. Each thread has a pointer to its innermost running bare coroutine. From there
+//! `coroutine::current` follows the chain of resumers, which wait for it. On a thread's or a task's
+//! own stack the pointer is null.
 //!
-//! The pointer is the second word of the assembly source, read anew each time: `join` looks at it in the
-//! middle of a user's function, which may go on on another thread.
+//! The scheduler knows nothing else of bare coroutines. When it suspends a task it sets the task's
+//! pointer aside, and when the task continues it restores the pointer. Otherwise the next task
+//! would seem to run inside the coroutines of the suspended one.
 //!
-//! What the scheduler may do to the innermost one is to pin it: see [`Pin`].
+//! The pointer is the second thread word of the assembly source. It is read anew each time, because
+//! `join` reads it in the middle of a user's function, which may continue on another thread.
+//!
+//! Beyond that, the scheduler can [pin](Pin) the innermost bare coroutine.
 
 use crate::asm;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-/// The part of a bare coroutine that is known here.
+/// The part of a bare coroutine that this module knows.
 pub(crate) struct Node {
-    /// How many sections its body is in that must end before it is left; and [`Node::GUARDED`].
+    /// The number of sections that must end before the body leaves its stack, and the bit
+    /// [`Node::GUARDED`].
     pins: Cell<u32>,
 }
 
@@ -25,35 +30,41 @@ impl Node {
         Node { pins: Cell::new(0) }
     }
 
-    /// A mark of the coroutine's owner: the body must not leave its stack any more, pinned or not. Beside the
-    /// count, so that the usual case is one comparison.
+    /// Set by the coroutine's owner: the body must never leave its stack again, pinned or not. The
+    /// bit shares a word with the count, so that [`is_free`](Node::is_free) is a single comparison.
     const GUARDED: u32 = 1 << 31;
 
-    /// Whether it is neither pinned nor guarded.
+    /// Returns whether the coroutine is neither pinned nor guarded.
     #[inline(always)]
     pub(crate) fn is_free(&self) -> bool {
         self.pins.get() == 0
     }
 
+    /// Returns whether the body is in a section that pins it.
     pub(crate) fn is_pinned(&self) -> bool {
         self.pins.get() & !Node::GUARDED != 0
     }
 
-    /// Makes the node one that is never free again.
+    /// Forbids the body to leave its stack, for ever.
     pub(crate) fn guard(&self) {
         self.pins.set(self.pins.get() | Node::GUARDED);
     }
 }
 
-/// Keeps the coroutine that the caller is in, if any, from suspending.
+/// Keeps the bare coroutine that the caller is in, if any, from suspending as long as the pin
+/// lives.
 ///
-/// For `no_suspend`, for calls that change the task around a closure and change it back (the node of a
-/// scope, the bindings of task-locals), and for those that keep a reference to it while they call foreign
-/// code: joins, parallel loops, and waits for a future, which also rely on the thread. Were the coroutine left in the middle, the task could go on with the change, undo it out of
-/// order, or end; and the coroutine be continued by another task.
+/// Three kinds of calls use a pin: `no_suspend`; calls that change the task around a closure and
+/// then undo the change (the node of a scope, the bindings of task-locals); and calls that keep a
+/// reference to the task while they run foreign code (joins, parallel loops, and waits for a
+/// future, which also rely on the thread).
+///
+/// If the coroutine were suspended in the middle of such a call, the task could continue with the
+/// change in place, undo it out of order, or end, and another task could resume the coroutine.
 pub(crate) struct Pin(Option<NonNull<Node>>);
 
 impl Pin {
+    /// Pins the innermost bare coroutine of the running thread, if there is one.
     #[inline]
     pub(crate) fn innermost() -> Pin {
         let node = NonNull::new(innermost().cast_mut());
@@ -69,38 +80,40 @@ impl Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         if let Some(node) = self.0 {
-            // SAFETY: the coroutine that this frame stands on or is called from; it cannot end before it.
+            // SAFETY: this frame stands on the pinned coroutine or was called from it, so the
+            // coroutine cannot end before this returns.
             let pins = unsafe { &node.as_ref().pins };
             pins.set(pins.get() - 1);
         }
     }
 }
 
-/// The innermost running coroutine, or null. Can be asked for as long as the thread lives, from a signal
-/// handler too.
+/// Returns the innermost running bare coroutine, or null. May be called at any time in the life of
+/// the thread, also from a signal handler.
 #[inline(always)]
 pub(crate) fn innermost() -> *const Node {
     asm::chain_word().cast()
 }
 
-/// Makes another one the innermost.
+/// Makes `coroutine` the innermost one.
 #[inline(always)]
 pub(crate) fn set_innermost(coroutine: *const Node) {
     asm::set_chain_word(coroutine.cast_mut().cast());
 }
 
-/// Makes another one the innermost; the thread's first word and the one that was the innermost.
+/// Makes `coroutine` the innermost one. Returns the first word of the thread, and the coroutine
+/// that was innermost before.
 #[inline(always)]
 pub(crate) fn enter(coroutine: *const Node) -> (*mut u8, *const Node) {
     let (first, outer) = asm::swap_chain_word(coroutine.cast_mut().cast());
     (first, outer.cast_const().cast())
 }
 
-/// The pointer of a suspended task.
+/// The chain pointer of a suspended task.
 #[must_use = "without it the task would lose its current coroutine"]
 pub(crate) struct Saved(*const Node);
 
-/// Sets the pointer of the running task aside: the next one starts outside of any coroutine.
+/// Sets the pointer of the running task aside. The next task starts outside of any bare coroutine.
 #[inline(always)]
 pub(crate) fn suspend_chain() -> Saved {
     let innermost = innermost();
@@ -110,7 +123,7 @@ pub(crate) fn suspend_chain() -> Saved {
     Saved(innermost)
 }
 
-/// Puts the pointer of a task back that goes on; whether it is in a bare coroutine.
+/// Restores the pointer of a task that continues. Returns whether that task is in a bare coroutine.
 #[inline(always)]
 pub(crate) fn restore_chain(saved: Saved) -> bool {
     if saved.0.is_null() {

@@ -1,29 +1,31 @@
-//! A flow of control that can be left and continued, and the one way to switch between two.
+//! A flow of control that can be suspended and continued, and the switch from one to another.
 //!
-//! Wraps the routines of `asm` so that the sanitizers learn of each switch. Whoever calls says who is
-//! left and who is continued; nothing here knows what they are.
+//! This module wraps the routines of `asm`, and tells the sanitizers about each switch. The caller
+//! decides which flow is left and which one continues. Nothing here depends on what the flows are.
 
 use crate::asm;
 use crate::retire::stack::Stack;
 use std::cell::Cell;
 use std::ptr;
 
-/// A flow of control: the saved stack pointer while it is not running.
+/// A flow of control. While the flow is not running, this holds its saved stack pointer.
 pub(crate) struct Context {
+    /// The stack pointer at the last suspension, or the first context of a new flow.
     pointer: Cell<*mut u8>,
     #[cfg(cygnet_asan)]
     shadow: Shadow,
     #[cfg(cygnet_tsan)]
     fiber: Cell<*mut std::ffi::c_void>,
-    /// The fiber that it was left on: that of a bare coroutine if a task waits inside one.
+    /// The fiber that was current when this flow was left. It is a bare coroutine's fiber if a task
+    /// waits inside that coroutine.
     #[cfg(cygnet_tsan)]
     left_on: Cell<*mut std::ffi::c_void>,
-    /// This flow's fiber is the thread's own and not ours to destroy.
+    /// The fiber is the thread's own, so this flow does not destroy it.
     #[cfg(cygnet_tsan)]
     adopted: bool,
 }
 
-/// What AddressSanitizer wants to know of a stack.
+/// The state that AddressSanitizer needs for a stack: the saved fake stack, and the bounds.
 #[cfg(cygnet_asan)]
 struct Shadow {
     fake: Cell<*mut std::ffi::c_void>,
@@ -32,14 +34,15 @@ struct Shadow {
 }
 
 impl Context {
-    /// The flow that is running now, on a stack that is not ours (a thread's own).
+    /// Describes the flow that is running now, on a stack that this library did not allocate: the
+    /// thread's own.
     pub(crate) fn of_thread() -> Context {
         Context {
             pointer: Cell::new(ptr::null_mut()),
             #[cfg(cygnet_asan)]
             shadow: Shadow {
                 fake: Cell::new(ptr::null_mut()),
-                // Learned when it is left for the first time.
+                // Unknown until the flow is left for the first time.
                 bottom: Cell::new(ptr::null()),
                 size: Cell::new(0),
             },
@@ -52,11 +55,12 @@ impl Context {
         }
     }
 
-    /// As if made by `of_thread` now. For a flow that has been left with this context before, or never.
+    /// Resets the context to what [`of_thread`](Context::of_thread) would return now. The flow that
+    /// was last left by this context, if any, must have been continued.
     #[inline(always)]
     #[allow(clippy::unused_self, clippy::missing_const_for_fn)]
     pub(crate) fn renew(&self) {
-        // The rest is learned whenever the flow is left.
+        // Everything else is stored each time the flow is left.
         #[cfg(cygnet_tsan)]
         {
             self.fiber.set(asm::sanitizer::thread::current());
@@ -64,12 +68,12 @@ impl Context {
         }
     }
 
-    /// A new flow on `stack`, whose frames start below `top`: the first switch to it calls
-    /// `entry(data, _)`, which begins with [`Context::arrive`].
+    /// Makes a new flow on `stack`, with its frames below `top`. The first switch to the flow calls
+    /// `entry(data, message)`, which must begin with [`Context::arrive`].
     ///
     /// # Safety
-    /// Nothing lives on the stack below `top`, which lies within it, and the call is sound when it
-    /// is made.
+    /// `top` lies within the stack, with room below it for the first frame. The memory below `top`
+    /// holds nothing and is the caller's. The call of `entry` must be sound when it is made.
     #[inline]
     pub(crate) unsafe fn on_stack(
         stack: &Stack,
@@ -78,14 +82,18 @@ impl Context {
         data: *mut u8,
     ) -> Context {
         let (bottom, end) = (stack.bottom(), stack.limit_top());
-        // SAFETY: passed on.
+        // SAFETY: by contract `top` lies between these bounds, which are the stack's, the memory
+        // below it is free, and the call of `entry` will be sound.
         unsafe { Context::on_part(bottom, end, top, entry, data) }
     }
 
-    /// As `on_stack`, on the part of a stack from `bottom` to `end`.
+    /// Makes a new flow like [`on_stack`](Context::on_stack), on the part of a stack from `bottom`
+    /// to `end`.
     ///
     /// # Safety
-    /// As there.
+    /// `top` lies between `bottom` and `end`, with room below it for the first frame. The memory
+    /// from `bottom` to `top` holds nothing and is the caller's. The call of `entry` must be sound
+    /// when it is made.
     #[inline]
     pub(crate) unsafe fn on_part(
         bottom: *mut u8,
@@ -96,7 +104,8 @@ impl Context {
     ) -> Context {
         let _ = (bottom, end);
         Context {
-            // SAFETY: passed on; the bottom of a stack is far below its top.
+            // SAFETY: by contract the memory below `top` is free and has room for the first frame,
+            // and the call of `entry` will be sound.
             pointer: Cell::new(unsafe { asm::prepare(top, entry, data) }),
             #[cfg(cygnet_asan)]
             shadow: Shadow {
@@ -113,50 +122,63 @@ impl Context {
         }
     }
 
-    /// Where the frames of a flow that does not run end.
+    /// Returns the saved stack pointer of a suspended flow: its frames lie above this address.
     pub(crate) fn saved(&self) -> *mut u8 {
         self.pointer.get()
     }
 
-    /// Leaves `self`, the running flow, and continues `to`. Returns when somebody continues `self`.
+    /// Leaves `self`, the running flow, and continues `to`. Returns when `self` is continued.
     ///
     /// # Safety
-    /// `self` is running on this thread; `to` is suspended or new, its memory is there, and it may
-    /// run now on this thread. Both outlive the switch.
+    /// `self` is running on this thread. `to` is suspended or new, its stack still exists, and it
+    /// may run now on this thread. Both outlive the switch.
     #[inline(always)]
     pub(crate) unsafe fn switch(&self, to: &Context) {
-        // SAFETY: passed on.
+        // SAFETY: the switch from `self` to `to` is the next action, and by contract `to` runs on
+        // no thread.
         unsafe { to.announce(Some(self)) };
-        // SAFETY: passed on; the place is ours.
+        // SAFETY: the cell for the saved stack pointer is `self`'s own. By contract `to` is
+        // suspended or new, its stack exists and it may run now on this thread. The flow that
+        // continues `self` later gives the same promises for `self`.
         let from = unsafe {
             asm::switch(self.pointer.as_ptr(), to.pointer.get(), ptr::from_ref(self) as usize)
         };
-        // SAFETY: the switch has come back to this flow.
+        // SAFETY: a switch has just come to this flow. Its message is null or points to the context
+        // of the flow that was left, which outlives the switch by contract.
         unsafe { self.arrived_from(from as *const Context) };
     }
 
     /// Leaves `self` for good and continues `to`.
     ///
     /// # Safety
-    /// As for `switch`; no frame of `self` is used again. Its memory stays until `to` runs.
+    /// `self` is running on this thread, and none of its frames is used again. Its stack stays
+    /// allocated until `to` runs. `to` is suspended or new, its stack still exists, and it may run
+    /// now on this thread.
     pub(crate) unsafe fn leave(&self, to: &Context) -> ! {
-        // SAFETY: passed on.
+        // SAFETY: the switch to `to` is the next action, and by contract `to` runs on no thread.
         unsafe { to.announce(None) };
-        // SAFETY: passed on.
+        // SAFETY: by contract `to` is suspended or new, its stack exists and it may run now on this
+        // thread, and nothing on the current stack is used again.
         unsafe { asm::leave(to.pointer.get(), 0) }
     }
 
-    /// To be called first thing by the entry function, with its `message`.
+    /// Completes the first switch to this flow. The entry function calls this before anything else,
+    /// with its `message`.
     ///
     /// # Safety
-    /// `self` is the flow that has just begun.
+    /// `self` is the flow that has just begun, and `message` came with the switch.
     #[inline(always)]
     pub(crate) unsafe fn arrive(&self, message: usize) {
-        // SAFETY: passed on.
+        // SAFETY: by contract a switch has just come to this flow with this message. Only `switch`
+        // and `leave` make such switches: the message is the context that was left, or null.
         unsafe { self.arrived_from(message as *const Context) };
     }
 
-    /// Tells the sanitizers that this flow is about to run, in place of `from` (`None`: it ends).
+    /// Tells the sanitizers that this flow is about to run in place of `from`, or of a flow that
+    /// ends if `from` is `None`.
+    ///
+    /// # Safety
+    /// The caller's next action is the switch to `self`, which runs on no thread.
     #[inline(always)]
     #[allow(clippy::unused_self, clippy::missing_const_for_fn)]
     unsafe fn announce(&self, from: Option<&Context>) {
@@ -166,7 +188,8 @@ impl Context {
             let mut fake = ptr::null_mut();
             let save = from.is_some().then_some(&mut fake);
             let (bottom, size) = (self.shadow.bottom.get(), self.shadow.size.get());
-            // SAFETY: the switch follows at once, to this stack.
+            // SAFETY: by contract the switch to this stack follows at once, and the bounds are the
+            // stack's.
             unsafe { asm::sanitizer::address::start_switch(save, bottom, size) };
             if let Some(from) = from {
                 from.shadow.fake.set(fake);
@@ -179,20 +202,28 @@ impl Context {
             }
             let left_on = self.left_on.get();
             let fiber = if left_on.is_null() { self.fiber.get() } else { left_on };
-            // SAFETY: the switch follows at once, and the flow runs nowhere.
+            // SAFETY: by contract the switch to this flow follows at once, and the flow runs on no
+            // thread, so its fiber is current on none.
             unsafe { asm::sanitizer::thread::switch_to(fiber) };
         }
     }
 
+    /// Tells the sanitizers that this flow has been continued from `from`, or from a flow that has
+    /// ended if `from` is null.
+    ///
+    /// # Safety
+    /// A switch has just come to `self`, and `from` is its message.
     #[inline(always)]
     unsafe fn arrived_from(&self, from: *const Context) {
         let _ = from;
         #[cfg(cygnet_asan)]
         {
-            // SAFETY: a switch has just come to this stack.
+            // SAFETY: by contract a switch has just come to this stack, and `fake` was saved when
+            // it was last left.
             let (bottom, size) =
                 unsafe { asm::sanitizer::address::finish_switch(self.shadow.fake.get()) };
-            // SAFETY: null if the flow we come from has ended; else it is suspended, thus there.
+            // SAFETY: `from` is null if the flow that was left has ended. Otherwise that flow is
+            // suspended, so its context is alive.
             if let Some(from) = unsafe { from.as_ref() } {
                 from.shadow.bottom.set(bottom);
                 from.shadow.size.set(size);
@@ -200,11 +231,13 @@ impl Context {
         }
     }
 
-    /// Forgets a flow that has ended (or never began). For another flow.
+    /// Destroys the fiber of a flow that has ended or never began. Must be called from another
+    /// flow.
     #[cfg(cygnet_tsan)]
     pub(crate) fn end(&self) {
         if !self.adopted {
-            // SAFETY: the flow is not running and never will.
+            // SAFETY: by the rule of this function the flow is not running, and it will never run
+            // again.
             unsafe { asm::sanitizer::thread::destroy(self.fiber.get()) };
         }
     }

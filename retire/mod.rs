@@ -1,7 +1,8 @@
-//! The memory of coroutines and tasks: stacks and their guards, pools of both, and how all of it is
-//! given back.
+//! The memory of coroutines and tasks: stacks and their guards, task records, and the pools of
+//! both.
 //!
-//! `STACKS.md` is the essay on stacks; `queue` says how the memory of records comes home.
+//! `STACKS.md` explains how stacks are laid out and given back, and `queue` how the memory of
+//! records returns to its worker.
 
 mod alt_stack;
 pub(crate) mod chain;

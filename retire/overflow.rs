@@ -1,20 +1,23 @@
-//! The report of a stack overflow.
+//! Reports stack overflows.
 //!
-//! A frame that does not fit touches the guard, and the kernel sends SIGSEGV. There is no stack left
-//! to handle it on, so each worker has an [`AltStack`]. The handler asks `describe` whose guard the
-//! address belongs to; if it is one of ours it says so on stderr and aborts, and every other fault
-//! goes on to the handler that was there before, as if ours were not in between.
+//! A frame that does not fit touches the guard, and the kernel sends SIGSEGV. No stack is left to
+//! handle the signal on, so each worker has an [`AltStack`]. The handler asks its [`Describe`]
+//! function for the owner of the guard at the fault address. If the guard is one of ours, the
+//! handler writes a report to stderr and aborts. It passes every other fault to the previous
+//! handler, as if ours were not installed.
 //!
-//! Everything that runs in the handler is async-signal-safe: it reads atomics, formats into a buffer
-//! on its own stack, and calls write, sigaction, raise and abort. It takes no lock and allocates
-//! nothing. The atomics are std's and not the shim's: a model checker has no signals.
+//! Everything that runs in the handler is async-signal-safe: it reads atomics, formats into a
+//! buffer on its own stack, and calls write, sigaction, raise and abort. It takes no lock and does
+//! not allocate. The atomics are std's and not the shim's, as a model checker has no signals.
 //!
-//! The chain of handlers is a list that each program edits without looking at the others, so:
+//! The handlers of a process form a chain, and each library edits it without knowing the others.
+//! Therefore:
 //!
-//! * the one before ours is remembered when ours is installed, and its signal mask is taken over;
-//! * one that is installed after ours is left alone, and may call ours as its own predecessor;
-//! * when the last user goes, ours is taken out if it is still in front. Otherwise it stays, passes
-//!   every fault on, and is not installed a second time, which would tie the chain into a loop.
+//! * Installing our handler records the previous action and takes over its signal mask.
+//! * A handler that is installed after ours is left alone. It may call ours as its own predecessor.
+//! * When the last user goes, our handler is removed if it is still the first of the chain.
+//!   Otherwise it stays and passes every fault on. It is not installed a second time, which would
+//!   close the chain into a loop.
 
 use std::ffi::c_void;
 use std::io;
@@ -27,30 +30,30 @@ use std::sync::{Mutex, PoisonError};
 
 pub(crate) use super::alt_stack::AltStack;
 
-/// Finds out whose guard an address belongs to. Runs in a signal handler, on the thread that
-/// faulted: it reads what that thread has at hand, without locks and without allocation.
+/// Returns the owner of the guard at an address. Runs in a signal handler, on the thread that
+/// faulted: it reads that thread's own state, takes no lock and does not allocate.
 pub(crate) type Describe = fn(fault_address: usize) -> Option<Description>;
 
 /// The owner of a guard.
 pub(crate) struct Description {
-    /// What it is: "task", "root task".
+    /// The kind of owner, such as "task".
     pub(crate) kind: &'static str,
-    /// Its name, `name_len` bytes that stay readable until the process has ended; may be empty.
+    /// The name, `name_len` bytes that stay readable until the process has ended. May be empty.
     pub(crate) name: *const u8,
     pub(crate) name_len: usize,
     pub(crate) id: u64,
-    /// Where a task was spawned.
+    /// The place where a task was spawned.
     pub(crate) spawned_at: Option<&'static Location<'static>>,
-    /// What the user knows as the size of its stack.
+    /// The stack size as the user knows it.
     pub(crate) stack_size: usize,
-    /// The addresses of its guard.
+    /// The addresses of the guard.
     pub(crate) guard: Range<usize>,
 }
 
-/// Linux reports a guard by SIGSEGV; SIGBUS is what some emulators make of it.
+/// Linux reports an access to a guard as SIGSEGV, and some emulators report it as SIGBUS.
 const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// What the handler of one signal was before ours, as much as our handler needs to know.
+/// The part of the previous action of one signal that our handler needs.
 struct Previous {
     action: AtomicUsize,
     flags: AtomicI32,
@@ -59,25 +62,25 @@ struct Previous {
 static PREVIOUS: [Previous; 2] =
     [const { Previous { action: AtomicUsize::new(libc::SIG_DFL), flags: AtomicI32::new(0) } }; 2];
 
-/// A `Describe`, or null.
+/// A `Describe`, or null if faults are not reported.
 static DESCRIBE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Who uses the handlers, and what to put back.
+/// The users of the handlers, and the actions to restore after the last one.
 struct Users {
     count: usize,
-    /// For each of `SIGNALS`: the whole action before ours, while ours is in the chain.
+    /// For each of `SIGNALS`: the whole previous action, while our handler is in the chain.
     before: [Option<libc::sigaction>; 2],
 }
 
 static USERS: Mutex<Users> = Mutex::new(Users { count: 0, before: [None; 2] });
 
-/// Keeps the handlers installed.
+/// Keeps the handlers installed until it is dropped.
 #[must_use = "the handlers go when this is dropped"]
 pub(crate) struct Reporter(());
 
-/// Installs the handlers, unless an earlier user has.
+/// Installs the handlers, unless an earlier user has done so.
 ///
-/// All users of a process share one `describe`: it is a function of this library.
+/// All users in a process share one `describe`, a function of this library.
 pub(crate) fn install(describe: Describe) -> io::Result<Reporter> {
     let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
     // Release: pairs with the handler's load.
@@ -98,41 +101,43 @@ impl Drop for Reporter {
         if users.count > 0 {
             return;
         }
-        // From here on a handler of ours that somebody still calls passes everything on.
+        // From here on, our handler passes everything on if a later handler still calls it.
         DESCRIBE.store(ptr::null_mut(), Ordering::Release);
         for (index, signal) in SIGNALS.into_iter().enumerate() {
             let in_front = exchange(signal, None).is_ok_and(|now| now.sa_sigaction == ours());
             if in_front && let Some(before) = users.before[index].take() {
-                // An error would leave our handler there, which is harmless.
+                // After an error our handler stays installed, which is harmless.
                 let _ = exchange(signal, Some(&before));
             }
         }
     }
 }
 
-/// Puts our handler before the present one and returns that.
+/// Installs our handler for a signal and returns the previous action.
 fn put_in_front(index: usize, signal: libc::c_int) -> io::Result<libc::sigaction> {
-    // The handler may run as soon as it is installed, so it is told first what to pass faults to.
+    // The handler may run as soon as it is installed, so `PREVIOUS` must be set before.
     let before = exchange(signal, None)?;
     remember(index, &before);
     let replaced = exchange(signal, Some(&our_action(&before)))?;
-    // The same again, unless somebody else has installed one in between.
+    // The same action again, unless another handler was installed in between.
     remember(index, &replaced);
     Ok(replaced)
 }
 
+/// Stores the action to which our handler passes faults.
 fn remember(index: usize, before: &libc::sigaction) {
-    // Release: a handler that sees the action sees the flags that belong to it.
+    // Release: a handler that sees this action sees its flags, too.
     PREVIOUS[index].flags.store(before.sa_flags, Ordering::Relaxed);
     PREVIOUS[index].action.store(before.sa_sigaction, Ordering::Release);
 }
 
+/// Returns the address of our handler.
 fn ours() -> usize {
     on_fault as *const () as usize
 }
 
-/// Our action in front of another: with that one's mask, so that it runs under the mask it asked
-/// for when it is called from ours.
+/// Returns the action that installs our handler in front of `before`. It has the signal mask of
+/// `before`, so that the previous handler runs under the mask that it asked for when ours calls it.
 fn our_action(before: &libc::sigaction) -> libc::sigaction {
     let mut action = *before;
     action.sa_sigaction = ours();
@@ -145,23 +150,26 @@ fn our_action(before: &libc::sigaction) -> libc::sigaction {
 }
 
 fn default_action() -> libc::sigaction {
-    // SAFETY: a sigaction is integers, and zeroes are SIG_DFL with an empty mask and no flags.
+    // SAFETY: a sigaction consists of integers, for which zeroes are valid: SIG_DFL, an empty mask
+    // and no flags.
     let action: libc::sigaction = unsafe { mem::zeroed() };
     debug_assert_eq!(action.sa_sigaction, libc::SIG_DFL);
     action
 }
 
-/// sigaction(2): sets an action, if there is one, and returns the one before.
+/// Calls sigaction(2): sets `new` if there is one, and returns the previous action.
 fn exchange(signal: libc::c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     let mut old = default_action();
     let new = new.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: both pointers are null or to live actions; a handler in `new` is ours or was there.
+    // SAFETY: `new` is null or points to a live action, and `old` is a live action. A handler in
+    // `new` is ours, or one that was installed before.
     match unsafe { libc::sigaction(signal, new, &mut old) } {
         0 => Ok(old),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
+/// Our handler: reports an overflow, or passes the fault on.
 unsafe extern "C" fn on_fault(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -169,28 +177,29 @@ unsafe extern "C" fn on_fault(
 ) {
     // SAFETY: every thread has an errno.
     let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: the kernel passes a siginfo, as the action asked for one.
+    // SAFETY: our action has SA_SIGINFO, so the kernel passes a valid siginfo.
     let code = unsafe { (*info).si_code };
-    // A code above zero is the kernel's own, and only then is there an address.
+    // The kernel's own codes are above zero. Only these come with an address.
     let from_kernel = code > 0;
     if from_kernel {
-        // SAFETY: as above; both signals carry an address.
+        // SAFETY: the siginfo is valid, and the kernel gives both signals an address.
         report_overflow(unsafe { (*info).si_addr() } as usize);
     }
-    // SAFETY: as above. Those who are called next may look at errno.
+    // The previous handler may read errno.
+    // SAFETY: every thread has an errno.
     unsafe { *libc::__errno_location() = errno };
-    // SAFETY: the arguments are those that the kernel passed.
+    // SAFETY: these are the arguments that the kernel passed to this handler.
     unsafe { pass_on(signal, info, context, from_kernel) };
 }
 
-/// Returns if the address is in no guard of ours.
+/// Reports an overflow and aborts, if `address` is in a guard of ours. Otherwise returns.
 fn report_overflow(address: usize) {
     // Acquire: pairs with the store in `install`.
     let describe = DESCRIBE.load(Ordering::Acquire);
     if describe.is_null() {
         return;
     }
-    // SAFETY: a `Describe` is all that is ever stored there, apart from null.
+    // SAFETY: only null and `Describe` functions are ever stored there, and this is not null.
     let describe: Describe = unsafe { mem::transmute::<*mut (), Describe>(describe) };
     let Some(task) = describe(address).filter(|task| task.guard.contains(&address)) else {
         return;
@@ -199,7 +208,7 @@ fn report_overflow(address: usize) {
     line.text(b"cygnet: ");
     line.text(task.kind.as_bytes());
     if task.name_len > 0 {
-        // SAFETY: `describe` promises readable bytes.
+        // SAFETY: by the contract of `Description`, `name_len` bytes at `name` are readable.
         let name = unsafe { std::slice::from_raw_parts(task.name, task.name_len) };
         line.text(b" \"");
         line.name(name);
@@ -221,10 +230,11 @@ fn report_overflow(address: usize) {
     unsafe { libc::abort() }
 }
 
-/// Does what would have happened without us.
+/// Handles the signal as the previous action would have handled it.
 ///
 /// # Safety
-/// The arguments are those of a signal handler.
+/// The caller is a signal handler, and the first three arguments are the ones that the kernel
+/// passed to it.
 unsafe fn pass_on(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -238,14 +248,15 @@ unsafe fn pass_on(
     match action {
         libc::SIG_IGN if !from_kernel => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // The instruction is executed again when we return, and faults under the action that
-            // was there before. (The kernel ends a process that ignores a real fault.)
+            // The faulting instruction is executed again when this handler returns, and then faults
+            // under the previous action. (If that ignores the signal, the kernel ends the process.)
             let mut before = default_action();
             before.sa_sigaction = action;
             let _ = exchange(signal, Some(&before));
             if !from_kernel {
-                // Somebody sent the signal: no instruction will repeat it.
-                // SAFETY: no precondition. It stays pending until this handler has returned.
+                // The signal was sent, so no instruction will repeat it.
+                // SAFETY: `raise` has no precondition. The signal stays pending until this handler
+                // has returned.
                 unsafe { libc::raise(signal) };
             }
         }
@@ -255,22 +266,25 @@ unsafe fn pass_on(
             }
             if flags & libc::SA_SIGINFO != 0 {
                 type Full = unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
-                // SAFETY: it was installed as a handler with three arguments.
+                // SAFETY: the action has SA_SIGINFO, so it was installed as a function of three
+                // arguments.
                 let handler = unsafe { mem::transmute::<usize, Full>(action) };
-                // SAFETY: it is called with the kernel's own arguments.
+                // SAFETY: by contract these are the kernel's own arguments, which it would have
+                // passed.
                 unsafe { handler(signal, info, context) };
             } else {
                 type Plain = unsafe extern "C" fn(libc::c_int);
-                // SAFETY: it was installed as a handler with one argument.
+                // SAFETY: the action has no SA_SIGINFO, so it was installed as a function of one
+                // argument.
                 let handler = unsafe { mem::transmute::<usize, Plain>(action) };
-                // SAFETY: as above.
+                // SAFETY: by contract this is the number of the signal that is being handled.
                 unsafe { handler(signal) };
             }
         }
     }
 }
 
-/// A line of text in a buffer of its own. What does not fit is left out.
+/// A line of text in a buffer of its own. Text beyond the end of the buffer is dropped.
 struct Line {
     bytes: [u8; Line::ROOM],
     len: usize,
@@ -280,7 +294,7 @@ impl Line {
     const ROOM: usize = 768;
     /// Longer names are cut, so that the rest of the line always fits.
     const LONGEST_NAME: usize = 128;
-    /// Longer paths are cut too, at their beginning: the file's name stands at the end.
+    /// Longer paths are cut at their beginning: the end has the name of the file.
     const LONGEST_PATH: usize = 256;
 
     fn new() -> Line {
@@ -296,7 +310,8 @@ impl Line {
         }
     }
 
-    /// A name is somebody else's text: control characters would reach a terminal.
+    /// Appends a name. Replaces control characters, as the text comes from the user and goes to a
+    /// terminal.
     fn name(&mut self, name: &[u8]) {
         for &byte in name.iter().take(Line::LONGEST_NAME) {
             self.text(&[if byte.is_ascii_control() { b'?' } else { byte }]);
@@ -306,7 +321,7 @@ impl Line {
         }
     }
 
-    /// File, line and column. Reads three fields of a constant.
+    /// Appends file, line and column. Reads only three fields of a constant.
     fn place(&mut self, place: &Location<'_>) {
         self.path(place.file().as_bytes());
         self.text(b":");
@@ -315,12 +330,13 @@ impl Line {
         self.number(place.column().into(), 10);
     }
 
+    /// Appends a path, or the end of a long one.
     fn path(&mut self, path: &[u8]) {
         let cut = path.len().saturating_sub(Line::LONGEST_PATH);
         if cut > 0 {
             self.text(b"...");
         }
-        // Not from within a character of several bytes.
+        // The text must not begin inside a multi-byte character.
         let begins = |byte: &u8| byte & 0xC0 != 0x80;
         let first = path[cut..].iter().position(begins).unwrap_or(0);
         self.text(&path[cut + first..]);
@@ -343,13 +359,13 @@ impl Line {
     fn write_to_stderr(&self) {
         let mut rest = &self.bytes[..self.len];
         while !rest.is_empty() {
-            // SAFETY: the pointer and length are those of a slice.
+            // SAFETY: pointer and length describe the slice `rest`.
             let written = unsafe { libc::write(2, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(written) {
                 Ok(written) if written > 0 => rest = &rest[written..],
                 // SAFETY: every thread has an errno.
                 Err(_) if unsafe { *libc::__errno_location() } == libc::EINTR => {}
-                // Nobody listens; the abort that follows must not wait for it.
+                // The line cannot be written, and the abort must not wait for it.
                 _ => return,
             }
         }

@@ -1,4 +1,5 @@
-//! Each test ends a process, so it runs itself again and looks at how that one ended.
+//! Tests of the overflow report. Each test ends a process, so it runs itself again as a child and
+//! checks how the child ended.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
@@ -25,15 +26,16 @@ fn describe(address: usize) -> Option<Description> {
     })
 }
 
-/// An address nobody has mapped.
+/// An unmapped address.
 const WILD: usize = 0x1000;
 
 fn touch(address: usize) {
-    // SAFETY: none: the access faults, which is what the test is about.
+    // SAFETY: in these tests the address is unmapped or in a guard. The access faults without
+    // touching any memory, and the handler does not resume the test.
     unsafe { ptr::write_volatile(address as *mut u8, 1) };
 }
 
-/// A guard that `describe` knows, and one byte below its end.
+/// Returns the highest address of a guard that `describe` knows.
 fn deepest_frame() -> usize {
     static MEMORY: OnceLock<StackMemory> = OnceLock::new();
     let memory = MEMORY.get_or_init(|| StackMemory::new(None));
@@ -41,6 +43,7 @@ fn deepest_frame() -> usize {
     stack.bottom() as usize - 1
 }
 
+/// Installs a handler.
 fn set(signal: libc::c_int, handler: usize, flags: libc::c_int) {
     let mut action = default_action();
     action.sa_sigaction = handler;
@@ -48,29 +51,31 @@ fn set(signal: libc::c_int, handler: usize, flags: libc::c_int) {
     exchange(signal, Some(&action)).unwrap();
 }
 
-/// What a handler of another library might be.
+/// Stands for another library's handler with three arguments.
 unsafe extern "C" fn with_info(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: a handler with SA_SIGINFO gets a siginfo.
+    // SAFETY: the handler is installed with SA_SIGINFO, so the kernel passes a valid siginfo.
     let address = unsafe { (*info).si_addr() } as usize;
     let right = address == WILD && !context.is_null();
-    // SAFETY: async-signal-safe, no precondition.
+    // SAFETY: `_exit` is async-signal-safe and has no precondition.
     unsafe { libc::_exit(if right { 41 } else { 1 }) };
 }
 
+/// Stands for another library's handler with one argument.
 unsafe extern "C" fn without_info(signal: libc::c_int) {
-    // SAFETY: async-signal-safe, no precondition.
+    // SAFETY: `_exit` is async-signal-safe and has no precondition.
     unsafe { libc::_exit(if signal == libc::SIGSEGV { 42 } else { 1 }) };
 }
 
-/// Tells on whether its own signal is blocked, which the kernel would have done unless asked not to.
+/// Exits with a status that tells whether the handler's own signal is blocked. The kernel blocks it
+/// unless the action has SA_NODEFER.
 unsafe extern "C" fn tell_mask(signal: libc::c_int) {
-    // SAFETY: a sigset is integers.
+    // SAFETY: a sigset consists of integers, for which zeroes are valid.
     let mut mask: libc::sigset_t = unsafe { mem::zeroed() };
-    // SAFETY: the set outlives the call; without a new mask it is a query.
+    // SAFETY: the set outlives the call. With a null pointer for the new mask, the call is a query.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &mut mask) };
-    // SAFETY: as above.
+    // SAFETY: the call has filled in the set, which is alive.
     let blocked = unsafe { libc::sigismember(&mask, signal) };
-    // SAFETY: async-signal-safe, no precondition.
+    // SAFETY: `_exit` is async-signal-safe and has no precondition.
     unsafe { libc::_exit(50 + blocked) };
 }
 
@@ -79,7 +84,7 @@ fn recurse(depth: u64) -> u64 {
     if depth == u64::MAX { 0 } else { recurse(depth + 1) + filler[0] }
 }
 
-/// Child: does what the role says and should not come back.
+/// Plays `role` in the child, which normally ends by that.
 fn act(role: &str) {
     match role {
         "with info" => set(libc::SIGSEGV, with_info as *const () as usize, libc::SA_SIGINFO),
@@ -99,7 +104,8 @@ fn act(role: &str) {
         "later" => {
             set(libc::SIGSEGV, with_info as *const () as usize, libc::SA_SIGINFO);
             drop(second);
-            // Ours is not tied in a second time, before a handler that may call it.
+            // A later handler may call ours, so a second installation must not put ours in front of
+            // it.
             let _third = install(describe).unwrap();
             touch(WILD);
         }
@@ -108,7 +114,7 @@ fn act(role: &str) {
             touch(deepest_frame());
         }
         "sent" | "sent, ignored" => {
-            // SAFETY: no precondition.
+            // SAFETY: `raise` has no precondition.
             unsafe { libc::raise(libc::SIGSEGV) };
         }
         "own thread" => {
@@ -126,7 +132,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A test that is its own child.
+/// Defines a test that runs itself as a child, in one or more roles.
 macro_rules! in_children {
     ($(#[$meta:meta])* fn $name:ident($child:ident) $body:block) => {
         #[test]
@@ -153,7 +159,7 @@ in_children! {
 }
 
 in_children! {
-    fn any_other_fault_reaches_the_handler_that_was_there_before(child) {
+    fn any_other_fault_reaches_the_previous_handler(child) {
         assert_eq!(child("with info").status.code(), Some(41));
         assert_eq!(child("without info").status.code(), Some(42));
     }
@@ -161,14 +167,14 @@ in_children! {
 
 in_children! {
     #[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
-    fn the_handler_before_runs_under_the_mask_it_asked_for(child) {
+    fn the_previous_handler_runs_under_its_own_mask(child) {
         assert_eq!(child("mask").status.code(), Some(51));
         assert_eq!(child("mask, nodefer").status.code(), Some(50));
     }
 }
 
 in_children! {
-    fn without_a_handler_before_a_fault_ends_the_process_as_ever(child) {
+    fn without_a_previous_handler_a_fault_ends_the_process(child) {
         for role in ["default", "ignored", "sent"] {
             let output = child(role);
             assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{role}");
@@ -178,7 +184,7 @@ in_children! {
 }
 
 in_children! {
-    fn a_signal_that_somebody_sends_stays_ignored(child) {
+    fn a_sent_signal_stays_ignored(child) {
         assert!(child("sent, ignored").status.success());
     }
 }
@@ -190,7 +196,7 @@ in_children! {
 }
 
 in_children! {
-    fn when_the_last_user_has_gone_nothing_is_reported(child) {
+    fn nothing_is_reported_after_the_last_user_has_gone(child) {
         let output = child("all gone");
         assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
         assert!(!stderr(&output).contains("cygnet"));
@@ -221,7 +227,7 @@ fn a_long_name_is_cut_and_the_rest_of_the_line_still_fits() {
 }
 
 #[test]
-fn a_place_is_written_as_a_panic_writes_it() {
+fn a_place_is_written_as_in_a_panic_message() {
     let place = Location::caller();
     let mut line = Line::new();
     line.place(place);
@@ -229,7 +235,7 @@ fn a_place_is_written_as_a_panic_writes_it() {
 }
 
 #[test]
-fn of_a_long_path_the_end_is_kept_from_a_whole_character_on() {
+fn a_long_path_keeps_its_end_and_cuts_no_character() {
     let mut line = Line::new();
     line.path(format!("/ä{}/x.rs", "y".repeat(250)).as_bytes());
     let said = str::from_utf8(&line.bytes[..line.len]).expect("no character is cut in two");

@@ -1,7 +1,8 @@
 //! The warm stacks of one worker.
 //!
-//! Owner only: plain memory, no atomics. What has just been used is handed out first, as its pages
-//! are resident and its top lines may still be in the cache.
+//! A pool is plain memory without atomics, and only its owner uses it. It hands out the last stack
+//! that was put, because the pages of that stack are resident and its top lines may still be in the
+//! cache.
 
 use std::array;
 
@@ -9,14 +10,14 @@ use super::guard::{discard, page_size};
 use super::memory::StackMemory;
 use super::stack::{Stack, StackClass, StackExhausted};
 
-/// What a stack that stays warm keeps resident after a trim, at most.
+/// The bytes below its end that a warm stack keeps resident after a trim, at most.
 const KEPT_TOP: usize = 16 << 10;
-/// The last stacks used keep all that they touched: a worker that naps between jobs would otherwise
-/// pay a page fault for each page of each job.
+/// The number of stacks of a class, the ones used last, that keep all pages they have touched. A
+/// worker that naps between jobs would otherwise pay a page fault for each page of each job.
 const KEPT_WHOLE: usize = 4;
-/// Fresh stacks fetched beyond the one that is wanted, at most.
+/// The largest number of fresh stacks fetched beyond the requested one.
 const FETCH: usize = 15;
-/// Stacks given back by one call of `trim`: about a third of a millisecond.
+/// Stacks given back by one call of `trim`, which takes about a third of a millisecond.
 const BATCH: usize = 1024;
 
 /// Warm stacks, by class.
@@ -24,28 +25,30 @@ pub(crate) struct StackPool {
     warm: [Warm; StackClass::COUNT],
     /// Stacks of the default class that stay warm over a trim.
     bound: usize,
-    /// How many were taken so far, modulo 2^64.
+    /// The number of calls of `take`, modulo 2^64.
     taken: u64,
 }
 
 #[derive(Default)]
+/// The warm stacks of one class.
 struct Warm {
+    /// The stack put last is at the end.
     stacks: Vec<Stack>,
     /// Stacks that this pool has fetched and not given back, warm or in use. `stacks` has capacity
-    /// for them all, so that `put` never allocates.
+    /// for all of them, so that `put` never allocates.
     fetched: usize,
 }
 
 impl StackPool {
-    /// An empty pool that keeps `bound` stacks of the default class or smaller over a [`trim`], and
-    /// of larger ones what fits into the same address space.
+    /// Creates an empty pool.
     ///
-    /// [`trim`]: StackPool::trim
+    /// Over a [`trim`](StackPool::trim) it keeps `bound` stacks of the default class and of each
+    /// smaller one. Of each larger class it keeps as many as fit into the same address space.
     pub(crate) fn new(bound: usize) -> StackPool {
         StackPool { warm: array::from_fn(|_| Warm::default()), bound, taken: 0 }
     }
 
-    /// The stack put last, or else a fresh one.
+    /// Takes the stack put last, or else a fresh one.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -63,22 +66,24 @@ impl StackPool {
         }
     }
 
+    /// Takes a fresh stack, and some more for later.
     #[cold]
     #[inline(never)]
     fn fetch(&mut self, class: StackClass, memory: &StackMemory) -> Result<Stack, StackExhausted> {
         let warm = &mut self.warm[class.index()];
-        // As many more as there are, so that few are fetched for few tasks.
+        // As many extra stacks as the pool has, up to `FETCH`, so that a few tasks cause few
+        // fetches.
         let (stack, extra) = memory.take_several(class, warm.fetched.min(FETCH))?;
         warm.fetched += 1 + extra.len();
-        // Called when `stacks` is empty, so this is what the capacity becomes.
+        // The vector is empty here, so its capacity becomes `fetched`.
         warm.stacks.reserve(warm.fetched);
-        // The lowest address is taken next: neighbours share page tables.
+        // The lowest address is taken next: adjacent stacks share page tables.
         warm.stacks.extend(extra.into_iter().rev());
         Ok(stack)
     }
 
-    /// Keeps the stack for later. The caller may still be running on it, as long as it leaves it
-    /// before this pool's owner does anything else: nothing on it is touched.
+    /// Keeps the stack for later. Does not touch the memory of the stack, so the caller may still
+    /// be running on it, provided that it leaves the stack before the pool is used again.
     ///
     /// Does not allocate if the stack came from this pool.
     #[inline]
@@ -87,22 +92,25 @@ impl StackPool {
         self.warm[stack.class().index()].stacks.push(stack);
     }
 
-    /// How many stacks were taken so far. What this grows by in a while is the most that was needed in it.
+    /// Returns the number of calls of `take` so far. Its growth over an interval bounds the number of
+    /// stacks that were needed during the interval.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// How many stacks are warm.
+    /// Returns the number of warm stacks.
     pub(crate) fn warm(&self) -> usize {
         self.warm.iter().map(|warm| warm.stacks.len()).sum()
     }
 
-    /// Gives back what is above the bound, oldest first, a batch at a time, and the deep parts of
-    /// what stays. True if more is left: the caller looks for work and comes again.
+    /// Gives back the stacks above the bound, one batch per call, and then discards the depth of
+    /// most of the stacks that stay. Returns `true` if more stacks are left to give back: the
+    /// caller looks for work and calls again.
     ///
-    /// So many as are `in_use` from time to time stay as they are.
+    /// `in_use` is the number of stacks that the worker has needed recently. At least that many of
+    /// each class stay, with all pages that they have touched.
     ///
-    /// Never called from one of these stacks.
+    /// Must not be called on one of the pool's stacks.
     #[must_use = "true means that there is more to trim"]
     pub(crate) fn trim(&mut self, memory: &StackMemory, in_use: usize) -> bool {
         let mut more = false;
@@ -113,8 +121,8 @@ impl StackPool {
         more
     }
 
-    /// Whether there is anything that a `trim` for good would give back. Costs a load for each warm stack
-    /// of those that stay.
+    /// Returns whether a `trim` with `in_use` 0 would give anything back. Costs up to one load for
+    /// each warm stack within the bound.
     pub(crate) fn exceeds_bound(&self) -> bool {
         self.warm.iter().enumerate().any(|(index, warm)| {
             let (bound, whole) = kept(self.bound, index);
@@ -123,14 +131,15 @@ impl StackPool {
         })
     }
 
-    /// Gives back everything. Never called from one of these stacks.
+    /// Gives back all warm stacks. Must not be called on one of them.
     pub(crate) fn drain(&mut self, memory: &StackMemory) {
         for warm in &mut self.warm {
             memory.give_back(warm.take_all());
         }
     }
 
-    /// As `drain`, when the owner ends: a few stacks are given back as they are.
+    /// Gives back all warm stacks when the owner ends. If at most `KEPT_WHOLE` of them are of the
+    /// default class, the memory of these is not discarded.
     pub(crate) fn close(&mut self, memory: &StackMemory) {
         let few = &mut self.warm[StackClass::DEFAULT.index()];
         if few.stacks.len() <= KEPT_WHOLE {
@@ -140,8 +149,8 @@ impl StackPool {
     }
 }
 
-/// How many stacks of a class stay warm, where so many of the default class do, and how many of these with
-/// all that they have touched.
+/// Returns how many stacks of a class stay warm if `bound` of the default class do, and how many of
+/// them keep all pages that they have touched.
 fn kept(bound: usize, class: usize) -> (usize, usize) {
     let ratio = class.saturating_sub(StackClass::DEFAULT.index());
     let bound = bound.checked_shr(ratio as u32).unwrap_or(0);
@@ -149,6 +158,7 @@ fn kept(bound: usize, class: usize) -> (usize, usize) {
 }
 
 impl Warm {
+    /// Removes all stacks. Keeps capacity for the fetched stacks that are in use.
     fn take_all(&mut self) -> Vec<Stack> {
         let stacks = std::mem::take(&mut self.stacks);
         self.fetched = self.fetched.saturating_sub(stacks.len());
@@ -156,6 +166,8 @@ impl Warm {
         stacks
     }
 
+    /// Does the work of `StackPool::trim` for one class, of which `bound` stacks stay, `whole` of
+    /// them with all pages that they have touched.
     fn trim(&mut self, memory: &StackMemory, bound: usize, whole: usize) -> bool {
         let surplus = self.stacks.len().saturating_sub(bound);
         if surplus > 0 {
@@ -179,8 +191,8 @@ impl Warm {
 }
 
 impl Stack {
-    /// Makes all but the top of a stack without frames non-resident. It is not asked first whether
-    /// there is anything to discard: the question (`mincore`) costs as much as the answer.
+    /// Makes all but the top of the stack non-resident. Does not ask first whether there is
+    /// anything to discard: asking (`mincore`) costs as much as discarding.
     fn discard_depth(&mut self) {
         if self.is_shallow() {
             return;
@@ -190,8 +202,8 @@ impl Stack {
         let Some(len) = self.class().usable().checked_sub(kept).filter(|&len| len > 0) else {
             return;
         };
-        // SAFETY: the stack is warm, so it holds no frame; the range is a whole number of pages
-        // from its bottom, inside it.
+        // SAFETY: the stack is warm, so it holds no frame, and its handle owns the memory. The
+        // range begins at its bottom, ends inside it and is a whole number of pages.
         unsafe { discard(self.bottom(), len) };
     }
 }
@@ -206,7 +218,7 @@ mod tests {
         stack.bottom()
     }
 
-    /// Fetches `count` stacks and puts them all; returns their bottoms in that order.
+    /// Fetches `count` stacks and puts them all. Returns their bottoms in that order.
     fn fill(pool: &mut StackPool, memory: &StackMemory, count: usize) -> Vec<*mut u8> {
         let stacks: Vec<_> = (0..count).map(|_| pool.take(CLASS, memory).unwrap()).collect();
         let bottoms = stacks.iter().map(address).collect();
@@ -224,12 +236,12 @@ mod tests {
     }
 
     fn is_zero(at: *mut u8) -> bool {
-        // SAFETY: tests ask about memory of warm stacks.
+        // SAFETY: the tests read only from stacks that they or their pool own, which are mapped.
         unsafe { at.read() == 0 }
     }
 
     fn mark(at: *mut u8) {
-        // SAFETY: as above; nothing lives there.
+        // SAFETY: the tests write only to stacks that they or their pool own. No frame lives there.
         unsafe { at.write(1) };
     }
 
@@ -245,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_stacks_come_several_at_a_time_when_many_are_wanted_and_never_where_they_are_limited() {
+    fn fresh_stacks_are_fetched_several_at_a_time_unless_limited() {
         let fetched = |memory: StackMemory, count: usize| {
             let mut pool = StackPool::new(8);
             fill(&mut pool, &memory, count);
@@ -290,13 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn putting_what_the_pool_has_fetched_never_grows_the_list() {
+    fn putting_fetched_stacks_never_grows_the_list() {
         let memory = StackMemory::new(None);
         let mut pool = StackPool::new(2);
         let index = CLASS.index();
         for count in [1, 7, 300, 40] {
             let stacks: Vec<_> = (0..count).map(|_| pool.take(CLASS, &memory).unwrap()).collect();
-            // A few stay out over a trim.
+            // A few stacks stay in use over a trim.
             let capacity = pool.warm[index].stacks.capacity();
             let mut stacks = stacks.into_iter();
             stacks.by_ref().take(count / 2).for_each(|stack| pool.put(stack));
@@ -312,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trim_keeps_the_bound_of_those_used_last() {
+    fn a_trim_keeps_the_stacks_used_last_up_to_the_bound() {
         let memory = StackMemory::new(None);
         let mut pool = StackPool::new(3);
         let bottoms = fill(&mut pool, &memory, 10);
@@ -324,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_trim_comes_in_batches_between_which_the_last_used_stay() {
+    fn a_long_trim_runs_in_batches_and_keeps_the_stacks_used_last() {
         let memory = StackMemory::new(None);
         let mut pool = StackPool::new(3);
         let bottoms = fill(&mut pool, &memory, 2 * BATCH + 10);
@@ -341,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trim_takes_the_depth_of_all_but_the_last_used_and_leaves_their_tops() {
+    fn a_trim_discards_depth_except_of_the_stacks_used_last() {
         let memory = StackMemory::new(None);
         let mut pool = StackPool::new(KEPT_WHOLE + 2);
         let stacks: Vec<_> =
@@ -360,7 +372,7 @@ mod tests {
             assert_eq!(is_zero(bottom), index < 2, "stack {index}");
             assert!(!is_zero(kept), "stack {index}");
         }
-        // What nobody has used since is not looked at again.
+        // A stack that has not been used since is not discarded again.
         mark(ends[0].0);
         trim_all(&mut pool, &memory);
         assert!(!is_zero(ends[0].0));
@@ -368,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn large_stacks_stay_warm_by_address_space_and_not_by_number() {
+    fn large_stacks_are_bounded_by_address_space_and_not_by_number() {
         let memory = StackMemory::new(None);
         let mut pool = StackPool::new(8);
         let larger = StackClass::from_index(CLASS.index() + 2);
@@ -384,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_take_says_why_and_leaves_the_pool_as_it_was() {
+    fn a_failed_take_returns_the_reason_and_changes_nothing() {
         let memory = StackMemory::new(Some(1));
         let mut pool = StackPool::new(8);
         let stack = pool.take(CLASS, &memory).unwrap();

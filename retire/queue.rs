@@ -1,27 +1,28 @@
-//! The retire queue: where the memory of records comes home.
+//! The retire queue: how the memory of records returns to the worker where they ended.
 //!
-//! # What enters, who drains
+//! # What enters, and when it is drained
 //!
-//! A record that finishes on a worker with references left enters the **custody** of that worker's
-//! queue (a plain count). Whoever drops the last reference later frees it: the custodian's own
-//! thread straight into its pool, every other thread by pushing it here, lock-free. The worker
-//! drains the queue into its pool each so many tasks and before it idles. No user code ever runs
-//! here: captures and outcomes are gone before a record is retired. Stacks do not pass through: a
-//! finished coroutine's stack goes into the pool of the worker that ran it, which is always the
-//! thread that stands on it (see STACKS.md).
+//! A record that ends on a worker while references to it are left enters the **custody** of that
+//! worker's queue, a plain count. The last reference frees the record: on the custodian's own
+//! thread straight into its pool, on every other thread by a lock-free push onto this queue. The
+//! worker drains the queue into its pool regularly while it runs tasks, and before it sleeps.
+//!
+//! No user code runs here: captures and outcome are gone before a record is retired. Stacks never
+//! enter the queue: a finished coroutine puts its stack into the pool of the worker that it runs on
+//! (see STACKS.md).
 //!
 //! # Bound
 //!
-//! The backlog is at most [`BOUND`] records; beyond it a pusher gives the memory to the allocator
+//! The backlog is at most [`BOUND`] records. Beyond it a pusher gives the memory to the allocator
 //! itself and only counts.
 //!
-//! # Why it outlives its worker, and for how long
+//! # Lifetime
 //!
-//! A handle may be dropped long after its runtime. The queue is a heap object of its own; on
-//! closing, the owner replaces the list by the mark CLOSED and adds the number of records that are
-//! still out to `leftover`; each later return subtracts one, and the one that takes it to zero
-//! (possibly the owner itself) frees the queue. Before the addition the number may be negative,
-//! but never zero after a return, so exactly one party sees zero last.
+//! A handle may be dropped long after its runtime, so the queue is a heap object of its own that
+//! outlives its worker. To close the queue, the owner replaces the list by the mark CLOSED and adds
+//! the number of records that are still out to `leftover`. Each later return subtracts one. The
+//! party that takes `leftover` to zero, possibly the owner itself, frees the queue. Before the
+//! addition, returns can make the number negative but never zero, so exactly one party sees zero.
 
 use crate::retire::record_pool::{self, RecordPool};
 use crate::shim::Cell;
@@ -29,31 +30,33 @@ use crate::shim::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::alloc::Layout;
 use std::ptr::{self, NonNull};
 
-/// Records that may wait to be drained.
+/// The largest number of records that wait to be drained.
 #[cfg(not(loom))]
 pub(crate) const BOUND: usize = 4096;
 #[cfg(loom)]
 pub(crate) const BOUND: usize = 2;
-/// Value of `overflowed` from which on it says that the owner has taken its number and closed.
+/// `overflowed` has at least this value once the owner has closed the queue and taken the count.
 const OVERFLOW_CLOSED: usize = 1 << 62;
 
-/// A dead record in the list: its memory, with what is needed to free it.
+/// A dead record in the list: the link, and the layout by which its memory is freed.
 struct Dead {
     next: *mut Dead,
     layout: Layout,
 }
 
-/// How many bytes a record needs at least, so that it can lie in the list when it is dead.
+/// The least size of a record in bytes: a dead record holds a list node.
 pub(crate) const LEAST_BYTES: usize = size_of::<Dead>();
 
+/// Returns the mark that replaces the list of a closed queue. It is never dereferenced.
 fn closed() -> *mut Dead {
     ptr::without_provenance_mut(usize::MAX & !7)
 }
 
-/// The part that the owner alone uses.
+/// The part that only the owner writes.
 #[derive(Default)]
 struct Owner {
-    /// Records that left with references and have not come back, less those that others freed.
+    /// Records in custody: entered, and neither freed by the owner nor drained. Records that
+    /// overflowed still count here until `close` subtracts them.
     out: Cell<usize>,
     drained: AtomicU64,
 }
@@ -69,20 +72,23 @@ pub(crate) struct RetireCounters {
     pub(crate) overflowed: usize,
 }
 
-/// See the module's documentation.
+/// The retire queue of one worker; see the module's documentation.
 pub(crate) struct RetireQueue {
     list: AtomicPtr<Dead>,
     backlog: AtomicUsize,
-    /// Returned by others without passing through the list.
+    /// Records that other threads gave to the allocator instead of pushing them. At least
+    /// `OVERFLOW_CLOSED` after the owner has closed.
     overflowed: AtomicUsize,
+    /// Records that are still out after the close, less the ones that have returned; wraps before
+    /// that.
     leftover: AtomicUsize,
     owner: Owner,
 }
 
-// SAFETY: `owner` is used by the owning worker's thread alone (the methods that touch it are unsafe
-// and say so); the rest is atomic.
+// SAFETY: the methods that use `owner.out` are unsafe, and their contracts admit only the owning
+// worker's thread. All other fields are atomic.
 unsafe impl Sync for RetireQueue {}
-// SAFETY: as above.
+// SAFETY: nothing in the queue is tied to a thread, and any thread may free dead records.
 unsafe impl Send for RetireQueue {}
 
 impl RetireQueue {
@@ -100,39 +106,44 @@ impl RetireQueue {
     /// Takes a record into custody.
     ///
     /// # Safety
-    /// For the owner.
+    /// The caller is the owning worker's thread.
     #[inline]
     pub(crate) unsafe fn take_custody(&self) {
         self.owner.out.set(self.owner.out.get() + 1);
     }
 
-    /// A record in custody was freed by the owner itself.
+    /// Records that the owner itself has freed a record in custody.
     ///
     /// # Safety
-    /// For the owner.
+    /// The caller is the owning worker's thread, and the record was in this queue's custody.
     #[inline]
     pub(crate) unsafe fn returned_at_home(&self) {
         self.owner.out.set(self.owner.out.get() - 1);
     }
 
-    /// Frees a record in custody from another thread.
+    /// Frees a record in custody, from any thread. The owner uses [`returned_at_home`] instead.
+    ///
+    /// [`returned_at_home`]: RetireQueue::returned_at_home
     ///
     /// # Safety
-    /// `this` is the record's custodian; `memory` is a record's, ended, with this layout, which has at
-    /// least [`LEAST_BYTES`].
+    /// `this` is the custodian of a record that has ended, and this is the record's only return.
+    /// `memory` is its memory, allocated by `record_pool` for `layout`, which has at least
+    /// [`LEAST_BYTES`] and the alignment of a pointer. Nothing uses the memory any more.
     pub(crate) unsafe fn retire(this: NonNull<RetireQueue>, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: the queue lives until every record in its custody has come back, and ours has
-        // not before the push or the subtraction below, after which it is not touched.
+        // SAFETY: the queue lives until every record in its custody has been counted back. This
+        // record is counted back by the push, by an overflow count that the owner still takes, or
+        // by `settle`. Each of these is the last use of the queue here.
         let queue = unsafe { this.as_ref() };
         if queue.backlog.fetch_add(1, Ordering::Relaxed) >= BOUND {
             queue.backlog.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: passed on.
+            // SAFETY: by contract the memory is an ended record's, allocated for this layout.
             unsafe { record_pool::free(memory, layout) };
             // MUTANT(retire.overflow): relaxed, split
             if queue.overflowed.fetch_add(1, Ordering::AcqRel) < OVERFLOW_CLOSED {
-                return; // the owner subtracts it when it closes
+                return; // the owner subtracts this record in `close`
             }
-            // SAFETY: this record has not been counted back yet.
+            // SAFETY: the record was in this queue's custody. The owner took the overflow count
+            // before this record was added to it, so the record is not counted back yet.
             unsafe { Self::settle(this) };
             return;
         }
@@ -141,13 +152,15 @@ impl RetireQueue {
         loop {
             // MUTANT(retire.closed): false
             if head == closed() {
-                // SAFETY: passed on.
+                // SAFETY: by contract the memory is an ended record's, allocated for this layout.
+                // The list does not hold it, as no exchange has succeeded.
                 unsafe { record_pool::free(memory, layout) };
-                // SAFETY: this record has not been counted back yet.
+                // SAFETY: the record was in this queue's custody. It is not in the list that the
+                // owner took, so it is not counted back yet.
                 unsafe { Self::settle(this) };
                 return;
             }
-            // SAFETY: the memory is ours and large enough.
+            // SAFETY: by contract the memory is unused and large enough for a node.
             unsafe { node.write(Dead { next: head, layout }) };
             // MUTANT(retire.push): relaxed, split
             match queue.list.compare_exchange_weak(
@@ -162,43 +175,52 @@ impl RetireQueue {
         }
     }
 
-    /// Counts one record back into a closed queue; the last one frees it.
+    /// Counts one record back into a closed queue, and frees the queue if it was the last one.
+    ///
+    /// # Safety
+    /// The record was in the custody of `this`, the owner has closed the queue or is closing it,
+    /// and the record has not been counted back.
     unsafe fn settle(this: NonNull<RetireQueue>) {
-        // SAFETY: as in `retire`.
+        // SAFETY: the queue lives until every record in its custody has been counted back, and this
+        // one is only counted by the subtraction.
         // MUTANT(retire.settle): acquire, release, split
         let before = unsafe { this.as_ref() }.leftover.fetch_sub(1, Ordering::AcqRel);
         if before == 1 {
-            // SAFETY: every record has come back and the owner has closed: nobody is left.
+            // SAFETY: the count is zero, so every record has come back and the owner has closed: no
+            // other party uses the queue, which came from `Box::leak`.
             drop(unsafe { Box::from_raw(this.as_ptr()) });
         }
     }
 
+    /// Returns whether the list is empty. A hint: other threads may push at any time.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.list.load(Ordering::Relaxed).is_null()
     }
 
-    /// Moves what came home into the pool.
+    /// Moves the records of the list into the pool.
     ///
     /// # Safety
-    /// For the owner.
+    /// The caller is the owning worker's thread.
     pub(crate) unsafe fn drain(&self, pool: &RecordPool) {
         // MUTANT(retire.drain): relaxed, split
         let list = self.list.swap(ptr::null_mut(), Ordering::AcqRel);
         let count = put_all(list, pool);
         self.backlog.fetch_sub(count, Ordering::Relaxed);
         self.owner.out.set(self.owner.out.get() - count);
-        // One writer; others read it for the metrics.
+        // The owner is the only writer; other threads read the number for the metrics.
         let drained = self.owner.drained.load(Ordering::Relaxed) + count as u64;
         self.owner.drained.store(drained, Ordering::Relaxed);
     }
 
-    /// Closes the queue.
+    /// Closes the queue. It is freed when the last record in custody has come back, which may be
+    /// now.
     ///
     /// # Safety
-    /// For the owner, once; the pointer is not used by it any more.
+    /// The caller is the owner, calls this once, and does not use the pointer afterwards.
     pub(crate) unsafe fn close(this: NonNull<RetireQueue>, pool: &RecordPool) {
-        // SAFETY: alive: the owner has not given it up before the addition below.
+        // SAFETY: no return can free the queue before the addition to `leftover` below, which is
+        // the last use of this reference.
         let queue = unsafe { this.as_ref() };
         // MUTANT(retire.close.list): relaxed, split
         let list = queue.list.swap(closed(), Ordering::AcqRel);
@@ -209,12 +231,13 @@ impl RetireQueue {
         // MUTANT(retire.close.leftover): acquire, release, split
         let before = queue.leftover.fetch_add(out, Ordering::AcqRel);
         if before.wrapping_add(out) == 0 {
-            // SAFETY: every record has come back: nobody is left.
+            // SAFETY: the count is zero, so every record has come back, and by contract the owner
+            // does not use the queue any more. It came from `Box::leak`.
             drop(unsafe { Box::from_raw(this.as_ptr()) });
         }
     }
 
-    /// A look at the counters.
+    /// Returns the counters as they are now.
     pub(crate) fn counters(&self) -> RetireCounters {
         RetireCounters {
             backlog: self.backlog.load(Ordering::Relaxed),
@@ -224,13 +247,15 @@ impl RetireQueue {
     }
 }
 
-/// Puts a list of dead records into the pool; returns their number.
+/// Puts a list of dead records into the pool, and returns their number.
 fn put_all(mut list: *mut Dead, pool: &RecordPool) -> usize {
     let mut count = 0;
     while let Some(node) = NonNull::new(list) {
-        // SAFETY: the list is ours, taken by a swap; each node was written by its pusher.
+        // SAFETY: the caller has taken the list by a swap and owns it. The pusher of each node has
+        // written it before it published the node.
         let Dead { next, layout } = unsafe { node.read() };
-        // SAFETY: the memory of an ended record, with its layout.
+        // SAFETY: the node is the memory of an ended record, allocated for this layout, and has
+        // just been read for the last time.
         unsafe { pool.put(node.cast(), layout) };
         list = next;
         count += 1;
@@ -248,9 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn what_others_free_comes_home_when_the_owner_drains() {
+    fn a_drain_moves_retired_records_into_the_pool() {
         let (queue, pool) = (RetireQueue::new(), RecordPool::default());
-        // SAFETY: this thread plays the owner; three records leave and come back.
+        // SAFETY: this thread plays the owner. Each of the three records enters custody once and
+        // returns once, with the layout that it was allocated for.
         unsafe {
             for _ in 0..3 {
                 queue.as_ref().take_custody();
@@ -267,9 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn the_backlog_is_bounded_and_the_rest_is_counted() {
+    fn the_backlog_is_bounded_and_overflowing_records_are_counted() {
         let (queue, pool) = (RetireQueue::new(), RecordPool::default());
-        // SAFETY: this thread plays the owner.
+        // SAFETY: this thread plays the owner. Each record enters custody once and returns once,
+        // with the layout that it was allocated for.
         unsafe {
             for _ in 0..BOUND + 5 {
                 queue.as_ref().take_custody();
@@ -284,7 +311,8 @@ mod tests {
     #[test]
     fn a_record_may_come_back_after_the_owner_has_closed() {
         let (queue, pool) = (RetireQueue::new(), RecordPool::default());
-        // SAFETY: this thread plays the owner; the last return frees the queue.
+        // SAFETY: this thread plays the owner. Each record enters custody once and returns once.
+        // The last return frees the queue, which is not used afterwards.
         unsafe {
             queue.as_ref().take_custody();
             queue.as_ref().take_custody();

@@ -1,4 +1,4 @@
-//! One slab: a large mapping cut into stacks of one class.
+//! A slab: a large mapping cut into stacks of one class.
 
 use std::io;
 use std::mem;
@@ -8,29 +8,32 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use super::stack::StackClass;
 
-/// Bytes of a slab whose stacks are not larger themselves.
+/// Bytes of a slab, unless a single stack of its class is larger.
 const SLAB: usize = 64 << 20;
-/// When the address space is tight, slabs become smaller, down to this.
+/// When address space is short, slabs become smaller, down to this size.
 const SMALLEST_SLAB: usize = 1 << 20;
 
-/// A mapping of `slots` strides, and which of them are vacant.
+/// A mapping of `slots` strides, and the record of which slots are vacant and which have a guard.
 pub(super) struct Slab {
     /// `None` only while the slab is dropped.
     map: Option<MmapRaw>,
     class: StackClass,
     vacant: u32,
     slots: u32,
-    /// No word of `free` below this one has a bit set.
+    /// No word of `free` below this index has a bit set.
     hint: u32,
-    /// One bit for each slot nobody uses.
+    /// One bit for each vacant slot.
     free: Box<[u64]>,
     /// One bit for each slot that has its guard.
     guarded: Box<[u64]>,
 }
 
 impl Slab {
-    /// Maps a slab. Nothing of it is resident, and it counts against no commit limit but the
-    /// strictest (`vm.overcommit_memory=2`). The error is an errno.
+    /// Maps a slab. None of it is resident, and it counts against the commit limit only under the
+    /// strictest setting (`vm.overcommit_memory=2`).
+    ///
+    /// # Errors
+    /// With an errno, if the kernel refuses even the smallest slab.
     pub(super) fn map(class: StackClass) -> Result<Slab, i32> {
         let mut bytes = SLAB.max(class.stride());
         let smallest = SMALLEST_SLAB.max(class.stride());
@@ -41,8 +44,8 @@ impl Slab {
                 Err(error) => return Err(errno_of(&error)),
             }
         };
-        // A huge page would make the first touch of one stack resident for 32 of them. A kernel
-        // without huge pages refuses the advice, and needs none.
+        // With a huge page, the first touch of one stack would make 32 stacks resident. A kernel
+        // without huge pages refuses the advice and does not need it.
         let _ = map.advise(Advice::NoHugePage);
         let slots = (bytes / class.stride()) as u32;
         let words = slots.div_ceil(64) as usize;
@@ -54,8 +57,10 @@ impl Slab {
         Ok(Slab { map: Some(map), class, vacant: slots, slots, hint: 0, free, guarded })
     }
 
-    /// Takes the lowest vacant slot; says whether it has a guard, and counts it as having one from
-    /// now on. Low slots first: so few stacks in use share few page tables and few slabs.
+    /// Takes the lowest vacant slot. Returns its base and whether it has a guard already. From now
+    /// on the slot counts as guarded: the caller installs a missing guard, or returns the slot by
+    /// [`put_bare`](Slab::put_bare). Low slots go first, so that a few stacks in use share few page
+    /// tables and few slabs.
     pub(super) fn take(&mut self) -> Option<(NonNull<u8>, bool)> {
         let hint = self.hint as usize;
         let word = hint + self.free[hint..].iter().position(|&bits| bits != 0)?;
@@ -71,7 +76,7 @@ impl Slab {
         Some((NonNull::new(base).expect("a mapping does not contain address 0"), guarded))
     }
 
-    /// Takes a slot back.
+    /// Makes a slot vacant again.
     pub(super) fn put(&mut self, base: *mut u8) {
         let (word, mask) = self.place_of(base);
         self.free[word] |= mask;
@@ -79,14 +84,17 @@ impl Slab {
         self.vacant += 1;
     }
 
-    /// Takes a slot back whose guard could not be installed.
+    /// Makes a slot vacant again after its guard could not be installed.
     pub(super) fn put_bare(&mut self, base: *mut u8) {
         let (word, mask) = self.place_of(base);
         self.guarded[word] &= !mask;
         self.put(base);
     }
 
-    /// Where the bits of a slot in use are.
+    /// Returns the word and the bit of a slot in use.
+    ///
+    /// # Panics
+    /// If `base` is not the start of a slot of this slab, or if the slot is vacant.
     fn place_of(&self, base: *mut u8) -> (usize, u64) {
         let offset = (base as usize).wrapping_sub(self.start() as usize);
         let slot = offset / self.class.stride();
@@ -100,32 +108,32 @@ impl Slab {
     }
 
     fn start(&self) -> *mut u8 {
-        self.map.as_ref().expect("mapped until dropped").as_mut_ptr()
+        self.map.as_ref().expect("a slab is mapped until it is dropped").as_mut_ptr()
     }
 
-    /// No vacant slot is left.
+    /// Returns whether no slot is vacant.
     pub(super) fn is_full(&self) -> bool {
         self.vacant == 0
     }
 
-    /// Nobody uses any of its slots.
+    /// Returns whether all slots are vacant.
     pub(super) fn is_idle(&self) -> bool {
         self.vacant == self.slots
     }
 
-    /// How many of its slots have a guard.
+    /// Returns the number of slots that have a guard.
     pub(super) fn guards(&self) -> usize {
         self.guarded.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 
-    /// Bytes mapped.
+    /// Returns the number of bytes mapped.
     pub(super) fn bytes(&self) -> usize {
         self.slots as usize * self.class.stride()
     }
 }
 
 impl Drop for Slab {
-    /// Unmaps the slab, with its page tables and guards; if a stack of it is in use, leaks it.
+    /// Unmaps the slab with its page tables and guards, or leaks it if one of its stacks is in use.
     fn drop(&mut self) {
         if !self.is_idle() {
             mem::forget(self.map.take());
@@ -145,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_come_lowest_first_and_each_once() {
+    fn slots_are_taken_lowest_first_and_once_each() {
         let class = StackClass::DEFAULT;
         let mut slab = Slab::map(class).unwrap();
         let start = slab.start();
@@ -165,7 +173,7 @@ mod tests {
             assert_eq!(base.as_ptr(), start.wrapping_add(slot * class.stride()));
             assert!(guarded);
         }
-        // Leave nothing behind: a slab with stacks in use is leaked.
+        // A slab with stacks in use would be leaked.
         for slot in 0..=last {
             slab.put(start.wrapping_add(slot * class.stride()));
         }
@@ -183,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_without_its_guard_is_asked_for_a_guard_again() {
+    fn a_slot_put_back_bare_needs_a_guard_again() {
         let mut slab = Slab::map(StackClass::DEFAULT).unwrap();
         let (base, _) = slab.take().unwrap();
         assert_eq!(slab.guards(), 1);

@@ -1,21 +1,23 @@
-//! A slab that a runtime has left behind for the next one of the process.
+//! A slab that an ended runtime leaves behind for the next one in the process.
 //!
-//! To map a slab, to install the first guards, to touch the first pages, and to unmap it all, with an
-//! interrupt on every processor that runs the process, takes longer than all the rest that a short-lived
-//! runtime does with memory. So one slab of the default class stays mapped when a runtime ends, if
-//! only few of its stacks have ever been used: it holds a few resident pages at most.
+//! Mapping a slab, installing the first guards, touching the first pages and unmapping it all takes
+//! longer than everything else that a short-lived runtime does with memory: unmapping alone
+//! interrupts every processor that runs the process. So one slab of the default class stays mapped
+//! when a runtime ends, if only a few of its stacks have ever been used. Such a slab holds at most
+//! a few resident pages.
 
 use super::slab::Slab;
 use super::stack::StackClass;
 use std::sync::{Mutex, PoisonError};
 
-/// A slab with more guards, thus with more stacks that were in use, is not kept.
+/// A slab with more guards is not kept. A slot gets its guard at its first use, so the guards count
+/// the stacks that have ever been used.
 const FEW: usize = 16;
 
-// Not the shim's: it belongs to the process and not to a model.
+// A std mutex and not the shim's: the slab belongs to the process, not to a model's run.
 static SPARE: Mutex<Option<Slab>> = Mutex::new(None);
 
-/// The spare slab, if there is one and the class is its.
+/// Takes the spare slab, if there is one and `class` is the default class.
 pub(super) fn take(class: StackClass) -> Option<Slab> {
     if class != StackClass::DEFAULT {
         return None;
@@ -23,8 +25,9 @@ pub(super) fn take(class: StackClass) -> Option<Slab> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Keeps one of the slabs of a runtime that has ended, if there is none yet. They are of the default
-/// class, and guarded by markers.
+/// Keeps one of the slabs of a runtime that has ended, unless there is a spare slab already.
+///
+/// All of `slabs` must be of the default class and have markers as guards.
 pub(super) fn keep(slabs: impl Iterator<Item = Slab>) {
     let mut left = Vec::new();
     {
@@ -37,6 +40,6 @@ pub(super) fn keep(slabs: impl Iterator<Item = Slab>) {
             }
         }
     }
-    // Unmapping takes its time, so the lock is free by now.
+    // Unmapping is slow, so it happens after the lock is released.
     drop(left);
 }

@@ -1,4 +1,4 @@
-//! One stack: its size class, its handle, and why there may be none.
+//! A stack: its size class, its handle, and the reasons why none is available.
 
 use std::fmt;
 use std::io;
@@ -7,30 +7,30 @@ use std::ptr::NonNull;
 
 use super::guard::GUARD;
 
-/// The sizes a user may ask for.
+/// The bounds of the size that a user may ask for.
 pub(crate) const SMALLEST: usize = 16 << 10;
 pub(crate) const LARGEST: usize = 1 << 30;
-/// What a task gets that asks for nothing.
+/// The stack size of a task that does not ask for one.
 pub(crate) const DEFAULT_SIZE: usize = 64 << 10;
 
-/// A guard that takes at most this part of the stride is taken out of the size asked for; a larger
-/// one is added to it.
+/// A guard of at most `stride / GUARD_SHARE` bytes is part of the requested size. A larger guard is
+/// added to it.
 const GUARD_SHARE: usize = 4;
 
-/// A size of stack: its stride, always a power of two.
+/// A size class of stacks, identified by its stride, which is a power of two.
 ///
-/// Sizes that end up with the same stride are the same class, so that their stacks are shared.
+/// Requested sizes with the same stride belong to the same class and share their stacks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct StackClass(u8); // log2 of the stride
 
 impl StackClass {
     const FIRST: StackClass = StackClass::holding(SMALLEST);
     const LAST: StackClass = StackClass::holding(LARGEST);
-    /// How many classes there are.
+    /// The number of classes.
     pub(crate) const COUNT: usize = StackClass::LAST.index() + 1;
     pub(crate) const DEFAULT: StackClass = StackClass::holding(DEFAULT_SIZE);
 
-    /// The smallest class whose [`size`](StackClass::size) is at least `bytes`.
+    /// Returns the smallest class with a [`size`](StackClass::size) of at least `bytes`.
     pub(crate) fn for_size(bytes: usize) -> Result<StackClass, StackSizeError> {
         if (SMALLEST..=LARGEST).contains(&bytes) {
             Ok(StackClass::holding(bytes))
@@ -46,12 +46,12 @@ impl StackClass {
         StackClass(stride.ilog2() as u8)
     }
 
-    /// A number other than 0 that stands for the class.
+    /// Returns a number that stands for the class. It is never 0.
     pub(crate) const fn to_byte(self) -> u8 {
         self.0
     }
 
-    /// The class that a number from [`StackClass::to_byte`] stands for.
+    /// Returns the class of a number from [`StackClass::to_byte`].
     pub(crate) const fn from_byte(byte: u8) -> StackClass {
         StackClass(byte)
     }
@@ -61,57 +61,59 @@ impl StackClass {
         StackClass(StackClass::FIRST.0 + index as u8)
     }
 
-    /// 0 for the smallest class, up to `COUNT - 1`.
+    /// Returns the position among the classes: 0 for the smallest, `COUNT - 1` for the largest.
     #[inline]
     pub(crate) const fn index(self) -> usize {
         (self.0 - StackClass::FIRST.0) as usize
     }
 
-    /// Bytes from one stack to the next: guard and usable part.
+    /// Returns the distance in bytes from one stack to the next: guard and usable part.
     #[inline]
     pub(crate) const fn stride(self) -> usize {
         1 << self.0
     }
 
-    /// Bytes between the guard and the end of the stack.
+    /// Returns the number of bytes between the guard and the end of the stack.
     #[inline]
     pub(crate) const fn usable(self) -> usize {
         self.stride() - GUARD
     }
 
-    /// What the user is told: as for a thread, a small guard counts as part of the stack.
+    /// Returns the size as reported to the user. As for a thread, a small guard counts as part of
+    /// it.
     pub(crate) const fn size(self) -> usize {
         if GUARD <= self.stride() / GUARD_SHARE { self.stride() } else { self.usable() }
     }
 }
 
-/// The tops of neighbours are this far apart, so that they fall into different cache sets.
+/// The tops of adjacent stacks are this far apart, so that they fall into different cache sets.
 const COLOUR_STEP: usize = 64;
 const COLOURS: usize = 16;
 
-/// A stack, owned.
+/// An owned stack.
 ///
-/// It names memory that stays mapped and that nobody else uses until the handle goes back to the
-/// [`StackMemory`](super::memory::StackMemory) it came from. Dropping a handle leaks the stack: that
-/// is what happens to a stack which still holds frames.
+/// The memory stays mapped, and the handle's holder has exclusive use of it, until the handle goes
+/// back to the [`StackMemory`](super::memory::StackMemory) that it came from. Dropping a handle
+/// leaks the stack, which is the right thing for a stack that still holds frames.
 #[must_use = "a stack that is dropped is leaked"]
 #[derive(Debug)]
 pub(crate) struct Stack {
     /// Start of the guard.
     base: NonNull<u8>,
-    /// Number of the slab within its class, the class, and whether it is shallow. One word and not
-    /// three fields: two words travel in registers, and a pool reads them as it has written them
-    /// (a wide load after narrow stores waits for the cache).
+    /// Number of the slab within its class, the class, and the shallow flag. They share one word,
+    /// so that the handle travels in two registers, and so that a pool reads what it wrote with
+    /// loads of the same width: a wide load after narrow stores would have to wait for them to
+    /// reach the cache.
     tag: u64,
 }
 
 const CLASS_SHIFT: u32 = 32;
 const SHALLOW: u64 = 1 << 40;
 
-// SAFETY: a stack is a range of memory that belongs to whoever holds the handle; neither the memory
-// nor the bookkeeping behind it is tied to a thread.
+// SAFETY: a stack is a range of memory that its handle owns. Neither the memory nor the bookkeeping
+// of `StackMemory` is tied to a thread.
 unsafe impl Send for Stack {}
-// SAFETY: a shared handle only tells addresses.
+// SAFETY: a shared handle gives out addresses and flags, and modifies nothing.
 unsafe impl Sync for Stack {}
 
 impl Stack {
@@ -119,75 +121,79 @@ impl Stack {
         Stack { base, tag: u64::from(slab) | u64::from(class.0) << CLASS_SHIFT | SHALLOW }
     }
 
-    /// Start of the guard, which is the start of the stride.
+    /// Returns the start of the guard, which is the start of the slot.
     #[inline]
     pub(super) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
+    /// Returns the number of the slab within its class.
     #[inline]
     pub(super) fn slab(&self) -> u32 {
         self.tag as u32
     }
 
-    /// Whether only the top pages can be resident.
+    /// Returns `false` if pages below the top may be resident: the stack was put into a pool, and
+    /// its depth has not been discarded since.
     pub(super) fn is_shallow(&self) -> bool {
         self.tag & SHALLOW != 0
     }
 
-    /// Somebody has run on it, or has stopped to.
+    /// Records whether the pages below the top are known to be discarded.
     #[inline]
     pub(super) fn set_shallow(&mut self, shallow: bool) {
         self.tag = if shallow { self.tag | SHALLOW } else { self.tag & !SHALLOW };
     }
 
-    /// The lowest address that may be used.
+    /// Returns the lowest usable address.
     #[inline]
     pub(crate) fn bottom(&self) -> *mut u8 {
         self.base().wrapping_add(GUARD)
     }
 
-    /// Where frames start, a multiple of 64 bytes; differs from neighbour to neighbour by up to 960 bytes.
+    /// Returns the address where frames start, a multiple of 64 bytes.
     ///
-    /// Without this the tops of all stacks would compete for the same few cache sets.
+    /// It lies 0 to 960 bytes below the end, at a different distance for each of 16 adjacent
+    /// stacks. Otherwise the tops of all stacks would compete for the same few cache sets.
     #[inline]
     pub(crate) fn top(&self) -> *mut u8 {
         let colour = (self.base.as_ptr() as usize >> self.class().0) % COLOURS;
         self.limit_top().wrapping_sub(colour * COLOUR_STEP)
     }
 
-    /// The end of the stack.
+    /// Returns the end of the stack.
     #[inline]
     pub(crate) fn limit_top(&self) -> *mut u8 {
         self.base().wrapping_add(self.class().stride())
     }
 
-    /// The addresses of the guard.
+    /// Returns the addresses of the guard.
     pub(crate) fn guard(&self) -> Range<usize> {
         self.base() as usize..self.bottom() as usize
     }
 
-    /// Forgets the frames of the stack's earlier life.
+    /// Tells AddressSanitizer to forget the frames that earlier users left on the stack.
     #[cfg(cygnet_asan)]
     pub(super) fn unpoison(&self) {
         unpoison(self.bottom(), self.class().usable());
     }
 
-    /// The size class.
+    /// Returns the size class.
     #[inline]
     pub(crate) fn class(&self) -> StackClass {
         StackClass((self.tag >> CLASS_SHIFT) as u8)
     }
 }
 
-/// Lets code touch memory again that frames of an earlier life have marked as out of bounds.
+/// Tells AddressSanitizer that memory may be accessed again which earlier frames have poisoned.
 #[cfg(cygnet_asan)]
 pub(super) fn unpoison(at: *mut u8, len: usize) {
-    // SAFETY: whoever calls this owns the memory, and no frame lives there.
+    // SAFETY: the callers pass mapped memory that they own: a stack that is being handed out, a
+    // slab that is about to be unmapped. No live frame lies in it.
     unsafe { crate::asm::sanitizer::address::unpoison(at, len) };
 }
 
-/// A stack size out of bounds.
+/// A requested stack size is out of bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StackSizeError {
     asked: usize,
@@ -206,20 +212,21 @@ impl fmt::Display for StackSizeError {
 
 impl std::error::Error for StackSizeError {}
 
-/// Why there is no stack to be had.
+/// The reason why no stack is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StackExhausted {
-    /// All that `Builder::max_stacks` allows exist; other workers may keep some of them warm.
+    /// All stacks that `Builder::max_stacks` allows exist. Other workers may keep some of them
+    /// warm.
     Limit {
-        /// The bound.
+        /// The value of `Builder::max_stacks`.
         max_stacks: usize,
     },
     /// The kernel refused the memory.
     Memory {
-        /// Its answer.
+        /// The kernel's answer.
         errno: i32,
     },
-    /// The process has as many mappings as it may have.
+    /// The process has reached the limit on its number of mappings.
     MapCount,
 }
 
@@ -229,7 +236,7 @@ impl fmt::Display for StackExhausted {
             StackExhausted::Limit { max_stacks } => write!(
                 f,
                 "all {max_stacks} stacks that Builder::max_stacks allows exist already; raise it, or \
-                 let fewer tasks be started at the same time"
+                 start fewer tasks at the same time"
             ),
             StackExhausted::Memory { errno } => write!(
                 f,
@@ -255,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_holds_the_size_that_was_asked_for_and_the_next_smaller_one_does_not() {
+    fn a_class_is_the_smallest_that_holds_the_requested_size() {
         let mut asked = SMALLEST;
         while asked <= LARGEST {
             let class = StackClass::for_size(asked).unwrap();
@@ -294,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_is_two_words_also_when_it_is_optional() {
+    fn a_handle_and_an_optional_handle_are_two_words() {
         assert_eq!(size_of::<Stack>(), 16);
         assert_eq!(size_of::<Option<Stack>>(), 16);
     }
