@@ -218,8 +218,8 @@ impl Context {
         let _ = from;
         #[cfg(cygnet_asan)]
         {
-            // SAFETY: by contract a switch has just come to this stack, and `fake` was saved when
-            // it was last left.
+            // SAFETY: by contract a switch has just come to this stack. `fake` is the value saved
+            // when this stack was last left, or null for a new flow.
             let (bottom, size) =
                 unsafe { asm::sanitizer::address::finish_switch(self.shadow.fake.get()) };
             // SAFETY: `from` is null if the flow that was left has ended. Otherwise that flow is

@@ -1,4 +1,5 @@
-//! All stack memory of one runtime: slabs by size class, what may exist, and what exists.
+//! All stack memory of one runtime: its slabs, ordered by size class, and the limits on stacks and
+//! guards.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -11,24 +12,27 @@ use super::slab::Slab;
 use super::spare_slab;
 use super::stack::{Stack, StackClass, StackExhausted};
 
-/// Slabs without a stack in use that each class keeps mapped, so that a load which comes and goes
-/// around a slab's edge does not map and unmap each time.
+/// Slabs without a stack in use that each class keeps mapped. A load that varies around the edge of
+/// a slab thus does not map and unmap it each time.
 const IDLE_SLABS: usize = 1;
 
-/// Where stacks come from and go back to. Shared by the workers of a runtime; see STACKS.md.
+/// The source of stacks, to which they are given back. Shared by the workers of a runtime; see
+/// STACKS.md.
 pub(crate) struct StackMemory {
     guard: GuardKind,
     max_stacks: usize,
-    /// Stacks whose guard may split a mapping.
+    /// The limit on guards that split a mapping.
     max_splits: usize,
     ledger: Mutex<Ledger>,
 }
 
-/// What exists, under the lock.
+/// The slabs and counters, under the lock.
 struct Ledger {
+    /// Stacks in use or warm in a pool.
     live: usize,
+    /// The largest value that `live` has had.
     high_water: usize,
-    /// Guards that exist and split a mapping.
+    /// Existing guards that split a mapping.
     splits: usize,
     shelves: [Shelf; StackClass::COUNT],
 }
@@ -36,31 +40,32 @@ struct Ledger {
 /// The slabs of one class.
 #[derive(Default)]
 struct Shelf {
-    /// A slab keeps its number as long as it lives.
+    /// The slabs by number. A slab keeps its number as long as it is mapped.
     slabs: Vec<Option<Slab>>,
     /// Numbers without a slab.
     unused: Vec<u32>,
-    /// Slabs with a vacant slot. The lowest is served first, so that the others may fall idle.
+    /// The numbers of slabs with a vacant slot. The lowest is served first, so that the others may
+    /// fall idle.
     open: BTreeSet<u32>,
-    /// How many slabs are wholly vacant.
+    /// The number of slabs with all slots vacant.
     idle: usize,
 }
 
-/// A look at the books.
+/// A snapshot of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct StackCounters {
     /// Stacks in use or warm in a pool.
     pub(crate) live: usize,
-    /// The most there have been at once.
+    /// The largest value that `live` has had.
     pub(crate) high_water: usize,
     /// Slabs mapped.
     pub(crate) slabs: usize,
-    /// Bytes of address space they take; most of it is not resident.
+    /// Bytes of address space of the slabs; most of it is not resident.
     pub(crate) mapped: usize,
 }
 
 impl StackMemory {
-    /// No memory is taken before the first stack.
+    /// Creates stack memory without any slab. The first stack maps one.
     pub(crate) fn new(max_stacks: Option<usize>) -> StackMemory {
         let guard = GuardKind::of_this_kernel();
         let max_splits = if guard == GuardKind::Protection { max_splits() } else { usize::MAX };
@@ -72,7 +77,7 @@ impl StackMemory {
         guard: GuardKind,
         max_splits: usize,
     ) -> StackMemory {
-        assert!(GUARD.is_multiple_of(page_size()), "guards are made of whole pages");
+        assert!(GUARD.is_multiple_of(page_size()), "a guard must consist of whole pages");
         StackMemory {
             guard,
             max_stacks: max_stacks.unwrap_or(usize::MAX),
@@ -86,16 +91,19 @@ impl StackMemory {
         }
     }
 
-    /// A stack of the class, guarded. Costs a lock, and at the slot's first use a system call.
+    /// Takes a guarded stack of a class. Costs a lock acquisition, and at the first use of the slot
+    /// also a system call.
     pub(crate) fn take(&self, class: StackClass) -> Result<Stack, StackExhausted> {
         if fault(Fault::Stack) {
             return Err(StackExhausted::Memory { errno: libc::ENOMEM });
         }
         let (stack, guarded) = self.ledger().take(self, class)?;
         if !guarded {
-            // Outside the lock: the slot is this handle's, and other workers want stacks too.
-            // SAFETY: the guard is the start of a slot that is in use by nobody but this handle,
-            // which never hands it out as usable.
+            // Outside of the lock, as the slot belongs to this handle and other workers need stacks
+            // too.
+            // SAFETY: the guard is the start of a slot that only this handle owns, in a private
+            // anonymous mapping. The handle never gives the guard out as usable memory, so its
+            // contents are not used again.
             if let Err(errno) = unsafe { self.guard.install(stack.base()) } {
                 self.ledger().put_bare(stack);
                 return Err(refusal(errno));
@@ -106,8 +114,10 @@ impl StackMemory {
         Ok(stack)
     }
 
-    /// As `take`, and up to `extra` more of the same class for later, whose guards come by the same system
-    /// call. None extra where that would not be cheaper, or where stacks are scarce.
+    /// Takes a stack, and up to `extra` more of the same class for later. One system call installs
+    /// all their guards. Takes no extra stacks where that would save nothing, or where stacks are
+    /// scarce: if the first slot has its guard already, without guard markers, with a limit on
+    /// stacks, for classes above the default, and in a simulation.
     pub(crate) fn take_several(
         &self,
         class: StackClass,
@@ -123,11 +133,11 @@ impl StackMemory {
             let mut ledger = self.ledger();
             let (first, has_guard) = ledger.take(self, class)?;
             if has_guard {
-                // So have its neighbours, most likely: nothing to be saved.
+                // Most likely its neighbours have guards too, so there is nothing to save.
                 return Ok((first, guarded));
             }
             bare.push(first);
-            // Of slabs that are mapped.
+            // Extra stacks come only from slabs that are already mapped.
             while bare.len() + guarded.len() <= extra
                 && !ledger.shelves[class.index()].open.is_empty()
                 && let Ok((stack, has_guard)) = ledger.take(self, class)
@@ -136,11 +146,13 @@ impl StackMemory {
             }
         }
         let places: Vec<_> = bare.iter().map(Stack::base).collect();
-        // SAFETY: as in `take`, for each of them.
+        // SAFETY: each place is the start of a slot that only its handle in `bare` owns, in a
+        // private anonymous mapping. No handle gives its guard out as usable memory.
         let installed = unsafe { install_markers(&places) };
         let mut first = None;
         for (index, stack) in bare.into_iter().enumerate() {
-            // SAFETY: as in `take`.
+            // SAFETY: the guard is the start of a slot that only `stack` owns, in a private
+            // anonymous mapping, and is never given out as usable memory.
             let done = index < installed || unsafe { self.guard.install(stack.base()) }.is_ok();
             match (done, &first) {
                 (true, None) => first = Some(stack),
@@ -154,19 +166,22 @@ impl StackMemory {
         }
     }
 
-    /// As `give_back`, for the last few stacks of a worker that ends: they stay resident as long as their
-    /// slab is mapped, which the next runtime may inherit.
+    /// Gives back the last few stacks of a worker that ends, without discarding their memory. It
+    /// stays resident as long as the slab is mapped, and the next runtime may inherit the slab.
     pub(crate) fn give_back_warm(&self, stacks: Vec<Stack>) {
         let mut surplus = Vec::new();
         self.ledger().put(stacks, &mut surplus);
         drop(surplus);
     }
 
-    /// Ends the stacks' lives: their memory goes back to the kernel, their slots become vacant, and
-    /// slabs that fall idle are unmapped.
+    /// Gives stacks back: returns their memory to the kernel, makes their slots vacant, and unmaps
+    /// slabs that have fallen idle, except one in each class.
     ///
-    /// Nobody may be running on one of them. Worth calling for many at once: neighbours are
-    /// discarded by one system call.
+    /// No code may be running on any of the stacks. Give many back at once if possible: adjacent
+    /// stacks are discarded as one range, and all ranges by few system calls.
+    ///
+    /// # Panics
+    /// If a stack was cut from another runtime's memory.
     pub(crate) fn give_back(&self, stacks: impl IntoIterator<Item = Stack>) {
         let mut stacks: Vec<Stack> = stacks.into_iter().collect();
         if stacks.is_empty() {
@@ -177,16 +192,17 @@ impl StackMemory {
             let from = run[0].bottom();
             (from, run[run.len() - 1].limit_top() as usize - from as usize)
         });
-        // SAFETY: the handles own the memory from the first bottom to the last end of each run, guards
-        // between them included, and by giving them up say that nothing on it is needed.
+        // SAFETY: the handles own the memory from the first bottom to the last end of each run,
+        // including the guards in between. The caller has given them up, so the contents are not
+        // needed.
         unsafe { discard_all(runs) };
         let mut surplus = Vec::new();
         self.ledger().put(stacks, &mut surplus);
-        // Unmapping takes its time, so the lock is free by now.
+        // Unmapping is slow, so it happens after the lock is released.
         drop(surplus);
     }
 
-    /// A look at the books; takes the lock.
+    /// Returns a snapshot of the counters. Takes the lock.
     pub(crate) fn counters(&self) -> StackCounters {
         let ledger = self.ledger();
         let slabs = || ledger.shelves.iter().flat_map(|shelf| shelf.slabs.iter().flatten());
@@ -199,7 +215,8 @@ impl StackMemory {
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // The books are in order between any two calls that could panic.
+        // The ledger is consistent at each point where a panic can occur, so poisoning does not
+        // matter.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -214,6 +231,7 @@ impl Drop for StackMemory {
 }
 
 impl Ledger {
+    /// Takes a slot of the class. Returns its handle, and whether the slot has its guard already.
     fn take(
         &mut self,
         memory: &StackMemory,
@@ -234,7 +252,8 @@ impl Ledger {
         if !guarded && memory.guard == GuardKind::Protection {
             if self.splits >= memory.max_splits {
                 slab.put_bare(stack.base());
-                // Guards of idle slabs can go. Their number falls each time, so this comes to an end.
+                // Guards of idle slabs can be given up. The recursion ends, because `splits` falls
+                // each time.
                 let before = self.splits;
                 self.release_idle();
                 if self.splits < before {
@@ -253,12 +272,13 @@ impl Ledger {
         Ok((stack, guarded))
     }
 
-    /// Maps another slab for the class.
+    /// Adds a slab to the class.
     fn grow(&mut self, guard: GuardKind, class: StackClass) -> Result<(), StackExhausted> {
-        // Guards that split mappings belong to the runtime that has counted them.
+        // Guards that split mappings belong to the runtime that has counted them, so only slabs
+        // with markers are passed from one runtime to the next.
         let spare = if guard == GuardKind::Marker { spare_slab::take(class) } else { None };
         let slab = spare.map_or_else(|| Slab::map(class), Ok).or_else(|errno| {
-            // Address space is short, and other classes may hold some in reserve.
+            // Address space is short, and other classes may hold idle slabs.
             if !self.release_idle() {
                 return Err(refusal(errno));
             }
@@ -275,7 +295,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Unmaps every idle slab; says whether there was one.
+    /// Unmaps every idle slab. Returns whether there was one.
     fn release_idle(&mut self) -> bool {
         let mut released = Vec::new();
         for shelf in self.shelves.iter_mut().filter(|shelf| shelf.idle > 0) {
@@ -289,6 +309,7 @@ impl Ledger {
         !released.is_empty()
     }
 
+    /// Makes the slots of the stacks vacant. Moves the slabs to unmap to `surplus`.
     fn put(&mut self, stacks: Vec<Stack>, surplus: &mut Vec<Slab>) {
         for stack in stacks {
             let shelf = &mut self.shelves[stack.class().index()];
@@ -300,23 +321,25 @@ impl Ledger {
         self.forget_splits(surplus);
     }
 
+    /// Makes a slot vacant after its guard could not be installed.
     fn put_bare(&mut self, stack: Stack) {
         self.live -= 1;
         self.splits = self.splits.saturating_sub(1);
-        // If its slab is idle by that it is kept: the system is short of something, and mapping it
-        // again would be the next thing to fail.
+        // The slab is kept even if it is idle now: the system is short of some resource, and
+        // mapping the slab again would fail next.
         self.shelves[stack.class().index()].put(&stack, Slab::put_bare);
     }
 
+    /// Subtracts the guards of slabs that are unmapped.
     fn forget_splits(&mut self, slabs: &[Slab]) {
-        // Only counted, and only counted against, where guards split mappings.
+        // With markers, `splits` is never raised and stays 0.
         let guards: usize = slabs.iter().map(Slab::guards).sum();
         self.splits = self.splits.saturating_sub(guards);
     }
 }
 
 impl Shelf {
-    /// Makes the stack's slot vacant; says whether its slab has fallen idle.
+    /// Makes the stack's slot vacant. Returns whether its slab has fallen idle.
     fn put(&mut self, stack: &Stack, how: fn(&mut Slab, *mut u8)) -> bool {
         let number = stack.slab();
         let slab = self.slabs.get_mut(number as usize).and_then(Option::as_mut);
@@ -339,7 +362,7 @@ impl Shelf {
     }
 }
 
-/// What an errno of mmap, madvise or mprotect means.
+/// Translates an errno of mmap, madvise or mprotect into a reason.
 fn refusal(errno: i32) -> StackExhausted {
     if errno == libc::ENOMEM && !another_mapping_fits() {
         StackExhausted::MapCount
@@ -348,8 +371,9 @@ fn refusal(errno: i32) -> StackExhausted {
     }
 }
 
-/// The kernel says ENOMEM to everything. But inaccessible pages need no memory, so splitting a few
-/// of them fails only when the mappings (or the very last pages of address space) have run out.
+/// Returns whether the process may have another mapping. The kernel answers ENOMEM to every
+/// shortage. But inaccessible pages need no memory, so splitting a few of them fails only if the
+/// mappings, or the very last pages of address space, have run out.
 fn another_mapping_fits() -> bool {
     let page = page_size();
     // SAFETY: an anonymous mapping at an address of the kernel's choice replaces nothing.
@@ -366,15 +390,16 @@ fn another_mapping_fits() -> bool {
     if pages == libc::MAP_FAILED {
         return false;
     }
-    // SAFETY: the middle one of the pages mapped above, which nobody else knows.
+    // SAFETY: the middle one of the three pages mapped above, which only this function knows.
     let split = unsafe { libc::mprotect(pages.wrapping_byte_add(page), page, libc::PROT_READ) };
-    // SAFETY: as above, all three.
+    // SAFETY: the three pages mapped above, which only this function knows.
     unsafe { libc::munmap(pages, 3 * page) };
     split == 0
 }
 
-/// How many stacks may split a mapping. Each costs two mappings, and a sixteenth is left to the
-/// rest of the program: an allocator or a thread that finds none ends the process.
+/// Returns how many stacks may have a guard that splits a mapping. Each costs two mappings. A
+/// sixteenth of the mappings is left to the rest of the program, where an allocator or a thread
+/// that gets none ends the process.
 fn max_splits() -> usize {
     const KERNEL_DEFAULT: usize = 65_530;
     let allowed = fs::read_to_string("/proc/sys/vm/max_map_count")

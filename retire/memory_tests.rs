@@ -1,4 +1,4 @@
-//! What stack memory promises: bounds, guards, and that what is given back is really gone.
+//! Tests of stack memory: limits, guards, and the return of memory to the kernel.
 
 use std::fs;
 use std::time::Instant;
@@ -11,9 +11,9 @@ use super::*;
 const CLASS: StackClass = StackClass::DEFAULT;
 const MIB: usize = 1 << 20;
 
-/// As a first frame would.
+/// Writes to the stack where a first frame would.
 fn touch(stack: &Stack) {
-    // SAFETY: below the top of a stack that the test owns, and on its first page.
+    // SAFETY: the 16 bytes below the top belong to the stack, which the test owns.
     unsafe { stack.top().wrapping_sub(16).write(1) };
 }
 
@@ -21,13 +21,13 @@ fn take_many(memory: &StackMemory, count: usize) -> Vec<Stack> {
     (0..count).map(|_| memory.take(CLASS).unwrap()).collect()
 }
 
-/// Resident bytes of this process.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * page_size()
 }
 
-/// Bytes of page tables of this process.
+/// Returns the bytes of this process's page tables.
 fn page_tables() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmPTE:")).unwrap();
@@ -57,18 +57,18 @@ fn a_stack_is_usable_from_its_bottom_to_its_end_and_guarded_below() {
 }
 
 #[test]
-fn a_stack_that_comes_again_has_its_guard_and_none_of_its_contents() {
+fn a_reused_stack_has_its_guard_and_reads_as_zero() {
     for guard in [GuardKind::of_this_kernel(), GuardKind::Protection] {
         let memory = StackMemory::with_guard(None, guard, usize::MAX);
         let stack = memory.take(CLASS).unwrap();
         let (guard, bottom) = (stack.guard().start as *mut u8, stack.bottom());
-        // SAFETY: the test owns the stack.
+        // SAFETY: the bottom is the lowest usable address of a stack that the test owns.
         unsafe { bottom.write(7) };
         memory.give_back([stack]);
         let again = memory.take(CLASS).unwrap();
         assert_eq!(again.bottom(), bottom);
         assert!(faults(guard));
-        // SAFETY: as above.
+        // SAFETY: the bottom is the lowest usable address of a stack that the test owns.
         assert_eq!(unsafe { bottom.read() }, 0);
         memory.give_back([again]);
     }
@@ -89,7 +89,7 @@ fn the_limit_counts_stacks_of_every_class_until_they_are_given_back() {
 }
 
 #[test]
-fn slabs_that_fall_idle_are_unmapped_but_for_one() {
+fn all_idle_slabs_but_one_are_unmapped() {
     let memory = StackMemory::new(None);
     let stacks = take_many(&memory, 3_000);
     let counters = memory.counters();
@@ -110,7 +110,8 @@ fn few_stacks_gather_in_few_slabs() {
         index % 3 == 0
     });
     memory.give_back(go);
-    // The next thousand fill the first slabs, and those who leave empty the last.
+    // The next thousand stacks fill the first slabs, and giving back the rest empties the last
+    // slabs.
     let next = take_many(&memory, 1_000);
     memory.give_back(stay);
     assert!(memory.counters().slabs < 5_000_usize.div_ceil(64 * MIB / CLASS.stride()));
@@ -118,7 +119,7 @@ fn few_stacks_gather_in_few_slabs() {
 }
 
 #[test]
-fn a_stack_that_is_still_in_use_outlives_the_memory_it_was_cut_from() {
+fn a_stack_in_use_outlives_its_stack_memory() {
     let memory = StackMemory::new(None);
     let stack = memory.take(CLASS).unwrap();
     drop(memory);
@@ -127,7 +128,7 @@ fn a_stack_that_is_still_in_use_outlives_the_memory_it_was_cut_from() {
 }
 
 #[test]
-fn guards_that_split_mappings_stop_before_the_program_runs_out_of_them() {
+fn guards_that_split_mappings_are_limited() {
     let memory = StackMemory::with_guard(None, GuardKind::Protection, 5);
     let stacks = take_many(&memory, 5);
     assert_eq!(memory.take(CLASS).unwrap_err(), StackExhausted::MapCount);
@@ -135,7 +136,7 @@ fn guards_that_split_mappings_stop_before_the_program_runs_out_of_them() {
     // A slot that has its guard costs no further mapping.
     memory.give_back(stacks);
     memory.give_back(take_many(&memory, 5));
-    // And guards go with their slab: another class may have them.
+    // Guards go with their slab: another class may have guards instead.
     let large = StackClass::for_size(MIB).unwrap();
     memory.give_back([memory.take(large).unwrap()]);
     assert_eq!(memory.counters().slabs, 1);
@@ -149,7 +150,7 @@ fn a_stack_of_one_runtime_cannot_be_given_back_to_another() {
 }
 
 #[test]
-fn threads_take_and_give_back_side_by_side() {
+fn threads_take_and_give_back_concurrently() {
     let memory = StackMemory::new(None);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -176,7 +177,7 @@ fn markers_take_no_mapping() {
         let memory = StackMemory::new(None);
         let before = mappings();
         let stacks = take_many(&memory, 100_000);
-        // Neighbouring slabs merge or do not, as the kernel pleases.
+        // The kernel may merge adjacent slabs into one mapping, or not.
         assert!(mappings() <= before + memory.counters().slabs);
         memory.give_back(stacks);
     });
@@ -184,15 +185,15 @@ fn markers_take_no_mapping() {
 
 #[test]
 #[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "the sanitizer needs mappings of its own")]
-fn when_the_kernel_has_no_mapping_left_the_reason_says_so() {
-    alone("retire::memory::tests::when_the_kernel_has_no_mapping_left_the_reason_says_so", || {
-        // Room for what comes after: vectors and messages must not need a mapping.
+fn a_shortage_of_mappings_is_reported_as_such() {
+    alone("retire::memory::tests::a_shortage_of_mappings_is_reported_as_such", || {
+        // Reserved now: later, vectors and messages must not need a mapping.
         let mut stacks = Vec::with_capacity(1_000_000);
         let memory = StackMemory::with_guard(None, GuardKind::Protection, usize::MAX);
         let reason = loop {
             match memory.take(CLASS) {
                 Ok(stack) if stacks.len() < stacks.capacity() => stacks.push(stack),
-                // A machine whose limit was raised: nothing to see.
+                // On a machine with a raised limit there is nothing to test.
                 Ok(_) => return,
                 Err(reason) => break reason,
             }
@@ -206,9 +207,9 @@ fn when_the_kernel_has_no_mapping_left_the_reason_says_so() {
 
 #[test]
 #[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "the sanitizer takes all address space")]
-fn when_address_space_is_short_slabs_become_smaller_and_the_reason_says_so_in_the_end() {
+fn short_address_space_makes_slabs_smaller_before_a_take_fails() {
     const NAME: &str = "retire::memory::tests::\
-        when_address_space_is_short_slabs_become_smaller_and_the_reason_says_so_in_the_end";
+        short_address_space_makes_slabs_smaller_before_a_take_fails";
     alone(NAME, || {
         let statm = fs::read_to_string("/proc/self/statm").unwrap();
         let used = statm.split(' ').next().unwrap().parse::<usize>().unwrap() * page_size();
@@ -217,7 +218,7 @@ fn when_address_space_is_short_slabs_become_smaller_and_the_reason_says_so_in_th
         // SAFETY: the limit outlives the call.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
         if memmap2::MmapOptions::new().len(200 * MIB).no_reserve_swap().map_anon().is_ok() {
-            // An emulator, which accepts the limit and forgets it.
+            // An emulator accepts the limit and ignores it.
             return;
         }
 
@@ -235,7 +236,7 @@ fn when_address_space_is_short_slabs_become_smaller_and_the_reason_says_so_in_th
         assert!(stacks.len() > 64 * MIB / CLASS.stride());
         assert!(stacks.len() * CLASS.stride() <= 101 * MIB);
 
-        // What one class does not need any more, another may have.
+        // Another class can use the memory that the first class gives back.
         memory.give_back(stacks);
         let large = StackClass::for_size(64 * MIB).unwrap();
         memory.give_back([memory.take(large).unwrap()]);
@@ -267,8 +268,8 @@ fn after_a_trim_a_hundred_thousand_touched_stacks_are_no_longer_resident() {
             let tables = page_tables().saturating_sub(tables_before);
             (resident().saturating_sub(resident_before), tables)
         };
-        // The first time, the allocator grows; an emulator, which has no markers, keeps books of its
-        // own on each split mapping.
+        // In the first cycle the allocator grows. An emulator, which has no markers, keeps records
+        // of its own about each split mapping.
         let lax = COUNT * page_size() / 4;
         let strict = if memory.guard == GuardKind::Marker { 4 * MIB } else { lax };
         let (first, tables) = cycle();
@@ -281,7 +282,7 @@ fn after_a_trim_a_hundred_thousand_touched_stacks_are_no_longer_resident() {
     });
 }
 
-/// Prints the figures of STACKS.md:
+/// Prints the figures of STACKS.md. To run it:
 /// `cargo test --release --lib -- --ignored stack_figures --nocapture`
 #[test]
 #[ignore = "a measurement, with up to 5 GiB resident"]

@@ -92,8 +92,8 @@ impl StackPool {
         self.warm[stack.class().index()].stacks.push(stack);
     }
 
-    /// Returns the number of calls of `take` so far. Its growth over an interval bounds the number of
-    /// stacks that were needed during the interval.
+    /// Returns the number of calls of `take` so far. Its growth over an interval is an upper bound
+    /// on the stacks that were needed at once during the interval.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }

@@ -1,7 +1,8 @@
-//! Memory of records: per worker, by size, last in first out.
+//! The memory of records: a pool for each worker, with a LIFO list for each size.
 //!
-//! Every chunk comes from the global allocator by itself, so any thread may free any chunk, and a
-//! pool is only a cache: it can be empty, be trimmed, or be missing (on foreign threads).
+//! Each chunk is an allocation of its own from the global allocator, so any thread may free any
+//! chunk. A pool is only a cache: it may be empty, be trimmed, or be missing (on threads that are
+//! not workers).
 
 use crate::shim::alloc::{alloc, dealloc};
 use crate::shim::{Fault, fault};
@@ -9,13 +10,14 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// Sizes that are pooled. Common allocators add 8 bytes and round to 16, so these waste nothing.
+/// The sizes that are pooled. Common allocators add 8 bytes and round up to a multiple of 16, so
+/// these sizes waste nothing.
 const SIZES: [usize; 4] = [120, 184, 248, 504];
 const ALIGN: usize = 8;
-/// Bytes that a pool keeps while its worker is busy, and when it goes to sleep.
+/// The bytes of each size that a pool keeps while its worker is busy, and after a trim.
 const BUSY_BYTES: usize = 16 << 20;
 const IDLE_BYTES: usize = 256 << 10;
-/// The same as `BUSY_BYTES`, in chunks of each size.
+/// `BUSY_BYTES` in chunks of each size.
 const BUSY: [usize; SIZES.len()] = {
     let mut chunks = [0; SIZES.len()];
     let mut class = 0;
@@ -26,36 +28,40 @@ const BUSY: [usize; SIZES.len()] = {
     chunks
 };
 
-/// After so many freed bytes the allocator is asked to give memory back to the system.
+/// A trim after this many freed bytes asks the allocator to return memory to the system.
 const RETURN_BYTES: usize = 8 << 20;
 
-/// glibc keeps what was freed in small pieces, hundreds of megabytes after a burst of tasks, unless it
-/// is told. Harmless if the program has another allocator.
+/// Asks the allocator to return free memory to the system. Unless it is asked, glibc keeps small
+/// freed chunks, hundreds of megabytes after a burst of tasks. Harmless if the program has another
+/// allocator.
 fn return_to_system() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: no conditions.
+    // SAFETY: `malloc_trim` has no preconditions.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// A chunk in a pool: a link in its first word.
+/// A chunk in a pool, with a link in its first word.
 struct FreeChunk {
     next: Option<NonNull<FreeChunk>>,
 }
 
+/// The free chunks of one size.
 struct FreeList {
     head: Cell<Option<NonNull<FreeChunk>>>,
-    /// How many chunks may still be added.
+    /// The number of chunks that may still be added.
     room: Cell<usize>,
 }
 
 impl FreeList {
+    /// Removes the first chunk.
+    ///
     /// # Safety
-    /// `chunk` is the first in the list.
+    /// `chunk` is the first chunk in the list.
     #[inline]
     unsafe fn unlink(&self, chunk: NonNull<FreeChunk>) {
-        // SAFETY: chunks in the list are ours and hold a link.
+        // SAFETY: by contract the chunk is in the list, so it is ours and holds a link.
         self.head.set(unsafe { chunk.as_ref().next });
         self.room.set(self.room.get() + 1);
     }
@@ -64,7 +70,7 @@ impl FreeList {
 /// The class of layouts that are not pooled.
 const UNPOOLED: usize = SIZES.len();
 
-/// The pool of one worker, used by its thread alone.
+/// The pool of one worker. Only the worker's thread uses it.
 pub(crate) struct RecordPool {
     lists: [FreeList; SIZES.len()],
     /// Bytes given to the allocator since the last trim.
@@ -78,7 +84,7 @@ impl Default for RecordPool {
     }
 }
 
-/// The class of a layout.
+/// Returns the class of a layout, which is an index into `SIZES`, or `UNPOOLED`.
 pub(crate) const fn class_of(layout: Layout) -> usize {
     let mut class = if layout.align() > ALIGN { UNPOOLED } else { 0 };
     while class < SIZES.len() && layout.size() > SIZES[class] {
@@ -87,11 +93,11 @@ pub(crate) const fn class_of(layout: Layout) -> usize {
     class
 }
 
-/// What is really asked of the allocator for `layout`.
+/// Returns the layout that the allocator is asked for in place of `layout`.
 const fn rounded(layout: Layout) -> Layout {
     match class_of(layout) {
         UNPOOLED => layout,
-        // `SIZES` and `ALIGN` are a valid layout; the error arm is never taken.
+        // `SIZES` and `ALIGN` form valid layouts, so the error arm is never taken.
         class => match Layout::from_size_align(SIZES[class], ALIGN) {
             Ok(rounded) => rounded,
             Err(_) => layout,
@@ -100,11 +106,11 @@ const fn rounded(layout: Layout) -> Layout {
 }
 
 fn try_allocate(layout: Layout) -> Option<NonNull<u8>> {
-    // SAFETY: a record is never of size 0.
+    // SAFETY: a record has a header, so its size is not 0, and rounding never makes it smaller.
     NonNull::new(unsafe { alloc(rounded(layout)) })
 }
 
-/// Takes memory from the global allocator. If there is none the process ends, as `Box::new` would end it.
+/// Takes memory from the global allocator. Ends the process if there is none, like `Box::new`.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
@@ -114,26 +120,29 @@ pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
 /// Gives memory back to the global allocator.
 ///
 /// # Safety
-/// It came from `allocate` (or a pool) for the same layout and is not used any more.
+/// The memory came from `allocate` or from a pool, for the same layout, and is not used any more.
 pub(crate) unsafe fn free(memory: NonNull<u8>, layout: Layout) {
-    // SAFETY: passed on; the same rounding as in `allocate`.
+    // SAFETY: by contract the memory was allocated for this layout, which `allocate` rounded in the
+    // same way, and is not used any more.
     unsafe { dealloc(memory.as_ptr(), rounded(layout)) }
 }
 
 impl RecordPool {
+    /// Takes memory for `layout` from the pool, or else from the allocator.
     #[inline]
     pub(crate) fn take(&self, layout: Layout) -> NonNull<u8> {
         if let Some(list) = self.lists.get(class_of(layout))
             && let Some(chunk) = list.head.get()
         {
-            // SAFETY: the chunk is in the list.
+            // SAFETY: the chunk is the head of the list.
             unsafe { list.unlink(chunk) };
             return chunk.cast();
         }
         self.allocate(layout)
     }
 
-    /// As the function `allocate`, but before the process ends, what is kept for later is given back.
+    /// Takes memory from the allocator. If there is none, gives back the pool's chunks and tries
+    /// again, and ends the process only if that fails too.
     #[cold]
     #[inline(never)]
     fn allocate(&self, layout: Layout) -> NonNull<u8> {
@@ -147,18 +156,24 @@ impl RecordPool {
         allocate(layout)
     }
 
+    /// Puts memory into the pool, or gives it to the allocator if there is no room.
+    ///
     /// # Safety
-    /// As for `free`.
+    /// The memory came from `allocate` or from a pool, for the same layout, and is not used any
+    /// more.
     #[inline]
     pub(crate) unsafe fn put(&self, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: by contract the memory is an unused allocation for this layout, and the class is
+        // the layout's.
         unsafe { self.put_classed(memory, class_of(layout), || layout) }
     }
 
-    /// As `put`, with the class known; the layout is asked for only if there is no room.
+    /// Puts memory into the pool, given the class of its layout. Calls `layout` only if there is no
+    /// room.
     ///
     /// # Safety
-    /// As for `free`; `class` is the layout's.
+    /// The memory came from `allocate` or from a pool, for the layout that `layout` returns, and is
+    /// not used any more. `class` is the class of that layout.
     #[inline]
     pub(crate) unsafe fn put_classed(
         &self,
@@ -167,28 +182,32 @@ impl RecordPool {
         layout: impl FnOnce() -> Layout,
     ) {
         let Some(list) = self.lists.get(class).filter(|list| list.room.get() > 0) else {
-            // SAFETY: passed on.
+            // SAFETY: by contract the memory is an unused allocation for this layout.
             return unsafe { self.free(memory, layout()) };
         };
         let chunk = memory.cast::<FreeChunk>();
-        // SAFETY: the memory is ours now, larger than a link and aligned for it.
+        // SAFETY: by contract the memory is unused. Its class is pooled, so it is larger than a
+        // link and aligned for one.
         unsafe { chunk.write(FreeChunk { next: list.head.get() }) };
         list.head.set(Some(chunk));
         list.room.set(list.room.get() - 1);
     }
 
+    /// Gives memory to the allocator, and counts the bytes.
+    ///
     /// # Safety
-    /// As for the function `free`.
+    /// The memory came from `allocate` or from a pool, for the same layout, and is not used any
+    /// more.
     #[cold]
     #[inline(never)]
     unsafe fn free(&self, memory: NonNull<u8>, layout: Layout) {
         self.freed.set(self.freed.get() + layout.size());
-        // SAFETY: passed on.
+        // SAFETY: by contract the memory is an unused allocation for this layout.
         unsafe { free(memory, layout) }
     }
 
-    /// Gives back what a sleeping worker should not keep, but for so many chunks of each size as are
-    /// `in_use` from time to time.
+    /// Gives back what a sleeping worker should not keep. `in_use` is the number of records that
+    /// the worker has needed recently: the pool keeps at least that many chunks of each size.
     pub(crate) fn trim(&self, in_use: usize) {
         self.shrink_to(IDLE_BYTES, in_use);
         if self.freed.replace(0) >= RETURN_BYTES {
@@ -196,32 +215,35 @@ impl RecordPool {
         }
     }
 
-    /// Keeps nothing.
+    /// Gives all chunks back to the allocator.
     pub(crate) fn give_all_back(&self) {
         self.shrink_to(0, 0);
     }
 
-    /// Whether there is anything that a `trim` for good would give back.
+    /// Returns whether a `trim` with `in_use` 0 would give anything back.
     pub(crate) fn exceeds_bound(&self) -> bool {
         let mut sizes = SIZES.into_iter().enumerate();
         self.freed.get() >= RETURN_BYTES
             || sizes.any(|(class, size)| self.len(class) > IDLE_BYTES / size)
     }
 
+    /// Keeps `bytes` or `in_use` chunks of each size, whichever is more.
     fn shrink_to(&self, bytes: usize, in_use: usize) {
         for (class, size) in SIZES.into_iter().enumerate() {
             let list = &self.lists[class];
-            let layout = Layout::from_size_align(size, ALIGN).expect("constants");
+            let layout = Layout::from_size_align(size, ALIGN).expect("pooled sizes are valid");
             while self.len(class) > (bytes / size).max(in_use) {
-                let chunk = list.head.get().expect("the length says that there is one");
-                // SAFETY: the chunk is in the list.
+                let chunk = list.head.get().expect("a list of this length has a head");
+                // SAFETY: the chunk is the head of the list.
                 unsafe { list.unlink(chunk) };
-                // SAFETY: unlinked just now; allocated with this layout.
+                // SAFETY: the chunk has just been unlinked, so nothing uses it. Every chunk of this
+                // class was allocated with this layout, to which its own layout was rounded.
                 unsafe { self.free(chunk.cast(), layout) };
             }
         }
     }
 
+    /// Returns the number of chunks of a class in the pool.
     fn len(&self, class: usize) -> usize {
         BUSY[class] - self.lists[class].room.get()
     }
@@ -238,14 +260,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_that_was_put_back_is_taken_next() {
+    fn the_chunk_put_last_is_taken_next() {
         let pool = RecordPool::default();
         let layout = Layout::from_size_align(100, 8).unwrap();
         let first = pool.take(layout);
-        // SAFETY: taken above, for the same layout.
+        // SAFETY: the memory was taken above for the same layout, and is not used any more.
         unsafe { pool.put(first, layout) };
         assert_eq!(pool.take(Layout::from_size_align(120, 8).unwrap()), first);
-        // SAFETY: taken above; both layouts round to the same class.
+        // SAFETY: the memory was taken above, and both layouts are rounded to the same one.
         unsafe { pool.put(first, layout) };
     }
 
@@ -258,18 +280,18 @@ mod tests {
         ] {
             let memory = pool.take(layout);
             assert_eq!(memory.as_ptr() as usize % layout.align(), 0);
-            // SAFETY: taken above, for the same layout.
+            // SAFETY: the memory was taken above for the same layout, and is not used any more.
             unsafe { pool.put(memory, layout) };
         }
     }
 
     #[test]
-    fn trimming_keeps_what_it_says() {
+    fn a_trim_keeps_the_chunks_in_use_and_a_small_reserve() {
         let pool = RecordPool::default();
         let layout = Layout::from_size_align(120, 8).unwrap();
         let chunks: Vec<_> = (0..10_000).map(|_| pool.take(layout)).collect();
         for chunk in chunks {
-            // SAFETY: taken above, for the same layout.
+            // SAFETY: the chunk was taken above for the same layout, and is not used any more.
             unsafe { pool.put(chunk, layout) };
         }
         pool.trim(5_000);
@@ -278,9 +300,9 @@ mod tests {
         pool.trim(0);
         assert_eq!(pool.len(0), IDLE_BYTES / 120);
         assert!(!pool.exceeds_bound());
-        // What is too large for it goes back to the allocator, which keeps it unless it is told.
+        // A chunk too large for the pool goes to the allocator, which keeps it unless it is asked.
         let large = Layout::from_size_align(RETURN_BYTES, ALIGN).unwrap();
-        // SAFETY: taken here, for the same layout.
+        // SAFETY: the memory is taken here for the same layout.
         unsafe { pool.put(pool.take(large), large) };
         assert!(pool.exceeds_bound());
         pool.trim(0);
