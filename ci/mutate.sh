@@ -7,7 +7,7 @@
 #   ci/mutate.sh NAME...                   the mutants of a protocol or a place, or a single mutant
 #   ci/mutate.sh --sample N                N mutants spread over all, the same ones each time
 #   ci/mutate.sh --list                    their names and places, without building anything
-#   ci/mutate.sh --write docs/mutants.md   all mutants, with the table as a document
+#   ci/mutate.sh --write docs/mutants.md   all mutants, with a table of the protocols as a document
 #
 # Negative controls: a mutant without consequence, which must survive, and one that must be caught
 # (ci/mutate/mutants.rs). The tests of the rewriting program run too.
