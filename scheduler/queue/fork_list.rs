@@ -32,7 +32,7 @@
 //!
 //! `boundary` is an address: a fork below it (see [`mark`]) is neither public nor about to be. Stacks grow
 //! down, so that this is nearly always so of a fork that is newer than those. It need not be, as two joins
-//! may be in one frame, in any order, and a held worker calls tasks on other stacks: their owner takes the
+//! may be in one frame, in any order, and a blocked worker calls tasks on other stacks: their owner takes the
 //! lock and looks at `head`, in vain. What must be is that the newest public fork and the one that a thief is
 //! after are *not* below the boundary, so it is the lower one of the two. (Those that are older than the newest
 //! public one end after it, and it does not end without the lock. Where the one that a thief is after lies above it, its

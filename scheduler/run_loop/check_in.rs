@@ -19,7 +19,7 @@
 
 use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::timers::tick::Tick;
-use crate::scheduler::wait::hold::is_open_half;
+use crate::scheduler::wait::blocking_wait::is_open_half;
 use crate::scheduler::worker::Worker;
 use crate::shim::time::now;
 use crate::shim::{panicking, point};
@@ -70,7 +70,7 @@ impl Worker {
     #[inline(never)]
     fn look_for_fresh(&self) -> bool {
         self.housekeeping();
-        // Where nothing may be begun: the worker is held, or has no stack.
+        // Where nothing may be begun: the worker is blocked, or has no stack.
         let barred = self.forbidden.get() > 0 || panicking() || self.memory.exhausted.get();
         let any = !barred && self.has_fresh();
         if !self.fairness.check_ins.found(any, Tick::now) {

@@ -14,7 +14,7 @@
 //!    most 16 ms at a time, since memory may come free without anybody telling.
 //! 4. **A fresh task is run as a guest** on the stack of a coroutine that waits for it: below the frames
 //!    of the waiter, which cannot go on before the guest has ended, as it waits for that very task or
-//!    for one that ends after it. A cancel that would wake the waiter is held back meanwhile by a
+//!    for one that ends after it. A cancel that would wake the waiter is blocked back meanwhile by a
 //!    shield in its wait word. The guest is a coroutine of its own and may wait like any other. It
 //!    takes at least 12 KiB and a quarter of the stack ([`FiberOf::has_room_for_guest`]); a task
 //!    that asked for a larger stack, or may migrate, is no guest.
@@ -33,7 +33,7 @@
 //! * every coroutine of the runtime is parked in a wait for a task of this runtime: the end of a scope,
 //!   a join, block_on; or is kept waiting by a restriction (restrict.rs), until such a
 //!   wait ends. A park, a call of `blocking`, a wait for another runtime's task or for a primitive (a mutex, an
-//!   event, ..) is not one, nor is a worker that is held in the middle of an unwinding: all these may go on by what
+//!   event, ..) is not one, nor is a worker that is blocked in the middle of an unwinding: all these may go on by what
 //!   others do;
 //! * a fresh task is among those waited for, or below one, and might run on some worker: one that all of
 //!   them keep waiting may find a stack later.

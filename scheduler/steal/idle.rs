@@ -163,7 +163,7 @@ pub(crate) enum Rest {
     /// As one that sleeps, or when the time is up.
     SleepFor(Duration),
     /// Wakes for its own inbox only, or when the time is up.
-    HeldFor(Duration),
+    BlockedFor(Duration),
 }
 
 impl Rest {
@@ -173,7 +173,7 @@ impl Rest {
             Rest::Sleep => Rest::SleepFor(time),
             Rest::SleepFor(longest) => Rest::SleepFor(longest.min(time)),
             Rest::Nap(longest) => Rest::Nap(longest.min(time)),
-            Rest::HeldFor(longest) => Rest::HeldFor(longest.min(time)),
+            Rest::BlockedFor(longest) => Rest::BlockedFor(longest.min(time)),
         }
     }
 }
@@ -417,7 +417,7 @@ impl Idle {
             match rest {
                 Rest::Sleep | Rest::SleepFor(_) => lists.asleep.push(worker),
                 Rest::Nap(_) => lists.napping.push(worker),
-                Rest::HeldFor(_) => {}
+                Rest::BlockedFor(_) => {}
             }
             self.publish(&lists);
         }
@@ -427,7 +427,7 @@ impl Idle {
         if has(Bug::NoLookBeforeSleep) || !look() {
             me.sleep(match rest {
                 Rest::Sleep => None,
-                Rest::Nap(time) | Rest::SleepFor(time) | Rest::HeldFor(time) => Some(time),
+                Rest::Nap(time) | Rest::SleepFor(time) | Rest::BlockedFor(time) => Some(time),
             });
         }
         let mut lists = self.lists();

@@ -51,7 +51,7 @@
 //!   its fence comes first in the one total order, whoever is woken by the thread, or lies down after the thread has
 //!   looked, sees that it does not rest; else it sees the timer, and that somebody watches it is its own affair, as above.
 //!
-//! A worker that looks for the work of descendants only, is held, or finds no stack rests for some milliseconds at a time
+//! A worker that looks for the work of descendants only, is blocked, or finds no stack rests for some milliseconds at a time
 //! ([`Worker::time_to_next`]), counts among those who are awake, and is woken likewise; in the moment in which it lies down
 //! it may miss a timer for as long.
 

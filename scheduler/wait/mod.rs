@@ -6,10 +6,10 @@
 //! | `interrupted` | why a wait was cut short |
 //! | `waiters` | the list of those who wait for a primitive: tasks, threads and futures |
 //! | `waker`, `watching` | tasks that poll futures; futures that wait for the end of a task |
-//! | `hold` | a wait where no other task may run: in an unwinding, or in a section of `no_suspend` |
+//! | `blocking_wait` | a wait where no other task may run: in an unwinding, or in a section of `no_suspend` |
 //! | `restrict`, `restrictions` | a wait during which nothing but descendants may run |
 
-pub(crate) mod hold;
+pub(crate) mod blocking_wait;
 pub(crate) mod interrupted;
 pub(crate) mod no_suspend;
 pub(crate) mod park;

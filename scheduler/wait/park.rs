@@ -8,7 +8,7 @@ use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::run_loop::call;
 use crate::scheduler::timers::tick::Tick;
 use crate::scheduler::timers::timer::{Action, Timer};
-use crate::scheduler::wait::hold;
+use crate::scheduler::wait::blocking_wait;
 use crate::scheduler::wait::interrupted::{Cut, Short};
 use crate::scheduler::wait::no_suspend::{assert_may_suspend, refuse_to_suspend};
 use crate::scheduler::worker::{Fiber, Worker};
@@ -62,11 +62,11 @@ impl Limit for AtomicBool {
 }
 
 /// How a wait is spent.
-enum Rest {
+enum Spent {
     /// It is over already.
     Over(Result<(), Cut>),
     /// With this thread: nobody else may run on it.
-    Held,
+    Blocking,
     /// Beside this coroutine, which goes on meanwhile.
     Beside(*const Fiber),
 }
@@ -104,9 +104,9 @@ impl Worker {
         let mut worker = self;
         loop {
             worker = match worker.lie_down(task, kind, &()) {
-                Rest::Over(result) => return (result, worker),
-                Rest::Held => hold::hold(worker, task),
-                Rest::Beside(next) => worker.leave_for(next),
+                Spent::Over(result) => return (result, worker),
+                Spent::Blocking => blocking_wait::block(worker, task),
+                Spent::Beside(next) => worker.leave_for(next),
             };
             // SAFETY: the running task.
             if unsafe { task.as_ref() }.wait.woken() == Woken::Granted {
@@ -133,9 +133,9 @@ impl Worker {
         let mut worker = self;
         let result = loop {
             let granted = match worker.lie_down(task, WaitKind::Grant, &over) {
-                Rest::Over(result) => result.is_ok(),
-                Rest::Held => unreachable!("only a structured wait holds its worker"),
-                Rest::Beside(next) => {
+                Spent::Over(result) => result.is_ok(),
+                Spent::Blocking => unreachable!("only a structured wait blocks its worker"),
+                Spent::Beside(next) => {
                     worker = worker.leave_for(next);
                     // SAFETY: the running task.
                     unsafe { task.as_ref() }.wait.woken() == Woken::Granted
@@ -172,27 +172,27 @@ impl Worker {
 
     /// Publishes a wait of `task`, and says how it is to be spent.
     #[inline(never)]
-    fn lie_down(&self, task: NonNull<Record>, kind: WaitKind, limit: &impl Limit) -> Rest {
+    fn lie_down(&self, task: NonNull<Record>, kind: WaitKind, limit: &impl Limit) -> Spent {
         // SAFETY: the running task.
         let me = unsafe { task.as_ref() };
         // In the middle of an unwinding others must not run on this thread.
         let panicking = crate::shim::panicking();
         if kind != WaitKind::Structured && (panicking || !self.may_wait()) {
-            return Rest::Over(Err(Cut));
+            return Spent::Over(Err(Cut));
         }
         me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
         let published = self.publish_wait(me, kind, limit);
         if published != Ok(Publish::Parked) {
             me.set_phase(Phase::Running);
-            return Rest::Over(published.map(|_| ()));
+            return Spent::Over(published.map(|_| ()));
         }
         self.counters().parks.add(1);
         // Where nobody else may run on this thread, a wait that must be waited for holds it.
         if panicking || self.forbidden.get() > 0 {
-            return Rest::Held;
+            return Spent::Blocking;
         }
-        Rest::Beside(self.next_after(task))
+        Spent::Beside(self.next_after(task))
     }
 
     /// Sees to it that a cancel finds the running task when it waits; false if one has come already.

@@ -54,7 +54,7 @@ use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::queue::run_queue::RunQueue;
 use crate::scheduler::steal::idle::{Rest, Roused};
-use crate::scheduler::wait::hold::{GivenAway, next_injected};
+use crate::scheduler::wait::blocking_wait::{GivenAway, next_injected};
 use crate::scheduler::wait::restrictions::{Imposed, SHORTEST};
 use crate::scheduler::worker::release::claimed;
 use crate::scheduler::worker::remote::Remote;
@@ -316,8 +316,11 @@ impl Worker {
         self.note_idleness();
         let time = self.restrictions.sleep.get().max(SHORTEST);
         self.restrictions.sleep.set((time * 2).min(LONGEST));
-        let rest =
-            if self.restrictions.vain.take() { Rest::HeldFor(time) } else { Rest::SleepFor(time) };
+        let rest = if self.restrictions.vain.take() {
+            Rest::BlockedFor(time)
+        } else {
+            Rest::SleepFor(time)
+        };
         let rest = self.time_to_next().map_or(rest, |time| rest.at_most(time));
         let shared = self.shared();
         self.counters().sleeps.add(1);

@@ -66,7 +66,7 @@ pub(crate) fn watch_and_link(task: &Record) -> bool {
             marked.push((children, origin_of(node)));
         };
         // SAFETY: the task was watched before this lock was taken, and the task's end has not taken the lock yet. The end takes it
-        // before it releases the parent, so the parent is alive while the lock is held; and then the end unlinks the task.
+        // before it releases the parent, so the parent is alive while the lock is blocked; and then the end unlinks the task.
         unsafe { link_and_mark(&task.node, mark) };
     });
     let woken = Woken::default();

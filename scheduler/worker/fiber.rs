@@ -67,7 +67,7 @@ pub(crate) struct FiberOf<W> {
     host: Cell<*const FiberOf<W>>,
     /// The one that is a guest on this one's stack.
     guest: Cell<*const FiberOf<W>>,
-    /// The one that has called this one and waits for its end, if their worker is held.
+    /// The one that has called this one and waits for its end, if their worker is blocked.
     pub(crate) caller: Cell<*const FiberOf<W>>,
     /// The wait of the task on it was shielded for the sake of the guest.
     pub(crate) lent: Cell<bool>,

@@ -69,14 +69,14 @@ pub(crate) struct Shared {
     pub(crate) offering: AtomicUsize,
     /// Spawns from outside, for the numbers of workers' own see their counters.
     pub(crate) injected: AtomicU64,
-    /// How often a held worker has given tasks away.
+    /// How often a blocked worker has given tasks away.
     pub(crate) given_away: AtomicU64,
     /// On whose wheel the next timer of a future is set from outside.
     pub(crate) next_wheel: AtomicUsize,
     /// What the layer above hangs on the root.
     pub(crate) attached: Attachment,
-    /// For the held worker that looks into the injector.
-    pub(crate) held: Mutex<()>,
+    /// For the blocked worker that looks into the injector.
+    pub(crate) injector_turn: Mutex<()>,
     seats: Vec<Seat>,
 }
 
@@ -100,7 +100,7 @@ impl Shared {
             given_away: AtomicU64::new(0),
             next_wheel: AtomicUsize::new(0),
             attached: Attachment::none(),
-            held: Mutex::new(()),
+            injector_turn: Mutex::new(()),
             seats: Vec::new(),
             has_processors: config.workers <= processors(),
             config,

@@ -2,7 +2,7 @@
 //!
 //! # Who may touch what
 //!
-//! A primitive has a [`WaitList`] behind a lock of its own, which is held for a few instructions at a time, and never
+//! A primitive has a [`WaitList`] behind a lock of its own, which is blocked for a few instructions at a time, and never
 //! together with another one. A [`WaitNode`] lies on the frame of the call that waits, or in the future, and does not
 //! move; all of it is read and written under that lock alone, but before it has been in a list.
 //!

@@ -3,7 +3,7 @@
 //! A destructor that runs because its thread panics may open a scope or block on a task. That wait
 //! must not be cut short, but no other task may run on this thread meanwhile either: it would see
 //! `thread::panicking()`, poison locks, and count its own panics on top. The same holds of the end of a
-//! scope inside `no_suspend`, whose thread the task may not lose. So the worker is **held**: it calls
+//! scope inside `no_suspend`, whose thread the task may not lose. So the worker is **blocked**: it calls
 //! those descendants of the waiting task that nobody has started, gives everything else to the other
 //! workers, and otherwise blocks its thread until the wait is over.
 //!
@@ -18,17 +18,17 @@
 //! # Where a descendant is called
 //!
 //! On the stack that is there, if it would do for a join in place. Else on a coroutine of its own
-//! ([`call_apart`]), which the held one waits for as a caller does: nothing suspends on a held worker, so
+//! ([`call_apart`]), which the blocked one waits for as a caller does: nothing suspends on a blocked worker, so
 //! a task that is begun is run to its end. If there is no stack either, it is given away; a task that
 //! nobody else may or can run is called here all the same: better a reported overflow than a hang.
 //!
 //! # Why no held worker waits for another
 //!
 //! What is given away lies in the injector. It may be a descendant of a task for which another worker is
-//! held, and if all are there is nobody else to take it. So every held worker takes its own descendants
-//! out of the injector too, and is told whenever a held one has put something there: `given_away` is
+//! held, and if all are there is nobody else to take it. So every blocked worker takes its own descendants
+//! out of the injector too, and is told whenever a blocked one has put something there: `given_away` is
 //! raised after the push, and read before the look; one who lies down announces that, fences, and reads it
-//! again. What a held worker takes out and puts back again is no news. It is in nobody's queue meanwhile,
+//! again. What a blocked worker takes out and puts back again is no news. It is in nobody's queue meanwhile,
 //! so they look there one at a time.
 //!
 //! What cannot end so (a descendant, started by another worker, that waits for a task whose home is the
@@ -54,15 +54,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
-/// How long a held worker rests while others starve.
-const FAMINE: Duration = Duration::from_millis(1);
+/// How long a blocked worker rests while others starve.
+const WHILE_OTHERS_STARVE: Duration = Duration::from_millis(1);
 /// How long it rests else: it is not among those who are woken for what comes into the injector from outside, by a
 /// lease or a promise, and may be the only one that can take it. Others may be busy, too, and set timers.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Holds the worker until `task`, which runs on it, is no longer parked.
+/// Blocks the worker until `task`, which runs on it, is no longer parked.
 #[cold]
-pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
+pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     // SAFETY: the running task.
     let me = unsafe { task.as_ref() };
     let node = worker.node.get();
@@ -89,7 +89,7 @@ pub(crate) fn hold<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
                 continue; // what was run was what it waited for
             }
         }
-        let rest = Rest::HeldFor(if starving { FAMINE } else { LOOK });
+        let rest = Rest::BlockedFor(if starving { WHILE_OTHERS_STARVE } else { LOOK });
         let rest = worker.time_to_next().map_or(rest, |time| rest.at_most(time));
         shared.idle.rest(shared, worker.remote.index, rest, || {
             worker.has_ready_besides_queue()
@@ -126,7 +126,7 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
     }
 }
 
-/// What a held worker has come upon and does not run: in no queue, until it is put into one.
+/// What a blocked worker has come upon and does not run: in no queue, until it is put into one.
 #[derive(Default)]
 pub(in crate::scheduler) struct GivenAway {
     /// Claimed.
@@ -183,7 +183,7 @@ pub(in crate::scheduler) fn next_injected<W>(
     mut wanted: impl FnMut(NonNull<Record>) -> Option<W>,
 ) -> Option<(NonNull<Record>, W)> {
     let shared = worker.shared();
-    let turn = shared.held.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = shared.injector_turn.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut found, mut others) = (None, Vec::new());
     while found.is_none() {
         match shared.injector.steal() {
