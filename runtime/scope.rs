@@ -168,17 +168,17 @@ where
     let _pin = Pin::innermost();
     let restricts = wait == Wait::DescendantsOnly;
     let frame = worker.frame_of_scope(task, None);
-    let frame = if restricts { frame.restricting() } else { frame };
+    let frame = if restricts { frame.isolating() } else { frame };
     let scope = Scope { frame, scope: PhantomData, env: PhantomData };
     let outer = enter(worker, &scope.frame);
     if restricts {
-        worker.restrict(&raw const scope.frame.node);
+        worker.isolate(&raw const scope.frame.node);
     }
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     await_children(&scope.frame);
     if restricts {
         let worker = Worker::current().expect("tasks run on workers");
-        worker.lift(&raw const scope.frame.node);
+        worker.end_isolation(&raw const scope.frame.node);
     }
     leave(&scope.frame, outer, result)
 }

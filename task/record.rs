@@ -36,7 +36,7 @@ use crate::task::cell::{Cell, External, NoClosure, Operations};
 use crate::task::cold::ColdData;
 use crate::task::outcome::{Failure, Outcome, Payload, drop_payload, quietly};
 use crate::task::words::join::JoinWord;
-use crate::task::words::tree::{InheritedFlags, NOBODY, Node, NodeKind, Restriction};
+use crate::task::words::tree::{InheritedFlags, Isolation, NOBODY, Node, NodeKind};
 use crate::task::words::wait::WaitWord;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
@@ -149,10 +149,10 @@ pub(crate) enum Origin {
 }
 
 impl Traits {
-    /// A task under a restriction does not change workers: it restricts the one where it is.
+    /// A task under a isolation does not change workers: it isolates the one where it is.
     #[inline(always)]
-    pub(crate) fn under(self, restriction: Restriction) -> Traits {
-        Traits { migratable: self.migratable & (restriction == Restriction::None), ..self }
+    pub(crate) fn under(self, isolation: Isolation) -> Traits {
+        Traits { migratable: self.migratable & (isolation == Isolation::None), ..self }
     }
 
     /// Whether the task can be neither called on the stack of another nor run by a loop.

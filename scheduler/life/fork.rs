@@ -25,7 +25,7 @@
 //! without having called it (its runtime ends, or there was no stack for it); else in the proxy. Its outcome
 //! is written into the fork before the proxy's end, and read after it.
 //!
-//! # Why a stranger never runs on top of a join
+//! # Why a outsider never runs on top of a join
 //!
 //! A task that waits for a fork of its own parks like any other. It calls nothing but that very fork.
 //!

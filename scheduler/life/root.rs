@@ -1,8 +1,8 @@
 //! The root of a runtime's tree, and how it comes to its end.
 //!
-//! A root has no task of its own and takes children from strangers, who are not counted in it. So its
+//! A root has no task of its own and takes children from outsiders, who are not counted in it. So its
 //! end is a matter of two words: [`Root::close`] sets the flag `closing` and then closes the node; a
-//! stranger counts its child in the node and then looks at the flag. An addition that comes after the
+//! outsider counts its child in the node and then looks at the flag. An addition that comes after the
 //! closing in the order of the node's word is `Acquire`, the closing is `Release`: it sees the
 //! flag and is undone. One that comes before it is counted by the closing, and waited for.
 
@@ -78,7 +78,7 @@ impl Root {
         true
     }
 
-    /// Takes no more tasks from strangers; the last task ends the root, or we do.
+    /// Takes no more tasks from outsiders; the last task ends the root, or we do.
     pub(crate) fn close(&self) {
         // MUTANT(root.close.flag): late
         self.closing.store(true, Ordering::Release);

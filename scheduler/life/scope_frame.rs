@@ -5,7 +5,7 @@ use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::task::outcome::Payload;
 use crate::task::record::Record;
-use crate::task::words::tree::{Node, NodeKind, Restriction};
+use crate::task::words::tree::{Isolation, Node, NodeKind};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
@@ -58,9 +58,9 @@ impl ScopeFrame {
         ptr::eq(self.runtime, runtime)
     }
 
-    /// The same, restricting the workers that run in it.
-    pub(crate) fn restricting(self) -> ScopeFrame {
-        let flags = self.node.flags().restricted(Restriction::Here);
+    /// The same, isolating the workers that run in it.
+    pub(crate) fn isolating(self) -> ScopeFrame {
+        let flags = self.node.flags().isolated(Isolation::Here);
         ScopeFrame { node: self.node.with_flags(flags), ..self }
     }
 

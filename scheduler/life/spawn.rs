@@ -57,7 +57,7 @@ pub(crate) unsafe fn birth(parent: *const Node, id: u64, terms: Terms) -> Birth 
         flags,
         id,
         spawned_at: terms.spawned_at,
-        traits: terms.traits.under(flags.restriction()),
+        traits: terms.traits.under(flags.isolation()),
         cold: terms.cold,
         detached: terms.detached,
     }

@@ -138,7 +138,7 @@ impl Body for Drops {
 }
 
 /// A task that is cancelled ends before the walk has come to its hooks, and those whose guards are dropped meanwhile,
-/// by a hook and by a stranger, are told of the cancel too.
+/// by a hook and by a outsider, are told of the cancel too.
 #[test]
 fn loom_what_the_end_of_a_cancelled_task_has_taken_out_is_told_of_the_cancel() {
     explore(3, || {

@@ -1,4 +1,4 @@
-//! The end of a runtime: strangers who spawn against the closing.
+//! The end of a runtime: outsiders who spawn against the closing.
 
 use crate::scheduler::life::root::Root;
 use crate::shim::check::{ALL, Stage, explore, plant};
@@ -6,10 +6,10 @@ use crate::shim::plant::Kind;
 use crate::shim::thread::spawn;
 use crate::task::words::tree::{NOBODY, Release};
 
-/// A stranger spawns a task, which then ends, while the runtime closes.
-fn admit_and_close(strangers: usize) {
+/// A outsider spawns a task, which then ends, while the runtime closes.
+fn admit_and_close(outsiders: usize) {
     let root = Stage::new(Root::new(1));
-    let strangers = (0..strangers).map(|_| {
+    let outsiders = (0..outsiders).map(|_| {
         spawn(move || {
             if root.admit() {
                 assert!(!root.has_ended(), "the root has ended before its child");
@@ -19,9 +19,9 @@ fn admit_and_close(strangers: usize) {
             }
         })
     });
-    let strangers: Vec<_> = strangers.collect();
+    let outsiders: Vec<_> = outsiders.collect();
     root.close();
-    strangers.into_iter().for_each(|s| s.join().unwrap());
+    outsiders.into_iter().for_each(|s| s.join().unwrap());
     assert!(root.has_ended(), "nobody has ended the root");
     assert!(!root.admit());
     // SAFETY: the threads have ended.

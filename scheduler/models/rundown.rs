@@ -23,10 +23,10 @@ impl House {
     }
 }
 
-fn go_through_and_close(strangers: usize) {
+fn go_through_and_close(outsiders: usize) {
     let (door, notice, last) = (Rundown::new(), Baton::new(), Baton::new());
     let house = Stage::new(House { door, notice, inside: [(); 2].map(|()| Baton::new()), last });
-    let strangers = (0..strangers).map(|n| {
+    let outsiders = (0..outsiders).map(|n| {
         spawn(move || {
             if !house.door.enter() {
                 assert_eq!(house.notice.read(), 1, "refused without a reason");
@@ -38,12 +38,12 @@ fn go_through_and_close(strangers: usize) {
             }
         })
     });
-    let strangers: Vec<_> = strangers.collect();
+    let outsiders: Vec<_> = outsiders.collect();
     house.notice.write();
     if house.door.close() {
         house.last_leaves();
     }
-    strangers.into_iter().for_each(|s| s.join().unwrap());
+    outsiders.into_iter().for_each(|s| s.join().unwrap());
     assert_eq!(house.last.read(), 1, "nobody was the last");
     assert!(!house.door.enter() && !house.door.close());
 }

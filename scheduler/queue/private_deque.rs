@@ -298,7 +298,7 @@ impl PrivateDeque {
     /// If a thief is here, there is room, and somebody is counted as searching (`searched` is a
     /// look at that), the request stands: a thief's barrier may take longer than many tasks.
     /// Whoever lies down meanwhile relies on the searcher. The thief itself need not be one
-    /// (restrict.rs).
+    /// (isolate.rs).
     ///
     /// For the owner.
     pub(crate) fn serve_requests(&self, searched: impl FnOnce() -> bool) -> bool {

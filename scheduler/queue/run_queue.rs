@@ -20,8 +20,8 @@
 //! `push`, `push_front` and `pop` are a few loads and stores. `remove` turns the whole queue round
 //! once, so that the order of the others stays; it serves `yield_to`, which brings a task forward
 //! ([`Worker::bring_forward`](crate::scheduler::worker::Worker::bring_forward)), and a blocked worker that
-//! takes its own task back. A worker that is restricted has a queue like this for each scope that keeps
-//! ready tasks waiting (scheduler/wait/restrict.rs); `put_first` costs no more than a `push`.
+//! takes its own task back. A worker that is isolated has a queue like this for each scope that keeps
+//! ready tasks waiting (scheduler/wait/isolate.rs); `put_first` costs no more than a `push`.
 
 use crate::shim::atomic::Ordering;
 use crate::task::record::Record;

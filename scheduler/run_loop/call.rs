@@ -7,7 +7,7 @@ use crate::scheduler::worker::Worker;
 use crate::task::cold::ColdData;
 use crate::task::outcome::{Failure, drop_payload, quietly};
 use crate::task::record::{JoinedAtHome, Origin, Record};
-use crate::task::words::tree::{NOBODY, Node, Restriction, WorkerNumber};
+use crate::task::words::tree::{Isolation, NOBODY, Node, WorkerNumber};
 use crate::task::words::wait::WaitKind;
 use std::hint::cold_path;
 use std::ptr::NonNull;
@@ -86,9 +86,9 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     let task = unsafe { record.as_ref() };
     let home = if task.traits.migratable { NOBODY } else { worker.number() };
     let outer = enter_node(worker, task, home);
-    let restricts = task.node.restriction() != Restriction::None;
+    let restricts = task.node.isolation() != Isolation::None;
     if restricts {
-        worker.restrict_to_kin(task);
+        worker.begin_isolated(task);
     }
     execute(record, task.traits.origin != Origin::Called && is_cancelled_at_start(&task.node));
     task.stored.set(true);
@@ -102,7 +102,7 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     }
     let worker = Worker::current().expect("tasks run on workers");
     if restricts {
-        worker.lift_from_kin(task);
+        worker.end_isolated(task);
     }
     worker.node.set(outer);
 }

@@ -76,8 +76,8 @@ impl Worker {
         if !self.fairness.check_ins.found(any, Tick::now) {
             return false;
         }
-        let next = match self.restrictions.any() {
-            true => self.next_neglected_kin(),
+        let next = match self.isolations.any() {
+            true => self.next_neglected_member(),
             false => self.next_neglected(),
         };
         let Some(record) = next else { return false };

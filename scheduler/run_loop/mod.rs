@@ -160,7 +160,7 @@ impl Worker {
     /// From the main coroutine: runs until there is nothing left to do without searching. False if
     /// there was nothing.
     pub(crate) fn run_until_idle(&self) -> bool {
-        if self.restrictions.any() {
+        if self.isolations.any() {
             // What it was ordered while it rested comes first.
             if self.shared().pressure.load(Ordering::Relaxed) && shortage::relieve(self) {
                 return true;
@@ -250,7 +250,7 @@ impl Worker {
     #[inline(always)]
     fn next_for_loop(&self) -> Option<NonNull<Record>> {
         self.collect();
-        if self.restrictions.any() || (!self.queues.ready.is_empty() && !self.fairness.tick()) {
+        if self.isolations.any() || (!self.queues.ready.is_empty() && !self.fairness.tick()) {
             return None;
         }
         self.serve_between_tasks();
@@ -337,8 +337,8 @@ impl Worker {
     }
 
     fn pick_after_end(&self) -> *const Fiber {
-        if self.restrictions.any() {
-            return self.pick_kin();
+        if self.isolations.any() {
+            return self.pick_member();
         }
         if let Some(record) = NonNull::new(self.queues.dedicated.replace(ptr::null()).cast_mut()) {
             // SAFETY: we hold the run reference.

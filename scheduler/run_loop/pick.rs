@@ -27,7 +27,7 @@ impl Worker {
         if !self.queues.ready.is_empty()
             && !self.has_ready_besides_queue()
             && !self.remote.timers.want_looks()
-            && !self.restrictions.any()
+            && !self.isolations.any()
             && self.fairness.next_turn.get() != Turn::Neglected
             && !self.fairness.tick()
             && let Some(fiber) = self.next_ready()
@@ -40,8 +40,8 @@ impl Worker {
     #[inline(never)]
     fn pick_of_all(&self) -> *const Fiber {
         self.collect();
-        if self.restrictions.any() {
-            return self.pick_kin();
+        if self.isolations.any() {
+            return self.pick_member();
         }
         if self.fairness.next_turn.get() == Turn::Neglected {
             self.fairness.next_turn.set(Turn::ReadyAgain);
@@ -223,7 +223,7 @@ impl Worker {
         // SAFETY: a task that waited has not ended.
         let task = unsafe { record.as_ref() };
         let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
-        let stays = ptr::eq(place, self.fibers.running.get()) || self.restrictions.any();
+        let stays = ptr::eq(place, self.fibers.running.get()) || self.isolations.any();
         if task.traits.migratable && !stays {
             // Its context is saved: only the running coroutine's is not.
             // SAFETY: the coroutine of a suspended task is alive.

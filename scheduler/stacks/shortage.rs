@@ -31,7 +31,7 @@
 //!
 //! * a last attempt to get a stack failed (for memory and mappings: for 200 ms, as others may free some);
 //! * every coroutine of the runtime is parked in a wait for a task of this runtime: the end of a scope,
-//!   a join, block_on; or is kept waiting by a restriction (restrict.rs), until such a
+//!   a join, block_on; or is kept waiting by a isolation (isolate.rs), until such a
 //!   wait ends. A park, a call of `blocking`, a wait for another runtime's task or for a primitive (a mutex, an
 //!   event, ..) is not one, nor is a worker that is blocked in the middle of an unwinding: all these may go on by what
 //!   others do;
@@ -281,8 +281,8 @@ fn look_here(worker: &Worker) -> bool {
     let mut others = Vec::new();
     let mut found = None;
     let mut ended = false;
-    let restricted = worker.restrictions.any();
-    let next = || if restricted { worker.next_kin() } else { worker.next_fresh() };
+    let isolated = worker.isolations.any();
+    let next = || if isolated { worker.next_member() } else { worker.next_fresh() };
     while others.len() < LOOK
         && let Some(record) = next()
     {
@@ -297,7 +297,7 @@ fn look_here(worker: &Worker) -> bool {
         }
         others.push(record);
     }
-    if restricted && found.is_none() && others.is_empty() {
+    if isolated && found.is_none() && others.is_empty() {
         // What else is fresh is not to be started here.
         end(worker);
     }

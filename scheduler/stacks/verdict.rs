@@ -91,7 +91,7 @@ fn for_each_worker(shared: &Shared, mut f: impl FnMut(&Worker)) {
 #[derive(Default)]
 struct Still {
     parked: HashSet<*const Record>,
-    /// Kept waiting by a restriction: they go on when the waits of others have ended.
+    /// Kept waiting by a isolation: they go on when the waits of others have ended.
     kept: HashSet<*const Record>,
 }
 
@@ -101,7 +101,7 @@ fn nobody_runs(shared: &Shared) -> Option<Still> {
     let mut all = true;
     for_each_worker(shared, |worker| {
         all &= !worker.has_ready() && !worker.has_ready_besides_queue();
-        worker.restrictions.for_each_kept(|record| {
+        worker.isolations.for_each_kept(|record| {
             still.kept.insert(record.as_ptr().cast_const());
         });
         worker.fibers.for_each(|fiber| {

@@ -121,11 +121,11 @@ impl Searcher {
     /// `time` is the present.
     fn find_or_sleep(&mut self, worker: &Worker, time: Instant) {
         worker.fire_overdue(|| ());
-        if worker.restrictions.any() {
+        if worker.isolations.any() {
             self.settle_count(worker);
             if !worker.shared().pressure.load(Ordering::Relaxed) {
-                self.counted |= worker.search_kin() == Some(Roused::ToSearch);
-            } else if !worker.find_kin_under_pressure() {
+                self.counted |= worker.search_member() == Some(Roused::ToSearch);
+            } else if !worker.find_member_under_pressure() {
                 self.starve(worker);
             }
             self.settle_count(worker);

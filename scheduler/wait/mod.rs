@@ -7,14 +7,14 @@
 //! | `waiters` | the list of those who wait for a primitive: tasks, threads and futures |
 //! | `waker`, `watching` | tasks that poll futures; futures that wait for the end of a task |
 //! | `blocking_wait` | a wait where no other task may run: in an unwinding, or in a section of `no_suspend` |
-//! | `restrict`, `restrictions` | a wait during which nothing but descendants may run |
+//! | `isolate`, `isolations` | a wait during which nothing but descendants may run |
 
 pub(crate) mod blocking_wait;
 pub(crate) mod interrupted;
+pub(crate) mod isolation;
+pub(crate) mod isolations;
 pub(crate) mod no_suspend;
 pub(crate) mod park;
-pub(crate) mod restrict;
-pub(crate) mod restrictions;
 pub(crate) mod resume;
 pub(crate) mod waiters;
 pub(crate) mod waker;

@@ -27,7 +27,7 @@ use crate::scheduler::queue::private_deque::PrivateDeque;
 use crate::scheduler::steal::idle::Sleeper;
 use crate::scheduler::steal::loot::Loot;
 use crate::scheduler::timers::timer::Timers;
-use crate::scheduler::wait::restrictions::Restrictions;
+use crate::scheduler::wait::isolations::Isolations;
 use crate::scheduler::worker::clockwork::Clockwork;
 use crate::scheduler::worker::fairness::Fairness;
 use crate::scheduler::worker::fiber::FiberOf;
@@ -73,7 +73,7 @@ pub(crate) struct Worker {
     pub(crate) offers_on: Cell<bool>,
     /// What it has stolen last, if it has not rested since.
     pub(crate) loot: Cell<Option<Loot>>,
-    pub(crate) restrictions: Restrictions,
+    pub(crate) isolations: Isolations,
 }
 
 impl Worker {
@@ -109,7 +109,7 @@ impl Worker {
             clockwork: Clockwork::default(),
             offers_on: Cell::new(false),
             loot: Cell::new(None),
-            restrictions: Restrictions::default(),
+            isolations: Isolations::default(),
         }
     }
 

@@ -68,10 +68,10 @@ pub(crate) enum NodeKind {
 }
 
 /// Whether a worker that has begun a task runs nothing else but such that descend from a certain scope until
-/// it has ended (scheduler/wait/restrict.rs).
+/// it has ended (scheduler/wait/isolate.rs).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Restriction {
+pub(crate) enum Isolation {
     None = 0,
     /// That of an ancestor.
     Inherited = 1,
@@ -86,24 +86,24 @@ pub(crate) struct InheritedFlags(u8);
 /// Somewhere above, or here, is a scope with a deadline.
 const TIMED: u8 = 4;
 /// What a child has of its parent's.
-const INHERITED: u8 = TIMED | Restriction::Inherited as u8;
+const INHERITED: u8 = TIMED | Isolation::Inherited as u8;
 
 impl InheritedFlags {
     /// None at all.
     pub(crate) const FREE: InheritedFlags = InheritedFlags(0);
 
     #[inline]
-    pub(crate) fn restriction(self) -> Restriction {
+    pub(crate) fn isolation(self) -> Isolation {
         match self.0 & 3 {
-            0 => Restriction::None,
-            1 => Restriction::Inherited,
-            _ => Restriction::Here,
+            0 => Isolation::None,
+            1 => Isolation::Inherited,
+            _ => Isolation::Here,
         }
     }
 
     #[inline]
-    pub(crate) fn restricted(self, restriction: Restriction) -> InheritedFlags {
-        InheritedFlags(self.0 & !3 | restriction as u8)
+    pub(crate) fn isolated(self, isolation: Isolation) -> InheritedFlags {
+        InheritedFlags(self.0 & !3 | isolation as u8)
     }
 
     #[inline]
@@ -345,8 +345,8 @@ impl Node {
     }
 
     #[inline]
-    pub(crate) fn restriction(&self) -> Restriction {
-        self.flags.restriction()
+    pub(crate) fn isolation(&self) -> Isolation {
+        self.flags.isolation()
     }
 
     /// Whether there is a scope with a deadline, here or above.

@@ -1,4 +1,4 @@
-//! The scopes that restrict a worker. `restrict` says what for.
+//! The scopes that isolate a worker. `isolate` says what for.
 
 use crate::scheduler::queue::run_queue::RunQueue;
 use crate::shim::time::{Duration, Instant};
@@ -10,20 +10,20 @@ use std::ptr::{self, NonNull};
 /// Sleep between two looks.
 pub(super) const SHORTEST: Duration = Duration::from_micros(50);
 
-/// A scope that restricts a worker.
-pub(super) struct Imposed {
+/// A scope that isolates a worker.
+pub(super) struct IsolatedScope {
     pub(super) scope: *const Node,
-    /// The number of its kin that run here.
-    pub(super) kin: usize,
-    /// Strangers that are ready, and were met while it was the innermost one.
+    /// The number of its members that run here.
+    pub(super) members: usize,
+    /// Outsiders that are ready, and were met while it was the innermost one.
     pub(super) kept: RunQueue,
 }
 
-/// The scopes that restrict a worker.
+/// The scopes that isolate a worker.
 #[derive(Default)]
-pub(crate) struct Restrictions {
+pub(crate) struct Isolations {
     /// Nested, the innermost last.
-    pub(super) scopes: RefCell<Vec<Imposed>>,
+    pub(super) scopes: RefCell<Vec<IsolatedScope>>,
     pub(super) any: Cell<bool>,
     /// Woken to search, and nothing was found since.
     pub(super) vain: Cell<bool>,
@@ -33,7 +33,7 @@ pub(crate) struct Restrictions {
     pub(super) sleep: Cell<Duration>,
 }
 
-impl Restrictions {
+impl Isolations {
     /// Whether there are any.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
@@ -41,19 +41,19 @@ impl Restrictions {
     }
 
     pub(super) fn innermost(&self) -> *const Node {
-        self.scopes.borrow().last().map_or(ptr::null(), |imposed| imposed.scope)
+        self.scopes.borrow().last().map_or(ptr::null(), |isolated| isolated.scope)
     }
 
-    /// Keeps a stranger until the innermost scope is lifted.
+    /// Keeps a outsider until the innermost scope is lifted.
     pub(super) fn keep_waiting(&self, record: NonNull<Record>) {
-        if let Some(imposed) = self.scopes.borrow().last() {
-            imposed.kept.push(record);
+        if let Some(isolated) = self.scopes.borrow().last() {
+            isolated.kept.push(record);
         }
     }
 
     /// Calls `f` for each of those that are kept.
     pub(crate) fn for_each_kept(&self, mut f: impl FnMut(NonNull<Record>)) {
-        self.scopes.borrow().iter().for_each(|imposed| imposed.kept.for_each(&mut f));
+        self.scopes.borrow().iter().for_each(|isolated| isolated.kept.for_each(&mut f));
     }
 
     pub(super) fn found(&self) {
