@@ -4,7 +4,7 @@
 //! model needs it, it repeats the few lines that matter and names the function.
 //!
 //! Not modelled: the public deques and the injector (of another crate, whose insides loom does not see), and
-//! `shortage` and the blocking pool, which work under one lock.
+//! `exhaustion` and the blocking pool, which work under one lock.
 
 mod cancel;
 mod fork_list;

@@ -16,7 +16,7 @@ use crate::retire::chain::{Saved, innermost, restore_chain, suspend_chain};
 use crate::retire::stack::StackClass;
 use crate::scheduler::life::complete::Uncounting;
 use crate::scheduler::run_loop::call::{call, start};
-use crate::scheduler::stacks::shortage;
+use crate::scheduler::stacks::exhaustion;
 use crate::scheduler::worker::fiber::{FiberOf, Observation};
 use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::atomic::Ordering;
@@ -134,7 +134,7 @@ impl Worker {
             spare.first.set(first);
             self.adopt(spare);
             if self.memory.exhausted.get() {
-                shortage::end(self);
+                exhaustion::end(self);
             }
             return Some(spare);
         }
@@ -146,12 +146,12 @@ impl Worker {
                 // SAFETY: made above.
                 self.adopt(unsafe { fiber.as_ref() });
                 if self.memory.exhausted.get() {
-                    shortage::end(self);
+                    exhaustion::end(self);
                 }
                 Some(fiber.as_ptr())
             }
             Err(_) => {
-                shortage::begin(self);
+                exhaustion::begin(self);
                 None
             }
         }
@@ -162,7 +162,7 @@ impl Worker {
     pub(crate) fn run_until_idle(&self) -> bool {
         if self.isolations.any() {
             // What it was ordered while it rested comes first.
-            if self.shared().pressure.load(Ordering::Relaxed) && shortage::relieve(self) {
+            if self.shared().pressure.load(Ordering::Relaxed) && exhaustion::relieve(self) {
                 return true;
             }
             let next = self.pick();
@@ -174,11 +174,11 @@ impl Worker {
         }
         if !self.queues.dedicated.get().is_null() {
             self.tell_of_next();
-            return shortage::retry_dedicated(self);
+            return exhaustion::retry_dedicated(self);
         }
         if self.shared().pressure.load(Ordering::Relaxed) {
             self.tell_of_next();
-            if shortage::relieve(self) {
+            if exhaustion::relieve(self) {
                 return true;
             }
         }
@@ -216,7 +216,7 @@ impl Worker {
         unsafe { self.main().context.switch(&(*next).context) };
         self.bury();
         if !self.fibers.vacated.get().is_null() {
-            shortage::see_off(self);
+            exhaustion::see_off(self);
         }
         // What the coroutine that came here has set is not ours.
         self.node.set(ptr::null());

@@ -9,7 +9,7 @@ use crate::retire::stack::StackClass;
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::queue::private_deque::{PUBLIC, Portion};
 use crate::scheduler::queue::public::BATCH;
-use crate::scheduler::stacks::shortage;
+use crate::scheduler::stacks::exhaustion;
 use crate::scheduler::worker::fairness::Turn;
 use crate::scheduler::worker::release::release;
 use crate::scheduler::worker::{Fiber, Worker};
@@ -157,7 +157,7 @@ impl Worker {
         if self.queues.dedicated.get().is_null() {
             self.queues.dedicated.set(record.as_ptr());
         } else {
-            shortage::put_back(self, record);
+            exhaustion::put_back(self, record);
         }
     }
 

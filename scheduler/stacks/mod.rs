@@ -2,9 +2,9 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `shortage`, `books` | who waits for a stack, lends one and gives it back |
-//! | `verdict` | who has to fail, if all wait for each other |
+//! | `exhaustion`, `ledger` | who waits for a stack, lends one and gives it back |
+//! | `deadlock` | who has to fail, if all wait for each other |
 
-pub(crate) mod books;
-pub(crate) mod shortage;
-pub(crate) mod verdict;
+pub(crate) mod deadlock;
+pub(crate) mod exhaustion;
+pub(crate) mod ledger;

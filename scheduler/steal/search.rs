@@ -8,7 +8,7 @@
 //! See idle.rs for who may search and how nobody sleeps through work.
 
 use crate::scheduler::queue::public::BATCH;
-use crate::scheduler::stacks::shortage;
+use crate::scheduler::stacks::exhaustion;
 use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::scheduler::steal::loot::Loot;
 use crate::scheduler::worker::Worker;
@@ -133,7 +133,7 @@ impl Searcher {
         }
         if worker.memory.exhausted.get() {
             self.settle_count(worker);
-            if shortage::relieve(worker) {
+            if exhaustion::relieve(worker) {
                 self.famine = Duration::ZERO;
                 return;
             }
@@ -393,7 +393,7 @@ impl Searcher {
     /// There are tasks, or another worker has some, but no stacks.
     fn starve(&mut self, worker: &Worker) {
         self.famine = (self.famine * 2).clamp(FIRST_FAMINE, LONGEST_FAMINE);
-        let rested = shortage::rest(worker, self.famine);
+        let rested = exhaustion::rest(worker, self.famine);
         if rested.is_none() {
             self.famine = Duration::ZERO;
         }

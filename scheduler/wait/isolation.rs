@@ -40,7 +40,7 @@
 //!
 //! # When no stack can be had
 //!
-//! As without a isolation (scheduler/stacks/shortage.rs), but that members alone are guests here. Outsiders that are
+//! As without a isolation (scheduler/stacks/exhaustion.rs), but that members alone are guests here. Outsiders that are
 //! kept hold their stacks meanwhile, and nobody expects anything of them.
 //!
 //! Out of its reach are tasks that cannot change workers: a local task, or one that has been started, of a
@@ -331,7 +331,7 @@ impl Worker {
         Some(roused)
     }
 
-    /// As `search_kin`, where some worker can get no stack, but that it does not sleep: see `shortage`. True if
+    /// As `search_kin`, where some worker can get no stack, but that it does not sleep: see `exhaustion`. True if
     /// there is something to run now.
     pub(crate) fn find_member_under_pressure(&self) -> bool {
         let stack = !self.memory.exhausted.get() && self.queues.dedicated.get().is_null();

@@ -8,7 +8,7 @@ use crate::scheduler::cancel::unresponsive::Unresponsive;
 use crate::scheduler::life::root::Root;
 use crate::scheduler::queue::item::Item;
 use crate::scheduler::queue::public::Injector;
-use crate::scheduler::stacks::books::Shortage;
+use crate::scheduler::stacks::ledger::Exhaustion;
 use crate::scheduler::steal::idle::{Idle, Sleeper, Sleepers};
 use crate::scheduler::timers::watch::Watch;
 use crate::scheduler::worker::Worker;
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     pub(in crate::scheduler) stopping: AtomicBool,
     /// Some worker cannot get a stack.
     pub(crate) pressure: AtomicBool,
-    pub(crate) shortage: Shortage,
+    pub(crate) exhaustion: Exhaustion,
     pub(crate) unresponsive: Unresponsive,
     /// Of the tasks of each spawn place.
     pub(crate) habits: Habits,
@@ -92,7 +92,7 @@ impl Shared {
             blocking: BlockingPool::new(blocking),
             stopping: AtomicBool::new(false),
             pressure: AtomicBool::new(false),
-            shortage: Shortage::new(config.workers),
+            exhaustion: Exhaustion::new(config.workers),
             unresponsive: Unresponsive::new(),
             habits: Habits::new(),
             offering: AtomicUsize::new(0),

@@ -1,4 +1,4 @@
-//! What the workers of a runtime note of a shortage of stacks. `shortage` says what for.
+//! What the workers of a runtime note of a shortage of stacks. `exhaustion` says what for.
 
 use crate::retire::stack::StackExhausted;
 use crate::scheduler::worker::Fiber;
@@ -20,7 +20,7 @@ pub(crate) enum Order {
 // suspended.
 unsafe impl Send for Order {}
 
-/// The lines of the books, one for each worker.
+/// The lines of the ledger, one for each worker.
 #[derive(Default)]
 pub(crate) struct Line {
     pub(super) starving: bool,
@@ -28,22 +28,22 @@ pub(crate) struct Line {
     pub(crate) orders: Vec<Order>,
 }
 
-pub(crate) struct Books {
+pub(crate) struct Ledger {
     pub(crate) lines: Vec<Line>,
     /// When the first of the present series of judgements found no way out.
     pub(crate) hopeless: Option<Instant>,
 }
 
-/// The books, under their lock.
-pub(crate) struct Shortage(Mutex<Books>);
+/// The ledger, under their lock.
+pub(crate) struct Exhaustion(Mutex<Ledger>);
 
-impl Shortage {
-    pub(crate) fn new(workers: usize) -> Shortage {
+impl Exhaustion {
+    pub(crate) fn new(workers: usize) -> Exhaustion {
         let lines = (0..workers).map(|_| Line::default()).collect();
-        Shortage(Mutex::new(Books { lines, hopeless: None }))
+        Exhaustion(Mutex::new(Ledger { lines, hopeless: None }))
     }
 
-    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,13 +1,13 @@
 //! The look at a world at rest: who can be helped, and who has to fail.
 //!
-//! Everything here runs with the books of `shortage` locked and all workers noted in them as resting;
+//! Everything here runs with the ledger of `exhaustion` locked and all workers noted in them as resting;
 //! that module says what this means, and why a verdict is sound.
 
 use crate::retire::stack::StackExhausted;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::queue::item::{Item, Runnable};
-use crate::scheduler::stacks::books::{Books, Order};
-use crate::scheduler::stacks::shortage::{class_of, host_of, put_back};
+use crate::scheduler::stacks::exhaustion::{class_of, host_of, put_back};
+use crate::scheduler::stacks::ledger::{Ledger, Order};
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::release;
 use crate::scheduler::worker::shared::Shared;
@@ -22,7 +22,7 @@ use std::ptr::{self, NonNull};
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// All workers rest: finds guests and hosts, or one that has to fail. Enters in `ordered` whom to wake.
-pub(crate) fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>) {
+pub(crate) fn resolve(worker: &Worker, ledger: &mut Ledger, ordered: &mut Vec<usize>) {
     let shared = worker.shared();
     let Some(still) = nobody_runs(shared) else { return };
     let fresh = drain_injector(worker);
@@ -50,7 +50,7 @@ pub(crate) fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>
         match host {
             Some((index, host)) => {
                 ordered.push(index);
-                books.lines[index].orders.push(Order::Visit(record, host));
+                ledger.lines[index].orders.push(Order::Visit(record, host));
             }
             None => left.push(record),
         }
@@ -62,17 +62,17 @@ pub(crate) fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>
                 && let Some(host) = host_of(record, worker)
             {
                 ordered.push(index);
-                books.lines[index].orders.push(Order::Visit(record, host));
+                ledger.lines[index].orders.push(Order::Visit(record, host));
             }
         });
     }
     if ordered.is_empty()
         && let Some((record, index)) = verdict(worker, &left, &local, &still)
-        && let Some(reason) = last_attempt(shared, books, record)
+        && let Some(reason) = last_attempt(shared, ledger, record)
     {
         left.retain(|other| *other != record);
         ordered.push(index);
-        books.lines[index].orders.push(Order::Refuse(record, reason));
+        ledger.lines[index].orders.push(Order::Refuse(record, reason));
     }
     for record in left {
         put_back(worker, record);
@@ -81,7 +81,7 @@ pub(crate) fn judge(worker: &Worker, books: &mut Books, ordered: &mut Vec<usize>
 
 fn for_each_worker(shared: &Shared, mut f: impl FnMut(&Worker)) {
     for index in 0..shared.workers() {
-        // SAFETY: the worker rests and the books are locked, so its thread does not write its own part,
+        // SAFETY: the worker rests and the ledger are locked, so its thread does not write its own part,
         // and what it wrote before is visible by the lock.
         f(unsafe { &*shared.seat(index) });
     }
@@ -225,7 +225,7 @@ fn collect_waiting(
 /// Why there is no stack for the task: nothing if there is one after all, or hope.
 fn last_attempt(
     shared: &Shared,
-    books: &mut Books,
+    ledger: &mut Ledger,
     record: NonNull<Record>,
 ) -> Option<StackExhausted> {
     match shared.stacks.take(class_of(shared, record)) {
@@ -235,7 +235,7 @@ fn last_attempt(
         }
         Err(reason @ StackExhausted::Limit { .. }) => Some(reason),
         Err(reason) => {
-            let since = *books.hopeless.get_or_insert_with(now);
+            let since = *ledger.hopeless.get_or_insert_with(now);
             (now() - since >= PATIENCE).then_some(reason)
         }
     }

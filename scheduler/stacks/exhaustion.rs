@@ -22,11 +22,11 @@
 //!
 //! # The world at rest, and the verdict
 //!
-//! A worker that starves, or idles under pressure, notes itself in the books before it lies down, and
+//! A worker that starves, or idles under pressure, notes itself in the ledger before it lies down, and
 //! strikes itself out, under the same lock, before it does anything else. So whoever holds the lock and
 //! finds all workers noted, none of them with orders that it has not got up for yet, has stopped the
 //! world: no task runs and the tree does not change, but for what foreign threads do (spawn, unpark, cancel, drop handles). The last one to be noted looks at
-//! everything (verdict.rs): it finds guests' hosts on any worker and leaves orders for them; and if there
+//! everything (deadlock.rs): it finds guests' hosts on any worker and leaves orders for them; and if there
 //! is none, it passes a verdict if
 //!
 //! * a last attempt to get a stack failed (for memory and mappings: for 200 ms, as others may free some);
@@ -54,8 +54,8 @@ use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::queue::private_deque::Portion;
 use crate::scheduler::run_loop::call::drop_locals;
 use crate::scheduler::run_loop::enter;
-use crate::scheduler::stacks::books::{Books, Order};
-use crate::scheduler::stacks::verdict::judge;
+use crate::scheduler::stacks::deadlock::resolve;
+use crate::scheduler::stacks::ledger::{Ledger, Order};
 use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::scheduler::wait::no_suspend::no_suspend;
 use crate::scheduler::worker::fiber::FiberOf;
@@ -80,7 +80,7 @@ pub(crate) fn begin(worker: &Worker) {
         return;
     }
     let shared = worker.shared();
-    shared.shortage.books().lines[worker.remote.index].starving = true;
+    shared.exhaustion.ledger().lines[worker.remote.index].starving = true;
     shared.pressure.store(true, Ordering::SeqCst);
     // Those who sleep keep warm stacks, and must be known to rest.
     for index in (0..shared.workers()).filter(|index| *index != worker.remote.index) {
@@ -93,16 +93,16 @@ pub(crate) fn begin(worker: &Worker) {
 pub(crate) fn end(worker: &Worker) {
     worker.memory.exhausted.set(false);
     let shared = worker.shared();
-    let mut books = shared.shortage.books();
-    books.lines[worker.remote.index].starving = false;
-    books.hopeless = None;
-    settle(shared, &books);
+    let mut ledger = shared.exhaustion.ledger();
+    ledger.lines[worker.remote.index].starving = false;
+    ledger.hopeless = None;
+    settle(shared, &ledger);
 }
 
 /// Sees to it that there is pressure as long as somebody starves, or has orders: who does not starve
 /// looks for them only under pressure, and may get up after the one for whose sake they were given.
-fn settle(shared: &Shared, books: &Books) {
-    let pressure = books.lines.iter().any(|line| line.starving || !line.orders.is_empty());
+fn settle(shared: &Shared, ledger: &Ledger) {
+    let pressure = ledger.lines.iter().any(|line| line.starving || !line.orders.is_empty());
     // Under the lock: one that begins to starve raises it afterwards.
     shared.pressure.store(pressure, Ordering::SeqCst);
 }
@@ -115,10 +115,10 @@ pub(crate) fn relieve(worker: &Worker) -> bool {
         give_up_warm(worker);
     }
     let orders = {
-        let mut books = worker.shared().shortage.books();
-        let orders = std::mem::take(&mut books.lines[worker.remote.index].orders);
+        let mut ledger = worker.shared().exhaustion.ledger();
+        let orders = std::mem::take(&mut ledger.lines[worker.remote.index].orders);
         if !orders.is_empty() {
-            settle(worker.shared(), &books);
+            settle(worker.shared(), &ledger);
         }
         orders
     };
@@ -168,8 +168,8 @@ fn give_up_warm(worker: &Worker) -> bool {
     let shared = worker.shared();
     worker.memory.stacks.borrow_mut().drain(&shared.stacks);
     let starving: Vec<usize> = {
-        let books = shared.shortage.books();
-        let others = |index: &usize| *index != worker.remote.index && books.lines[*index].starving;
+        let ledger = shared.exhaustion.ledger();
+        let others = |index: &usize| *index != worker.remote.index && ledger.lines[*index].starving;
         (0..shared.workers()).filter(others).collect()
     };
     for index in starving {
@@ -193,25 +193,25 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
         end(worker);
         return None;
     }
-    let mut books = shared.shortage.books();
-    if worker.has_ready() || !books.lines[me].orders.is_empty() {
+    let mut ledger = shared.exhaustion.ledger();
+    if worker.has_ready() || !ledger.lines[me].orders.is_empty() {
         return None;
     }
-    books.lines[me].resting = true;
+    ledger.lines[me].resting = true;
     let mut ordered = Vec::new();
     // One that has orders is about to get up, and what it was told to do comes first.
-    // MUTANT(shortage.rest.all): with books.lines.iter().all(|line| line.resting)
-    if books.lines.iter().all(|line| line.resting && line.orders.is_empty()) {
-        judge(worker, &mut books, &mut ordered);
+    // MUTANT(exhaustion.rest.all): with ledger.lines.iter().all(|line| line.resting)
+    if ledger.lines.iter().all(|line| line.resting && line.orders.is_empty()) {
+        resolve(worker, &mut ledger, &mut ordered);
         if ordered.contains(&me) {
-            books.lines[me].resting = false;
+            ledger.lines[me].resting = false;
         }
         if !ordered.is_empty() {
-            settle(shared, &books);
+            settle(shared, &ledger);
         }
     }
-    let mine = !books.lines[me].resting;
-    drop(books);
+    let mine = !ledger.lines[me].resting;
+    drop(ledger);
     for &index in ordered.iter().filter(|index| **index != me) {
         shared.idle.notify_worker(shared, index);
     }
@@ -223,9 +223,9 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     let roused = shared.idle.rest(shared, me, Rest::Nap(nap), || {
         worker.has_ready()
             || shared.is_stopping()
-            || !shared.shortage.books().lines[me].orders.is_empty()
+            || !shared.exhaustion.ledger().lines[me].orders.is_empty()
     });
-    shared.shortage.books().lines[me].resting = false;
+    shared.exhaustion.ledger().lines[me].resting = false;
     Some(roused)
 }
 
@@ -326,7 +326,7 @@ fn cancelled(record: NonNull<Record>) -> Option<Failure> {
 /// A coroutine of `worker` that waits for the end of the fresh task, or of one that ends after it, and
 /// has room for it.
 ///
-/// The worker is the caller, on its main coroutine, or at rest with the books locked.
+/// The worker is the caller, on its main coroutine, or at rest with the ledger locked.
 pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Fiber> {
     // SAFETY: the run reference is in the caller's hand.
     let task = unsafe { record.as_ref() };
@@ -501,12 +501,12 @@ mod tests {
         begin(starving);
         // Nobody carries it out here.
         let order = Order::Refuse(NonNull::dangling(), StackExhausted::Limit { max_stacks: 1 });
-        shared.shortage.books().lines[1].orders.push(order);
+        shared.exhaustion.ledger().lines[1].orders.push(order);
         end(starving);
         assert!(shared.pressure.load(Ordering::Relaxed));
-        let mut books = shared.shortage.books();
-        books.lines[1].orders.clear();
-        settle(&shared, &books);
+        let mut ledger = shared.exhaustion.ledger();
+        ledger.lines[1].orders.clear();
+        settle(&shared, &ledger);
         assert!(!shared.pressure.load(Ordering::Relaxed));
     }
 }
