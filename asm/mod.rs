@@ -3,7 +3,7 @@
 //! A *context* is the state that a suspended flow of control needs to go on. It lies on the flow's
 //! own stack, and the stack pointer at the moment of suspension names it. [`switch`] saves the
 //! current context and continues another one, [`prepare`] makes the first context of a new stack,
-//! [`leave`] abandons the current one. [`call_aside`] is a call that keeps the caller's registers.
+//! [`leave`] abandons the current one. [`call_cold`] is a call that keeps the caller's registers.
 //! The routines are in `x86_64.S` and `aarch64.S`; `README.md` next to them draws the stacks and
 //! gives the reasons for the choices.
 //!
@@ -14,10 +14,10 @@
 
 use std::arch::asm;
 
-mod aside;
+mod cold_call;
 pub(crate) mod sanitizer;
 
-pub(crate) use aside::call_aside;
+pub(crate) use cold_call::call_cold;
 
 #[cfg(test)]
 mod tests;
@@ -46,8 +46,8 @@ mod external {
         #[link_name = symbol!("trampoline")]
         pub(super) fn trampoline();
         #[cfg(target_arch = "x86_64")]
-        #[link_name = symbol!("aside")]
-        pub(super) fn aside();
+        #[link_name = symbol!("cold_call")]
+        pub(super) fn cold_call();
 
         #[cfg(cygnet_asan)]
         pub(super) fn __sanitizer_start_switch_fiber(

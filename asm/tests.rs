@@ -8,7 +8,7 @@ use std::thread;
 
 use super::{external, leave, prepare, set_thread_word, stack_pointer, switch, thread_word};
 
-mod aside;
+mod cold_call;
 mod registers;
 #[cfg(not(any(cygnet_asan, cygnet_tsan)))]
 mod unwinding;

@@ -149,7 +149,7 @@ NAME(trampoline):
 
         // Calls rax(rdi) for somebody who expects all general registers back: those that a C function may
         // change are kept here. Nine of them and the return address leave the stack aligned.
-        function NAME(aside)
+        function NAME(cold_call)
         .irp    register, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11
         push    \register
         .cfi_adjust_cfa_offset 8
@@ -162,7 +162,7 @@ NAME(trampoline):
         .cfi_restore \register
         .endr
         ret
-        end     NAME(aside)
+        end     NAME(cold_call)
 
         // The two words of each thread.
         .section .tbss, "awT", @nobits

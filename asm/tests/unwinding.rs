@@ -279,7 +279,7 @@ mod steps {
         // SAFETY: this is the kernel's context.
         let pc = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize };
         let routine = region(pc + 1);
-        if regions().contains(&routine) || routine == aside() {
+        if regions().contains(&routine) || routine == cold_call() {
             let index = COUNT.fetch_add(1, Ordering::Relaxed);
             // SAFETY: only the stepping thread gets here, and it reads the steps only after the
             // stepping has ended.
@@ -316,27 +316,27 @@ mod steps {
         }
     }
 
-    fn aside() -> usize {
-        region(external::aside as *const () as usize + 1)
+    fn cold_call() -> usize {
+        region(external::cold_call as *const () as usize + 1)
     }
 
     #[test]
-    fn each_instruction_of_a_call_aside_unwinds_to_its_caller() {
+    fn each_instruction_of_a_cold_call_unwinds_to_its_caller() {
         extern "C" fn nothing(_: *mut u8) {}
         #[inline(never)]
         extern "C" fn caller() {
             // SAFETY: `nothing` takes any argument.
-            unsafe { crate::asm::call_aside(nothing, null_mut()) };
+            unsafe { crate::asm::call_cold(nothing, null_mut()) };
             black_box(());
         }
         let steps = single_steps(DEPTH, || caller());
         for step in &steps {
             assert_eq!(step.reason, END_OF_STACK);
             let functions = &step.functions[..step.length];
-            assert_eq!(functions[0], aside());
+            assert_eq!(functions[0], cold_call());
             assert_eq!(functions[1], caller as *const () as usize, "{functions:x?}");
         }
-        assert_eq!(distinct(&steps, aside()), 20);
+        assert_eq!(distinct(&steps, cold_call()), 20);
     }
 
     fn distinct(steps: &[Walk], routine: usize) -> usize {

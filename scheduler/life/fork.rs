@@ -35,7 +35,7 @@
 //! [`Public`] is written when it becomes public, under the lock of the fork list, and read by the owner after it
 //! has had that lock.
 
-use crate::asm::call_aside;
+use crate::asm::call_cold;
 use crate::retire::chain::{Pin, innermost};
 use crate::scheduler::life::complete::{release_parent, release_run};
 use crate::scheduler::life::fork_frame::{Fork, Public};
@@ -186,7 +186,7 @@ where
     if unsafe { worker.remote.forks.push(fork) } {
         cold_path();
         // SAFETY: it has just been pushed.
-        unsafe { call_aside(finish_push, fork.as_ptr().cast()) };
+        unsafe { call_cold(finish_push, fork.as_ptr().cast()) };
     }
     cell.call_both(a)
 }

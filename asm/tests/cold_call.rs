@@ -1,8 +1,8 @@
-//! A call aside is a call, and the registers of its caller are unchanged after it.
+//! A cold call is a call, and the registers of its caller are unchanged after it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::call_aside;
+use super::super::call_cold;
 use super::*;
 
 /// Changes all registers that a C function may change.
@@ -35,7 +35,7 @@ unsafe extern "C" fn scribble(argument: *mut u8) {
 }
 
 #[test]
-fn what_lives_across_a_call_aside_survives() {
+fn what_lives_across_a_cold_call_survives() {
     /// More values than there are callee-saved registers.
     #[inline(never)]
     fn hold(
@@ -46,7 +46,7 @@ fn what_lives_across_a_call_aside_survives() {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = black_box(ints);
         let [o, p, q, r, s, t, u, v, w, x, y, z] = black_box(floats);
         // SAFETY: the argument is of the type that the function expects.
-        unsafe { call_aside(scribble, std::ptr::from_mut(calls).cast()) };
+        unsafe { call_cold(scribble, std::ptr::from_mut(calls).cast()) };
         ([a, b, c, d, e, f, g, h, i, j, k, l, m, n], [o, p, q, r, s, t, u, v, w, x, y, z])
     }
     let ints = std::array::from_fn(|i| 0x0123_4567_89ab_cdef * (i + 1));
@@ -59,7 +59,7 @@ fn what_lives_across_a_call_aside_survives() {
 }
 
 #[test]
-fn the_stack_of_a_call_aside_is_aligned() {
+fn the_stack_of_a_cold_call_is_aligned() {
     #[repr(align(16))]
     struct Aligned(u8);
     unsafe extern "C" fn look(argument: *mut u8) {
@@ -70,7 +70,7 @@ fn the_stack_of_a_call_aside_is_aligned() {
     }
     let mut address = 1usize;
     // SAFETY: the argument is a place for the stack pointer.
-    unsafe { call_aside(look, (&raw mut address).cast()) };
+    unsafe { call_cold(look, (&raw mut address).cast()) };
     assert_eq!(address % 16, 0);
 }
 
@@ -83,7 +83,7 @@ fn a_call_aside_keeps_each_general_register() {
     let calls = AtomicUsize::new(0);
     let argument = &raw const calls;
     let function: unsafe extern "C" fn(*mut u8) = scribble;
-    // SAFETY: the call is the one that `call_aside` makes, with an argument that the function
+    // SAFETY: the call is the one that `call_cold` makes, with an argument that the function
     // expects. All changed registers are declared.
     unsafe {
         std::arch::asm!(
@@ -93,7 +93,7 @@ fn a_call_aside_keeps_each_general_register() {
             "mov [r12], rcx", "mov [r12 + 8], rdx", "mov [r12 + 16], rsi",
             "mov [r12 + 24], r8", "mov [r12 + 32], r9", "mov [r12 + 40], r10", "mov [r12 + 48], r11",
             "mov [r12 + 56], rax", "mov [r12 + 64], rdi",
-            routine = sym external::aside,
+            routine = sym external::cold_call,
             inout("rax") function => _,
             inout("rdi") argument => _,
             inout("r12") found.as_mut_ptr() => _,

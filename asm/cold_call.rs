@@ -11,7 +11,7 @@
 ///
 /// It is sound to call `function` with `argument`.
 #[inline(always)]
-pub(crate) unsafe fn call_aside(function: unsafe extern "C" fn(*mut u8), argument: *mut u8) {
+pub(crate) unsafe fn call_cold(function: unsafe extern "C" fn(*mut u8), argument: *mut u8) {
     // SAFETY: the caller promises that the call is sound. The routine keeps all general registers,
     // on a stack that is aligned and has no red zone (`nostack` is not given). All other registers
     // that a C function may change are declared clobbered.
@@ -19,7 +19,7 @@ pub(crate) unsafe fn call_aside(function: unsafe extern "C" fn(*mut u8), argumen
     unsafe {
         std::arch::asm!(
             "call {routine}",
-            routine = sym super::external::aside,
+            routine = sym super::external::cold_call,
             in("rax") function,
             in("rdi") argument,
             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
