@@ -5,7 +5,7 @@ use super::node::Node;
 use super::node_ref::NodeRef;
 use super::stop::{ForEnd, ForStop};
 use crate::scheduler::wait::no_suspend::assert_may_wait;
-use crate::scheduler::wait::waiters::{Entering, Manner, Waitable, enter_and};
+use crate::scheduler::wait::waiters::{WaitFuture, WaitMode, Waitable, enter_and};
 use crate::shim::atomic::Ordering;
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 /// A wait that has begun, for an event that happens once.
-type Begun<W> = Pin<Box<Entering<W>>>;
+type Begun<W> = Pin<Box<WaitFuture<W>>>;
 
 /// Polls a wait. The first poll begins it.
 fn poll<W: Waitable>(
@@ -21,7 +21,7 @@ fn poll<W: Waitable>(
     source: impl FnOnce() -> W,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
-    let new = || Box::pin(Entering::new(source(), 0, Location::caller()));
+    let new = || Box::pin(WaitFuture::new(source(), 0, Location::caller()));
     let polled = begun.get_or_insert_with(new).as_mut().poll(cx);
     if polled.is_ready() {
         *begun = None;
@@ -35,7 +35,7 @@ fn block<W: Waitable>(source: &W) {
     // An error means that the thread unwinds between tasks. The wait goes ahead and holds the
     // worker, since this function cannot return early.
     let _ = assert_may_wait();
-    match enter_and(source, 0, Manner::Structured, None) {
+    match enter_and(source, 0, WaitMode::Structured, None) {
         Ok(_) => {}
         Err(_) => unreachable!("a structured wait is not cut short"),
     }

@@ -8,7 +8,7 @@ use super::stop::ForEnd;
 use super::{Swansong, stop};
 use crate::runtime::CancelHandle;
 use crate::runtime::{Late, shield};
-use crate::scheduler::wait::waiters::{Manner, enter_and};
+use crate::scheduler::wait::waiters::{WaitMode, enter_and};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::time::{Duration, Instant, now};
 use crate::sync::after;
@@ -271,7 +271,7 @@ impl Shutdown {
 #[track_caller]
 fn is_complete_until(node: &NodeRef, until: Option<Instant>) -> bool {
     node.word.look().is_complete()
-        || enter_and(&ForEnd(&**node), 0, Manner::Until(until), None).is_ok()
+        || enter_and(&ForEnd(&**node), 0, WaitMode::Until(until), None).is_ok()
 }
 
 impl Swansong {

@@ -1,6 +1,6 @@
 use super::after;
 use super::errors::WaitError;
-use crate::scheduler::wait::waiters::{Entering, WaitList, WaitNode, Waitable, Wakes, enter};
+use crate::scheduler::wait::waiters::{WaitFuture, WaitList, WaitNode, Waitable, Wakes, enter};
 use crate::shim::{Mutex, MutexGuard, const_fn};
 use std::fmt;
 use std::panic::Location;
@@ -91,7 +91,7 @@ impl Barrier {
     /// poll. If it is dropped before the barrier opens, it has not arrived.
     #[track_caller]
     pub fn wait_async(&self) -> BarrierWait<'_> {
-        BarrierWait { entering: Entering::new(&self.raw, 0, Location::caller()) }
+        BarrierWait { entering: WaitFuture::new(&self.raw, 0, Location::caller()) }
     }
 }
 
@@ -157,7 +157,7 @@ impl fmt::Debug for BarrierPassed {
 /// The future of [`Barrier::wait_async`].
 #[must_use = "futures do nothing unless they are polled"]
 pub struct BarrierWait<'a> {
-    entering: Entering<&'a RawBarrier>,
+    entering: WaitFuture<&'a RawBarrier>,
 }
 
 impl Future for BarrierWait<'_> {

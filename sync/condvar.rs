@@ -2,9 +2,9 @@ use super::after;
 use super::errors::WaitError;
 use super::mutex::{AsyncMutexGuard, MutexGuard};
 use crate::runtime::Cancelled;
-use crate::scheduler::wait::interrupted::Short;
+use crate::scheduler::wait::interrupted::Interruption;
 use crate::scheduler::wait::waiters::{
-    Entering, Manner, Turns, WaitList, WaitNode, Waitable, Wake, Wakes, enter_and,
+    Turns, WaitFuture, WaitList, WaitMode, WaitNode, Waitable, Wake, Wakes, enter_and,
 };
 use crate::shim::{Mutex, MutexGuard as Lock, const_fn};
 use std::fmt;
@@ -120,7 +120,7 @@ impl Condvar {
         &self,
         guard: &mut MutexGuard<'_, T>,
         until: Option<Instant>,
-    ) -> Result<(), Short> {
+    ) -> Result<(), Interruption> {
         let (mutex, holder) = guard.parts();
         let mut unlocked = false;
         let mut unlock = || {
@@ -129,9 +129,9 @@ impl Condvar {
             // before the mutex is locked again.
             unsafe { mutex.unlock(holder) };
         };
-        let result = enter_and(&self.raw, 0, Manner::Until(until), Some(&mut unlock));
+        let result = enter_and(&self.raw, 0, WaitMode::Until(until), Some(&mut unlock));
         if unlocked && !mutex.try_lock(holder) {
-            let locked = mutex.lock(holder, Manner::Structured, false);
+            let locked = mutex.lock(holder, WaitMode::Structured, false);
             debug_assert!(locked.is_ok(), "a structured wait was cut short");
         }
         result.map(|_| ())
@@ -150,7 +150,7 @@ impl Condvar {
         let mutex = guard.mutex();
         let mut guard = Some(guard);
         let answer = {
-            let mut entering = pin!(Entering::new(&self.raw, 0, Location::caller()));
+            let mut entering = pin!(WaitFuture::new(&self.raw, 0, Location::caller()));
             poll_fn(|cx| {
                 let polled = entering.as_mut().poll(cx);
                 // The node has entered the queue, so the mutex can be unlocked.

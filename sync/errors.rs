@@ -1,5 +1,5 @@
 use crate::runtime::Cancelled;
-use crate::scheduler::wait::interrupted::Short;
+use crate::scheduler::wait::interrupted::Interruption;
 use std::error::Error;
 use std::fmt;
 
@@ -18,10 +18,10 @@ pub enum WaitError {
 impl WaitError {
     /// Returns the error of a wait of the caller that has just been cut short.
     #[cold]
-    pub(crate) fn of(short: Short) -> WaitError {
+    pub(crate) fn of(short: Interruption) -> WaitError {
         match short {
-            Short::Cancelled => WaitError::Cancelled(Cancelled::here()),
-            Short::TimedOut => WaitError::TimedOut,
+            Interruption::Cancelled => WaitError::Cancelled(Cancelled::here()),
+            Interruption::TimedOut => WaitError::TimedOut,
         }
     }
 }

@@ -2,7 +2,7 @@ use super::after;
 use super::errors::WaitError;
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::{
-    Entering, Turns, WaitList, WaitNode, Waitable, Wakes, enter,
+    Turns, WaitFuture, WaitList, WaitNode, Waitable, Wakes, enter,
 };
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{Mutex, MutexGuard, const_fn};
@@ -152,7 +152,7 @@ impl Event {
     /// poll.
     #[track_caller]
     pub fn wait_async(&self) -> EventWait<'_> {
-        EventWait { entering: Entering::new(&self.raw, 0, Location::caller()) }
+        EventWait { entering: WaitFuture::new(&self.raw, 0, Location::caller()) }
     }
 }
 
@@ -246,7 +246,7 @@ impl fmt::Debug for Event {
 /// The future of [`Event::wait_async`].
 #[must_use = "futures do nothing unless they are polled"]
 pub struct EventWait<'a> {
-    entering: Entering<&'a RawEvent>,
+    entering: WaitFuture<&'a RawEvent>,
 }
 
 impl Future for EventWait<'_> {

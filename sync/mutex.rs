@@ -4,8 +4,8 @@ use super::holder::Holder;
 use super::passing::gives_way;
 use super::raw_mutex::{Locking, RawMutex};
 use crate::runtime::Cancelled;
-use crate::scheduler::wait::interrupted::Short;
-use crate::scheduler::wait::waiters::Manner;
+use crate::scheduler::wait::interrupted::Interruption;
+use crate::scheduler::wait::waiters::WaitMode;
 use crate::shim::const_fn;
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -165,14 +165,14 @@ impl<T: ?Sized> Mutex<T> {
         holder: Holder,
         cancelled: bool,
         until: Option<Instant>,
-    ) -> Result<MutexGuard<'_, T>, Short> {
+    ) -> Result<MutexGuard<'_, T>, Interruption> {
         assert!(
             !(self.raw.holder() == Some(holder) && Holder::caller_may_be_told()),
             "cygnet: {holder:?} would wait for itself: it already holds this Mutex, and must drop its guard first"
         );
         let hogs = self.hogs();
         if cancelled || hogs || !self.raw.spin(holder) {
-            self.raw.lock(holder, Manner::Until(until), hogs)?;
+            self.raw.lock(holder, WaitMode::Until(until), hogs)?;
         }
         Ok(MutexGuard::new(self, holder))
     }

@@ -73,10 +73,10 @@
 
 use super::holder::Holder;
 use super::passing::{CalledAt, Passes, is_overdue};
-use crate::scheduler::wait::interrupted::Short;
+use crate::scheduler::wait::interrupted::Interruption;
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::wait::waiters::{
-    Entering, Manner, WaitList, WaitNode, Waitable, Wake, Wakes, enter_node,
+    WaitFuture, WaitList, WaitMode, WaitNode, Waitable, Wake, Wakes, enter_node,
 };
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -256,12 +256,17 @@ impl RawMutex {
     /// # Errors
     /// Same as [`enter_node`].
     #[track_caller]
-    pub(super) fn lock(&self, holder: Holder, manner: Manner, behind: bool) -> Result<(), Short> {
+    pub(super) fn lock(
+        &self,
+        holder: Holder,
+        mode: WaitMode,
+        behind: bool,
+    ) -> Result<(), Interruption> {
         let mark = if behind { BEHIND } else { 0 };
         let node = pin!(WaitNode::new(holder.number() | mark, Location::caller()));
         let since = now();
         loop {
-            let handed = enter_node(self, node.as_ref(), manner, None)? == HANDED;
+            let handed = enter_node(self, node.as_ref(), mode, None)? == HANDED;
             // A called waiter watches the mutex as a newcomer does, because it will mostly be free
             // soon. CALLED stays set meanwhile, so no other waiter is called.
             if handed || self.watch(|| self.come(holder)) || self.answer_call(holder) {
@@ -384,14 +389,14 @@ impl Waitable for RawMutex {
 /// A future that locks the mutex.
 pub(super) struct Locking<'a> {
     mutex: &'a RawMutex,
-    entering: Entering<&'a RawMutex>,
+    entering: WaitFuture<&'a RawMutex>,
     /// The time of the first poll.
     since: Option<Instant>,
 }
 
 impl<'a> Locking<'a> {
     pub(super) fn new(mutex: &'a RawMutex, place: &'static Location<'static>) -> Locking<'a> {
-        let entering = Entering::new(mutex, Holder::FUTURE.number(), place);
+        let entering = WaitFuture::new(mutex, Holder::FUTURE.number(), place);
         Locking { mutex, entering, since: None }
     }
 }

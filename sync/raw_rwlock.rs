@@ -53,10 +53,10 @@
 //! Every entry is an acquire, every exit a release. A hand-over is carried by the grant.
 
 use super::passing::{CalledAt, FirstSince, Passes, gives_way, is_overdue};
-use crate::scheduler::wait::interrupted::Short;
+use crate::scheduler::wait::interrupted::Interruption;
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::wait::waiters::{
-    Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
+    WaitFuture, WaitList, WaitMode, WaitNode, Waitable, Wakes, enter_node,
 };
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -363,11 +363,11 @@ impl RawRwLock {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    pub(super) fn lock(&self, what: u64, until: Option<Instant>) -> Result<(), Short> {
+    pub(super) fn lock(&self, what: u64, until: Option<Instant>) -> Result<(), Interruption> {
         let node = pin!(WaitNode::new(what, Location::caller()));
         let since = now();
         loop {
-            let answer = enter_node(self, node.as_ref(), Manner::Until(until), None)?;
+            let answer = enter_node(self, node.as_ref(), WaitMode::Until(until), None)?;
             if answer == HANDED || self.answer_call(what) {
                 return Ok(());
             }
@@ -450,14 +450,14 @@ impl Waitable for RawRwLock {
 pub(super) struct Locking<'a> {
     lock: &'a RawRwLock,
     what: u64,
-    entering: Entering<&'a RawRwLock>,
+    entering: WaitFuture<&'a RawRwLock>,
     /// The time of the first poll.
     since: Option<Instant>,
 }
 
 impl<'a> Locking<'a> {
     pub(super) fn new(lock: &'a RawRwLock, what: u64, at: &'static Location<'static>) -> Self {
-        Locking { lock, what, entering: Entering::new(lock, what, at), since: None }
+        Locking { lock, what, entering: WaitFuture::new(lock, what, at), since: None }
     }
 }
 

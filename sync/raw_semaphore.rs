@@ -60,10 +60,10 @@
 //! grant.
 
 use super::passing::{CalledAt, Passes, gives_way, is_overdue};
-use crate::scheduler::wait::interrupted::Short;
+use crate::scheduler::wait::interrupted::Interruption;
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::wait::waiters::{
-    Entering, Manner, WaitList, WaitNode, Waitable, Wakes, enter_node,
+    WaitFuture, WaitList, WaitMode, WaitNode, Waitable, Wakes, enter_node,
 };
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::shim::time::{Instant, now};
@@ -359,11 +359,15 @@ impl RawSemaphore {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    pub(super) fn acquire(&self, permits: usize, until: Option<Instant>) -> Result<bool, Short> {
+    pub(super) fn acquire(
+        &self,
+        permits: usize,
+        until: Option<Instant>,
+    ) -> Result<bool, Interruption> {
         let node = pin!(WaitNode::new(permits as u64, Location::caller()));
         let since = now();
         loop {
-            let answer = enter_node(self, node.as_ref(), Manner::Until(until), None)?;
+            let answer = enter_node(self, node.as_ref(), WaitMode::Until(until), None)?;
             if answer != CALL || self.answer_call() {
                 return Ok(answer != CLOSED);
             }
@@ -453,7 +457,7 @@ impl Waitable for RawSemaphore {
 /// A future that takes permits.
 pub(super) struct Acquiring<'a> {
     semaphore: &'a RawSemaphore,
-    entering: Entering<&'a RawSemaphore>,
+    entering: WaitFuture<&'a RawSemaphore>,
     /// The time of the first poll.
     since: Option<Instant>,
 }
@@ -464,7 +468,7 @@ impl<'a> Acquiring<'a> {
         permits: usize,
         place: &'static Location<'static>,
     ) -> Acquiring<'a> {
-        let entering = Entering::new(semaphore, permits as u64, place);
+        let entering = WaitFuture::new(semaphore, permits as u64, place);
         Acquiring { semaphore, entering, since: None }
     }
 }

@@ -3,7 +3,7 @@ use super::errors::WaitError;
 use super::holder::Holder;
 use super::raw_rwlock::{Locking, READ, RawRwLock, WRITE};
 use crate::runtime::Cancelled;
-use crate::scheduler::wait::interrupted::Short;
+use crate::scheduler::wait::interrupted::Interruption;
 use crate::scheduler::wait::waiters::Waitable;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_fn;
@@ -170,7 +170,7 @@ impl<T: ?Sized> RwLock<T> {
 
     #[inline(always)]
     #[track_caller]
-    fn enter(&self, what: u64, until: Option<Instant>) -> Result<Holder, Short> {
+    fn enter(&self, what: u64, until: Option<Instant>) -> Result<Holder, Interruption> {
         let (holder, cancelled) = Holder::current();
         let at_once = || match what {
             READ => self.raw.read(),
@@ -184,7 +184,7 @@ impl<T: ?Sized> RwLock<T> {
 
     #[cold]
     #[track_caller]
-    fn wait(&self, holder: Holder, what: u64, until: Option<Instant>) -> Result<(), Short> {
+    fn wait(&self, holder: Holder, what: u64, until: Option<Instant>) -> Result<(), Interruption> {
         let writes =
             self.raw.readers().is_none() && self.writer.load(Ordering::Relaxed) == holder.number();
         assert!(

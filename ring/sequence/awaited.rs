@@ -4,7 +4,7 @@
 use super::spinning::{Learned, Spinning};
 use super::strategy::WaitStrategy;
 use crate::runtime::is_cancelled;
-use crate::scheduler::wait::waiters::{Entering, Manner, WaitNode, Waitable, enter_node};
+use crate::scheduler::wait::waiters::{WaitFuture, WaitMode, WaitNode, Waitable, enter_node};
 use crate::shim::time::Instant;
 use crate::sync::WaitError;
 use std::panic::Location;
@@ -77,7 +77,7 @@ pub(super) fn wait_at<W: Awaited>(
     };
     let waited = spun.and_then(|found| match found {
         Some(answer) => Ok(answer),
-        None => enter_node(&source, node, Manner::Until(until), None),
+        None => enter_node(&source, node, WaitMode::Until(until), None),
     });
     waited.map_err(|short| {
         if terminal {
@@ -89,7 +89,7 @@ pub(super) fn wait_at<W: Awaited>(
 
 /// A wait as a future.
 pub(super) struct Awaiting<W: Awaited + Copy> {
-    entering: Entering<W>,
+    entering: WaitFuture<W>,
     source: W,
     /// The last poll was pending.
     waits: bool,
@@ -98,7 +98,7 @@ pub(super) struct Awaiting<W: Awaited + Copy> {
 impl<W: Awaited + Copy> Awaiting<W> {
     #[track_caller]
     pub(super) fn new(source: W, token: u64) -> Awaiting<W> {
-        let entering = Entering::new(source, token, Location::caller());
+        let entering = WaitFuture::new(source, token, Location::caller());
         Awaiting { entering, source, waits: false }
     }
 

@@ -1,6 +1,6 @@
 use super::spinning::{Learned, Spinning};
 use crate::runtime::{is_cancelled, yield_now};
-use crate::scheduler::wait::interrupted::Short;
+use crate::scheduler::wait::interrupted::Interruption;
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::worker::Worker;
 use crate::shim::time::{Duration, Instant, now};
@@ -56,7 +56,7 @@ impl WaitStrategy {
         spinning: &mut Spinning,
         until: Option<Instant>,
         mut look: impl FnMut() -> Option<R>,
-    ) -> Result<Option<R>, Short> {
+    ) -> Result<Option<R>, Interruption> {
         let worker = Worker::current();
         let between_tasks = worker.is_some_and(|worker| worker.task().is_none());
         let may_wait = !is_forbidden() && !between_tasks && !crate::shim::panicking();
@@ -103,10 +103,10 @@ impl WaitStrategy {
             if until.is_some_and(|until| now >= Some(until)) {
                 // A parked waiter gives way, too: others get to run however short the timeout is.
                 give_way(worker.is_some());
-                return look().map(Some).ok_or(Short::TimedOut);
+                return look().map(Some).ok_or(Interruption::TimedOut);
             }
             if worker.is_some() && is_cancelled() {
-                return Err(Short::Cancelled);
+                return Err(Interruption::Cancelled);
             }
             if hope.is_some_and(|hope| now < Some(hope)) {
                 continue;

@@ -28,7 +28,7 @@ use crate::scheduler::life::external;
 use crate::scheduler::life::root::Root;
 use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::timers::fire_if_overdue;
-use crate::scheduler::wait::interrupted::Cut;
+use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::wait::resume::resume_all;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::task::cause::Cause;
@@ -313,13 +313,13 @@ unsafe fn deliver(node: &Node, origin: *const Node) {
 
 /// Begins to ignore cancellation in a node in which the caller runs: true if it does so now, false if it did
 /// already. An error if it is cancelled.
-pub(crate) fn begin_ignoring(node: &Node) -> Result<bool, Cut> {
+pub(crate) fn begin_ignoring(node: &Node) -> Result<bool, Interrupted> {
     if node.word().is_ignoring() {
         return Ok(false);
     }
     // From above it may have come already, without a mark here.
     if is_cancelled(node) || !node.word().ignore() {
-        return Err(Cut);
+        return Err(Interrupted);
     }
     Ok(true)
 }

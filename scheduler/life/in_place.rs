@@ -2,7 +2,7 @@
 //! once.
 
 use crate::scheduler::life::complete::release_run;
-use crate::scheduler::wait::interrupted::Cut;
+use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::fairness::Turn;
@@ -87,7 +87,7 @@ impl Worker {
         &self,
         record: NonNull<Record>,
         kind: WaitKind,
-    ) -> Option<Result<(), Cut>> {
+    ) -> Option<Result<(), Interrupted>> {
         let parent = self.node.get();
         // SAFETY: the caller holds the handle.
         let child = unsafe { record.as_ref() };
@@ -150,7 +150,7 @@ impl Worker {
         if child.join.take_back() {
             child.at_home.set(JoinedAtHome::No);
             self.give_way(joiner);
-            return Some(Err(Cut));
+            return Some(Err(Interrupted));
         }
         // The end came right after the cut, and its grant is under way.
         let (result, _) = self.wait(joiner, WaitKind::Structured);
@@ -161,7 +161,7 @@ impl Worker {
             // SAFETY: that one. The caller has the handle's.
             unsafe { release_run(self, record, 1) };
         }
-        Some(Err(Cut))
+        Some(Err(Interrupted))
     }
 
     /// Puts a claimed task back to where this worker finds it first.

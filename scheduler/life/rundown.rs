@@ -2,7 +2,7 @@
 //!
 //! # Protocol
 //!
-//! One word: CLOSED, and the number of those inside. Entering is refused once CLOSED is set, so the number only
+//! One word: CLOSED, and the number of those inside. WaitFuture is refused once CLOSED is set, so the number only
 //! falls from then on. Of the one who sets it and those who leave after that, exactly one sees the word become
 //! CLOSED with nobody inside: the closer if nobody was, else the last to leave.
 //!

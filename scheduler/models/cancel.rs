@@ -5,7 +5,7 @@ use crate::scheduler::cancel::{
     cancel_all, cancel_children, cancel_node, expire, is_cancelled, link as link_below_root,
 };
 use crate::scheduler::life::root::Root;
-use crate::scheduler::wait::interrupted::Cut;
+use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::wait::park::{Limit, publish_wait};
 use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
 use crate::shim::check::{FENCES, Stage, explore, plant};
@@ -38,7 +38,7 @@ impl Waiter {
         }
         match publish_wait(&task.node, task, WaitKind::Grant, limit) {
             Ok(Publish::Ready) => return true,
-            Err(Cut) => return false,
+            Err(Interrupted) => return false,
             Ok(Publish::Parked) => {}
         }
         self.processor.suspend();
@@ -56,19 +56,19 @@ impl Waiter {
 
 /// What ends a wait before its grant.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Short {
+enum Interruption {
     Cancel,
     Expiry,
 }
 
 /// The wait is granted as well, if `granted`: by whom it was ended, each one knows.
-fn wait_and_cut(short: Short, granted: bool) {
+fn wait_and_cut(short: Interruption, granted: bool) {
     let over = Stage::new(AtomicBool::new(false));
     let waiter = Stage::new(Waiter { task: new_record(|| (), true), processor: Processor::new() });
     waiter.processor.introduce();
     let cutter = spawn(move || match short {
-        Short::Cancel => waiter.cancel(),
-        Short::Expiry => {
+        Interruption::Cancel => waiter.cancel(),
+        Interruption::Expiry => {
             if expire(waiter.task(), &over) {
                 waiter.processor.resume();
             }
@@ -84,13 +84,13 @@ fn wait_and_cut(short: Short, granted: bool) {
         })
     });
     let ended_by_grant = match short {
-        Short::Cancel => waiter.waits(&()),
-        Short::Expiry => waiter.waits(&*over),
+        Interruption::Cancel => waiter.waits(&()),
+        Interruption::Expiry => waiter.waits(&*over),
     };
     // As `Worker::wait` and `Worker::wait_until` look, and would wait once more.
     let told = match short {
-        Short::Cancel => waiter.task().node.verdict() == Verdict::Cancelled,
-        Short::Expiry => over.load(Ordering::Relaxed),
+        Interruption::Cancel => waiter.task().node.verdict() == Verdict::Cancelled,
+        Interruption::Expiry => over.load(Ordering::Relaxed),
     };
     assert!(ended_by_grant || told, "it does not see why its wait was cut");
     cutter.join().unwrap();
@@ -109,36 +109,36 @@ fn wait_and_cut(short: Short, granted: bool) {
 
 #[test]
 fn loom_a_wait_ends_when_its_time_is_over() {
-    explore(3, || wait_and_cut(Short::Expiry, false));
+    explore(3, || wait_and_cut(Interruption::Expiry, false));
 }
 
 #[test]
 fn loom_a_grant_or_the_time_ends_a_wait_and_not_both() {
-    explore(3, || wait_and_cut(Short::Expiry, true));
+    explore(3, || wait_and_cut(Interruption::Expiry, true));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_timer_that_looks_for_a_waiter_before_it_is_seen() {
     plant("task/words/wait.rs", FENCES);
-    explore(3, || wait_and_cut(Short::Expiry, false));
+    explore(3, || wait_and_cut(Interruption::Expiry, false));
 }
 
 #[test]
 fn loom_a_wait_is_cut_or_sees_that_it_is_cancelled() {
-    explore(3, || wait_and_cut(Short::Cancel, false));
+    explore(3, || wait_and_cut(Interruption::Cancel, false));
 }
 
 #[test]
 fn loom_a_grant_or_a_cancel_ends_a_wait_and_not_both() {
-    explore(3, || wait_and_cut(Short::Cancel, true));
+    explore(3, || wait_and_cut(Interruption::Cancel, true));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_canceller_that_looks_for_a_waiter_before_its_mark_is_seen() {
     plant("task/words/wait.rs", FENCES);
-    explore(3, || wait_and_cut(Short::Cancel, false));
+    explore(3, || wait_and_cut(Interruption::Cancel, false));
 }
 
 #[test]

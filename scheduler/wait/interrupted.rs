@@ -2,11 +2,11 @@
 
 /// The calling task is cancelled, or its thread unwinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Cut;
+pub(crate) struct Interrupted;
 
 /// Why a wait was cut short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Short {
+pub(crate) enum Interruption {
     /// The task is cancelled.
     Cancelled,
     /// The time of the wait is over.

@@ -1,7 +1,7 @@
 //! Sections in which a task must not be suspended.
 
 use crate::retire::chain::Pin;
-use crate::scheduler::wait::interrupted::Cut;
+use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::worker::Worker;
 use crate::shim::thread_local;
 use std::cell::Cell;
@@ -94,7 +94,7 @@ pub(crate) fn refuse_to_suspend() {
 /// goes on: as above, its wait sees to that itself.)
 #[inline]
 #[track_caller]
-pub(crate) fn assert_may_wait() -> Result<(), Cut> {
+pub(crate) fn assert_may_wait() -> Result<(), Interrupted> {
     if let Some(worker) = Worker::current() {
         if worker.task().is_none() {
             return Err(turn_away());
@@ -106,11 +106,11 @@ pub(crate) fn assert_may_wait() -> Result<(), Cut> {
 
 #[cold]
 #[track_caller]
-fn turn_away() -> Cut {
+fn turn_away() -> Interrupted {
     if !crate::shim::panicking() {
         refuse_between_tasks();
     }
-    Cut
+    Interrupted
 }
 
 /// For what has no other answer to a wait between tasks.

@@ -9,7 +9,7 @@ use crate::scheduler::run_loop::call;
 use crate::scheduler::timers::tick::Tick;
 use crate::scheduler::timers::timer::{Action, Timer};
 use crate::scheduler::wait::blocking_wait;
-use crate::scheduler::wait::interrupted::{Cut, Short};
+use crate::scheduler::wait::interrupted::{Interrupted, Interruption};
 use crate::scheduler::wait::no_suspend::{assert_may_suspend, refuse_to_suspend};
 use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::atomic::{AtomicBool, Ordering};
@@ -64,7 +64,7 @@ impl Limit for AtomicBool {
 /// How a wait is spent.
 enum Spent {
     /// It is over already.
-    Over(Result<(), Cut>),
+    Over(Result<(), Interrupted>),
     /// With this thread: nobody else may run on it.
     Blocking,
     /// Beside this coroutine, which goes on meanwhile.
@@ -78,7 +78,7 @@ pub(in crate::scheduler) fn publish_wait(
     me: &Record,
     kind: WaitKind,
     limit: &impl Limit,
-) -> Result<Publish, Cut> {
+) -> Result<Publish, Interrupted> {
     let published = me.wait.publish(kind);
     if shim::has(Bug::NoLookAfterPublishing) {
         return Ok(published);
@@ -91,7 +91,7 @@ pub(in crate::scheduler) fn publish_wait(
         // MUTANT(parking.cut): true
         && me.wait.cut()
     {
-        return Err(Cut);
+        return Err(Interrupted);
     }
     Ok(published)
 }
@@ -100,7 +100,11 @@ impl Worker {
     /// Publishes a wait of `task`, which runs here, and sleeps if need be. `Err` if it is cancelled
     /// and the kind allows that to count: then nothing was published, or the wait was cut short.
     #[inline(always)]
-    pub(crate) fn wait(&self, task: NonNull<Record>, kind: WaitKind) -> (Result<(), Cut>, &Worker) {
+    pub(crate) fn wait(
+        &self,
+        task: NonNull<Record>,
+        kind: WaitKind,
+    ) -> (Result<(), Interrupted>, &Worker) {
         let mut worker = self;
         loop {
             worker = match worker.lie_down(task, kind, &()) {
@@ -114,7 +118,7 @@ impl Worker {
             }
             // The cut may have been for a node that the task has left, or for one above what it ignores.
             if worker.is_cancelled_here() {
-                return (Err(Cut), worker);
+                return (Err(Interrupted), worker);
             }
         }
     }
@@ -124,7 +128,7 @@ impl Worker {
         &self,
         task: NonNull<Record>,
         at: Tick,
-    ) -> (Result<(), Short>, &Worker) {
+    ) -> (Result<(), Interruption>, &Worker) {
         let over = AtomicBool::new(false);
         let timer = Timer::new(at, Action::Expire(task, NonNull::from(&over)));
         let timers = ptr::from_ref(&self.remote.timers);
@@ -145,10 +149,10 @@ impl Worker {
                 break Ok(());
             }
             if worker.is_cut() {
-                break Err(Short::Cancelled);
+                break Err(Interruption::Cancelled);
             }
             if over.load(Ordering::Relaxed) {
-                break Err(Short::TimedOut);
+                break Err(Interruption::TimedOut);
             }
             // The cut was for a node that the task has left, or for one above what it ignores.
         };
@@ -178,7 +182,7 @@ impl Worker {
         // In the middle of an unwinding others must not run on this thread.
         let panicking = crate::shim::panicking();
         if kind != WaitKind::Structured && (panicking || !self.may_wait()) {
-            return Spent::Over(Err(Cut));
+            return Spent::Over(Err(Interrupted));
         }
         me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
@@ -220,19 +224,19 @@ impl Worker {
         me: &Record,
         kind: WaitKind,
         limit: &impl Limit,
-    ) -> Result<Publish, Cut> {
+    ) -> Result<Publish, Interrupted> {
         publish_wait(self.running_node(), me, kind, limit)
     }
 
     /// Waits for a permit.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Cut> {
+    pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Interrupted> {
         assert_may_suspend();
         // Also if there is a permit.
         if self.is_late() {
             self.give_way(task);
-            return Err(Cut);
+            return Err(Interrupted);
         }
         let place = Location::caller();
         let _waits = waits(|| format!("a permit, parked at {place}"));
@@ -245,11 +249,11 @@ impl Worker {
 
     /// Waits until a tick has come.
     #[track_caller]
-    pub(crate) fn sleep(&self, task: NonNull<Record>, at: Tick) -> Result<(), Cut> {
+    pub(crate) fn sleep(&self, task: NonNull<Record>, at: Tick) -> Result<(), Interrupted> {
         assert_may_suspend();
         if self.is_cut() {
             self.give_way(task);
-            return Err(Cut);
+            return Err(Interrupted);
         }
         let place = Location::caller();
         let _waits = waits(|| format!("a time, asleep at {place}"));
@@ -267,10 +271,10 @@ impl Worker {
             // It has fired right after the cut, and its grant is under way.
             let (result, _) = worker.wait(task, WaitKind::Structured);
             debug_assert!(result.is_ok(), "a structured wait was cut short");
-            return Err(Cut);
+            return Err(Interrupted);
         }
         worker.give_way(task);
-        Err(Cut)
+        Err(Interrupted)
     }
 
     /// Waits until a join word is done.
@@ -280,10 +284,10 @@ impl Worker {
         task: NonNull<Record>,
         join: &JoinWord,
         kind: WaitKind,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), Interrupted> {
         if kind != WaitKind::Structured && self.is_cut() {
             self.give_way(task);
-            return Err(Cut);
+            return Err(Interrupted);
         }
         if join.is_done() {
             return Ok(());
@@ -300,12 +304,12 @@ impl Worker {
         }
         if join.take_back() {
             worker.give_way(task);
-            return Err(Cut);
+            return Err(Interrupted);
         }
         // The end came right after the cut, and its grant is under way.
         let (result, _) = worker.wait(task, WaitKind::Structured);
         debug_assert!(result.is_ok(), "a structured wait was cut short");
-        Err(Cut)
+        Err(Interrupted)
     }
 
     /// Waits for the end of a fork that others have started. Also where nothing suspends.
@@ -354,14 +358,14 @@ impl Worker {
     /// Lets the others run once.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn yield_now(&self, task: NonNull<Record>) -> Result<(), Cut> {
+    pub(crate) fn yield_now(&self, task: NonNull<Record>) -> Result<(), Interrupted> {
         let worker = if let Some(next) = self.queue_behind(task) {
             self.leave_for(next)
         } else {
             refuse_to_suspend();
             self
         };
-        if cancel::is_cancelled(worker.running_node()) { Err(Cut) } else { Ok(()) }
+        if cancel::is_cancelled(worker.running_node()) { Err(Interrupted) } else { Ok(()) }
     }
 
     /// Puts the running task behind those that are ready; what goes on, or none if it is not allowed
@@ -402,7 +406,7 @@ impl Worker {
 
 /// Waits for the end of a task from wherever the caller is: a task, or a plain thread.
 #[track_caller]
-pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), Cut> {
+pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), Interrupted> {
     if let Some(worker) = Worker::current()
         && let Some(task) = worker.task()
     {

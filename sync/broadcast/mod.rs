@@ -10,7 +10,7 @@ pub use errors::{BroadcastRecvError, BroadcastTryRecvError};
 use super::after;
 use super::errors::WaitError;
 use crate::runtime::is_cancelled;
-use crate::scheduler::wait::waiters::{Entering, enter};
+use crate::scheduler::wait::waiters::{WaitFuture, enter};
 use crate::task::outcome::resume_in_destructor;
 use state::{Following, Place, Shared};
 use std::fmt;
@@ -178,7 +178,7 @@ impl<T: Clone> BroadcastReceiver<T> {
     #[track_caller]
     pub fn recv_async(&mut self) -> BroadcastRecv<'_, T> {
         let shared = &*self.shared;
-        let entering = Entering::new(Following::new(shared, &self.place), 0, Location::caller());
+        let entering = WaitFuture::new(Following::new(shared, &self.place), 0, Location::caller());
         BroadcastRecv { shared, place: &mut self.place, entering }
     }
 }
@@ -266,7 +266,7 @@ impl<T> fmt::Debug for BroadcastReceiver<T> {
 pub struct BroadcastRecv<'a, T> {
     shared: &'a Shared<T>,
     place: &'a mut Place<T>,
-    entering: Entering<Following<'a, T>>,
+    entering: WaitFuture<Following<'a, T>>,
 }
 
 impl<T: Clone> Future for BroadcastRecv<'_, T> {

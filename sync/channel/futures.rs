@@ -2,7 +2,7 @@ use super::errors::SendError;
 use super::line::Passed;
 use super::shared::{Receiving, Sending, Shared, Tried};
 use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::waiters::{Entering, Waitable};
+use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
 use crate::sync::WaitError;
 use std::fmt;
 use std::mem;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 /// A wait in a line of a channel, as a future that can be used again.
 pub(super) struct Asking<W: Waitable> {
-    entering: Entering<W>,
+    entering: WaitFuture<W>,
     /// The present wait has begun.
     is_asking: bool,
     passed: Passed,
@@ -21,7 +21,7 @@ pub(super) struct Asking<W: Waitable> {
 impl<W: Waitable> Asking<W> {
     pub(super) fn new(source: W, place: &'static Location<'static>) -> Asking<W> {
         Asking {
-            entering: Entering::new(source, 0, place),
+            entering: WaitFuture::new(source, 0, place),
             is_asking: false,
             passed: Passed::default(),
         }

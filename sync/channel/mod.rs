@@ -20,7 +20,7 @@ use super::after;
 use super::errors::WaitError;
 use crate::runtime::is_cancelled;
 use crate::scheduler::run_loop::check_in::count_value;
-use crate::scheduler::wait::waiters::{Manner, WaitNode, Waitable, enter_node};
+use crate::scheduler::wait::waiters::{WaitMode, WaitNode, Waitable, enter_node};
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::shim::{may_spin, spin_loop};
@@ -316,7 +316,7 @@ fn wait<V>(
     let node = pin!(WaitNode::new(0, Location::caller()));
     let mut passed = Passed::default();
     loop {
-        let answer = enter_node(source, node.as_ref(), Manner::Until(until), None);
+        let answer = enter_node(source, node.as_ref(), WaitMode::Until(until), None);
         match then(answer.map_err(WaitError::of)?) {
             Tried::Done(value) => return Ok(value),
             Tried::Closed => return Err(WaitError::Closed),

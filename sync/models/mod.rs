@@ -8,7 +8,7 @@ mod semaphore;
 use super::event::{RawEvent, SET};
 use super::holder::Holder;
 use super::raw_mutex::{BEHIND, CALL, Locking, RawMutex};
-use crate::scheduler::wait::waiters::{Entry, WaitNode, Waitable, Who, leave, queue};
+use crate::scheduler::wait::waiters::{Enqueue, WaitNode, Waitable, Who, leave, queue};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::task::models::Processor;
@@ -106,11 +106,11 @@ pub(crate) fn enter_node<W: Waitable>(
     let who = || Who::Future(Waker::from(Arc::new(Grants(task))));
     // SAFETY: the node is taken out of the list, or granted, before this frame ends.
     match unsafe { queue(source, node, who, true, queued) } {
-        Entry::Answer(answer) => return Some(answer),
-        Entry::Granted => return Some(node.answer()),
+        Enqueue::Answer(answer) => return Some(answer),
+        Enqueue::Granted => return Some(node.answer()),
         _ => {}
     }
-    if task.wait(WaitKind::Grant) == Woken::Cut {
+    if task.wait(WaitKind::Grant) == Woken::Interrupted {
         if leave(source, node) {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Models of a reader-writer lock.
 
 use super::{Task, enter_or_come};
-use crate::scheduler::wait::waiters::{Entering, Waitable};
+use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::raw_rwlock::{CALL, READ, RawRwLock, WRITE};
@@ -95,7 +95,7 @@ fn loom_a_strict_writer_that_leaves_the_queue_makes_way() {
         let (guarded, reader) = (Guarded::new(), Task::new());
         assert!(guarded.lock.try_lock(READ));
         let mut cx = Context::from_waker(Waker::noop());
-        let mut writes = Box::pin(Entering::new(&guarded.lock, WRITE, Location::caller()));
+        let mut writes = Box::pin(WaitFuture::new(&guarded.lock, WRITE, Location::caller()));
         assert!(writes.as_mut().poll(&mut cx).is_pending());
         // The writer has been passed so often that it is not passed again.
         for _ in 0..2 {
@@ -121,7 +121,7 @@ fn loom_a_called_writer_that_gives_up_passes_the_call_on() {
         let (guarded, writer) = (Guarded::new(), Task::new());
         assert!(guarded.lock.try_lock(WRITE));
         let mut cx = Context::from_waker(Waker::noop());
-        let mut gives_up = Box::pin(Entering::new(&guarded.lock, WRITE, Location::caller()));
+        let mut gives_up = Box::pin(WaitFuture::new(&guarded.lock, WRITE, Location::caller()));
         assert!(gives_up.as_mut().poll(&mut cx).is_pending());
         let writes = spawn(move || guarded.visit(writer, WRITE));
         // SAFETY: this thread has entered as a writer.

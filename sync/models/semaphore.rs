@@ -1,7 +1,7 @@
 //! Models of a semaphore.
 
 use super::{Task, enter_or_come};
-use crate::scheduler::wait::waiters::{Entering, Waitable};
+use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::raw_semaphore::{CALL, CLOSED, RawSemaphore};
@@ -54,7 +54,7 @@ fn loom_a_waiter_that_leaves_the_queue_makes_way() {
     explore(ALL, || {
         let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
         let mut cx = Context::from_waker(Waker::noop());
-        let mut first = Box::pin(Entering::new(&*semaphore, 2, Location::caller()));
+        let mut first = Box::pin(WaitFuture::new(&*semaphore, 2, Location::caller()));
         assert!(first.as_mut().poll(&mut cx).is_pending());
         let second = spawn(move || {
             task.introduce();
@@ -125,7 +125,7 @@ fn loom_a_called_waiter_that_gives_up_passes_the_call_on() {
         let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
         assert!(semaphore.acquire_one());
         let mut cx = Context::from_waker(Waker::noop());
-        let mut gives_up = Box::pin(Entering::new(&*semaphore, 1, Location::caller()));
+        let mut gives_up = Box::pin(WaitFuture::new(&*semaphore, 1, Location::caller()));
         assert!(gives_up.as_mut().poll(&mut cx).is_pending());
         let waits = spawn(move || {
             task.introduce();
@@ -200,7 +200,7 @@ fn loom_a_release_to_a_waiter_that_has_left_is_seen_by_the_next_caller() {
         let permitted = Permitted::new(0);
         let taker = spawn(move || {
             let mut cx = Context::from_waker(Waker::noop());
-            let mut leaves = Box::pin(Entering::new(&permitted.semaphore, 1, Location::caller()));
+            let mut leaves = Box::pin(WaitFuture::new(&permitted.semaphore, 1, Location::caller()));
             let entered = leaves.as_mut().poll(&mut cx).is_ready();
             drop(leaves);
             let took = entered || permitted.semaphore.try_acquire(1);
@@ -224,7 +224,7 @@ fn loom_a_permit_for_a_waiter_that_has_left_is_counted_once() {
         let semaphore = Stage::new(RawSemaphore::new(1));
         let taker = spawn(move || {
             let mut cx = Context::from_waker(Waker::noop());
-            let mut leaves = Box::pin(Entering::new(&*semaphore, 2, Location::caller()));
+            let mut leaves = Box::pin(WaitFuture::new(&*semaphore, 2, Location::caller()));
             if leaves.as_mut().poll(&mut cx).is_ready() {
                 return 2;
             }

@@ -8,7 +8,7 @@ use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
 use crate::runtime::is_cancelled;
-use crate::scheduler::wait::waiters::{Entering, enter};
+use crate::scheduler::wait::waiters::{WaitFuture, enter};
 use crate::task::outcome::{drop_all, resume_in_destructor};
 use state::{Closing, Receiving, Shared};
 use std::fmt;
@@ -119,7 +119,7 @@ impl<T> OneshotSender<T> {
     /// it is first polled.
     #[track_caller]
     pub fn closed_async(&self) -> OneshotClosed<'_, T> {
-        OneshotClosed { entering: Entering::new(Closing(&self.shared), 0, Location::caller()) }
+        OneshotClosed { entering: WaitFuture::new(Closing(&self.shared), 0, Location::caller()) }
     }
 }
 
@@ -194,7 +194,7 @@ impl<T> OneshotReceiver<T> {
     #[track_caller]
     pub fn recv_async(&mut self) -> OneshotRecv<'_, T> {
         let shared = &*self.shared;
-        OneshotRecv { shared, entering: Entering::new(Receiving(shared), 0, Location::caller()) }
+        OneshotRecv { shared, entering: WaitFuture::new(Receiving(shared), 0, Location::caller()) }
     }
 
     /// Closes the channel: sending fails from now on, and a value that was sent can still be
@@ -258,7 +258,7 @@ impl<T> fmt::Debug for OneshotReceiver<T> {
 #[must_use = "futures do nothing unless they are polled"]
 pub struct OneshotRecv<'a, T> {
     shared: &'a Shared<T>,
-    entering: Entering<Receiving<'a, T>>,
+    entering: WaitFuture<Receiving<'a, T>>,
 }
 
 impl<T> Future for OneshotRecv<'_, T> {
@@ -284,7 +284,7 @@ impl<T> fmt::Debug for OneshotRecv<'_, T> {
 /// The future of [`OneshotSender::closed_async`].
 #[must_use = "futures do nothing unless they are polled"]
 pub struct OneshotClosed<'a, T> {
-    entering: Entering<Closing<'a, T>>,
+    entering: WaitFuture<Closing<'a, T>>,
 }
 
 impl<T> Future for OneshotClosed<'_, T> {

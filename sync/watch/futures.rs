@@ -1,5 +1,5 @@
 use super::state::{Changing, NOTHING, Numbered, Shared};
-use crate::scheduler::wait::waiters::Entering;
+use crate::scheduler::wait::waiters::WaitFuture;
 use crate::sync::WaitError;
 use std::fmt;
 use std::panic::Location;
@@ -11,12 +11,12 @@ use std::task::{Context, Poll};
 struct Newer<'a, T> {
     shared: &'a Shared<T>,
     seen: u64,
-    entering: Entering<Changing<'a, T>>,
+    entering: WaitFuture<Changing<'a, T>>,
 }
 
 impl<'a, T> Newer<'a, T> {
     fn new(shared: &'a Shared<T>, seen: u64, place: &'static Location<'static>) -> Newer<'a, T> {
-        let entering = Entering::new(Changing { shared, seen }, 0, place);
+        let entering = WaitFuture::new(Changing { shared, seen }, 0, place);
         Newer { shared, seen, entering }
     }
 }

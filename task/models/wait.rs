@@ -53,16 +53,16 @@ fn grant_cut_unpark() {
     let first = w.wait(WaitKind::Grant);
     let second = match first {
         None | Some(Woken::Granted) => None,
-        Some(Woken::Cut) => Some(w.wait(WaitKind::Structured)),
+        Some(Woken::Interrupted) => Some(w.wait(WaitKind::Structured)),
     };
     let (granted, cut) = (granter.join().unwrap(), cutter.join().unwrap());
     assert!(!unparker.join().unwrap(), "an unpark ended a wait for a grant");
-    assert_eq!(cut, first == Some(Woken::Cut), "the cutter's duty is the waiter's cut");
+    assert_eq!(cut, first == Some(Woken::Interrupted), "the cutter's duty is the waiter's cut");
     match second {
         None => assert_eq!(granted, first == Some(Woken::Granted)),
         Some(second) => {
             assert_eq!(granted, second == Some(Woken::Granted));
-            assert!(second != Some(Woken::Cut), "cut although structured");
+            assert!(second != Some(Woken::Interrupted), "cut although structured");
         }
     }
     assert_eq!(w.processor.wakes(), usize::from(granted) + usize::from(cut));
@@ -93,7 +93,7 @@ fn loom_a_permit_is_used_once_or_kept() {
         let woken = w.wait(WaitKind::Permit);
         let (unparked, cut) = (unparker.join().unwrap(), cutter.join().unwrap());
         assert_eq!(unparked, woken == Some(Woken::Granted));
-        assert_eq!(cut, woken == Some(Woken::Cut));
+        assert_eq!(cut, woken == Some(Woken::Interrupted));
         let kept = w.word.publish(WaitKind::Permit) == Publish::Ready;
         assert_eq!(kept, cut, "a permit is lost, or there twice");
         // SAFETY: the threads have ended.
@@ -146,7 +146,7 @@ fn loom_nothing_but_a_grant_ends_a_structured_wait() {
             assert!(!duty, "somebody ended a structured wait");
         });
         let woken = w.wait(WaitKind::Structured);
-        assert_ne!(woken, Some(Woken::Cut));
+        assert_ne!(woken, Some(Woken::Interrupted));
         assert_eq!(granter.join().unwrap(), woken.is_some());
         others.join().unwrap();
         assert_eq!(w.word.publish(WaitKind::Permit), Publish::Ready, "the permit is lost");
@@ -185,7 +185,7 @@ fn loom_a_shield_puts_a_cut_off_and_does_not_lose_it() {
         }
         duties += usize::from(cutter.join().unwrap());
         assert_eq!(duties, 1, "one party wakes");
-        assert_eq!(w.word.woken(), Woken::Cut);
+        assert_eq!(w.word.woken(), Woken::Interrupted);
         // SAFETY: the threads have ended.
         unsafe { w.end() };
     });

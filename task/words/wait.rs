@@ -82,7 +82,7 @@ pub(crate) enum Publish {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Woken {
     Granted,
-    Cut,
+    Interrupted,
 }
 
 /// The wait word of a task record or a thread.
@@ -252,7 +252,7 @@ impl WaitWord {
     pub(crate) fn woken(&self) -> Woken {
         let word = self.0.load(Ordering::Acquire);
         debug_assert!(word & PARKED == 0, "a waiter runs that nobody has woken");
-        if word & CUT != 0 { Woken::Cut } else { Woken::Granted }
+        if word & CUT != 0 { Woken::Interrupted } else { Woken::Granted }
     }
 
     #[inline]
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
         assert!(w.cut());
         assert!(!w.cut());
-        assert_eq!(w.woken(), Woken::Cut);
+        assert_eq!(w.woken(), Woken::Interrupted);
         assert!(!w.unpark());
         assert_eq!(w.publish(WaitKind::Permit), Publish::Ready, "the permit is kept");
         assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
@@ -340,7 +340,7 @@ mod tests {
         assert!(!w.cut());
         assert!(!w.cut());
         assert!(w.unshield());
-        assert_eq!(w.woken(), Woken::Cut);
+        assert_eq!(w.woken(), Woken::Interrupted);
     }
 
     #[test]
@@ -381,7 +381,7 @@ mod tests {
         assert!(w.forget_wakes() && !w.forget_wakes());
         assert_eq!(w.publish(WaitKind::Wake), Publish::Parked);
         assert!(w.cut());
-        assert_eq!(w.woken(), Woken::Cut);
+        assert_eq!(w.woken(), Woken::Interrupted);
     }
 
     #[test]
@@ -460,7 +460,7 @@ mod models {
             let by_cutter = cutter.join().unwrap();
             if by_cutter || by_unshield {
                 assert!(by_cutter != by_unshield, "woken twice");
-                assert_eq!(word.woken(), Woken::Cut);
+                assert_eq!(word.woken(), Woken::Interrupted);
             } else {
                 // Never: the cut is over, and no shield is left.
                 panic!("the cut is lost");

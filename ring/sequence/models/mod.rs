@@ -6,7 +6,7 @@ use super::awaited::{CLOSED, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::End;
 use super::raw_group::RawGroup;
-use crate::scheduler::wait::waiters::{Entering, Waitable};
+use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
 use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter};
@@ -201,7 +201,7 @@ fn loom_a_group_that_serves_one_waiter_looks_for_the_next() {
         a.publish(0);
         let mut cx = Context::from_waker(Waker::noop());
         let mut waiters = [0, 1].map(|target| {
-            let mut waiter = Box::pin(Entering::new(&*group, target, Location::caller()));
+            let mut waiter = Box::pin(WaitFuture::new(&*group, target, Location::caller()));
             assert!(waiter.as_mut().poll(&mut cx).is_pending());
             waiter
         });

@@ -6,7 +6,7 @@ use crate::ring::sequence::awaited::{CLOSED, Options, PUBLISHED};
 use crate::ring::sequence::barrier::SequenceBarrier;
 use crate::ring::sequence::claims::{Claims, Count};
 use crate::ring::sequence::raw_multi::{RawMulti, Reads, Room};
-use crate::scheduler::wait::waiters::{Entering, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitFuture, WaitNode, Waitable, Wakes};
 use crate::shim::check::{Baton, FENCES, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter_node};
@@ -162,7 +162,7 @@ fn loom_claims_never_exceed_the_room() {
             move || ring.claims.claim_at_once(ONE)
         });
         let mut cx = Context::from_waker(Waker::noop());
-        let mut waits = pin!(Entering::new(Room(&ring), ONE.to_token(), Location::caller()));
+        let mut waits = pin!(WaitFuture::new(Room(&ring), ONE.to_token(), Location::caller()));
         let polled = waits.as_mut().poll(&mut cx);
         let beside = beside.join().unwrap();
         assert!(polled.is_ready() != beside.is_some(), "{beside:?} {polled:?}");

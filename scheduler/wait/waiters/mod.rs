@@ -39,16 +39,16 @@
 //! back what it was granted ([`Waitable::give_back`]), unless that [cannot be](Waitable::stands). One whose
 //! time is up and that was granted just then keeps it: it was in time.
 
-mod entering;
 mod list;
 mod turns;
+mod wait_future;
 
-pub(crate) use entering::Entering;
 pub(crate) use list::{WaitList, WaitNode, Wake, Wakes, Who};
 pub(crate) use turns::Turns;
+pub(crate) use wait_future::WaitFuture;
 
 use crate::scheduler::timers::tick::Tick;
-use crate::scheduler::wait::interrupted::Short;
+use crate::scheduler::wait::interrupted::Interruption;
 use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait, is_forbidden};
 use crate::scheduler::wait::park::waits;
 use crate::scheduler::worker::Worker;
@@ -145,7 +145,7 @@ impl<W: Waitable + ?Sized> Waitable for &W {
 /// Waits until `source` grants what is asked for, `until` at most. `token` is for the primitive.
 ///
 /// # Errors
-/// As [`Short`] says; a plain thread is never cancelled.
+/// As [`Interruption`] says; a plain thread is never cancelled.
 ///
 /// # Panics
 /// Inside `no_suspend`, and on a worker between tasks, unless it need not wait. (In the middle of an unwinding it is cancelled there.)
@@ -156,8 +156,8 @@ pub(crate) fn enter<W: Waitable + ?Sized>(
     source: &W,
     token: u64,
     until: Option<Instant>,
-) -> Result<u32, Short> {
-    enter_and(source, token, Manner::Until(until), None)
+) -> Result<u32, Interruption> {
+    enter_and(source, token, WaitMode::Until(until), None)
 }
 
 /// The same, and calls `queued` when it has entered the queue, before it waits. That may run foreign code, but does not
@@ -166,11 +166,11 @@ pub(crate) fn enter<W: Waitable + ?Sized>(
 pub(crate) fn enter_and<W: Waitable + ?Sized>(
     source: &W,
     token: u64,
-    manner: Manner,
+    mode: WaitMode,
     queued: Option<&mut dyn FnMut()>,
-) -> Result<u32, Short> {
+) -> Result<u32, Interruption> {
     let node = pin!(WaitNode::new(token, Location::caller()));
-    enter_node(source, node.as_ref(), manner, queued)
+    enter_node(source, node.as_ref(), mode, queued)
 }
 
 /// The same with a node of the caller's, who reads its token afterwards: a grant may leave something there. The node is in no list.
@@ -178,22 +178,22 @@ pub(crate) fn enter_and<W: Waitable + ?Sized>(
 pub(crate) fn enter_node<W: Waitable + ?Sized>(
     source: &W,
     node: Pin<&WaitNode>,
-    manner: Manner,
+    mode: WaitMode,
     queued: Option<&mut dyn FnMut()>,
-) -> Result<u32, Short> {
+) -> Result<u32, Interruption> {
     let _waits = waits(|| {
         let owner = source.owner().map_or(String::new(), |owner| format!(", which {owner} has"));
         format!("{} at {}{owner}", source.what(), node.place)
     });
     match Worker::current().and_then(|worker| Some((worker, worker.task()?))) {
-        Some((worker, task)) => enter_as_task(source, node, manner, queued, worker, task),
-        None => enter_as_thread(source, node, manner, queued),
+        Some((worker, task)) => enter_as_task(source, node, mode, queued, worker, task),
+        None => enter_as_thread(source, node, mode, queued),
     }
 }
 
 /// How to wait.
 #[derive(Clone, Copy)]
-pub(crate) enum Manner {
+pub(crate) enum WaitMode {
     /// Until that time at most, if there is one, or a cancel.
     Until(Option<Instant>),
     /// As long as it takes: what follows relies on it.
@@ -202,7 +202,7 @@ pub(crate) enum Manner {
 
 /// What an entry came to.
 #[derive(PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum Enqueue {
     /// It had to wait for nothing.
     Answer(u32),
     /// It is in the list.
@@ -217,18 +217,18 @@ pub(crate) enum Entry {
 fn enter_as_task<W: Waitable + ?Sized>(
     source: &W,
     node: Pin<&WaitNode>,
-    manner: Manner,
+    mode: WaitMode,
     queued: Option<&mut dyn FnMut()>,
     worker: &Worker,
     task: NonNull<Record>,
-) -> Result<u32, Short> {
+) -> Result<u32, Interruption> {
     let who = || Who::Task(task.as_ptr());
-    let Manner::Until(until) = manner else {
+    let WaitMode::Until(until) = mode else {
         // SAFETY: it is granted before this frame goes.
         return Ok(match unsafe { queue(source, node, who, true, queued) } {
-            Entry::Answer(answer) => answer,
+            Enqueue::Answer(answer) => answer,
             entry => {
-                if entry == Entry::Waits {
+                if entry == Enqueue::Waits {
                     collect(worker, task);
                 }
                 node.answer()
@@ -238,28 +238,28 @@ fn enter_as_task<W: Waitable + ?Sized>(
     // MUTANT(waiters.turned_away): false
     if worker.is_cancelled_here() {
         worker.give_way(task);
-        return Err(Short::Cancelled);
+        return Err(Interruption::Cancelled);
     }
     let may_wait = !is_forbidden() && !crate::shim::panicking();
     // SAFETY: it is taken out before this frame goes, and is granted before the task goes on.
     let (result, mut worker) = match unsafe { queue(source, node, who, may_wait, queued) } {
-        Entry::Answer(answer) => return Ok(answer),
-        Entry::Refused => {
+        Enqueue::Answer(answer) => return Ok(answer),
+        Enqueue::Refused => {
             assert_may_suspend();
-            return Err(Short::Cancelled);
+            return Err(Interruption::Cancelled);
         }
-        Entry::Granted => (Ok(()), worker),
-        Entry::Waits => match until.map(Tick::not_before) {
+        Enqueue::Granted => (Ok(()), worker),
+        Enqueue::Waits => match until.map(Tick::not_before) {
             None => {
                 let (result, worker) = worker.wait(task, WaitKind::Grant);
-                (result.map_err(|_| Short::Cancelled), worker)
+                (result.map_err(|_| Interruption::Cancelled), worker)
             }
             Some(at) => worker.wait_until(task, at),
         },
     };
     if let Err(short) = result {
         if leave(source, node) {
-            if short == Short::Cancelled {
+            if short == Interruption::Cancelled {
                 worker.give_way(task);
             }
             return Err(short);
@@ -272,7 +272,7 @@ fn enter_as_task<W: Waitable + ?Sized>(
     if !source.stands() && worker.is_cancelled_here() {
         source.give_back(&node);
         worker.give_way(task);
-        return Err(Short::Cancelled);
+        return Err(Interruption::Cancelled);
     }
     Ok(node.answer())
 }
@@ -288,31 +288,31 @@ fn collect(worker: &Worker, task: NonNull<Record>) -> &Worker {
 fn enter_as_thread<W: Waitable + ?Sized>(
     source: &W,
     node: Pin<&WaitNode>,
-    manner: Manner,
+    mode: WaitMode,
     queued: Option<&mut dyn FnMut()>,
-) -> Result<u32, Short> {
+) -> Result<u32, Interruption> {
     let waiter = ThreadWaiter::current();
     let who = || Who::Thread(Arc::as_ptr(&waiter));
     // A structured wait that must not be has been refused before it came here.
-    let may_wait = matches!(manner, Manner::Structured) || Worker::current().is_none();
+    let may_wait = matches!(mode, WaitMode::Structured) || Worker::current().is_none();
     // SAFETY: as in `enter_as_task`.
     match unsafe { queue(source, node, who, may_wait, queued) } {
-        Entry::Answer(answer) => return Ok(answer),
-        Entry::Granted => return Ok(node.answer()),
-        Entry::Waits => {}
-        Entry::Refused => {
+        Enqueue::Answer(answer) => return Ok(answer),
+        Enqueue::Granted => return Ok(node.answer()),
+        Enqueue::Waits => {}
+        Enqueue::Refused => {
             let refused = assert_may_wait();
             debug_assert!(refused.is_err(), "a plain thread may wait");
-            return Err(Short::Cancelled);
+            return Err(Interruption::Cancelled);
         }
     }
-    let until = match manner {
-        Manner::Until(until) => until,
-        Manner::Structured => None,
+    let until = match mode {
+        WaitMode::Until(until) => until,
+        WaitMode::Structured => None,
     };
     if !waiter.wait_until(until) {
         if leave(source, node) {
-            return Err(Short::TimedOut);
+            return Err(Interruption::TimedOut);
         }
         waiter.wait();
     }
@@ -333,29 +333,29 @@ pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
     who: impl Fn() -> Who,
     may_wait: bool,
     queued: Option<&mut dyn FnMut()>,
-) -> Entry {
+) -> Enqueue {
     let mut wakes = Wakes::default();
     let mut state = source.state();
     let entry = match source.try_enter(&mut state, &node, &mut wakes) {
-        Some(answer) => Entry::Answer(answer),
+        Some(answer) => Enqueue::Answer(answer),
         None if may_wait => {
             // MUTANT(waiters.nobodys_name): true
             let at_once = queued.is_none() && wakes.call_nobody();
             node.set_who(if at_once { who() } else { Who::Nobody });
             // SAFETY: passed on.
             unsafe { W::waiters(&mut state).push(node, source.comes_back(&node)) };
-            Entry::Waits
+            Enqueue::Waits
         }
         None => {
             // The word of the primitive may say already that there is a queue.
             source.left(&mut state, &mut wakes);
-            Entry::Refused
+            Enqueue::Refused
         }
     };
     drop(state);
     let at_once = queued.is_none() && wakes.call_nobody();
     wakes.deliver();
-    if at_once || entry != Entry::Waits {
+    if at_once || entry != Enqueue::Waits {
         return entry;
     }
     if let Some(queued) = queued {
@@ -364,10 +364,10 @@ pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
     let _state = source.state();
     // MUTANT(waiters.queue.look): false
     if node.stage() == Stage::Granted {
-        return Entry::Granted;
+        return Enqueue::Granted;
     }
     node.set_who(who());
-    Entry::Waits
+    Enqueue::Waits
 }
 
 /// Takes a node out of the list; false if it has been granted. It is OUT afterwards in any case.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 /// Asks for something, and waits for it. A future that is dropped before it was ready leaves nothing behind: it leaves the
 /// list, or gives back what it was granted. One that is forgotten leaks its place there, with what may come to be granted to
 /// it; its memory stays, as it is pinned.
-pub(crate) struct Entering<W: Waitable> {
+pub(crate) struct WaitFuture<W: Waitable> {
     source: W,
     node: WaitNode,
     progress: Progress,
@@ -26,13 +26,13 @@ enum Progress {
 }
 
 // SAFETY: the node is touched under the lock of the primitive, which is shared.
-unsafe impl<W: Waitable + Send> Send for Entering<W> {}
+unsafe impl<W: Waitable + Send> Send for WaitFuture<W> {}
 // SAFETY: as above; nothing is done by a shared reference.
-unsafe impl<W: Waitable + Sync> Sync for Entering<W> {}
+unsafe impl<W: Waitable + Sync> Sync for WaitFuture<W> {}
 
-impl<W: Waitable> Entering<W> {
-    pub(crate) fn new(source: W, token: u64, place: &'static Location<'static>) -> Entering<W> {
-        Entering { source, node: WaitNode::new(token, place), progress: Progress::New }
+impl<W: Waitable> WaitFuture<W> {
+    pub(crate) fn new(source: W, token: u64, place: &'static Location<'static>) -> WaitFuture<W> {
+        WaitFuture { source, node: WaitNode::new(token, place), progress: Progress::New }
     }
 
     /// What is waited for.
@@ -108,7 +108,7 @@ impl<W: Waitable> Entering<W> {
     }
 }
 
-impl<W: Waitable> Drop for Entering<W> {
+impl<W: Waitable> Drop for WaitFuture<W> {
     fn drop(&mut self) {
         if self.progress != Progress::Queued {
             return;
