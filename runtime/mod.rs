@@ -8,9 +8,9 @@ mod blocking;
 mod builder;
 mod cancel;
 mod cancelled;
-mod end;
+mod combinators;
+mod drop;
 mod errors;
-mod foreign;
 mod fork;
 mod future;
 mod group;
@@ -20,14 +20,14 @@ mod interval;
 mod lease;
 mod local;
 mod metrics;
+mod park;
 mod payload;
 mod pipeline;
 mod promise;
+mod remote_child;
 mod scope;
 mod scoped_task;
-mod several;
 mod spawn;
-mod suspend;
 mod task;
 mod time;
 mod time_async;
@@ -37,6 +37,7 @@ pub use blocking::{blocking, spawn_blocking};
 pub use builder::{Builder, PanicReport, Runtime};
 pub use cancel::{CancelHandle, cancel_handle, ignore_cancellation};
 pub use cancelled::CancelledFuture;
+pub use combinators::{TaskError, all, all_fail_fast, any};
 pub use errors::{BuildError, Cancelled, JoinError, NoStack, SpawnError};
 pub use fork::{join, join_with};
 pub use future::wait;
@@ -47,17 +48,16 @@ pub use interval::{Interval, IntervalTick, MissedTicks, interval, interval_at};
 pub use lease::{ScopeLease, lease};
 pub use local::TaskLocal;
 pub use metrics::{BlockingMetrics, Metrics, UnresponsiveTask, WorkerMetrics};
+pub use park::{
+    Unparker, YieldTo, checkpoint, current_id, is_cancelled, park, unparker, yield_now, yield_to,
+};
 pub use payload::PanicPayload;
 pub use pipeline::{Pipeline, Stages, pipeline};
 pub use promise::{Promise, promise};
 pub use scope::{Scope, Wait, scope, scope_with};
 pub use scoped_task::ScopedTask;
-pub use several::{TaskError, all, all_fail_fast, any};
 pub use spawn::{
     LocalTask, TaskBuilder, spawn, spawn_local, spawn_migratable, spawn_now, spawn_unscoped, task,
-};
-pub use suspend::{
-    Unparker, YieldTo, checkpoint, current_id, is_cancelled, park, unparker, yield_now, yield_to,
 };
 pub use task::{Task, TaskId};
 pub use time::{Late, deadline, shield, sleep, sleep_until, timeout};

@@ -3,8 +3,8 @@
 use crate::retire::chain::Pin;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
+use crate::runtime::park::yield_now;
 use crate::runtime::scope::{await_children, enter, leave};
-use crate::runtime::suspend::yield_now;
 use crate::scheduler::cancel::cancel_node;
 use crate::scheduler::timers::limit::Limit;
 use crate::scheduler::timers::tick::Tick;

@@ -3,8 +3,8 @@
 mod moving;
 
 use crate::runtime::errors::Cancelled;
+use crate::runtime::park::{checkpoint, current_id};
 use crate::runtime::spawn::spawn;
-use crate::runtime::suspend::{checkpoint, current_id};
 use crate::runtime::task::{Task, TaskId};
 use crate::scheduler::life::complete::wake;
 use crate::scheduler::wait::no_suspend::assert_may_wait;

@@ -34,7 +34,7 @@ use super::{ActorBody, Mailbox, Message, Post, end};
 use crate::runtime::here;
 use crate::runtime::lease::{ScopeLease, lease};
 use crate::runtime::local::{self, Chain};
-use crate::runtime::suspend::{current_id, is_cancelled};
+use crate::runtime::park::{current_id, is_cancelled};
 use crate::scheduler::wait::park::await_end_anywhere;
 use crate::scheduler::worker::Worker;
 use crate::task::outcome::{Payload, drop_payload, quietly};

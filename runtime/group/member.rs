@@ -1,8 +1,8 @@
 //! The members of a group, and their failures.
 
+use crate::runtime::combinators::TaskError;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::payload::PanicPayload;
-use crate::runtime::several::TaskError;
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::cancel::{cancel_node, is_cancelled};
 use crate::task::cause::{Cause, Reason};

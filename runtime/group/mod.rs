@@ -7,11 +7,11 @@ mod member;
 pub use member::MemberResult;
 
 use crate::runtime::cancel::CancelHandle;
+use crate::runtime::combinators::TaskError;
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::handle::Handle;
 use crate::runtime::here;
 use crate::runtime::lease::spawn_from_anywhere;
-use crate::runtime::several::TaskError;
 use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
 use crate::runtime::task::{Claim, Task};
 use crate::scheduler::cancel::is_cancelled;
