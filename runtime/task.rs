@@ -4,7 +4,7 @@ use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::scheduler::cancel::cancel;
 use crate::scheduler::life::complete::{
-    dispose_before_the_end, dispose_by_handle, finish, release_parent, release_run,
+    drop_outcome_by_handle, drop_outcome_early, finish, release_parent, release_run,
 };
 use crate::scheduler::run_loop::call::call_child;
 use crate::scheduler::wait::no_suspend::{assert_may_wait, is_forbidden};
@@ -214,12 +214,12 @@ impl<T> Claim<T> {
         let Some(claim) = self.detach() else {
             return Err(JoinError::Cancelled(Cancelled::here()));
         };
-        if claim.record().disposed.load(Ordering::Relaxed) {
+        if claim.record().outcome_dropped.load(Ordering::Relaxed) {
             // A local task: `detach` dropped its outcome here, and its last child has ended since.
             claim.let_go(false);
             return Err(JoinError::Cancelled(Cancelled::here()));
         }
-        // SAFETY: `detach` returns the claim only if the join word is done, and `disposed` is
+        // SAFETY: `detach` returns the claim only if the join word is done, and `outcome_dropped` is
         // false, so the outcome is there.
         match unsafe { claim.take() } {
             // The cancel above ended the task, so the caller's own cancellation is reported.
@@ -250,7 +250,7 @@ impl<T> Claim<T> {
     /// The join word is done, and the outcome has not been dropped.
     unsafe fn take(self) -> Result<T, JoinError> {
         debug_assert!(
-            !self.record().disposed.load(Ordering::Relaxed),
+            !self.record().outcome_dropped.load(Ordering::Relaxed),
             "an outcome is taken after its drop"
         );
         let record = ManuallyDrop::new(self).record;
@@ -267,14 +267,14 @@ impl<T> Claim<T> {
         let Some(ended) = self.detach() else { return };
         let record = ManuallyDrop::new(ended).record;
         // SAFETY: the task has ended, and the claim was the only one.
-        unsafe { dispose_by_handle(record, in_scope) };
+        unsafe { drop_outcome_by_handle(record, in_scope) };
         // SAFETY: the handle's reference is ours, and nothing uses it after this.
         unsafe { release(record, 1) };
     }
 
     /// Leaves the outcome to be dropped at the end of the task, or returns the claim if the task
     /// has ended. A local task that is only waiting for its children has its outcome dropped here,
-    /// so a returned claim may be without one (`disposed`).
+    /// so a returned claim may be without one (`outcome_dropped`).
     fn detach(self) -> Option<Claim<T>> {
         let task = self.record();
         if task.traits.local && task.stored.get() && !task.join.is_done() {
@@ -282,7 +282,7 @@ impl<T> Claim<T> {
             // need not be `Send`, so it is dropped here, on the task's home worker, before the
             // claim is given up. SAFETY: the outcome is stored, only the handle may touch it before
             // the word is DETACHED, and the task had not ended.
-            unsafe { dispose_before_the_end(self.record) };
+            unsafe { drop_outcome_early(self.record) };
         }
         if !task.join.detach() {
             return Some(self);

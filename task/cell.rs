@@ -16,7 +16,7 @@ pub(crate) struct Operations {
     /// Drops the closure uncalled and stores why.
     pub(in crate::task) abandon: unsafe fn(NonNull<Record>, Failure),
     /// Drops the outcome; gives back the payload of a panic.
-    pub(in crate::task) dispose: unsafe fn(NonNull<Record>) -> Option<Payload>,
+    pub(in crate::task) drop_outcome: unsafe fn(NonNull<Record>) -> Option<Payload>,
     pub(in crate::task) outcome_offset: usize,
     pub(crate) layout: Layout,
     /// The layout's class in the pool.
@@ -81,7 +81,7 @@ impl<F, T> Cell<F, T> {
         unsafe { Self::store(record, Err(failure)) };
     }
 
-    unsafe fn dispose(record: NonNull<Record>) -> Option<Payload> {
+    unsafe fn drop_outcome(record: NonNull<Record>) -> Option<Payload> {
         // SAFETY: the caller owns the outcome of a task that has ended, and gives it up.
         dispose_of(unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).outcome) })
     }
@@ -91,7 +91,7 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
     pub(in crate::task) const OPERATIONS: Operations = Operations {
         run: Self::run,
         abandon: Self::abandon,
-        dispose: Self::dispose,
+        drop_outcome: Self::drop_outcome,
         outcome_offset: offset_of!(Cell<F, T>, payload),
         layout: Layout::new::<Cell<F, T>>(),
         class: class_of(Layout::new::<Cell<F, T>>()),
@@ -116,7 +116,7 @@ impl<F: FnOnce() -> Outcome<T>, T> Cell<F, T> {
     pub(in crate::task) const FALLIBLE: Operations = Operations {
         run: Self::run_fallible,
         abandon: Self::abandon_fallible,
-        dispose: Self::dispose,
+        drop_outcome: Self::drop_outcome,
         outcome_offset: offset_of!(Cell<F, T>, payload),
         layout: Layout::new::<Cell<F, T>>(),
         class: class_of(Layout::new::<Cell<F, T>>()),
@@ -156,7 +156,7 @@ impl<T> External<T> {
     pub(in crate::task) const OPERATIONS: Operations = Operations {
         run: Self::run,
         abandon: Self::abandon,
-        dispose: Self::dispose,
+        drop_outcome: Self::drop_outcome,
         outcome_offset: offset_of!(External<T>, payload),
         layout: Layout::new::<External<T>>(),
         class: class_of(Layout::new::<External<T>>()),

@@ -27,7 +27,7 @@
 //! | cold data (of the node) | spawner; then whoever runs the task; its list of children as `children` says | the same; for the name, anybody |
 //! | stored | home; of an external task, whoever has cleared PARKED | home |
 //! | at_home | home | home, forks of the task |
-//! | disposed | who drops an outcome that nobody takes, once | the same |
+//! | outcome_dropped | who drops an outcome that nobody takes, once | the same |
 //! | payload | spawner; the claimant; after DONE the owner of the result | |
 
 use crate::retire;
@@ -178,7 +178,7 @@ pub(crate) struct Record {
     pub(crate) spawned_at: &'static Location<'static>,
     phase: AtomicU8,
     /// The outcome was dropped at the end of the closure, as nobody could take it any more.
-    pub(crate) disposed: AtomicBool,
+    pub(crate) outcome_dropped: AtomicBool,
     /// The outcome is there.
     pub(crate) stored: std::cell::Cell<bool>,
     /// Whether a task of the worker where this one was started, and stays, waits for it.
@@ -282,7 +282,7 @@ impl Record {
             place: AtomicUsize::new(0),
             spawned_at: birth.spawned_at,
             phase: AtomicU8::new(Phase::Created as u8),
-            disposed: AtomicBool::new(false),
+            outcome_dropped: AtomicBool::new(false),
             stored: std::cell::Cell::new(false),
             at_home: AtHome::new(),
             traits: birth.traits,
@@ -443,15 +443,15 @@ impl Record {
     ///
     /// # Safety
     /// The task has ended and the caller owns its outcome, which is gone afterwards.
-    pub(crate) unsafe fn dispose(this: NonNull<Record>) -> Option<Payload> {
+    pub(crate) unsafe fn drop_outcome(this: NonNull<Record>) -> Option<Payload> {
         // SAFETY: passed on.
-        unsafe { (this.as_ref().operations.dispose)(this) }
+        unsafe { (this.as_ref().operations.drop_outcome)(this) }
     }
 
     /// Moves the outcome out.
     ///
     /// # Safety
-    /// As for `dispose`, and `T` is the type that the record was made with.
+    /// As for `drop_outcome`, and `T` is the type that the record was made with.
     #[inline(always)]
     pub(crate) unsafe fn take_outcome<T>(this: NonNull<Record>) -> Outcome<T> {
         // SAFETY: the offset is that of the payload in this record's own layout, and the payload

@@ -151,7 +151,7 @@ unsafe fn ended(worker: &Worker, record: NonNull<Record>) -> StillCounted {
             // The parent may be running on another worker.
             in_nobodys_name_on(worker, || {
                 // SAFETY: the handle is gone, so the outcome is ours.
-                no_suspend(|| unsafe { dispose(record) });
+                no_suspend(|| unsafe { drop_outcome(record) });
             });
         }
         Finished::Waiter(waiter) => wake(waiter),
@@ -267,15 +267,15 @@ fn in_nobodys_name_on(worker: &Worker, f: impl FnOnce()) {
 ///
 /// # Safety
 /// The outcome is the caller's, and is gone afterwards.
-pub(crate) unsafe fn dispose(record: NonNull<Record>) {
+pub(crate) unsafe fn drop_outcome(record: NonNull<Record>) {
     // SAFETY: the caller holds a reference.
     let task = unsafe { record.as_ref() };
-    if task.disposed.swap(true, Ordering::Relaxed) {
+    if task.outcome_dropped.swap(true, Ordering::Relaxed) {
         return;
     }
-    // SAFETY: passed on; `disposed` makes it once.
-    if let Some(payload) = unsafe { Record::dispose(record) } {
-        surface(task, payload);
+    // SAFETY: passed on; `outcome_dropped` makes it once.
+    if let Some(payload) = unsafe { Record::drop_outcome(record) } {
+        report_unobserved(task, payload);
     }
 }
 
@@ -283,21 +283,21 @@ pub(crate) unsafe fn dispose(record: NonNull<Record>) {
 /// gives way, and with it the task and its parent.
 ///
 /// # Safety
-/// As for `dispose`, and the caller has seen that the task had not ended.
-pub(crate) unsafe fn dispose_before_the_end(record: NonNull<Record>) {
+/// As for `drop_outcome`, and the caller has seen that the task had not ended.
+pub(crate) unsafe fn drop_outcome_early(record: NonNull<Record>) {
     // SAFETY: the caller holds a reference.
     let task = unsafe { record.as_ref() };
     if is_above_caller(task.node.parent) {
         // It does not end before the caller.
         // SAFETY: passed on.
-        unsafe { dispose(record) };
+        unsafe { drop_outcome(record) };
         return;
     }
-    if task.disposed.swap(true, Ordering::Relaxed) {
+    if task.outcome_dropped.swap(true, Ordering::Relaxed) {
         return;
     }
-    // SAFETY: passed on; `disposed` makes it once.
-    unsafe { dispose_unseen(record) };
+    // SAFETY: passed on; `outcome_dropped` makes it once.
+    unsafe { drop_outcome_unseen(record) };
 }
 
 /// Whether the running task is in a node, or below it. The node may have ended: it is not followed. One that has ended is not mistaken for another that
@@ -314,10 +314,10 @@ fn is_above_caller(node: *const Node) -> bool {
     false
 }
 
-fn surface(task: &Record, payload: Payload) {
+fn report_unobserved(task: &Record, payload: Payload) {
     let parent = task.node.parent;
     // SAFETY: the parent of a task that has not been released, or of one in a scope whose handle is
-    // still there, is alive. For others see `dispose_unseen`.
+    // still there, is alive. For others see `drop_outcome_unseen`.
     let in_scope = unsafe { (*parent).kind } == NodeKind::Scope;
     let rest = if in_scope {
         // SAFETY: as above; a node of kind Scope is the start of its frame.
@@ -334,28 +334,28 @@ fn surface(task: &Record, payload: Payload) {
 /// gone, unless it is a scope, which its handles cannot outlive.
 ///
 /// # Safety
-/// As for `dispose`.
-pub(crate) unsafe fn dispose_by_handle(record: NonNull<Record>, in_scope: bool) {
+/// As for `drop_outcome`.
+pub(crate) unsafe fn drop_outcome_by_handle(record: NonNull<Record>, in_scope: bool) {
     if in_scope {
         // SAFETY: passed on.
-        unsafe { dispose(record) };
+        unsafe { drop_outcome(record) };
         return;
     }
     // SAFETY: the caller holds a reference.
-    if unsafe { record.as_ref() }.disposed.load(Ordering::Relaxed) {
+    if unsafe { record.as_ref() }.outcome_dropped.load(Ordering::Relaxed) {
         return;
     }
     // SAFETY: passed on.
-    unsafe { dispose_unseen(record) };
+    unsafe { drop_outcome_unseen(record) };
 }
 
 /// Drops the outcome of a task whose parent may be gone: a panic goes to the hook.
 ///
 /// # Safety
-/// As for `dispose`, once.
-unsafe fn dispose_unseen(record: NonNull<Record>) {
+/// As for `drop_outcome`, once.
+unsafe fn drop_outcome_unseen(record: NonNull<Record>) {
     // SAFETY: passed on.
-    if let Some(payload) = unsafe { Record::dispose(record) } {
+    if let Some(payload) = unsafe { Record::drop_outcome(record) } {
         // SAFETY: the caller holds a reference.
         tell_hook(unsafe { record.as_ref() }, payload);
     }

@@ -2,7 +2,7 @@
 
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::cancel::{inherit_unstarted, is_cancelled_at_start};
-use crate::scheduler::life::complete::{StillCounted, complete, dispose};
+use crate::scheduler::life::complete::{StillCounted, complete, drop_outcome};
 use crate::scheduler::worker::Worker;
 use crate::task::cold::ColdData;
 use crate::task::outcome::{Failure, drop_payload, quietly};
@@ -98,7 +98,7 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     if task.join.is_detached() {
         // As long as the task is still the current one: its result's destructor may use it.
         // SAFETY: the handle is gone, so the outcome is ours.
-        unsafe { dispose(record) };
+        unsafe { drop_outcome(record) };
     }
     let worker = Worker::current().expect("tasks run on workers");
     if restricts {

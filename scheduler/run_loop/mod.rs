@@ -87,7 +87,7 @@ impl Worker {
         }
         // SAFETY: whoever continues a task does so on a worker's thread.
         let worker = unsafe { Worker::current_unchecked() };
-        worker.bury();
+        worker.reap();
         worker.node.set(node);
         worker
     }
@@ -214,7 +214,7 @@ impl Worker {
         self.fibers.running.set(next);
         // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
         unsafe { self.main().context.switch(&(*next).context) };
-        self.bury();
+        self.reap();
         if !self.fibers.vacated.get().is_null() {
             exhaustion::see_off(self);
         }
@@ -287,7 +287,7 @@ impl Worker {
             self.fibers.running.set(next);
             // SAFETY: `me` runs; `next` is suspended or new, and in our hand alone.
             unsafe { me.context.switch(&(*next).context) };
-            self.bury();
+            self.reap();
             self.node.set(ptr::null());
         }
         if self.fibers.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
@@ -328,7 +328,7 @@ impl Worker {
     /// Forgets the coroutine that has ended and left for the present one: it could not do so itself,
     /// standing on what was to be forgotten. Only a sanitizer keeps anything of it.
     #[inline(always)]
-    pub(crate) fn bury(&self) {
+    pub(crate) fn reap(&self) {
         #[cfg(cygnet_tsan)]
         // SAFETY: its stack lies in our pool, from which nothing has been taken since.
         if let Some(fiber) = unsafe { self.fibers.departed.replace(ptr::null()).as_ref() } {
@@ -367,7 +367,7 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     // frame below to unwind into.
     let Ok(dismissed) = catch_unwind(AssertUnwindSafe(|| {
         let worker = Worker::current().expect("fibers run on workers");
-        worker.bury();
+        worker.reap();
         // What the coroutine that was left has set is not ours, and may be gone when we use it.
         worker.node.set(ptr::null());
         loop {

@@ -313,7 +313,7 @@ fn call_apart(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, s
     worker.fibers.running.set(fiber);
     // SAFETY: `me` runs and waits here until the other, which is new, comes back to it.
     unsafe { me.context.switch(&fiber.context) };
-    worker.bury();
+    worker.reap();
     // It may be the main coroutine, where no task runs between two others.
     me.task.set(ptr::null());
     worker.disown(fiber);

@@ -22,8 +22,8 @@ impl Child {
         Stage::new(Child { join: JoinWord::new(false), result: Baton::new() })
     }
 
-    fn dispose(&self) {
-        assert_eq!(self.result.write(), 1, "disposed of before it is there, or twice");
+    fn drop_outcome(&self) {
+        assert_eq!(self.result.write(), 1, "outcome_dropped of before it is there, or twice");
     }
 }
 
@@ -34,20 +34,20 @@ fn finish_detach() {
         // As at the end of a closure: an early look, whose answer may be too old.
         let early = child.join.is_detached();
         if early {
-            child.dispose();
+            child.drop_outcome();
         }
         match child.join.finish() {
-            Finished::Detached if !early => child.dispose(),
+            Finished::Detached if !early => child.drop_outcome(),
             Finished::Detached => {}
             Finished::Unclaimed => assert!(!early),
             Finished::Waiter(_) => panic!("nobody waits"),
         }
     });
     if !child.join.detach() {
-        child.dispose();
+        child.drop_outcome();
     }
     finisher.join().unwrap();
-    assert_eq!(child.result.read(), 2, "nobody has disposed of the result");
+    assert_eq!(child.result.read(), 2, "nobody has outcome_dropped of the result");
     // SAFETY: the threads have ended.
     unsafe { child.end() };
 }
@@ -106,7 +106,7 @@ fn loom_a_waker_is_called_once_or_comes_back() {
         let replaced = registered && child.join.register(waker(&second)).is_ok();
         let taken_back = child.join.take_back();
         if !taken_back {
-            child.dispose();
+            child.drop_outcome();
         }
         finisher.join().unwrap();
         let calls = [&first, &second].map(|count| count.0.load(Ordering::Relaxed));

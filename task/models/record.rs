@@ -112,7 +112,7 @@ impl Public {
         // SAFETY: the run reference.
         match unsafe { self.record.as_ref() }.join.finish() {
             // SAFETY: the handle is gone: the outcome is ours.
-            Finished::Detached => drop(unsafe { Record::dispose(self.record) }),
+            Finished::Detached => drop(unsafe { Record::drop_outcome(self.record) }),
             Finished::Unclaimed => {}
             Finished::Waiter(_) => panic!("nobody waits"),
         }
@@ -176,7 +176,7 @@ fn claim(again: Again, claims: fn(&Record) -> bool) {
     }
     if !handle.join.detach() {
         // SAFETY: the task has ended, and the outcome is the handle's.
-        drop(unsafe { Record::dispose(task) });
+        drop(unsafe { Record::drop_outcome(task) });
     }
     public.release(1);
     thief.join().unwrap();
