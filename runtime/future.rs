@@ -68,7 +68,7 @@ fn wait_as_task<F: Future>(
     let word = polls.word();
     loop {
         let worker = Worker::current().expect("tasks run on workers");
-        if worker.is_cut() {
+        if worker.is_interrupted() {
             worker.give_way(task);
             return Err(Cancelled::here());
         }

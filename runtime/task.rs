@@ -112,7 +112,7 @@ impl<T> Claim<T> {
         kind: WaitKind,
         in_scope: bool,
     ) -> Result<T, JoinError> {
-        if kind != WaitKind::Structured && worker.task().is_some() && worker.is_cut() {
+        if kind != WaitKind::Structured && worker.task().is_some() && worker.is_interrupted() {
             return self.refuse(in_scope);
         }
         if self.record().join.is_done() {

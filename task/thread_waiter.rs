@@ -57,7 +57,7 @@ impl ThreadWaiter {
                 match left() {
                     None => thread::park(),
                     // Nobody else cuts the wait of a thread: if this does not, the grant has come.
-                    Some(Duration::ZERO) => return !self.word.cut(),
+                    Some(Duration::ZERO) => return !self.word.interrupt(),
                     Some(left) => thread::park_timeout(left),
                 }
             }

@@ -244,7 +244,7 @@ impl<S> TaskActor<S> {
         }
         if let Some(worker) = Worker::current()
             && let Some(task) = worker.task()
-            && worker.is_cut()
+            && worker.is_interrupted()
         {
             worker.give_way(task);
             return Err(CallError::Cancelled(Cancelled::here()));

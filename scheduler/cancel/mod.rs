@@ -49,13 +49,13 @@ const OFTEN: u8 = 16;
 /// Whether `node`, in which the caller runs, or which has not ended for another reason, is cancelled.
 #[inline(always)]
 pub(crate) fn is_cancelled(node: &Node) -> bool {
-    is_marked_here_or_above(node)
+    is_cancelled_here_or_above(node)
         // Its own worker may be the only one, and busy with the task that asks.
-        || node.is_timed() && fire_if_overdue(node) && is_marked_here_or_above(node)
+        || node.is_timed() && fire_if_overdue(node) && is_cancelled_here_or_above(node)
 }
 
 #[inline(always)]
-fn is_marked_here_or_above(node: &Node) -> bool {
+fn is_cancelled_here_or_above(node: &Node) -> bool {
     match node.verdict() {
         Verdict::AskParent => is_cancelled_above(node),
         verdict => verdict == Verdict::Cancelled,
@@ -241,7 +241,7 @@ pub(crate) fn cancel(task: &Record, cause: Option<Arc<Cause>>) {
 /// # Safety
 /// That.
 pub(crate) unsafe fn cancel_node(node: &Node, cause: Option<Arc<Cause>>) {
-    if mark(node, cause) {
+    if set_cancelled(node, cause) {
         // It is the origin, also if another comes from above at this moment: that one's may end before the caller is done.
         let origin = ptr::from_ref(node);
         // SAFETY: marked just now; the rest is passed on.
@@ -253,8 +253,8 @@ pub(crate) unsafe fn cancel_node(node: &Node, cause: Option<Arc<Cause>>) {
 pub(crate) fn cancel_children(children: &Children, cause: Option<Arc<Cause>>) {
     let woken = Woken::default();
     let origin = children.with_node(|node| {
-        mark(node, cause).then(|| {
-            woken.cut(node);
+        set_cancelled(node, cause).then(|| {
+            woken.interrupt(node);
             origin_of(node)
         })
     });
@@ -273,7 +273,7 @@ pub(crate) fn cancel_children(children: &Children, cause: Option<Arc<Cause>>) {
 }
 
 /// Marks a node; true if the caller is to deliver that.
-fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
+fn set_cancelled(node: &Node, cause: Option<Arc<Cause>>) -> bool {
     if node.word().is_marked() {
         return false;
     }
@@ -302,7 +302,7 @@ fn mark(node: &Node, cause: Option<Arc<Cause>>) -> bool {
 /// before this returns.
 unsafe fn deliver(node: &Node, origin: *const Node) {
     let woken = Woken::default();
-    woken.cut(node);
+    woken.interrupt(node);
     let top = node.cold_in_total_order().map(|cold| cold.children());
     // SAFETY: passed on.
     unsafe {
@@ -356,10 +356,10 @@ pub(crate) fn cancel_all(root: &Root) {
 ///
 /// For one who sees to it that the scope does not end meanwhile.
 pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Children>, *const Node)> {
-    if !mark(node, None) {
+    if !set_cancelled(node, None) {
         return None;
     }
-    woken.cut(node);
+    woken.interrupt(node);
     let cold: *const ColdData = node.cold_in_total_order()?;
     // SAFETY: those of a node that has not ended.
     let children = unsafe { (*cold).children() };
@@ -375,7 +375,7 @@ pub(crate) fn mark_overdue(node: &Node, woken: &Woken) -> Option<(NonNull<Childr
 pub(super) fn expire(task: &Record, over: &AtomicBool) -> bool {
     // MUTANT(limit.expire): relaxed
     over.swap(true, Ordering::SeqCst);
-    task.wait.cut()
+    task.wait.interrupt()
 }
 
 /// What is to be done when no lock is held any more.
@@ -389,10 +389,10 @@ pub(crate) struct Woken {
 
 impl Woken {
     /// Cuts the wait of the task of a node, which has not ended.
-    fn cut(&self, node: &Node) {
+    fn interrupt(&self, node: &Node) {
         let Some(task) = task_of(node) else { return };
         // SAFETY: not before its node.
-        if unsafe { task.as_ref() }.wait.cut() {
+        if unsafe { task.as_ref() }.wait.interrupt() {
             self.add(task);
         }
     }
@@ -486,7 +486,7 @@ impl Woken {
         match reached {
             // SAFETY: said above.
             Reached::Soon(node) => unsafe { write_cause_down(node, origin) },
-            Reached::Node(node) => self.cut(node),
+            Reached::Node(node) => self.interrupt(node),
             Reached::Hook(place, node) => {
                 let cause = cause_of(node);
                 // SAFETY: the list has a reference, and the walk its lock.

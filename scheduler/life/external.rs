@@ -178,7 +178,7 @@ unsafe fn publish<T>(shared: &Shared, record: NonNull<Record>, on_cancel: OnCanc
     let ends = on_cancel == OnCancel::End;
     task.wait.publish_outside(ends);
     // As every wait: a cancel has found it parked, or is seen here.
-    if ends && task.node.word().is_cancelled_in_total_order() && task.wait.cut() {
+    if ends && task.node.word().is_cancelled_in_total_order() && task.wait.interrupt() {
         queue(record);
     }
     outside

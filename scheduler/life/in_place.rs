@@ -22,7 +22,7 @@ impl Worker {
             || task.traits.needs_own_stack()
             || self.forbidden.get() > 0
             || !self.fiber().has_room()
-            || (kind != WaitKind::Structured && self.is_cut())
+            || (kind != WaitKind::Structured && self.is_interrupted())
         {
             return false;
         }
@@ -30,7 +30,7 @@ impl Worker {
         if self.fairness.tick() || self.remote.timers.want_looks() {
             self.let_others_in_turn();
             // A cancel may have come meanwhile.
-            if kind != WaitKind::Structured && self.is_cut() {
+            if kind != WaitKind::Structured && self.is_interrupted() {
                 return false;
             }
         }

@@ -48,7 +48,7 @@ impl Waiter {
     /// As `scheduler::cancel::cancel`, of a node without children.
     fn cancel(&self) {
         assert_eq!(self.task().node.word().cancel(), Cancel::First);
-        if self.task().wait.cut() {
+        if self.task().wait.interrupt() {
             self.processor.resume();
         }
     }

@@ -89,7 +89,7 @@ pub(in crate::scheduler) fn publish_wait(
         && (node.word().is_cancelled_in_total_order() || limit.is_over())
         // Else somebody else has woken it.
         // MUTANT(parking.cut): true
-        && me.wait.cut()
+        && me.wait.interrupt()
     {
         return Err(Interrupted);
     }
@@ -148,7 +148,7 @@ impl Worker {
             if granted {
                 break Ok(());
             }
-            if worker.is_cut() {
+            if worker.is_interrupted() {
                 break Err(Interruption::Cancelled);
             }
             if over.load(Ordering::Relaxed) {
@@ -251,7 +251,7 @@ impl Worker {
     #[track_caller]
     pub(crate) fn sleep(&self, task: NonNull<Record>, at: Tick) -> Result<(), Interrupted> {
         assert_may_suspend();
-        if self.is_cut() {
+        if self.is_interrupted() {
             self.give_way(task);
             return Err(Interrupted);
         }
@@ -285,7 +285,7 @@ impl Worker {
         join: &JoinWord,
         kind: WaitKind,
     ) -> Result<(), Interrupted> {
-        if kind != WaitKind::Structured && self.is_cut() {
+        if kind != WaitKind::Structured && self.is_interrupted() {
             self.give_way(task);
             return Err(Interrupted);
         }
@@ -397,7 +397,7 @@ impl Worker {
 
     /// Whether a wait of the running task that may be cut short would be.
     #[inline(always)]
-    pub(crate) fn is_cut(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
         let node = unsafe { self.node.get().as_ref() };
         node.is_some_and(cancel::is_cancelled) || crate::shim::panicking()

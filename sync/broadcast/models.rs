@@ -95,7 +95,7 @@ fn a_value_and_a_cut(leaves: bool) {
         (first, mine)
     });
     let goes = spawn(move || {
-        task.cut();
+        task.interrupt();
         assert!(broadcast.drop_receiver(&mut other).is_none());
     });
     // While the cut is on its way.

@@ -94,7 +94,7 @@ fn one_value_and_a_cut(make: Make, gives_back: bool) {
         channel.close();
     });
     // While the value is on its way.
-    cut.cut();
+    cut.interrupt();
     let second = receive(other, channel);
     sends.join().unwrap();
     let got = [first.join().unwrap(), second];
@@ -232,7 +232,7 @@ fn loom_a_meeting_counts_at_both_ends_or_at_neither() {
         let (sender, receiver) = (Task::new(), Task::new());
         let sends = spawn(move || send(sender, channel, 5));
         let receives = spawn(move || receive(receiver, channel));
-        receiver.cut();
+        receiver.interrupt();
         channel.close();
         let (sent, received) = (sends.join().unwrap(), receives.join().unwrap());
         assert_eq!(sent, received.is_some());

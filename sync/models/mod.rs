@@ -54,8 +54,8 @@ impl Task {
         self.processor.introduce();
     }
 
-    pub(crate) fn cut(&self) {
-        self.resume_if(self.word.cut());
+    pub(crate) fn interrupt(&self) {
+        self.resume_if(self.word.interrupt());
     }
 
     /// Leaves the processor, and returns what ended the wait.
@@ -274,7 +274,7 @@ fn a_cut_of_a_wait(fair: bool) {
             unsafe { locked.mutex.unlock(holder) };
         });
         // Perhaps during the hand-over.
-        cut.cut();
+        cut.interrupt();
         assert!(locked.visit(next, 2), "a waiter that was not cut was refused");
         let refused = refused.join().unwrap();
         unlocks.join().unwrap();
@@ -378,7 +378,7 @@ fn loom_a_wait_ends_once_in_a_race_of_set_reset_and_cut() {
             task.introduce();
             enter(task, &*event, 0)
         });
-        let cuts = spawn(move || task.cut());
+        let cuts = spawn(move || task.interrupt());
         event.open(SET);
         event.reset();
         cuts.join().unwrap();

@@ -75,7 +75,7 @@ fn loom_a_writer_that_leaves_the_queue_lets_readers_in() {
         assert!(guarded.lock.try_lock(READ));
         let writes = spawn(move || guarded.visit(writer, WRITE));
         let reads = spawn(move || guarded.visit(reader, READ));
-        writer.cut();
+        writer.interrupt();
         guarded.value.read();
         // SAFETY: this thread has entered as a reader.
         unsafe { guarded.lock.unlock(READ) };

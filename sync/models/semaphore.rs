@@ -35,7 +35,7 @@ fn loom_permits_are_neither_lost_nor_made() {
         };
         let first = spawn(move || visit(cut, 2));
         let second = spawn(move || visit(other, 1));
-        cut.cut();
+        cut.interrupt();
         first.join().unwrap();
         assert!(second.join().unwrap(), "a waiter that was not cut was refused");
         assert_eq!(semaphore.free(), 2);

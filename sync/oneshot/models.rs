@@ -107,7 +107,7 @@ fn a_value_and_a_cut(leaves: bool) {
     let (oneshot, task) = (Stage::new(Shared::new()), Task::new());
     let receives = spawn(move || receive(task, oneshot, leaves));
     // While the call for the value is on its way.
-    let cuts = spawn(move || task.cut());
+    let cuts = spawn(move || task.interrupt());
     oneshot.send(7).unwrap();
     cuts.join().unwrap();
     let (first, left) = (receives.join().unwrap(), oneshot.take());
@@ -140,7 +140,7 @@ fn loom_a_value_sent_during_a_close_is_received_or_returned() {
             let told = enter(task, &Closing(&*oneshot), 0).is_some();
             assert!(!told || oneshot.is_unwanted());
         });
-        let cuts = spawn(move || task.cut());
+        let cuts = spawn(move || task.interrupt());
         let sends = spawn(move || oneshot.send(7));
         oneshot.close();
         match sends.join().unwrap() {

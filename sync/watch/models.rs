@@ -83,7 +83,7 @@ fn a_value_and_a_cut(leaves: bool) {
         (first, seen)
     });
     // While the call is on its way.
-    let cuts = spawn(move || task.cut());
+    let cuts = spawn(move || task.interrupt());
     send(watch, 7);
     cuts.join().unwrap();
     let (first, seen) = watches.join().unwrap();

@@ -202,7 +202,7 @@ fn await_end(kind: WaitKind, collect: bool) {
     let finisher = spawn(move || pair.finish());
     let canceller = spawn(move || {
         // SAFETY: the canceller's reference.
-        if unsafe { pair.waiter.as_ref() }.wait.cut() {
+        if unsafe { pair.waiter.as_ref() }.wait.interrupt() {
             pair.resume(pair.waiter.as_ptr());
         }
         pair.release();

@@ -48,7 +48,7 @@ impl Waiter {
 fn grant_cut_unpark() {
     let w = Waiter::new();
     let granter = spawn(move || w.wake_if(w.word.grant()));
-    let cutter = spawn(move || w.wake_if(w.word.cut()));
+    let cutter = spawn(move || w.wake_if(w.word.interrupt()));
     let unparker = spawn(move || w.wake_if(w.word.unpark()));
     let first = w.wait(WaitKind::Grant);
     let second = match first {
@@ -89,7 +89,7 @@ fn loom_a_permit_is_used_once_or_kept() {
     explore(ALL, || {
         let w = Waiter::new();
         let unparker = spawn(move || w.wake_if(w.word.unpark()));
-        let cutter = spawn(move || w.wake_if(w.word.cut()));
+        let cutter = spawn(move || w.wake_if(w.word.interrupt()));
         let woken = w.wait(WaitKind::Permit);
         let (unparked, cut) = (unparker.join().unwrap(), cutter.join().unwrap());
         assert_eq!(unparked, woken == Some(Woken::Granted));
@@ -142,7 +142,7 @@ fn loom_nothing_but_a_grant_ends_a_structured_wait() {
         let w = Waiter::new();
         let granter = spawn(move || w.wake_if(w.word.grant()));
         let others = spawn(move || {
-            let duty = w.word.cut() || w.word.unpark();
+            let duty = w.word.interrupt() || w.word.unpark();
             assert!(!duty, "somebody ended a structured wait");
         });
         let woken = w.wait(WaitKind::Structured);
@@ -161,7 +161,7 @@ fn loom_one_party_ends_a_wait_outside() {
     explore(ALL, || {
         let w = Waiter::new();
         w.word.publish_outside(true);
-        let cutter = spawn(move || w.word.cut());
+        let cutter = spawn(move || w.word.interrupt());
         let settled = w.word.take_from_outside();
         assert_ne!(settled, cutter.join().unwrap(), "one party has the task in hand");
         assert!(!w.word.is_parked());
@@ -176,7 +176,7 @@ fn loom_a_shield_puts_a_cut_off_and_does_not_lose_it() {
     explore(ALL, || {
         let w = Waiter::new();
         assert_eq!(w.word.publish(WaitKind::Grant), Publish::Parked);
-        let cutter = spawn(move || w.word.cut());
+        let cutter = spawn(move || w.word.interrupt());
         let mut duties = 0;
         if let Some(new) = w.word.shield() {
             assert!(new, "somebody else has shielded");

@@ -192,7 +192,7 @@ impl WaitWord {
 
     /// Cuts the present wait short, if it may be; true if the caller must put the waiter back to work. In
     /// the total order, after what the caller has announced before.
-    pub(crate) fn cut(&self) -> bool {
+    pub(crate) fn interrupt(&self) -> bool {
         // MUTANT(wait.cut.look): relaxed
         let mut word = load_in_total_order(&self.0);
         while word & PARKED != 0 && word & LATE == 0 {
@@ -309,10 +309,10 @@ mod tests {
     #[test]
     fn a_cut_ends_a_wait_once_and_leaves_the_next_one_alone() {
         let w = WaitWord::new();
-        assert!(!w.cut(), "nobody waits");
+        assert!(!w.interrupt(), "nobody waits");
         assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
-        assert!(w.cut());
-        assert!(!w.cut());
+        assert!(w.interrupt());
+        assert!(!w.interrupt());
         assert_eq!(w.woken(), Woken::Interrupted);
         assert!(!w.unpark());
         assert_eq!(w.publish(WaitKind::Permit), Publish::Ready, "the permit is kept");
@@ -325,7 +325,7 @@ mod tests {
     fn a_structured_wait_is_not_cut() {
         let w = WaitWord::new();
         assert_eq!(w.publish(WaitKind::Structured), Publish::Parked);
-        assert!(!w.cut());
+        assert!(!w.interrupt());
         assert!(w.grant());
         assert_eq!(w.woken(), Woken::Granted);
         assert_eq!(w.publish(WaitKind::Grant), Publish::Parked, "nor is the next one");
@@ -337,8 +337,8 @@ mod tests {
         assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
         assert_eq!(w.shield(), Some(true));
         assert_eq!(w.shield(), Some(false));
-        assert!(!w.cut());
-        assert!(!w.cut());
+        assert!(!w.interrupt());
+        assert!(!w.interrupt());
         assert!(w.unshield());
         assert_eq!(w.woken(), Woken::Interrupted);
     }
@@ -377,10 +377,10 @@ mod tests {
         assert_eq!(w.publish(WaitKind::Permit), Publish::Ready);
         assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
         assert!(!w.wake());
-        assert!(w.cut());
+        assert!(w.interrupt());
         assert!(w.forget_wakes() && !w.forget_wakes());
         assert_eq!(w.publish(WaitKind::Wake), Publish::Parked);
-        assert!(w.cut());
+        assert!(w.interrupt());
         assert_eq!(w.woken(), Woken::Interrupted);
     }
 
@@ -389,7 +389,7 @@ mod tests {
         for may_be_cut in [true, false] {
             let w = WaitWord::new();
             w.publish_outside(may_be_cut);
-            assert_eq!(w.cut(), may_be_cut);
+            assert_eq!(w.interrupt(), may_be_cut);
             assert_eq!(w.take_from_outside(), !may_be_cut);
             assert!(!w.take_from_outside());
             assert!(!w.is_notified());
@@ -404,7 +404,7 @@ mod tests {
     fn a_grant_that_comes_after_the_cut_is_collected_by_a_structured_wait() {
         let w = WaitWord::new();
         assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
-        assert!(w.cut());
+        assert!(w.interrupt());
         assert!(!w.grant());
         assert_eq!(w.publish(WaitKind::Structured), Publish::Ready);
     }
@@ -428,12 +428,12 @@ mod models {
                 thread::spawn(move || {
                     // The mark of its node.
                     shared.1.swap(true, Ordering::SeqCst);
-                    shared.0.cut()
+                    shared.0.interrupt()
                 })
             };
             let (word, mark) = &*shared;
             word.publish_outside(true);
-            let by_publisher = load_in_total_order(mark) && word.cut();
+            let by_publisher = load_in_total_order(mark) && word.interrupt();
             let settler = {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || shared.0.take_from_outside())
@@ -453,7 +453,7 @@ mod models {
             assert_eq!(word.publish(WaitKind::Grant), Publish::Parked);
             let cutter = {
                 let word = Arc::clone(&word);
-                thread::spawn(move || word.cut())
+                thread::spawn(move || word.interrupt())
             };
             let shielded = word.shield();
             let by_unshield = shielded == Some(true) && word.unshield();
