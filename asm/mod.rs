@@ -338,19 +338,19 @@ pub(crate) fn set_thread_word(value: *mut u8) {
 /// Returns the second word that this library keeps for each thread, the innermost bare coroutine;
 /// null at first. Every call reads it anew.
 #[inline(always)]
-pub(crate) fn chain_word() -> *mut u8 {
+pub(crate) fn nesting_word() -> *mut u8 {
     read_thread_word!("8")
 }
 
 /// Sets the second word of the current thread.
 #[inline(always)]
-pub(crate) fn set_chain_word(value: *mut u8) {
+pub(crate) fn set_nesting_word(value: *mut u8) {
     write_thread_word!("8", value);
 }
 
 /// Returns both words and then sets the second to `value`.
 #[inline(always)]
-pub(crate) fn swap_chain_word(value: *mut u8) -> (*mut u8, *mut u8) {
+pub(crate) fn swap_nesting_word(value: *mut u8) -> (*mut u8, *mut u8) {
     let (first, second);
     // SAFETY: reads both words of the thread's own static TLS block and writes the second, at the
     // offset that the linker or loader put into the GOT.

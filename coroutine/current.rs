@@ -1,6 +1,6 @@
 //! The coroutine that a thread is in.
 //!
-//! `retire::chain` points to the innermost running coroutine, and each coroutine points to the one
+//! `retire::nesting` points to the innermost running coroutine, and each coroutine points to the one
 //! that resumed it: the *chain*. The chain is empty on a thread's own stack, that is, in the
 //! thread's main coroutine, and on a task's stack.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::link::Link;
-use crate::retire::chain;
+use crate::retire::nesting;
 use crate::retire::overflow::Description;
 
 /// The per-thread state of this module. It has no destructor, so it can be read as long as the
@@ -50,20 +50,20 @@ pub(super) fn new_id() -> u64 {
 /// The innermost running coroutine, or null.
 #[inline(always)]
 pub(super) fn innermost() -> *const Link {
-    chain::innermost().cast()
+    nesting::innermost().cast()
 }
 
 /// Makes `link` the innermost coroutine.
 #[inline(always)]
 pub(super) fn set_innermost(link: *const Link) {
-    chain::set_innermost(link.cast());
+    nesting::set_innermost(link.cast());
 }
 
 /// Makes `link` the innermost coroutine. Returns the thread's worker, or null, and the coroutine
 /// that was innermost before.
 #[inline(always)]
 pub(super) fn enter(link: *const Link) -> (*mut u8, *const Link) {
-    let (worker, outer) = chain::enter(link.cast());
+    let (worker, outer) = nesting::enter(link.cast());
     (worker, outer.cast())
 }
 

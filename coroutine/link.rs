@@ -19,8 +19,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::current;
-use crate::retire::chain::Node;
 use crate::retire::context::Context;
+use crate::retire::nesting::Node;
 use crate::scheduler::worker::Worker;
 use crate::shim::abort_with;
 

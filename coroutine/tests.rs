@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::rc::Rc;
 
 use super::*;
-use crate::retire::chain::{restore_chain, suspend_chain};
+use crate::retire::nesting::{restore_nesting, suspend_nesting};
 use crate::retire::overflow::{AltStack, install};
 use crate::retire::rerun::{rerun, role};
 
@@ -15,9 +15,9 @@ fn a_chain_that_is_set_aside_leaves_the_thread_outside_of_any_coroutine() {
     let co = Coroutine::<(), (), ()>::new(|_, ()| {
         let inner = Coroutine::<(), (), ()>::new(|_, ()| {
             let inside = current();
-            let saved = suspend_chain();
+            let saved = suspend_nesting();
             assert!(current().is_main());
-            assert!(restore_chain(saved));
+            assert!(restore_nesting(saved));
             assert_eq!(current(), inside);
         });
         inner.resume(()).unwrap();
@@ -38,10 +38,10 @@ fn another_task_may_use_coroutines_while_a_chain_is_set_aside() {
     }));
     let shared = other.clone();
     let co = Coroutine::<(), (), ()>::new(move |yielder, ()| {
-        let saved = suspend_chain();
+        let saved = suspend_nesting();
         assert_eq!(shared.resume(1), Ok(Resumed::Yielded(2)));
         assert!(current().is_main());
-        let _ = restore_chain(saved);
+        let _ = restore_nesting(saved);
         yielder.suspend(());
     });
     assert_eq!(co.resume(()), Ok(Resumed::Yielded(())));
@@ -51,9 +51,9 @@ fn another_task_may_use_coroutines_while_a_chain_is_set_aside() {
 #[test]
 fn a_task_that_runs_inside_cannot_suspend_the_coroutine() {
     let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
-        let saved = suspend_chain();
+        let saved = suspend_nesting();
         let refused = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
-        let _ = restore_chain(saved);
+        let _ = restore_nesting(saved);
         assert!(refused.is_err());
     });
     assert_eq!(co.resume(()), Ok(Resumed::Returned(())));

@@ -1,7 +1,7 @@
 //! The interface between loops and the scheduler. Besides [`join`](crate::join()), the rest of
 //! `par` uses nothing of the scheduler directly.
 
-use crate::retire::chain::Pin;
+use crate::retire::nesting::Pin;
 use crate::runtime::Cancelled;
 use crate::runtime::here;
 use crate::scheduler::cancel::is_cancelled;

@@ -5,10 +5,10 @@
 //! records returns to its worker.
 
 mod alt_stack;
-pub(crate) mod chain;
 pub(crate) mod context;
 mod guard;
 pub(crate) mod memory;
+pub(crate) mod nesting;
 pub(crate) mod overflow;
 pub(crate) mod pool;
 pub(crate) mod queue;

@@ -1,6 +1,6 @@
 //! Cancelling tasks and scopes, and ignoring cancellation for a while.
 
-use crate::retire::chain::Pin;
+use crate::retire::nesting::Pin;
 use crate::runtime::cancelled::CancelledFuture;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;

@@ -1,4 +1,4 @@
-use crate::retire::chain::Pin as CoroutinePin;
+use crate::retire::nesting::Pin as CoroutinePin;
 use crate::runtime::errors::Cancelled;
 use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait};
 use crate::scheduler::wait::waker::waker_of;

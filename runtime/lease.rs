@@ -1,7 +1,7 @@
 //! Leases: handles that keep a scope or a task open from outside it.
 
 use crate::runtime::here;
-use crate::runtime::local::Chain;
+use crate::runtime::local::Nesting;
 use crate::runtime::spawn::{TaskBuilder, outside_terms, step_terms, terms};
 use crate::runtime::task::{Claim, Task};
 use crate::scheduler::cancel::{cancel_node, is_cancelled};
@@ -177,7 +177,7 @@ impl ScopeLease {
     pub(crate) fn spawn_step(
         &self,
         at: &'static Location<'static>,
-        locals: Chain,
+        locals: Nesting,
         f: impl FnOnce() + Send + 'static,
     ) {
         let (shared, terms) = (self.hold.child.shared(), step_terms(at, locals));

@@ -4,7 +4,7 @@
 //! The bindings of a task are a chain of shared nodes, the innermost first. A child starts with its
 //! parent's chain. That costs one reference count, and nothing if the chain is empty.
 
-use crate::retire::chain::Pin;
+use crate::retire::nesting::Pin;
 use crate::runtime::here;
 use crate::scheduler::worker::Worker;
 use crate::task::record::Record;
@@ -13,13 +13,13 @@ use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
-pub(crate) type Chain = Option<Arc<dyn Any + Send + Sync>>;
+pub(crate) type Nesting = Option<Arc<dyn Any + Send + Sync>>;
 
 /// One binding, of a value of any type.
 struct Binding {
     key: *const (),
     value: Arc<dyn Any + Send + Sync>,
-    outer: Chain,
+    outer: Nesting,
 }
 
 // SAFETY: the key is an address that is compared and never dereferenced; the other fields are
@@ -119,12 +119,12 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
         let outer = chain(task).clone();
         let binding: Arc<dyn Any + Send + Sync> =
             Arc::new(Binding { key: self.key(), value: Arc::new(value), outer: outer.clone() });
-        set_chain(task, Some(binding));
+        set_nesting(task, Some(binding));
         // Also restores the bindings when `f` unwinds.
-        struct Restore<'a>(&'a Record, Chain);
+        struct Restore<'a>(&'a Record, Nesting);
         impl Drop for Restore<'_> {
             fn drop(&mut self) {
-                set_chain(self.0, self.1.take());
+                set_nesting(self.0, self.1.take());
             }
         }
         let _restore = Restore(task, outer);
@@ -158,17 +158,17 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     }
 }
 
-fn chain(task: &Record) -> &Chain {
-    static NONE: Chain = None;
+fn chain(task: &Record) -> &Nesting {
+    static NONE: Nesting = None;
     match task.cold() {
         // SAFETY: only the thread that runs the task uses its chain, and that is the caller. Only
-        // `set_chain` replaces the chain, on the same thread, while no reference to it exists.
+        // `set_nesting` replaces the chain, on the same thread, while no reference to it exists.
         Some(cold) => unsafe { &*cold.locals.get() },
         None => &NONE,
     }
 }
 
-fn set_chain(task: &Record, chain: Chain) {
+fn set_nesting(task: &Record, chain: Nesting) {
     let place = task.node.cold_or_new().locals.get();
     // SAFETY: only the thread that runs the task uses its chain, and no reference to it exists
     // here.
@@ -179,7 +179,7 @@ fn set_chain(task: &Record, chain: Chain) {
 
 /// The chain that a child starts with.
 #[inline]
-pub(crate) fn inherit(parent: &Record) -> Chain {
+pub(crate) fn inherit(parent: &Record) -> Nesting {
     // Most tasks have none.
     let cold = parent.cold()?;
     // SAFETY: the caller runs the parent, so no other thread uses its chain. Inlined from `chain`,

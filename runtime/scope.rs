@@ -1,6 +1,6 @@
 //! Scopes: tasks that borrow from the frame that waits for them.
 
-use crate::retire::chain::Pin;
+use crate::retire::nesting::Pin;
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::here;
 use crate::runtime::lease::ScopeLease;

@@ -42,14 +42,14 @@ pub(crate) fn outside_terms(
 }
 
 /// Those of a step of an actor, which has the bindings of the actor's task.
-pub(crate) fn step_terms(at: &'static Location<'static>, locals: local::Chain) -> Terms {
+pub(crate) fn step_terms(at: &'static Location<'static>, locals: local::Nesting) -> Terms {
     let cold = if locals.is_some() { boxed(None, locals) } else { None };
     Terms { cold, detached: true, ..outside_terms(at, Traits::default(), None) }
 }
 
 #[cold]
 #[inline(never)]
-fn boxed(name: Option<Box<str>>, locals: local::Chain) -> Option<Box<ColdData>> {
+fn boxed(name: Option<Box<str>>, locals: local::Nesting) -> Option<Box<ColdData>> {
     Some(Box::new(ColdData::with(name, locals)))
 }
 

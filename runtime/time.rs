@@ -1,6 +1,6 @@
 //! Time for tasks: sleeping, deadlines, and shielding from cancellation.
 
-use crate::retire::chain::Pin;
+use crate::retire::nesting::Pin;
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::runtime::park::yield_now;

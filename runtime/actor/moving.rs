@@ -33,7 +33,7 @@
 use super::{ActorBody, Mailbox, Message, Post, end};
 use crate::runtime::here;
 use crate::runtime::lease::{ScopeLease, lease};
-use crate::runtime::local::{self, Chain};
+use crate::runtime::local::{self, Nesting};
 use crate::runtime::park::{current_id, is_cancelled};
 use crate::scheduler::wait::park::await_end_anywhere;
 use crate::scheduler::worker::Worker;
@@ -57,7 +57,7 @@ pub(super) struct Resting<S> {
     /// The place where the actor was spawned.
     at: &'static Location<'static>,
     /// The owner's bindings of task-locals.
-    locals: Chain,
+    locals: Nesting,
 }
 
 /// A [`Resting`], for code that does not know that the state may be sent to another worker.

@@ -36,7 +36,7 @@
 //! has had that lock.
 
 use crate::asm::call_cold;
-use crate::retire::chain::{Pin, innermost};
+use crate::retire::nesting::{Pin, innermost};
 use crate::scheduler::life::complete::{release_parent, release_run};
 use crate::scheduler::life::fork_frame::{Fork, Public};
 use crate::scheduler::life::scope_frame::task_of;

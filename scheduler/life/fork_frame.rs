@@ -1,7 +1,7 @@
 //! The part of a fork that does not depend on its types, on the frame of its join. `fork` has the
 //! protocol.
 
-use crate::retire::chain::Pin;
+use crate::retire::nesting::Pin;
 use crate::scheduler::queue::fork_list::{Forked, Link};
 use crate::task::record::Record;
 use crate::task::words::tree::Node;

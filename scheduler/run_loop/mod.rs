@@ -12,7 +12,7 @@ pub(crate) mod check_in;
 pub(crate) mod check_ins;
 pub(crate) mod pick;
 
-use crate::retire::chain::{Saved, innermost, restore_chain, suspend_chain};
+use crate::retire::nesting::{Saved, innermost, restore_nesting, suspend_nesting};
 use crate::retire::stack::StackClass;
 use crate::scheduler::life::complete::Uncounting;
 use crate::scheduler::run_loop::call::{call, start};
@@ -106,17 +106,17 @@ impl Worker {
     #[inline(never)]
     fn leave_open(&self, me: &Fiber, next: *const Fiber) {
         let forks = self.leave_forks();
-        let chain = suspend_chain();
+        let chain = suspend_nesting();
         self.switch(me, next);
         let worker = Worker::current().expect("a task runs on a worker");
         // SAFETY: this coroutine runs again, and whoever has run before has left a clear row.
         unsafe { worker.remote.forks.come_back(forks) };
-        worker.restore_chain(chain);
+        worker.restore_nesting(chain);
     }
 
     /// Puts the bare coroutines of a task back that goes on.
-    pub(crate) fn restore_chain(&self, chain: Saved) {
-        if restore_chain(chain) {
+    pub(crate) fn restore_nesting(&self, chain: Saved) {
+        if restore_nesting(chain) {
             self.remote.forks.request_from_self();
         }
     }

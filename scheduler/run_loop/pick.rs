@@ -4,7 +4,7 @@
 //! tasks, the injector; each 61st decision turns the order round, so that nothing waits for ever
 //! behind endless local spawns or endless yields. `search` looks further when there is nothing here.
 
-use crate::retire::chain::innermost;
+use crate::retire::nesting::innermost;
 use crate::retire::stack::StackClass;
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::queue::private_deque::{PUBLIC, Portion};

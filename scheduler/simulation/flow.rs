@@ -128,16 +128,16 @@ impl Flow {
     /// # Safety
     /// This flow runs, the other one is suspended or new, and both stay.
     pub(super) unsafe fn leave_for(&self, other: &Flow) {
-        self.words.set((asm::thread_word(), asm::chain_word()));
+        self.words.set((asm::thread_word(), asm::nesting_word()));
         asm::set_thread_word(ptr::null_mut());
-        asm::set_chain_word(ptr::null_mut());
+        asm::set_nesting_word(ptr::null_mut());
         self.panics.set(panic_count::exchange(0));
         // SAFETY: the caller's contract is the one of `switch`.
         unsafe { self.context.switch(&other.context) };
         panic_count::exchange(self.panics.get());
         let (thread, chain) = self.words.get();
         asm::set_thread_word(thread);
-        asm::set_chain_word(chain);
+        asm::set_nesting_word(chain);
     }
 
     /// Keeps the stack of a flow that has ended for another one.

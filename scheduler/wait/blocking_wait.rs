@@ -35,7 +35,7 @@
 //! held worker) hangs, and is a documented limit. So does what is given away for want of a stack, if all
 //! other workers are held too.
 
-use crate::retire::chain::suspend_chain;
+use crate::retire::nesting::suspend_nesting;
 use crate::retire::stack::Stack;
 use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::queue::item::{Item, Runnable};
@@ -67,7 +67,7 @@ pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     let me = unsafe { task.as_ref() };
     let node = worker.node.get();
     // What is called meanwhile is not in the bare coroutine that the waiting task may be in.
-    let chain = suspend_chain();
+    let chain = suspend_nesting();
     if !worker.remote.forks.is_clear() {
         worker.publish_forks();
     }
@@ -98,7 +98,7 @@ pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
                 || !starving && shared.pressure.load(Ordering::Relaxed)
         });
     }
-    worker.restore_chain(chain);
+    worker.restore_nesting(chain);
     worker.node.set(node);
     Worker::current().expect("a held worker stays")
 }

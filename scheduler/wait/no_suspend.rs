@@ -1,6 +1,6 @@
 //! Sections in which a task must not be suspended.
 
-use crate::retire::chain::Pin;
+use crate::retire::nesting::Pin;
 use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::worker::Worker;
 use crate::shim::thread_local;

@@ -11,7 +11,7 @@ use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
 use super::holder::Holder;
-use crate::retire::chain::Pin;
+use crate::retire::nesting::Pin;
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::enter;
 use crate::shim::time::now;

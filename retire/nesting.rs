@@ -92,20 +92,20 @@ impl Drop for Pin {
 /// the thread, also from a signal handler.
 #[inline(always)]
 pub(crate) fn innermost() -> *const Node {
-    asm::chain_word().cast()
+    asm::nesting_word().cast()
 }
 
 /// Makes `coroutine` the innermost one.
 #[inline(always)]
 pub(crate) fn set_innermost(coroutine: *const Node) {
-    asm::set_chain_word(coroutine.cast_mut().cast());
+    asm::set_nesting_word(coroutine.cast_mut().cast());
 }
 
 /// Makes `coroutine` the innermost one. Returns the first word of the thread, and the coroutine
 /// that was innermost before.
 #[inline(always)]
 pub(crate) fn enter(coroutine: *const Node) -> (*mut u8, *const Node) {
-    let (first, outer) = asm::swap_chain_word(coroutine.cast_mut().cast());
+    let (first, outer) = asm::swap_nesting_word(coroutine.cast_mut().cast());
     (first, outer.cast_const().cast())
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Saved(*const Node);
 
 /// Sets the pointer of the running task aside. The next task starts outside of any bare coroutine.
 #[inline(always)]
-pub(crate) fn suspend_chain() -> Saved {
+pub(crate) fn suspend_nesting() -> Saved {
     let innermost = innermost();
     if !innermost.is_null() {
         set_innermost(ptr::null());
@@ -125,7 +125,7 @@ pub(crate) fn suspend_chain() -> Saved {
 
 /// Restores the pointer of a task that continues. Returns whether that task is in a bare coroutine.
 #[inline(always)]
-pub(crate) fn restore_chain(saved: Saved) -> bool {
+pub(crate) fn restore_nesting(saved: Saved) -> bool {
     if saved.0.is_null() {
         return false;
     }
