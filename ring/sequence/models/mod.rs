@@ -72,7 +72,7 @@ fn loom_a_wait_cancelled_during_a_publish_leaves_no_trace() {
         };
         let cut = waiter(near, 0);
         let other = waiter(far, 1);
-        near.cut();
+        near.interrupt();
         barrier.publish(0);
         barrier.publish(1);
         assert!(matches!(cut.join().unwrap(), None | Some(PUBLISHED)));
@@ -183,7 +183,7 @@ fn loom_a_closed_member_ends_the_wait_of_its_group() {
             spawn(move || waits(task, &*group, 1))
         });
         a.publish(0);
-        tasks[0].cut();
+        tasks[0].interrupt();
         b.close();
         let [cut, other] = waiters.map(|waiter| waiter.join().unwrap());
         assert!(matches!(cut, None | Some(CLOSED)));

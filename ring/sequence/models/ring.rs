@@ -132,7 +132,7 @@ fn two_producers_with_one_cancelled() {
         let ring = Arc::clone(&ring);
         spawn(move || claim(&ring, task).map(|indexes| indexes.start))
     });
-    tasks[0].cut();
+    tasks[0].interrupt();
     read.publish(1);
     let numbers = (cut.join().unwrap(), other.join().unwrap());
     let skipped = ring.stamps.frontier_from(2) == 3;
