@@ -93,7 +93,7 @@ impl RefUnwindSafe for ScopeLease {}
 ///         drop(lease);
 ///     })
 /// });
-/// The result becomes visible only when the lease is gone.
+/// // The result becomes visible only when the lease is gone.
 /// task.join().unwrap().join().unwrap();
 /// ```
 ///

@@ -3,7 +3,7 @@
 use super::guard::Guard;
 use super::node::Node;
 use super::node_ref::NodeRef;
-use super::stop::{ForEnd, ForStop};
+use super::waiting::{ForEnd, ForStop};
 use crate::scheduler::wait::no_suspend::assert_may_wait;
 use crate::scheduler::wait::waiters::{WaitFuture, WaitMode, Waitable, enter_and};
 use crate::shim::atomic::Ordering;

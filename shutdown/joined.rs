@@ -11,6 +11,7 @@ use super::Swansong;
 use super::guarded::Guarded;
 use super::report::Origin;
 use super::stop::stop;
+use super::work::Work;
 use crate::TaskId;
 use crate::runtime::CancelHandle;
 use crate::runtime::ScopedTask;
@@ -25,13 +26,6 @@ use crate::task::attachment::{Attached, Attachment};
 use crate::task::words::tree::{Node, NodeKind};
 use std::panic::Location;
 use std::sync::Arc;
-
-/// The scope or task that a node was made for.
-pub(super) struct Work {
-    pub(super) cancel: CancelHandle,
-    /// `Some` for a task. The guards of the node are reported with this origin.
-    pub(super) origin: Option<Origin>,
-}
 
 /// Returns the [`Swansong`] of the innermost scope around the calling task that has one, or else
 /// the runtime's.

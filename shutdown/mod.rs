@@ -42,6 +42,7 @@
 mod completion;
 mod guard;
 mod guarded;
+mod guards;
 mod interrupt;
 mod joined;
 #[cfg(all(test, loom))]
@@ -52,8 +53,10 @@ mod report;
 mod runtime;
 mod slots;
 mod stop;
+mod waiting;
 mod within;
 mod word;
+mod work;
 
 pub use completion::{ShutdownCompletion, ShuttingDown};
 pub use guard::Guard;
@@ -68,7 +71,8 @@ pub(crate) use within::Shutdown;
 
 pub(crate) use completion::StopListener;
 
-use node::{Node, count_guards};
+use guards::count_guards;
+use node::Node;
 use node_ref::NodeRef;
 use std::fmt;
 use std::future::IntoFuture;

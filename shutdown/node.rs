@@ -66,13 +66,12 @@
 //! before the completion, because each update on the way up releases and acquires. Other threads'
 //! updates in between, with any ordering, continue the release sequence.
 
-use super::joined::Work;
 use super::node_ref::{NodeRef, References};
 use super::report::Registry;
 use super::slots::{Slots, ThreadNumber};
 use super::stop::{notify_complete, notify_stopped, stop};
-use super::within::TimeOver;
 use super::word::{Arrival, CHILD, GUARD, Look, Step, Word};
+use super::work::{TimeOver, Work};
 use crate::scheduler::wait::waiters::WaitList;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard};
@@ -519,28 +518,4 @@ fn remove_from_parent(node: &NodeRef) -> Option<Next> {
     drop(state);
     let step = if orphan { parent.word.orphan() } else { None };
     step.map(|step| orphaned(parent, step))
-}
-
-/// Returns the number of guards of a node and of all nodes below it.
-pub(super) fn count_guards(node: &NodeRef) -> u64 {
-    let mut sum = 0u64;
-    visit(node, |node, state| sum = sum.saturating_add(node.own_guards(state)));
-    sum
-}
-
-/// Calls `f` for a node and for all nodes below it, each under its lock.
-pub(super) fn visit(node: &NodeRef, mut f: impl FnMut(&Node, &mut State)) {
-    let mut todo = vec![node.clone()];
-    while let Some(node) = todo.pop() {
-        let mut state = node.lock();
-        f(&node, &mut state);
-        let mut at = state.first;
-        // SAFETY: the nodes in the list are alive while the lock is held.
-        while let Some(child) = unsafe { at.as_ref() } {
-            // SAFETY: `at` comes from `NodeRef::as_ptr`, and the node is alive while the lock is
-            // held.
-            todo.push(unsafe { NodeRef::another(at) });
-            at = child.next_in_list();
-        }
-    }
 }

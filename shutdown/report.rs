@@ -1,7 +1,5 @@
 //! Reports of guards: where and when they were made, and by which task.
 
-use super::node::visit;
-use super::node_ref::NodeRef;
 use crate::TaskId;
 use crate::shim::time::{Duration, Instant, now};
 use std::collections::BTreeMap;
@@ -19,7 +17,7 @@ pub(super) struct Origin {
 /// The guards of a node that records places, by number.
 #[derive(Default)]
 pub(super) struct Registry {
-    guards: BTreeMap<u64, Origin>,
+    pub(super) guards: BTreeMap<u64, Origin>,
     last: u64,
 }
 
@@ -42,55 +40,24 @@ impl Registry {
 /// The `Display` output is a text for a log, with a line per place, the oldest first.
 #[derive(Clone, Debug)]
 pub struct GuardReport {
-    entries: Vec<GuardReportEntry>,
+    pub(super) entries: Vec<GuardReportEntry>,
     /// The number of guards from unknown places.
-    unknown: usize,
+    pub(super) unknown: usize,
 }
 
 /// The guards that were made at one place.
 #[derive(Clone, Copy, Debug)]
 pub struct GuardReportEntry {
-    place: &'static Location<'static>,
-    count: usize,
-    oldest: Duration,
+    pub(super) place: &'static Location<'static>,
+    pub(super) count: usize,
+    pub(super) oldest: Duration,
     /// The task that made the oldest guard.
-    task: Option<TaskId>,
+    pub(super) task: Option<TaskId>,
 }
 
 impl GuardReport {
     pub(super) fn empty() -> GuardReport {
         GuardReport { entries: Vec::new(), unknown: 0 }
-    }
-
-    /// Makes a report of a node and of all nodes below it.
-    pub(super) fn new(node: &NodeRef) -> GuardReport {
-        let (now, mut unknown) = (now(), 0);
-        let mut places: BTreeMap<&'static Location<'static>, GuardReportEntry> = BTreeMap::new();
-        let mut add = |origin: &Origin, count: usize| {
-            let (place, task) = (origin.place, origin.task);
-            let oldest = now.saturating_duration_since(origin.made);
-            let new = GuardReportEntry { place, count: 0, oldest, task };
-            let entry = places.entry(place).or_insert(new);
-            let count = entry.count + count;
-            if oldest > entry.oldest {
-                *entry = new;
-            }
-            entry.count = count;
-        };
-        visit(node, |node, state| {
-            let count = usize::try_from(node.own_guards(state)).unwrap_or(usize::MAX);
-            let of_task = state.work.as_ref().and_then(|work| work.origin.as_ref());
-            match (of_task, &state.registry) {
-                (Some(origin), _) if count > 0 => add(origin, count),
-                (None, Some(registry)) => {
-                    registry.guards.values().for_each(|origin| add(origin, 1));
-                }
-                _ => unknown += count,
-            }
-        });
-        let mut entries: Vec<_> = places.into_values().collect();
-        entries.sort_by(|a, b| b.oldest.cmp(&a.oldest).then_with(|| a.place.cmp(b.place)));
-        GuardReport { entries, unknown }
     }
 
     /// Returns the number of guards.

@@ -1,10 +1,10 @@
 //! A shutdown with a time limit: stop, wait, cancel the remaining work, wait, and report.
 
-use super::joined::Work;
-use super::node::visit;
+use super::guards::visit;
 use super::node_ref::NodeRef;
 use super::report::GuardReport;
-use super::stop::ForEnd;
+use super::waiting::ForEnd;
+use super::work::{TimeOver, Work};
 use super::{Swansong, stop};
 use crate::runtime::CancelHandle;
 use crate::runtime::{Late, shield};
@@ -132,33 +132,6 @@ impl fmt::Display for ShutdownReport {
             1 => write!(f, "; 1 guard was still there {after:.1?} later"),
             _ => write!(f, "; {left} guards were still there {after:.1?} later"),
         }
-    }
-}
-
-/// The end of a shutdown's time, recorded in its node and in all nodes below.
-pub(super) struct TimeOver {
-    cause: Arc<Cause>,
-    /// The address of the node that was shut down.
-    of: usize,
-    when: Instant,
-    /// The guards that existed then.
-    late: GuardReport,
-    /// The number of scopes and tasks cancelled because of this, including later ones.
-    cancelled: AtomicUsize,
-}
-
-impl TimeOver {
-    /// Cancels a scope or task that was added after the time was over.
-    pub(super) fn cancel(&self, handle: &CancelHandle) {
-        self.cancelled.fetch_add(1, Ordering::Relaxed);
-        handle.pass_on(Arc::clone(&self.cause));
-    }
-
-    /// Returns the number of scopes and tasks cancelled because of this.
-    // Relaxed: work is counted before it is cancelled, and its end orders the count before whatever
-    // is seen of that end.
-    fn cancelled(&self) -> usize {
-        self.cancelled.load(Ordering::Relaxed)
     }
 }
 

@@ -10,7 +10,8 @@ use crate::shim::check::{Baton, ORDERS, ORDERS_AND_FENCES, Stage, explore, plant
 use crate::shim::thread::spawn;
 use crate::shutdown::completion::{ShutdownCompletion, StopListener};
 use crate::shutdown::guard::Guard;
-use crate::shutdown::node::{Node, count_guards};
+use crate::shutdown::guards::count_guards;
+use crate::shutdown::node::Node;
 use crate::shutdown::node_ref::NodeRef;
 use crate::shutdown::stop::stop;
 use crate::shutdown::word::{Arrival, CHILD, GUARD, Word};
