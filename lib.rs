@@ -142,7 +142,7 @@
 //! | `scheduler` | workers: their loop and queues, stealing, sleep, how a task waits and ends |
 //! | `runtime` | runtimes, tasks, scopes, cancellation, waits |
 //! | [`sync`], [`ring`] | locks and channels; rings of items and sequences |
-//! | [`par`] | parallel loops |
+//! | [`par`], `pipeline` | parallel loops; items that pass through stages |
 //! | [`shutdown`] | graceful shutdown |
 //! | [`coroutine`] | coroutines without workers |
 //! | `sim` | simulation (feature `sim`) |
@@ -157,6 +157,7 @@ compile_error!("cygnet needs 64-bit pointers: stacks are cut from large address 
 mod asm;
 pub mod coroutine;
 pub mod par;
+mod pipeline;
 mod retire;
 pub mod ring;
 mod runtime;
@@ -168,6 +169,7 @@ pub mod sim;
 pub mod sync;
 mod task;
 
+pub use pipeline::{Pipeline, Stages, pipeline};
 pub use runtime::*;
 
 /// Runs the examples of the README as tests.

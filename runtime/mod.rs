@@ -22,7 +22,6 @@ mod local;
 mod metrics;
 mod park;
 mod payload;
-mod pipeline;
 mod promise;
 mod remote_child;
 mod scope;
@@ -52,7 +51,6 @@ pub use park::{
     Unparker, YieldTo, checkpoint, current_id, is_cancelled, park, unparker, yield_now, yield_to,
 };
 pub use payload::PanicPayload;
-pub use pipeline::{Pipeline, Stages, pipeline};
 pub use promise::{Promise, promise};
 pub use scope::{Scope, Wait, scope, scope_with};
 pub use scoped_task::ScopedTask;

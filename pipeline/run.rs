@@ -101,13 +101,13 @@
 //! is recorded. A carrier that finds the run stopped drops its item and ends. The items that remain
 //! in the stages are dropped after the end of the scope.
 
-use crate::runtime::combinators::TaskError;
-use crate::runtime::errors::{Cancelled, JoinError};
+use crate::pipeline::board::{Board, Place};
+use crate::pipeline::stages::Step;
+use crate::runtime::TaskError;
 use crate::runtime::here;
-use crate::runtime::park::is_cancelled as is_cancelled_here;
-use crate::runtime::pipeline::board::{Board, Place};
-use crate::runtime::pipeline::stages::Step;
-use crate::runtime::scope::{Scope, scope};
+use crate::runtime::is_cancelled as is_cancelled_here;
+use crate::runtime::{Cancelled, JoinError};
+use crate::runtime::{Scope, scope};
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::worker::Worker;
 use crate::shim::Mutex;

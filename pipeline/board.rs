@@ -184,7 +184,7 @@ mod models {
     #[test]
     #[should_panic(expected = "work is forgotten")]
     fn loom_negative_a_board_without_order() {
-        plant("runtime/pipeline/board.rs", ORDERS);
+        plant("pipeline/board.rs", ORDERS);
         explore(3, two_announce);
     }
 }

@@ -7,8 +7,8 @@ mod board;
 mod run;
 mod stages;
 
-use crate::runtime::combinators::TaskError;
-use crate::runtime::errors::{Cancelled, JoinError};
+use crate::runtime::TaskError;
+use crate::runtime::{Cancelled, JoinError};
 use stages::{Arrivals, End, InTurn, Parallel, Single, Source};
 use std::convert::Infallible;
 use std::fmt;

@@ -4,9 +4,9 @@
 //! is turned inside out: each [`Step`] contains the ones behind it, so that the compiler knows the
 //! rest of an item's way.
 
-use crate::runtime::combinators::TaskError;
-use crate::runtime::pipeline::board::Place;
-use crate::runtime::pipeline::run::{self, Flow, Start};
+use crate::pipeline::board::Place;
+use crate::pipeline::run::{self, Flow, Start};
+use crate::runtime::TaskError;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{Payload, drop_all, quietly};
 use crossbeam_utils::CachePadded;
