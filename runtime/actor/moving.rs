@@ -28,7 +28,6 @@
 //!
 //! A message is put into the mailbox under the same lock under which a step looks for the next
 //! message and puts the state back. So no message is left in the mailbox of a resting actor.
-//! puts the state back. So no message is left in the mailbox of an actor that rests.
 
 use super::{ActorBody, Mailbox, Message, Post, end};
 use crate::runtime::here;
