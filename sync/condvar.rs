@@ -224,7 +224,7 @@ impl Waitable for RawCondvar {
     }
 
     fn try_enter(&self, turns: &mut Turns, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        turns.set_cancelled(node);
+        turns.mark(node);
         None
     }
 

@@ -217,7 +217,7 @@ impl Waitable for RawEvent {
     }
 
     fn try_enter(&self, turns: &mut Turns, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        turns.set_cancelled(node);
+        turns.mark(node);
         // MUTANT(event.enter.look): with None
         self.answer()
     }

@@ -316,7 +316,7 @@ impl<T> Waitable for Following<'_, T> {
     }
 
     fn try_enter(&self, state: &mut State<T>, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        state.turns.set_cancelled(node);
+        state.turns.mark(node);
         let waits = self.position.is_some_and(|position| position >= state.tail());
         // MUTANT(broadcast.enter.look): with (state.senders == 0).then_some(LOOK)
         (!waits || state.senders == 0).then_some(LOOK)

@@ -180,7 +180,7 @@ impl<T> Waitable for Changing<'_, T> {
     }
 
     fn try_enter(&self, state: &mut State<T>, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        state.turns.set_cancelled(node);
+        state.turns.mark(node);
         let newer = self.shared.version.load(Ordering::Relaxed) > self.seen;
         // MUTANT(watched.enter.look): with (state.senders == 0).then_some(LOOK)
         (newer || state.senders == 0).then_some(LOOK)

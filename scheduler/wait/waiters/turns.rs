@@ -21,7 +21,7 @@ impl Turns {
     }
 
     /// For a node that is about to be entered.
-    pub(crate) fn set_cancelled(&self, node: &WaitNode) {
+    pub(crate) fn mark(&self, node: &WaitNode) {
         node.token.set(self.turn);
     }
 
