@@ -34,6 +34,7 @@
 
 mod barrier;
 mod broadcast;
+mod called;
 mod channel;
 mod condvar;
 mod errors;

@@ -1,8 +1,9 @@
 use super::after;
+use super::called::{Calling, EnterCalled};
 use super::errors::WaitError;
 use super::holder::Holder;
 use super::passing::gives_way;
-use super::raw_mutex::{Locking, RawMutex};
+use super::raw_mutex::RawMutex;
 use crate::runtime::Cancelled;
 use crate::scheduler::wait::interrupted::Interruption;
 use crate::scheduler::wait::waiters::WaitMode;
@@ -204,7 +205,10 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[track_caller]
     pub fn lock_async(&self) -> MutexLock<'_, T> {
-        MutexLock { mutex: self, locking: Locking::new(&self.raw, Location::caller()) }
+        MutexLock {
+            mutex: self,
+            locking: EnterCalled::new(&self.raw, Holder::FUTURE.number(), Location::caller()),
+        }
     }
 
     /// Returns a mutable reference to the value. No locking is needed, as the mutex is borrowed
@@ -348,7 +352,7 @@ guard!(AsyncMutexGuard);
 #[must_use = "futures do nothing unless they are polled"]
 pub struct MutexLock<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    locking: Locking<'a>,
+    locking: EnterCalled<'a, RawMutex>,
 }
 
 impl<'a, T: ?Sized> Future for MutexLock<'a, T> {
@@ -360,7 +364,7 @@ impl<'a, T: ?Sized> Future for MutexLock<'a, T> {
         let mutex = self.mutex;
         // SAFETY: `locking` is pinned together with `self`, and never moved.
         let locking = unsafe { self.map_unchecked_mut(|this| &mut this.locking) };
-        locking.poll(cx).map(|()| AsyncMutexGuard { mutex })
+        locking.poll(cx).map(|_| AsyncMutexGuard { mutex })
     }
 }
 

@@ -71,22 +71,16 @@
 //! name then. All changes are compare-and-swaps, because a called waiter clears CALLED without the
 //! queue's lock.
 
+use super::called::{CALL, Calling, enter_called};
 use super::holder::Holder;
-use super::passing::{CalledAt, Passes, is_overdue};
+use super::passing::{CalledAt, Passes};
 use crate::scheduler::wait::interrupted::Interruption;
-use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::waiters::{
-    WaitFuture, WaitList, WaitMode, WaitNode, Waitable, Wake, Wakes, enter_node,
-};
+use crate::scheduler::wait::waiters::{WaitList, WaitMode, WaitNode, Waitable, Wake, Wakes};
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::shim::time::{Instant, now};
 use crate::shim::{Bug, Mutex, MutexGuard, const_fn, has, may_spin, spin_loop};
 use crate::task::words::tree::NOBODY;
-use std::panic::Location;
-use std::pin::{Pin, pin};
 use std::sync::PoisonError;
-use std::task::{Context, Poll};
 
 const FREE: u64 = 0;
 const QUEUED: u64 = 1;
@@ -101,8 +95,6 @@ const MARKS: u64 = OVERDUE | BEHIND;
 
 /// The answer of a grant that hands the mutex over.
 const HANDED: u32 = 0;
-/// The answer of a grant that calls the waiter.
-pub(super) const CALL: u32 = 1;
 
 /// Looks at a held mutex before a caller queues up. Each look follows a pause of twice as many
 /// turns as the one before, and all eight take about as long as waking a sleeping thread.
@@ -263,31 +255,7 @@ impl RawMutex {
         behind: bool,
     ) -> Result<(), Interruption> {
         let mark = if behind { BEHIND } else { 0 };
-        let node = pin!(WaitNode::new(holder.number() | mark, Location::caller()));
-        let since = now();
-        loop {
-            let handed = enter_node(self, node.as_ref(), mode, None)? == HANDED;
-            // A called waiter watches the mutex as a newcomer does, because it will mostly be free
-            // soon. CALLED stays set meanwhile, so no other waiter is called.
-            if handed || self.watch(|| self.come(holder)) || self.answer_call(holder) {
-                return Ok(());
-            }
-            self.is_passed(&node, since);
-        }
-    }
-
-    /// Notes that a called waiter has found the mutex taken.
-    fn is_passed(&self, node: &WaitNode, since: Instant) {
-        node.token.set(node.token.get() & !BEHIND);
-        if is_overdue(since) {
-            node.token.set(node.token.get() | OVERDUE);
-        }
-    }
-
-    /// Returns `true` if the called waiter has been passed so often that it may be waiting for the
-    /// caller's own worker or executor. The caller then lets others run before it takes the mutex.
-    pub(super) fn is_hogged(&self) -> bool {
-        self.is_hogged_at(self.word.load(Ordering::Relaxed))
+        enter_called(self, holder.number() | mark, mode).map(|_| ())
     }
 
     #[inline(always)]
@@ -336,11 +304,36 @@ impl RawMutex {
 
     /// Returns the waiters, and the places in the source where they wait.
     pub(super) fn waiting(&self) -> Vec<(Holder, String)> {
-        let one = |node: &WaitNode| {
-            (Holder::from_number(node.token.get() & !MARKS), node.place.to_string())
-        };
+        let one = |node: &WaitNode| (holder_of(node), node.place.to_string());
         self.state().iter().map(one).collect()
     }
+}
+
+impl Calling for RawMutex {
+    fn answer(&self, waiter: &WaitNode) -> bool {
+        self.answer_call(holder_of(waiter))
+    }
+
+    fn note_passed(&self, waiter: &WaitNode, is_overdue: bool) {
+        let mark = if is_overdue { OVERDUE } else { 0 };
+        waiter.token.set(waiter.token.get() & !BEHIND | mark);
+    }
+
+    #[inline(always)]
+    fn is_hogged(&self) -> bool {
+        self.is_hogged_at(self.word.load(Ordering::Relaxed))
+    }
+
+    /// A called waiter watches the mutex as a newcomer does, because it will mostly be free soon.
+    /// CALLED stays set meanwhile, so no other waiter is called.
+    fn watch_for(&self, waiter: &WaitNode) -> bool {
+        let holder = holder_of(waiter);
+        self.watch(|| self.come(holder))
+    }
+}
+
+fn holder_of(waiter: &WaitNode) -> Holder {
+    Holder::from_number(waiter.token.get() & !MARKS)
 }
 
 impl Waitable for RawMutex {
@@ -378,53 +371,10 @@ impl Waitable for RawMutex {
         if has(Bug::LeakedLock) {
             return;
         }
-        let holder = Holder::from_number(node.token.get() & !MARKS);
+        let holder = holder_of(node);
         if node.answer() == HANDED || self.answer_call(holder) {
             // SAFETY: the mutex was handed over to this node, or `answer_call` has just taken it.
             unsafe { self.unlock(holder) };
-        }
-    }
-}
-
-/// A future that locks the mutex.
-pub(super) struct Locking<'a> {
-    mutex: &'a RawMutex,
-    entering: WaitFuture<&'a RawMutex>,
-    /// The time of the first poll.
-    since: Option<Instant>,
-}
-
-impl<'a> Locking<'a> {
-    pub(super) fn new(mutex: &'a RawMutex, place: &'static Location<'static>) -> Locking<'a> {
-        let entering = WaitFuture::new(mutex, Holder::FUTURE.number(), place);
-        Locking { mutex, entering, since: None }
-    }
-}
-
-impl Future for Locking<'_> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: `entering` is the only pinned field, and is not moved.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: `entering` is pinned together with `self`.
-        let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
-        if this.since.is_none() {
-            this.since = Some(now());
-            if this.mutex.is_hogged() && !is_forbidden() {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-        }
-        let since = this.since.expect("set above");
-        loop {
-            match entering.as_mut().poll(cx) {
-                Poll::Ready(CALL) if !this.mutex.answer_call(Holder::FUTURE) => {
-                    this.mutex.is_passed(entering.node(), since);
-                    entering.as_mut().renew();
-                }
-                polled => return polled.map(|_| ()),
-            }
         }
     }
 }

@@ -52,21 +52,16 @@
 //!
 //! Every entry is an acquire, every exit a release. A hand-over is carried by the grant.
 
-use super::passing::{CalledAt, FirstSince, Passes, gives_way, is_overdue};
+use super::called::{CALL, Calling, enter_called};
+use super::passing::{CalledAt, FirstSince, Passes, gives_way};
 use crate::scheduler::wait::interrupted::Interruption;
-use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::waiters::{
-    WaitFuture, WaitList, WaitMode, WaitNode, Waitable, Wakes, enter_node,
-};
+use crate::scheduler::wait::waiters::{WaitList, WaitMode, WaitNode, Waitable, Wakes};
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::shim::time::{Instant, now};
+use crate::shim::time::Instant;
 use crate::shim::{Mutex, MutexGuard, const_fn, may_spin, spin_loop};
 use crate::task::words::tree::NOBODY;
-use std::panic::Location;
-use std::pin::{Pin, pin};
 use std::sync::PoisonError;
-use std::task::{Context, Poll};
 
 const QUEUED: usize = 1;
 const STRICT: usize = 2;
@@ -91,8 +86,6 @@ const OVERDUE: u64 = 2;
 
 /// The answer of a grant that hands the lock over.
 const HANDED: u32 = 0;
-/// The answer of a grant that calls the waiter.
-pub(super) const CALL: u32 = 1;
 
 /// The word comes last: the value follows it, mostly in the same cache line.
 #[repr(C)]
@@ -364,15 +357,7 @@ impl RawRwLock {
     #[inline(never)]
     #[track_caller]
     pub(super) fn lock(&self, what: u64, until: Option<Instant>) -> Result<(), Interruption> {
-        let node = pin!(WaitNode::new(what, Location::caller()));
-        let since = now();
-        loop {
-            let answer = enter_node(self, node.as_ref(), WaitMode::Until(until), None)?;
-            if answer == HANDED || self.answer_call(what) {
-                return Ok(());
-            }
-            is_passed(&node, since);
-        }
+        enter_called(self, what, WaitMode::Until(until)).map(|_| ())
     }
 
     /// Returns the number of readers inside, or `None` if a writer is inside.
@@ -382,10 +367,18 @@ impl RawRwLock {
     }
 }
 
-/// Notes that a called waiter could not enter.
-fn is_passed(node: &WaitNode, since: Instant) {
-    if is_overdue(since) {
-        node.token.set(node.token.get() | OVERDUE);
+impl Calling for RawRwLock {
+    fn answer(&self, waiter: &WaitNode) -> bool {
+        self.answer_call(asked(waiter))
+    }
+
+    fn note_passed(&self, waiter: &WaitNode, is_overdue: bool) {
+        let mark = if is_overdue { OVERDUE } else { 0 };
+        waiter.token.set(waiter.token.get() | mark);
+    }
+
+    fn is_hogged(&self) -> bool {
+        self.is_hogged_at(self.word.load(Ordering::Relaxed))
     }
 }
 
@@ -442,50 +435,6 @@ impl Waitable for RawRwLock {
         } else {
             // SAFETY: the lock was handed over to this node, as what it asked for.
             unsafe { self.unlock(asked(node)) };
-        }
-    }
-}
-
-/// A future that enters.
-pub(super) struct Locking<'a> {
-    lock: &'a RawRwLock,
-    what: u64,
-    entering: WaitFuture<&'a RawRwLock>,
-    /// The time of the first poll.
-    since: Option<Instant>,
-}
-
-impl<'a> Locking<'a> {
-    pub(super) fn new(lock: &'a RawRwLock, what: u64, at: &'static Location<'static>) -> Self {
-        Locking { lock, what, entering: WaitFuture::new(lock, what, at), since: None }
-    }
-}
-
-impl Future for Locking<'_> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: `entering` is the only pinned field, and is not moved.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: `entering` is pinned together with `self`.
-        let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
-        if this.since.is_none() {
-            this.since = Some(now());
-            let word = this.lock.word.load(Ordering::Relaxed);
-            if this.lock.is_hogged_at(word) && !is_forbidden() {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-        }
-        let since = this.since.expect("set above");
-        loop {
-            match entering.as_mut().poll(cx) {
-                Poll::Ready(CALL) if !this.lock.answer_call(this.what) => {
-                    is_passed(entering.node(), since);
-                    entering.as_mut().renew();
-                }
-                polled => return polled.map(|_| ()),
-            }
         }
     }
 }

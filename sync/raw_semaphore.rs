@@ -59,20 +59,15 @@
 //! Giving permits back is a release, taking them is an acquire. A hand-over is carried by the
 //! grant.
 
-use super::passing::{CalledAt, Passes, gives_way, is_overdue};
+use super::called::{CALL, Calling, enter_called};
+use super::passing::{CalledAt, Passes, gives_way};
 use crate::scheduler::wait::interrupted::Interruption;
-use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::waiters::{
-    WaitFuture, WaitList, WaitMode, WaitNode, Waitable, Wakes, enter_node,
-};
+use crate::scheduler::wait::waiters::{WaitList, WaitMode, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use crate::shim::time::{Instant, now};
+use crate::shim::time::Instant;
 use crate::shim::{Mutex, MutexGuard, const_fn};
 use crate::task::words::tree::NOBODY;
-use std::panic::Location;
-use std::pin::{Pin, pin};
 use std::sync::PoisonError;
-use std::task::{Context, Poll};
 
 const QUEUED: usize = 1;
 const SHUT: usize = 2;
@@ -90,9 +85,7 @@ const OVERDUE: u64 = 1 << 63;
 /// The answer of a grant that hands the permits over.
 const GRANTED: u32 = 0;
 /// The answer of a grant that gives no permits, because the semaphore is closed.
-pub(super) const CLOSED: u32 = 1;
-/// The answer of a grant that calls the waiter.
-pub(super) const CALL: u32 = 2;
+pub(super) const CLOSED: u32 = 2;
 
 pub(super) struct RawSemaphore {
     word: AtomicUsize,
@@ -364,15 +357,7 @@ impl RawSemaphore {
         permits: usize,
         until: Option<Instant>,
     ) -> Result<bool, Interruption> {
-        let node = pin!(WaitNode::new(permits as u64, Location::caller()));
-        let since = now();
-        loop {
-            let answer = enter_node(self, node.as_ref(), WaitMode::Until(until), None)?;
-            if answer != CALL || self.answer_call() {
-                return Ok(answer != CLOSED);
-            }
-            is_passed(&node, since);
-        }
+        enter_called(self, permits as u64, WaitMode::Until(until)).map(|answer| answer != CLOSED)
     }
 
     /// Closes the semaphore: no caller gets permits from now on.
@@ -387,10 +372,18 @@ impl RawSemaphore {
     }
 }
 
-/// Notes that a called waiter has found no permit.
-fn is_passed(node: &WaitNode, since: Instant) {
-    if is_overdue(since) {
-        node.token.set(node.token.get() | OVERDUE);
+impl Calling for RawSemaphore {
+    fn answer(&self, _: &WaitNode) -> bool {
+        self.answer_call()
+    }
+
+    fn note_passed(&self, waiter: &WaitNode, is_overdue: bool) {
+        let mark = if is_overdue { OVERDUE } else { 0 };
+        waiter.token.set(waiter.token.get() | mark);
+    }
+
+    fn is_hogged(&self) -> bool {
+        self.is_hogged_at(self.word.load(Ordering::Relaxed))
     }
 }
 
@@ -450,55 +443,6 @@ impl Waitable for RawSemaphore {
             GRANTED => drop(self.release(permits_of(node))),
             CALL => drop(self.come_back(|word| word)),
             _ => {}
-        }
-    }
-}
-
-/// A future that takes permits.
-pub(super) struct Acquiring<'a> {
-    semaphore: &'a RawSemaphore,
-    entering: WaitFuture<&'a RawSemaphore>,
-    /// The time of the first poll.
-    since: Option<Instant>,
-}
-
-impl<'a> Acquiring<'a> {
-    pub(super) fn new(
-        semaphore: &'a RawSemaphore,
-        permits: usize,
-        place: &'static Location<'static>,
-    ) -> Acquiring<'a> {
-        let entering = WaitFuture::new(semaphore, permits as u64, place);
-        Acquiring { semaphore, entering, since: None }
-    }
-}
-
-impl Future for Acquiring<'_> {
-    /// `true` if the permits were taken, `false` if the semaphore is closed.
-    type Output = bool;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
-        // SAFETY: `entering` is the only pinned field, and is not moved.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: `entering` is pinned together with `self`.
-        let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
-        if this.since.is_none() {
-            this.since = Some(now());
-            let word = this.semaphore.word.load(Ordering::Relaxed);
-            if this.semaphore.is_hogged_at(word) && !is_forbidden() {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-        }
-        let since = this.since.expect("set above");
-        loop {
-            match entering.as_mut().poll(cx) {
-                Poll::Ready(CALL) if !this.semaphore.answer_call() => {
-                    is_passed(entering.node(), since);
-                    entering.as_mut().renew();
-                }
-                polled => return polled.map(|answer| answer != CLOSED),
-            }
         }
     }
 }

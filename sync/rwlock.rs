@@ -1,7 +1,8 @@
 use super::after;
+use super::called::EnterCalled;
 use super::errors::WaitError;
 use super::holder::Holder;
-use super::raw_rwlock::{Locking, READ, RawRwLock, WRITE};
+use super::raw_rwlock::{READ, RawRwLock, WRITE};
 use crate::runtime::Cancelled;
 use crate::scheduler::wait::interrupted::Interruption;
 use crate::scheduler::wait::waiters::Waitable;
@@ -202,13 +203,13 @@ impl<T: ?Sized> RwLock<T> {
     /// Locks for reading as a future, on any executor. The guard may be sent to another thread.
     #[track_caller]
     pub fn read_async(&self) -> RwLockRead<'_, T> {
-        RwLockRead { lock: self, locking: Locking::new(&self.raw, READ, Location::caller()) }
+        RwLockRead { lock: self, locking: EnterCalled::new(&self.raw, READ, Location::caller()) }
     }
 
     /// Locks for writing as a future, on any executor. The guard may be sent to another thread.
     #[track_caller]
     pub fn write_async(&self) -> RwLockWrite<'_, T> {
-        RwLockWrite { lock: self, locking: Locking::new(&self.raw, WRITE, Location::caller()) }
+        RwLockWrite { lock: self, locking: EnterCalled::new(&self.raw, WRITE, Location::caller()) }
     }
 
     /// Returns a mutable reference to the value. No locking is needed, as the lock is borrowed
@@ -365,7 +366,7 @@ macro_rules! future {
         #[must_use = "futures do nothing unless they are polled"]
         pub struct $future<'a, T: ?Sized> {
             lock: &'a RwLock<T>,
-            locking: Locking<'a>,
+            locking: EnterCalled<'a, RawRwLock>,
         }
 
         impl<'a, T: ?Sized> Future for $future<'a, T> {

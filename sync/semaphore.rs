@@ -1,6 +1,7 @@
 use super::after;
+use super::called::EnterCalled;
 use super::errors::WaitError;
-use super::raw_semaphore::{Acquiring, RawSemaphore};
+use super::raw_semaphore::{CLOSED, RawSemaphore};
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::Waitable;
 use crate::shim::const_fn;
@@ -158,7 +159,7 @@ impl Semaphore {
     #[track_caller]
     pub fn acquire_async(&self, permits: usize) -> SemaphoreAcquire<'_> {
         check(permits);
-        let acquiring = Acquiring::new(&self.raw, permits, Location::caller());
+        let acquiring = EnterCalled::new(&self.raw, permits as u64, Location::caller());
         SemaphoreAcquire { semaphore: self, permits, acquiring }
     }
 
@@ -249,7 +250,7 @@ impl fmt::Debug for Permit<'_> {
 pub struct SemaphoreAcquire<'a> {
     semaphore: &'a Semaphore,
     permits: usize,
-    acquiring: Acquiring<'a>,
+    acquiring: EnterCalled<'a, RawSemaphore>,
 }
 
 impl<'a> Future for SemaphoreAcquire<'a> {
@@ -262,9 +263,9 @@ impl<'a> Future for SemaphoreAcquire<'a> {
         let (semaphore, permits) = (self.semaphore, self.permits);
         // SAFETY: `acquiring` is pinned together with `self`, and never moved.
         let acquiring = unsafe { self.map_unchecked_mut(|this| &mut this.acquiring) };
-        acquiring.poll(cx).map(|got| match got {
-            true => Ok(Permit { semaphore, permits }),
-            false => Err(WaitError::Closed),
+        acquiring.poll(cx).map(|answer| match answer {
+            CLOSED => Err(WaitError::Closed),
+            _ => Ok(Permit { semaphore, permits }),
         })
     }
 }

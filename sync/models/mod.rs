@@ -5,9 +5,10 @@
 mod rwlock;
 mod semaphore;
 
+use super::called::{CALL, EnterCalled};
 use super::event::{RawEvent, SET};
 use super::holder::Holder;
-use super::raw_mutex::{BEHIND, CALL, Locking, RawMutex};
+use super::raw_mutex::{BEHIND, RawMutex};
 use crate::scheduler::wait::waiters::{Enqueue, WaitNode, Waitable, Who, leave, queue};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
@@ -300,7 +301,8 @@ fn a_future_is_dropped(fair: bool) {
         let (locked, holder) = (Locked::new(fair), Holder::from_number(16));
         assert!(locked.mutex.try_lock(holder));
         let dropper = spawn(move || {
-            let mut waits = pin!(Locking::new(&locked.mutex, Location::caller()));
+            let mut waits =
+                pin!(EnterCalled::new(&locked.mutex, Holder::FUTURE.number(), Location::caller()));
             let mut cx = Context::from_waker(Waker::noop());
             match waits.as_mut().poll(&mut cx) {
                 Poll::Ready(_) => {

@@ -4,7 +4,8 @@ use super::{Task, enter_or_come};
 use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
-use crate::sync::raw_semaphore::{CALL, CLOSED, RawSemaphore};
+use crate::sync::called::CALL;
+use crate::sync::raw_semaphore::{CLOSED, RawSemaphore};
 use std::panic::Location;
 use std::task::{Context, Waker};
 
