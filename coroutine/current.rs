@@ -1,7 +1,7 @@
 //! The coroutine that a thread is in.
 //!
-//! `retire::nesting` points to the innermost running coroutine, and each coroutine points to the one
-//! that resumed it: the *chain*. The chain is empty on a thread's own stack, that is, in the
+//! `retire::nesting` points to the innermost running coroutine, and each coroutine points to the
+//! one that resumed it: the *chain*. The chain is empty on a thread's own stack, that is, in the
 //! thread's main coroutine, and on a task's stack.
 
 use crate::shim::thread_local;

@@ -19,9 +19,9 @@ use std::ops::ControlFlow;
 
 /// Parts that a loop offers at most before it has done anything.
 const SPINE: u32 = 3;
-/// ForkList may nest this deep wherever a loop is called; deeper only if there is room on the stack.
-/// (The depth of a part is bounded by the logarithm of its size, but that can be 64, and the depth
-/// of a sort by some multiple of it.)
+/// ForkList may nest this deep wherever a loop is called; deeper only if there is room on the
+/// stack. (The depth of a part is bounded by the logarithm of its size, but that can be 64, and the
+/// depth of a sort by some multiple of it.)
 const SHALLOW: u32 = 4;
 
 /// Returns whether a part may fork, given the number of forks of its loop that are open on its

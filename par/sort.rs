@@ -13,8 +13,9 @@
 //!   sort.
 //! * **A slice in order,** or in reverse order, is recognised before the first cut.
 //!
-//! The inner loop has no list of children that depends on a comparison (Lomuto's partition, which swaps each
-//! element whether or not it needs to move), as a list of children misprediction costs more than a swap.
+//! The inner loop has no list of children that depends on a comparison (Lomuto's partition, which
+//! swaps each element whether or not it needs to move), as a list of children misprediction costs
+//! more than a swap.
 
 use crate::par::boundary::with_caller;
 use crate::par::drive::{Loop, Pass, Stop, StopOnPanic, may_nest};

@@ -55,11 +55,11 @@ enum Target {
     Scope(NonNull<Children>),
 }
 
-// SAFETY: records and lists of children are shared by design, and a handle gives no access to the task's
-// types.
+// SAFETY: records and lists of children are shared by design, and a handle gives no access to the
+// task's types.
 unsafe impl Send for CancelHandle {}
-// SAFETY: records and lists of children are shared by design, and a handle gives no access to the task's
-// types.
+// SAFETY: records and lists of children are shared by design, and a handle gives no access to the
+// task's types.
 unsafe impl Sync for CancelHandle {}
 
 impl UnwindSafe for CancelHandle {}
@@ -148,8 +148,8 @@ impl CancelHandle {
         match self.target {
             // SAFETY: the handle holds a reference, so the record is alive.
             Target::Task(record) => watch_task(unsafe { record.as_ref() }, body),
-            // SAFETY: the handle keeps the list of children and outlives the result, and `of_scope` has
-            // called `bear`.
+            // SAFETY: the handle keeps the list of children and outlives the result, and `of_scope`
+            // has called `bear`.
             Target::Scope(children) => unsafe { watch_scope(children, body) },
         }
     }

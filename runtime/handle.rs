@@ -1,4 +1,4 @@
-//! A way to a runtime for those who do not own it.
+//! A handle to a runtime, for code that does not own the runtime.
 
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
@@ -119,7 +119,7 @@ impl Handle {
         self.spawn_with(TaskBuilder::default(), f)
     }
 
-    /// As [`Handle::spawn`], with a name or a stack of its own size.
+    /// Spawns a task with a name or a stack size of its own. Otherwise like [`Handle::spawn`].
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -129,7 +129,7 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Handle::spawn`].
     #[track_caller]
     pub fn spawn_with<F, T>(&self, task: TaskBuilder, f: F) -> Result<Task<T>, SpawnError<F>>
     where
@@ -158,8 +158,9 @@ impl Handle {
         Ok(unsafe { Claim::new(record) })
     }
 
-    /// Runs `f` as a task and waits for its end. See [`Runtime::block_on`](crate::Runtime::block_on),
-    /// also for when it suspends and what it costs.
+    /// Runs `f` as a task and waits for its end. See
+    /// [`Runtime::block_on`](crate::Runtime::block_on), also for when it suspends and what it
+    /// costs.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -191,8 +192,8 @@ impl Handle {
         }
     }
 
-    /// As [`Handle::block_on`], with the panic of `f`, or the end of the runtime, as a value. See
-    /// [`Runtime::try_block_on`](crate::Runtime::try_block_on).
+    /// Like [`Handle::block_on`], but returns the panic of `f`, or the end of the runtime, as an
+    /// error. See [`Runtime::try_block_on`](crate::Runtime::try_block_on).
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -202,7 +203,7 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Runtime::try_block_on`](crate::Runtime::try_block_on).
     #[track_caller]
     pub fn try_block_on<F, T>(&self, f: F) -> Result<T, JoinError>
     where

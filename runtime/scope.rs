@@ -40,13 +40,13 @@ impl fmt::Debug for Scope<'_, '_> {
 }
 
 /// Opens a scope: tasks spawned in it may borrow what lives outside, as it does not return before
-/// all of them have ended. As `std::thread::scope`, with tasks.
+/// all of them have ended. Like `std::thread::scope`, with tasks.
 ///
 /// Tasks spawned with [`spawn`](crate::spawn()) inside `f` belong to the scope too.
 ///
-/// Suspends at its end (structured) if tasks are left; those that still lie on top of this worker's
-/// queue are called there and then. Costs a node on the caller's frame: no allocation, and no lock
-/// unless a task panics.
+/// Suspends at its end, as a structured wait, if tasks are left. Tasks that still lie on top of
+/// this worker's queue are called at once. Costs a node on the caller's frame: no allocation, and
+/// no lock unless a task panics.
 ///
 /// ```
 /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -61,8 +61,8 @@ impl fmt::Debug for Scope<'_, '_> {
 /// assert_eq!(numbers, [30, 100, 200]);
 /// ```
 ///
-/// What is made inside `f` does not live long enough to be borrowed by a task, and neither the scope
-/// nor its handles can leave:
+/// What is made inside `f` does not live long enough to be borrowed by a task, and neither the
+/// scope nor its handles can leave:
 ///
 /// ```compile_fail,E0373
 /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -91,9 +91,9 @@ impl fmt::Debug for Scope<'_, '_> {
 /// ```
 ///
 /// # Panics
-/// With the panic of `f`; else with the first panic of a task that was not joined, or with the text of
-/// [`NoStack`](crate::NoStack) if there was no stack for one; in all cases after all tasks have ended.
-/// Outside a task.
+/// With the panic of `f`; else with the first panic of a task that was not joined, or with the text
+/// of [`NoStack`](crate::NoStack) if there was no stack for one; in all cases after all tasks have
+/// ended. Outside a task.
 #[track_caller]
 pub fn scope<'env, F, R>(f: F) -> R
 where
@@ -102,36 +102,38 @@ where
     scope_with(Wait::Anyone, f)
 }
 
-/// Who may run on a worker while a task of it waits. See [`scope_with`] and
+/// Which tasks may run on a worker while one of its tasks waits. See [`scope_with`] and
 /// [`join_with`](crate::join_with).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wait {
-    /// Whoever is ready.
+    /// Any ready task.
     #[default]
     Anyone,
     /// Only what descends from the scope that waits.
     DescendantsOnly,
 }
 
-/// As [`scope`], and says who may run on this worker while the scope is open and its task waits.
+/// Opens a [`scope`], and says which tasks may run on this worker while the scope is open and its
+/// task waits.
 ///
-/// With [`Wait::DescendantsOnly`] the worker starts and continues nothing but tasks of the scope, and their
-/// children, from the scope's opening to its end. So does every other worker, as long as such a task is
-/// started and unfinished on it. So nothing that the scope waits for waits for a stranger, and it is safe to
-/// hold a lock of std's, which belongs to the thread, over the scope: nobody else runs on this thread who
-/// could ask for it.
+/// With [`Wait::DescendantsOnly`] the worker is *isolated* from the scope's opening to its end: it
+/// starts and continues only tasks of the scope and their descendants. A worker on which such a
+/// task has started is isolated until that task ends. So nothing that the scope waits for waits for
+/// an outsider, and it is safe to hold a lock of std's, which belongs to the thread, over the
+/// scope: no other task runs on this thread that could ask for the lock.
 ///
-/// Strangers who are at home on such a worker wait until the scope ends; those that have not started are
-/// given to other workers.
+/// Outsiders that have started on an isolated worker wait until the scope ends. Outsiders that have
+/// not started are given to other workers.
 ///
-/// **Limit.** A task of the scope that waits for a stranger who is at home on the same worker (or is local
-/// to it), or for one that has not started while all workers run nothing but tasks of such scopes, waits for
-/// ever. What another runtime's task starts here on its behalf, by `block_on`, is a stranger. After 10 s without anything to do the worker says on stderr whom it keeps
-/// waiting. Tasks spawned with [`spawn_unscoped`](crate::spawn_unscoped) are strangers.
+/// **Limit.** A task of the scope waits for ever if it waits for an outsider that has started on
+/// the same worker, or is local to it. The same is true for an outsider that has not started while
+/// all workers are isolated. A task that is started here by the `block_on` of another runtime's
+/// task is an outsider, and so is a task of [`spawn_unscoped`](crate::spawn_unscoped). After 10 s
+/// without work an isolated worker names on stderr the tasks that it keeps waiting.
 ///
-/// Suspends as [`scope`]. Costs some 50 ns more than that, and as much for each task in it that is started
-/// by a loop. A task spawned in it as migratable is not; a worker that has nothing to run looks for tasks of
-/// the scope elsewhere, up to each 10 ms.
+/// Suspends like [`scope`]. Costs some 50 ns more than that, and as much for each task in it that
+/// is started by a loop. A task spawned in it as migratable is not; a worker that has nothing to
+/// run looks for tasks of the scope elsewhere, up to each 10 ms.
 ///
 /// ```
 /// use cygnet::Wait;
@@ -158,7 +160,7 @@ pub enum Wait {
 /// ```
 ///
 /// # Panics
-/// As [`scope`].
+/// Same as [`scope`].
 #[track_caller]
 pub fn scope_with<'env, F, R>(wait: Wait, f: F) -> R
 where
@@ -193,13 +195,14 @@ pub(crate) fn await_children(frame: &ScopeFrame) {
     Worker::current().expect("tasks run on workers").await_children(frame);
 }
 
-/// Leaves a scope without children, with what was run in it, or with the panic of that or of a child.
+/// Leaves a scope without children, with what was run in it, or with the panic of that or of a
+/// child.
 pub(crate) fn leave<R>(
     frame: &ScopeFrame,
     outer: *const Node,
     result: std::thread::Result<R>,
 ) -> R {
-    // First: with the scope goes what hangs on it, and nobody is to be found in it by that.
+    // First, so that what the end of the scope calls does not run in the scope.
     Worker::current().expect("tasks run on workers").node.set(outer);
     frame.end();
     match (result, frame.take_panic()) {
@@ -247,8 +250,7 @@ impl<'scope> Scope<'scope, '_> {
         self.spawn_child(worker, terms, f)
     }
 
-    /// As [`Scope::spawn`], also in what it costs, with a name or a stack of its own size. Does not
-    /// suspend.
+    /// Spawns a task with a name or a stack size of its own. Otherwise like [`Scope::spawn`].
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -261,7 +263,7 @@ impl<'scope> Scope<'scope, '_> {
     /// ```
     ///
     /// # Panics
-    /// As there.
+    /// Same as [`Scope::spawn`].
     #[track_caller]
     pub fn spawn_with<F, T>(&'scope self, task: TaskBuilder, f: F) -> ScopedTask<'scope, T>
     where
@@ -272,8 +274,8 @@ impl<'scope> Scope<'scope, '_> {
         self.spawn_child(worker, terms, f)
     }
 
-    /// As [`Scope::spawn`], and starts the task at once: see [`spawn_now`](crate::spawn_now), also for what it costs
-    /// and when it suspends.
+    /// Spawns a task and starts it at once. See [`spawn_now`](crate::spawn_now) for the cost, and
+    /// for when it suspends.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -288,7 +290,7 @@ impl<'scope> Scope<'scope, '_> {
     /// ```
     ///
     /// # Panics
-    /// As there.
+    /// Same as [`spawn_now`](crate::spawn_now).
     #[track_caller]
     pub fn spawn_now<F, T>(&'scope self, f: F) -> ScopedTask<'scope, T>
     where
@@ -305,12 +307,12 @@ impl<'scope> Scope<'scope, '_> {
         ScopedTask::new(claim)
     }
 
-    /// Cancels all tasks in the scope, and what its own task does in it: those that have not started never do,
-    /// and the others are told by their present or next wait. The scope still waits for all of them. What its task
-    /// does after the scope is not cancelled.
+    /// Cancels all tasks in the scope, and the waits of the scope's own task inside it. Tasks that
+    /// have not started never do; the others learn of the cancel from their present or next wait.
+    /// The scope still waits for all of them. After the scope, its task is not cancelled.
     ///
-    /// Does not suspend, and resumes nothing in place. Costs an allocation and, for each descendant that waits or
-    /// has waited, some tens of nanoseconds.
+    /// Does not suspend, and resumes nothing in place. Costs an allocation and, for each descendant
+    /// that waits or has waited, some tens of nanoseconds.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -334,12 +336,12 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     pub(crate) fn cancel_for(&self, cause: Arc<Cause>) {
-        // SAFETY: the scope does not end as long as somebody has a reference to it.
+        // SAFETY: the scope does not end while a reference to it exists.
         unsafe { cancel_node(&self.frame.node, Some(cause)) };
     }
 
-    /// A handle that does so from anywhere, and may outlive the scope. Costs some tens of nanoseconds. See
-    /// [`CancelHandle`].
+    /// A handle that does so from anywhere, and may outlive the scope. Costs some tens of
+    /// nanoseconds. See [`CancelHandle`].
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -359,15 +361,16 @@ impl<'scope> Scope<'scope, '_> {
         CancelHandle::of_scope(&self.frame.node)
     }
 
-    /// A lease, which holds the scope open from anywhere, and spawns into it. See [`ScopeLease`]. Does not suspend. Costs an
-    /// allocation and a record.
+    /// A lease, which holds the scope open from anywhere, and spawns into it. See [`ScopeLease`].
+    /// Does not suspend. Costs an allocation and a record.
     ///
     /// # Panics
     /// Outside a task of the scope's runtime.
     #[track_caller]
     pub fn lease(&self) -> ScopeLease {
         self.assert_here();
-        // SAFETY: open as long as somebody who is counted in it, or its own task, has a reference to the scope.
+        // SAFETY: the scope is open while its own task, or a task that it counts, has a reference
+        // to it.
         unsafe { ScopeLease::new(&raw const self.frame.node) }
     }
 
@@ -399,9 +402,9 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor does
-        // 'scope end, before the frame's last child has ended. The frame is open: only its
-        // own task closes it, after `f`, and a child that calls this is counted in it.
+        // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor
+        // does 'scope end, before the frame's last child has ended. The frame is open: only its own
+        // task closes it, after `f`, and a child that calls this is counted in it.
         let record = unsafe { worker.spawn(&raw const self.frame.node, f, terms) };
         // SAFETY: the handle's reference is ours.
         ScopedTask::new(unsafe { Claim::new(record) })

@@ -31,7 +31,7 @@ pub(crate) fn terms(
     Terms { spawned_at: at, traits, cold, detached: false }
 }
 
-/// Those of a spawn from elsewhere.
+/// The terms of a spawn from outside a task.
 pub(crate) fn outside_terms(
     at: &'static Location<'static>,
     traits: Traits,
@@ -41,7 +41,7 @@ pub(crate) fn outside_terms(
     Terms { spawned_at: at, traits, cold, detached: false }
 }
 
-/// Those of a step of an actor, which has the bindings of the actor's task.
+/// The terms of a step of an actor: a step has the task-local bindings of the actor's task.
 pub(crate) fn step_terms(at: &'static Location<'static>, locals: local::Nesting) -> Terms {
     let cold = if locals.is_some() { boxed(None, locals) } else { None };
     Terms { cold, detached: true, ..outside_terms(at, Traits::default(), None) }
@@ -69,8 +69,9 @@ unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) 
 ///
 /// The child may be started by any worker; once started it stays there until its end, so its code
 /// never sees another thread: `Rc`, thread-locals and guards of std's locks on its stack are fine.
-/// The parent ends after it. See [the contract](crate#the-thread-rule). (So a task for each stage of a pipeline balances worse
-/// than [`pipeline()`](crate::pipeline()), whose items move.)
+/// The parent ends after it. See [the contract](crate#the-thread-rule). (Items that pass through a
+/// task per stage therefore balance worse than with [`pipeline()`](crate::pipeline()), where the
+/// items move.)
 ///
 /// Does not suspend. Costs a record from the worker's pool, no locked instruction, and no stack
 /// before the child starts; more if another worker has asked for work. Captures and results that
@@ -130,14 +131,16 @@ where
     Task::new(unsafe { spawn_child(worker, terms, f) })
 }
 
-/// Spawns a child and starts it at once, on this worker and a stack of its own, before the call returns: when the
-/// child waits for the first time, or has ended. Otherwise as [`spawn`].
+/// Spawns a child and starts it at once, on this worker and a stack of its own, before the call
+/// returns: when the child waits for the first time, or has ended. Otherwise as [`spawn`].
 ///
-/// For what must have happened before the caller goes on, such as that the child has entered itself somewhere. It
-/// is not called in place by a join, and nobody steals it. If there is no stack for it, or the thread is unwinding,
-/// it is spawned as any other; if the scope is cancelled it never starts.
+/// For work that must have happened before the caller goes on, such as a registration by the child.
+/// A join does not call the child in place, and no worker steals it. If there is no stack for the
+/// child, or the thread is unwinding, this call spawns it like [`spawn`]. If the scope is
+/// cancelled, the child never starts.
 ///
-/// Suspends; the caller is as a rule the next to go on after the child. Costs as [`spawn`] and two switches.
+/// Suspends; the caller is as a rule the next to go on after the child. Costs as [`spawn`] and two
+/// switches.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -156,7 +159,7 @@ where
 /// ```
 ///
 /// # Panics
-/// As [`spawn`]; and inside [`no_suspend`](crate::no_suspend).
+/// Same as [`spawn`], and inside [`no_suspend`](crate::no_suspend).
 #[track_caller]
 pub fn spawn_now<F, T>(f: F) -> Task<T>
 where
@@ -174,7 +177,7 @@ where
     Task::new(claim)
 }
 
-/// Spawns a task that belongs to the runtime and not to the caller, who may end before it. It
+/// Spawns a task that belongs to the runtime and not to the caller, which may end before it. It
 /// inherits the caller's task-locals. Its handle is like any other: dropping it cancels, so detach
 /// it to let it run.
 ///
@@ -222,7 +225,8 @@ where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
-    // Not by way of the builder: each call on the way is one more copy of the captures in a debug build.
+    // Not by way of the builder: each call on the way is one more copy of the captures in a debug
+    // build.
     let (worker, terms) = task().terms_here();
     // SAFETY: 'static; it stays on this worker, as does its handle.
     LocalTask::new(unsafe { spawn_child(worker, terms, f) })
@@ -233,8 +237,8 @@ where
 /// Started or not, any worker may take it when it is ready, so one that waits often is balanced
 /// better than a pinned one. A yield leaves it where it is.
 ///
-/// Does not suspend. The spawn costs as [`spawn`]. The task always takes a coroutine of its own, is
-/// never run in place by a join, and each wake passes through a public queue.
+/// Does not suspend. The spawn costs the same as [`spawn`]. The task always takes a coroutine of
+/// its own, is never run in place by a join, and each wake passes through a public queue.
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -299,8 +303,8 @@ impl<T> LocalTask<T> {
         LocalTask { task: Task::new(claim), here: PhantomData }
     }
 
-    /// Waits for the task's end and returns its value. See [`Task::join`], also for when it suspends and
-    /// what it costs.
+    /// Waits for the task's end and returns its value. See [`Task::join`], also for when it
+    /// suspends and what it costs.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -311,24 +315,24 @@ impl<T> LocalTask<T> {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Task::join`].
     ///
     /// # Panics
-    /// As there.
+    /// Same as [`Task::join`].
     #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(self) -> Result<T, JoinError> {
         self.task.join()
     }
 
-    /// Cancels the task and all its descendants. See [`Task::cancel`], also for what it costs. Does not
-    /// suspend.
+    /// Cancels the task and all its descendants. See [`Task::cancel`], also for what it costs. Does
+    /// not suspend.
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
         self.task.cancel(reason);
     }
 
-    /// A handle that cancels the task and does nothing else. It may go to other threads. Costs a locked
-    /// instruction. Does not suspend. See [`CancelHandle`].
+    /// A handle that cancels the task and does nothing else. It may go to other threads. Costs a
+    /// locked instruction. Does not suspend. See [`CancelHandle`].
     pub fn cancel_handle(&self) -> CancelHandle {
         self.task.cancel_handle()
     }
@@ -443,7 +447,7 @@ impl TaskBuilder {
     /// [`TaskBuilder`] for an example. Does not suspend.
     ///
     /// # Panics
-    /// As there.
+    /// Same as [`spawn()`].
     #[track_caller]
     pub fn spawn<F, T>(self, f: F) -> Task<T>
     where
@@ -456,8 +460,8 @@ impl TaskBuilder {
         Task::new(unsafe { spawn_child(worker, terms, f) })
     }
 
-    /// Spawns it as a child of the runtime. See [`spawn_unscoped`], also for what it costs. Does not
-    /// suspend.
+    /// Spawns it as a child of the runtime. See [`spawn_unscoped`], also for what it costs. Does
+    /// not suspend.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -469,7 +473,7 @@ impl TaskBuilder {
     /// ```
     ///
     /// # Panics
-    /// As there.
+    /// Same as [`spawn_unscoped`].
     #[track_caller]
     pub fn spawn_unscoped<F, T>(self, f: F) -> Task<T>
     where
@@ -479,14 +483,15 @@ impl TaskBuilder {
         let (worker, parent) = here("spawn_unscoped");
         let terms = terms(parent, Location::caller(), self.traits, self.name);
         let root = &raw const worker.shared().root.node;
-        // SAFETY: 'static; the root is open as long as this task, a descendant of it, has not ended.
+        // SAFETY: 'static; the root is open as long as this task, a descendant of it, has not
+        // ended.
         let record = unsafe { worker.spawn(root, f, terms) };
         // SAFETY: the handle's reference is ours.
         Task::new(unsafe { Claim::new(record) })
     }
 
-    /// Spawns it as a child that never leaves this worker. See [`spawn_local`], also for what it costs.
-    /// Does not suspend.
+    /// Spawns it as a child that never leaves this worker. See [`spawn_local`], also for what it
+    /// costs. Does not suspend.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
@@ -499,7 +504,7 @@ impl TaskBuilder {
     /// ```
     ///
     /// # Panics
-    /// As there.
+    /// Same as [`spawn_local`].
     #[track_caller]
     pub fn spawn_local<F, T>(self, f: F) -> LocalTask<T>
     where

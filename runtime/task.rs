@@ -219,8 +219,8 @@ impl<T> Claim<T> {
             claim.let_go(false);
             return Err(JoinError::Cancelled(Cancelled::here()));
         }
-        // SAFETY: `detach` returns the claim only if the join word is done, and `outcome_dropped` is
-        // false, so the outcome is there.
+        // SAFETY: `detach` returns the claim only if the join word is done, and `outcome_dropped`
+        // is false, so the outcome is there.
         match unsafe { claim.take() } {
             // The cancel above ended the task, so the caller's own cancellation is reported.
             Err(JoinError::NotStarted(_) | JoinError::Unwound(_)) if !ended => {

@@ -67,9 +67,9 @@
 //! # Orderings
 //!
 //! Every change of the word that gives the mutex up is a release, and every change that takes it is
-//! an acquire. A hand-over is carried by the grant (see `scheduler/wait/waiters`); the word is only a
-//! name then. All changes are compare-and-swaps, because a called waiter clears CALLED without the
-//! queue's lock.
+//! an acquire. A hand-over is carried by the grant (see `scheduler/wait/waiters`); the word is only
+//! a name then. All changes are compare-and-swaps, because a called waiter clears CALLED without
+//! the queue's lock.
 
 use super::called::{CALL, Calling, enter_called};
 use super::holder::Holder;

@@ -16,8 +16,8 @@
 //!   waiter is overdue. Called waiters may be held up by workers that compute, or each value may
 //!   have been taken before its sender could look for waiters.
 //! * A task that sends or receives in a loop checks in now and then
-//!   ([`check_in`](crate::scheduler::run_loop::check_in)), so a called waiter of its own worker comes. A
-//!   future returns `Pending` once if 1,024 values have passed called waiters.
+//!   ([`check_in`](crate::scheduler::run_loop::check_in)), so a called waiter of its own worker
+//!   comes. A future returns `Pending` once if 1,024 values have passed called waiters.
 //!
 //! While the first waiter is overdue, the line is *strict*: no caller passes, and what becomes free
 //! is set aside for that waiter, which is granted a *permit*. Both lines of a channel without room
