@@ -1,8 +1,8 @@
-//! What most nodes never have: a name, task-locals, a place in the lists of the tree, a reason why they were
-//! cancelled. Allocated at first use.
+//! Data that most nodes never have: a name, task-locals, a list of children, the reason of a
+//! cancel. Allocated at first use.
 //!
-//! They live as long as the node's record, or its frame, and a little longer if a walk is on its way to them:
-//! then whoever comes last frees them (see [`children`](super::list of children)).
+//! The cold data live as long as the node's record or frame. If a walk is on its way to them, they
+//! live a little longer, and the last user frees them (see [`children`](super::children)).
 
 use crate::shim::atomic::AtomicU32;
 use crate::task::attachment::Attachment;
@@ -19,17 +19,20 @@ pub(crate) type Locals = Option<Arc<dyn Any + Send + Sync>>;
 /// See the module's documentation.
 #[repr(C)]
 pub(crate) struct ColdData {
-    /// First, so that a list of children is its cold data.
+    /// First, so that a pointer to the list of children is one to its cold data.
     children: Children,
     pub(crate) name: Option<Box<str>>,
-    /// Owned by whoever runs the task.
+    /// Used only by the thread that runs the task.
     pub(crate) locals: UnsafeCell<Locals>,
-    /// Why the node is cancelled: written down by who cancels it and gives a reason, by a walk if there is one who may ask after its end, or
-    /// else by the first who asks. What is here is what everybody is told.
+    /// Why the node is cancelled. Written once: by a canceller that gives a reason; by a walk, if
+    /// the reason may be asked for after the node's end; or else by the first caller that asks. All
+    /// callers are told this reason.
     pub(crate) cause: OnceLock<Arc<Cause>>,
-    /// For those who run in the node, or below it. Ends with the node, whoever keeps the rest.
+    /// Used by code that runs in the node, or below it. Ends with the node, even if a handle keeps
+    /// the rest.
     pub(crate) attached: Attachment,
-    /// How many calls of the task were refused as it was cancelled. Written by whoever runs it.
+    /// The number of calls that were refused because the task is cancelled. Written by the thread
+    /// that runs the task.
     pub(crate) refusals: AtomicU32,
 }
 
@@ -38,7 +41,7 @@ impl ColdData {
         ColdData::with(None, None)
     }
 
-    /// Those of a task that begins with a name or with bindings.
+    /// The cold data of a task that begins with a name or with task-local bindings.
     pub(crate) fn with(name: Option<Box<str>>, locals: Locals) -> ColdData {
         ColdData {
             children: Children::new(),
@@ -54,25 +57,24 @@ impl ColdData {
         &self.children
     }
 
-    /// Ends the cold data of a node that has ended and that nobody uses any more. Destructors of the user's run
-    /// here.
+    /// Ends the cold data of a node that has ended. Destructors of the user run here.
     ///
     /// # Safety
-    /// That; `cold` came from a box, and is not used afterwards.
+    /// The node has ended; `cold` came from a box, and the caller does not use it afterwards.
     pub(crate) unsafe fn end(cold: NonNull<ColdData>) {
-        // A scope has no name, and somebody with a handle to it may look at what it has.
-        // SAFETY: alive.
+        // A scope has no name, and a handle to a scope may look at its cold data at this moment.
+        // SAFETY: the cold data are alive until `Children::end` below.
         let name = if unsafe { cold.as_ref() }.name.is_some() {
-            // SAFETY: of a task nobody else uses anything but the list of children.
+            // SAFETY: this is a task, of which other threads use only the list of children.
             unsafe { (*cold.as_ptr()).name.take() }
         } else {
             None
         };
-        // SAFETY: alive; those who have handles leave this alone.
+        // SAFETY: the cold data are alive, and handles do not use the bindings.
         let own = (name, unsafe { (*cold.as_ref().locals.get()).take() });
-        // SAFETY: alive; and who has a handle leaves it alone.
+        // SAFETY: the cold data are alive, and handles do not use the attachment.
         let attached = unsafe { cold.as_ref().attached.end() };
-        // SAFETY: passed on. As a pointer to the whole.
+        // SAFETY: the node has ended, and the pointer is that to the whole allocation.
         unsafe { Children::end(cold.cast()) };
         drop((own, attached));
     }

@@ -6,7 +6,7 @@ use crate::shim::atomic::Ordering;
 use crate::task::words::tree::Node;
 use std::ptr::{self, NonNull};
 
-/// What became of a hook that was to be hung on a node.
+/// The result of hanging a hook on a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hang<C> {
     Hung,
@@ -16,7 +16,7 @@ pub(crate) enum Hang<C> {
     Over,
 }
 
-/// Hooks that were taken out of their list, linked to each other, each to the one before it.
+/// Hooks that were taken out of their list, as a linked list, the last one first.
 pub(crate) struct Unhooked(*const HookLink);
 
 impl Iterator for Unhooked {
@@ -24,33 +24,34 @@ impl Iterator for Unhooked {
 
     fn next(&mut self) -> Option<NonNull<HookLink>> {
         let place = NonNull::new(self.0.cast_mut())?;
-        // SAFETY: whoever has taken it out keeps it.
+        // SAFETY: the references that the list had keep the hooks alive; they are the caller's now.
         self.0 = unsafe { place.as_ref() }.next.get();
         Some(place)
     }
 }
 
 impl Children {
-    /// Hangs a hook on the node of this list of children, and gives a handle with it. Of a node that is cancelled, `told` is asked
-    /// why under the lock: it may end right after that.
+    /// Hangs a hook on the node of this list, and adds a handle. If the node is cancelled, calls
+    /// `told` under the lock instead, because the node may end right afterwards.
     ///
     /// # Safety
-    /// The hook is in no list, and is kept until it has been taken out. The node is that of this list of children, is
-    /// linked, and has not ended, or its end is told by `unhook_all`.
+    /// The hook is in no list, and stays alive until it has been taken out. `node` is the node of
+    /// this list, is linked, and has not ended, or its end calls `unhook_all`.
     pub(crate) unsafe fn hang<C>(
         &self,
         node: &Node,
         hook: NonNull<HookLink>,
         told: impl FnOnce(&Node) -> C,
     ) -> Hang<C> {
-        // SAFETY: passed on.
+        // SAFETY: the obligations of `hang_in` are those of this function.
         unsafe { self.hang_in(self.lock(), node, hook, told) }
     }
 
-    /// The same on whatever node the list of children belongs to, for one who has a handle.
+    /// Hangs a hook on the node that this list belongs to. For a caller that has a handle.
     ///
     /// # Safety
-    /// The hook is in no list, and is kept until it has been taken out. The list of children [bears](Children::bear).
+    /// The hook is in no list, and stays alive until it has been taken out. The list has been told
+    /// to [expect hooks](Children::bear).
     pub(crate) unsafe fn hang_by_handle<C>(
         &self,
         hook: NonNull<HookLink>,
@@ -59,14 +60,15 @@ impl Children {
         let list = self.lock();
         // SAFETY: cleared under this lock before the node ends.
         match unsafe { list.node.as_ref() } {
-            // SAFETY: passed on; who ends the node has seen that the list of children bears, and takes the lock before.
+            // SAFETY: the hook is the caller's obligation. The end of the node finds that the list
+            // expects hooks, and takes the lock before the node goes.
             Some(node) => unsafe { self.hang_in(list, node, hook, told) },
             None => Hang::Over,
         }
     }
 
     /// # Safety
-    /// As for `hang`.
+    /// Same as for `hang`.
     unsafe fn hang_in<C>(
         &self,
         mut list: MutexGuard<'_, List>,
@@ -84,17 +86,18 @@ impl Children {
         if node.word().is_cancelled_in_total_order() {
             return Hang::Cancelled(told(node));
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the hook alive.
         unsafe { hook.as_ref() }.hangs.set(true);
         let first = list.first;
-        // SAFETY: passed on.
+        // SAFETY: the hook is in no list, and is taken out before its memory is reused.
         unsafe { list.insert(hook.as_ptr(), first) };
         list.node = node;
         list.handles += 1;
         Hang::Hung
     }
 
-    /// Calls `f` unless the end of the node has called [`unhook_all`](Self::unhook_all), which waits meanwhile.
+    /// Calls `f` unless the end of the node has already called [`unhook_all`](Self::unhook_all).
+    /// That call waits until `f` has returned.
     pub(crate) fn before_the_end(&self, f: impl FnOnce()) {
         let list = self.lock();
         // MUTANT(children.before_the_end): true
@@ -103,8 +106,8 @@ impl Children {
         }
     }
 
-    /// Says that something may hang in the list. For one who is about to hang it there, or who runs in the node: whoever
-    /// ends that will see it.
+    /// Announces that something may be hung in the list. Called by the thread that is about to hang
+    /// it, or that runs in the node, so that the end of the node sees it.
     pub(crate) fn bear(&self) {
         if !self.has_children.load(Ordering::Relaxed) {
             // An update, in the total order.
@@ -113,34 +116,38 @@ impl Children {
         }
     }
 
-    /// Whoever ends the node is to call `unhook_all`, whatever hangs there. Before anybody else knows the node.
+    /// Makes the end of the node call `unhook_all` in any case. Called before another thread knows
+    /// the node.
     pub(crate) fn expect_hooks(&self) {
         self.has_children.store(true, Ordering::Relaxed);
     }
 
-    /// Takes a hook out of the list, and looks at its node; `None` if another was faster.
+    /// Takes a hook out of the list, and calls `look` with its node. Returns `None` if another
+    /// thread was faster.
     ///
     /// # Safety
-    /// It was hung on this list of children, and the caller has a handle.
+    /// The hook was hung on this list, and the caller has a handle.
     pub(crate) unsafe fn unhook<R>(
         &self,
         hook: NonNull<HookLink>,
         look: impl FnOnce(&Node) -> R,
     ) -> Option<R> {
         let mut list = self.lock();
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the hook alive.
         // MUTANT(children.unhook.once): false
         if !unsafe { hook.as_ref() }.hangs.replace(false) {
             return None;
         }
-        // SAFETY: as above.
+        // SAFETY: `hangs` was set, so the hook is in this list.
         unsafe { list.remove(hook.as_ptr()) };
-        // SAFETY: written with the handle, and the node does not end before its hooks are taken out.
+        // SAFETY: `node` was written when the hook was hung, and the node does not end before its
+        // hooks are taken out.
         Some(look(unsafe { &*list.node }))
     }
 
-    /// Takes all hooks out, of a node that ends. Under the lock `decide` is asked what it has come to, and `told` is told of that and each hook,
-    /// which is the caller's to run: once it is out, its guard may be faster.
+    /// Takes out all hooks of a node that ends. Under the lock, calls `decide` once, and `told`
+    /// with its result for each hook. The caller runs the hooks; once a hook is out, its guard may
+    /// be faster.
     pub(crate) fn unhook_all<C>(
         &self,
         decide: impl FnOnce() -> C,
@@ -148,28 +155,29 @@ impl Children {
     ) -> Unhooked {
         let mut list = self.lock();
         list.over = true;
-        // What they are told holds: a cancel by a handle finds no node any more.
+        // What the hooks are told stays true: a cancel by a handle finds no node any more.
         // MUTANT(children.unhook.over): skip
         list.node = ptr::null();
         let outcome = decide();
         let mut taken: *const HookLink = ptr::null();
         let mut at = list.first;
-        // SAFETY: what is in the list is alive.
+        // SAFETY: members of the list are alive.
         while let Some(place) = unsafe { at.as_ref() } {
             let next = place.next.get();
             if place.hangs.replace(false) {
-                // SAFETY: it is in this list.
+                // SAFETY: `hangs` was set, so the hook is in this list.
                 unsafe { list.remove(at) };
                 place.next.set(taken);
                 taken = at;
-                told(NonNull::new(at.cast_mut()).expect("a place"), &outcome);
+                told(NonNull::new(at.cast_mut()).expect("a link is not null"), &outcome);
             }
             at = next;
         }
         Unhooked(taken)
     }
 
-    /// Whether something may hang in the list. For whoever ends the node, or runs in it.
+    /// Returns whether something may hang in the list. For the thread that ends the node, or runs
+    /// in it.
     #[inline]
     pub(crate) fn has_had_children(&self) -> bool {
         self.has_children.load(Ordering::Relaxed)

@@ -1,62 +1,79 @@
-//! How a cancel finds the tasks below a node: the lists of the tree, and the walk through them.
+//! How a cancel finds the tasks below a node: the lists of children, and the walk through them.
 //!
-//! # Who is in the lists
+//! # Which nodes are in the lists
 //!
-//! A node is not entered anywhere when it is made, nor when its task starts: most tasks run to their end
-//! without a wait, and need no one to find them. They look up instead, at their ancestors, when they start
-//! and when they are asked whether they are cancelled. A node is **linked** into its parent's list when it
-//! must be found: before its task waits for the first time in a wait that may be cut short, or when something
-//! of another kind hangs on it. Its ancestors are linked first, from the top, so of a linked node all
-//! ancestors are linked, and whoever comes to one that is need not look up any further: a walk would have
-//! marked it. It stays linked until it ends, after its last child.
+//! A new node is in no list, and neither is its task when it starts. Most tasks run to their end
+//! without a wait, and no canceller has to find them. They look up instead: when they start, and
+//! when they ask whether they are cancelled, they look at their ancestors.
+//!
+//! A node is **linked** into its parent's list when a canceller must be able to find it: before its
+//! task waits for the first time in a wait that may be interrupted, or when a hook is hung on the
+//! node. Its ancestors are linked first, from the top. So all ancestors of a linked node are
+//! linked, and a look up ends at the first linked node: a walk would have marked that node. A node
+//! stays linked until it ends, after its last child.
 //!
 //! # Protocol
 //!
-//! Each list has a lock, and so have the links of those in it. The lock of a node's list is taken alone, with one
-//! exception below.
+//! Each list has a lock, which also guards the links of its members. A thread holds one of these
+//! locks at a time, with one exception (*link from outside*).
 //!
-//! * **Link** ([`link`]), under the lock of the parent: enter the child; then, if the parent is cancelled in
-//!   effect, mark the child; then say that it is linked. What it marks has nobody linked below it and does not
-//!   wait; hooks may hang there that came from outside, and are told.
-//! * **Before a mark** that comes from above the caller is told ([`Reached::Soon`]), under the lock of the parent: why the
-//!   node is cancelled is written down where it is needed, so that who sees the mark finds the reason.
-//! * **Cancel**: mark the node (one atomic operation: one caller is the first, or knows that the node
-//!   ignores cancellation at present, and then that task does the rest when it stops). The first [walks](walk):
-//!   takes the lock, marks each child in the list, tells of it, and goes on to those children that have some.
-//! * **Inherit** ([`inherit`]): who asks in a node that is not linked looks up, and finds one above it that is marked. Then it marks the
-//!   node, and those between, from the top, as the walk would if they were in its way, and writes down in each whose cancel it is, so that nobody has
-//!   to look up for that again. At one that ignores it by then this ends, as the walk does. So nobody is told of a cancel and then told otherwise:
-//!   another may link one of those between at this moment, before the walk comes to it, and whoever finds it linked looks no further up.
-//! * **Link from outside**: a task that computes is in no list, and cannot be asked to enter itself into one. Whoever
-//!   [watches](crate::task::record::Record::watch) it by a handle links it, under the lock of the task's own list as long
-//!   as that is not `over`. The end of a watched task makes it so before its parent is released, so until then the parent
-//!   and all above it are there; and then it looks once more whether it is linked. A node that was unlinked stays so (`gone`).
-//!   This is the one place where two of these locks are held at once: that of a list, and one further up.
+//! * **Link** ([`link`]), under the parent's lock: enter the child; if the parent is cancelled in
+//!   effect, mark the child; then set that the child is linked. A child that is marked in this way
+//!   has no linked descendants and does not wait. Hooks may have been hung on it from outside; they
+//!   are told.
+//! * **Before a mark** that comes from above, the walk reports [`Reached::Soon`] under the parent's
+//!   lock. The receiver writes down why the node is cancelled, so a task that sees the mark finds
+//!   the reason.
+//! * **Cancel**: mark the node by one atomic operation. One caller is the first. If the node
+//!   ignores cancellation at present, the first caller leaves the rest to the task, which does it
+//!   when it stops ignoring. Otherwise the first caller [walks](walk): under the lock of the list,
+//!   it marks and reports each child, and goes on to the children that have children.
+//! * **Inherit** ([`inherit`]): a task in an unlinked node looks up and finds a marked ancestor. It
+//!   then marks the nodes from there down to its own, as the walk would do if they were linked, and
+//!   writes down in each of them whose cancel it is, so that no later look up is needed. Like the
+//!   walk, it stops at a node that ignores cancellation by now. So no task is told of a cancel and
+//!   later told otherwise: another task may link one of these nodes before the walk comes to it,
+//!   and a look up ends at a linked node.
+//! * **Link from outside**: a task that computes is in no list, and cannot enter itself into one. A
+//!   thread that [watches](crate::task::record::Record::watch) the task by a handle links it, under
+//!   the lock of the task's own list, provided that this list is not `over`. The end of a watched
+//!   task sets `over` before it releases the parent, so until then the parent and all nodes above
+//!   it are alive. Afterwards the end looks once more whether the node is linked. A node that was
+//!   unlinked stays unlinked (`gone`). Only here are two of the locks held at once: that of a list,
+//!   and one further up.
 //! * **Unlink** ([`unlink`]), at the child's end, under the same lock.
 //!
-//! Nobody is missed: if the walk takes the lock after the child was entered, it finds it; if before, the child
-//! sees the parent's mark, which was made before the walk took the lock. That a node *has* no list, or has
-//! never had anyone in it, the walk sees without the lock: both are announced by an update, then the parent's
-//! word is read; the walk marks and then reads those; all in the one total order of SeqCst, so one of the two
-//! sees the other. A mark is made once, so a node is walked through by one walk at a time, and once.
+//! # No node is missed
 //!
-//! # Who may touch a node, and its memory
+//! If the walk takes the lock after the child was entered, it finds the child. Otherwise the child
+//! sees the parent's mark, which was made before the walk took the lock.
 //!
-//! Under the lock of its parent a child in the list is not at its end, so the walk may mark it and wake its
-//! task. It goes on to the children of that child later, without that lock, and by then it may have ended. So
-//! it says under the lock that it will come (`walked`), and uses nothing but the list of children after that: the list of children
-//! of a node with children in its list belongs to a node that has not ended, as children end first, and one
-//! without them is passed over. When the memory of a list of children is to be freed ([`Children::end`]), and a walk is on
-//! its way there, or a handle keeps it, it is left to whoever of them is last, which the list of children's own lock
-//! decides. Of a handle the same lock keeps the node from ending while it is used ([`Children::with_node`]).
+//! The walk sees without the lock that a node has no list, or a list that never had a member. Both
+//! are announced by an update, after which the linking thread reads the parent's word. The
+//! canceller marks that word and then reads the announcement. All four steps are in the one total
+//! order of SeqCst, so one of the two threads sees the other.
 //!
-//! **Hooks** hang in the list of their node, between its children, until who takes one back, or whoever ends the node,
-//! takes it out under the lock. A walk tells of those that it finds there, and leaves them.
+//! A mark is made once, so one walk at a time goes through a node, and only once.
 //!
-//! The walk is a loop: lists of children that are still to be visited are linked to each other, so a tree of any depth
-//! takes neither stack nor memory. It gives the lock back after each [`BATCH`] children, leaving a mark in the
-//! list where it was, and calls `rest` without any lock: there the tasks that it has cut out of their waits
-//! are queued, so that none of them runs into the lock.
+//! # Which thread may touch a node, and its memory
+//!
+//! A child in the list does not end while the parent's lock is held, so the walk may mark it and
+//! wake its task. The walk visits the child's own list later, without that lock, and the child may
+//! have ended by then. So the walk announces its visit under the lock (`walked`), and afterwards
+//! uses only the child's list of children. If that list has members, its node has not ended,
+//! because children end first. If it has none, the walk passes it over.
+//!
+//! The memory of a list is freed by [`Children::end`]. If a walk is on its way there, or a handle
+//! keeps the list, the last of these frees it; the lock of the list decides which one is the last.
+//! The same lock keeps the node from ending while a handle uses it ([`Children::with_node`]).
+//!
+//! **Hooks** hang in the list of their node, between its children, until their guard or the end of
+//! the node takes them out under the lock. A walk reports the hooks that it finds, and leaves them.
+//!
+//! The walk is a loop. The lists that it has yet to visit are linked to each other, so a tree of
+//! any depth takes neither stack nor memory. The walk releases the lock after each [`BATCH`]
+//! children, leaves a mark at its place in the list, and calls `rest` without any lock. There the
+//! tasks whose waits it has interrupted are queued, so none of them runs into the lock.
 
 mod hooks;
 
@@ -69,29 +86,33 @@ use crate::task::words::tree::{Cancel, Node, NodeKind};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
-/// So many children are marked before others may have the lock.
+/// The number of children that a walk marks per acquisition of the lock.
 #[cfg(not(loom))]
 const BATCH: usize = 64;
 #[cfg(loom)]
 const BATCH: usize = 1;
 
-/// A node's list of children, and its place in its parent's. See the module's documentation.
+/// A node's list of children, and the node's own place in its parent's list. See the module's
+/// documentation.
 #[repr(C)]
 pub(crate) struct Children {
     /// First, so that the place of a node is its list of children.
     place: HookLink,
     list: Mutex<List>,
-    /// Somebody has been in the list.
+    /// The list has, or has had, a member.
     has_children: AtomicBool,
-    /// A walk is on its way here. Set under the lock of the parent's list, cleared under this one's.
+    /// A walk is on its way here. Set under the lock of the parent's list, cleared under this
+    /// one's.
     walked: Cell<bool>,
-    /// It has been unlinked, and its parent may end at any moment. Guarded by the lock of the parent's list.
+    /// The node has been unlinked, and its parent may end at any moment. Guarded by the lock of the
+    /// parent's list.
     gone: Cell<bool>,
-    /// The next one that the walk visits. Of the walk alone.
+    /// The next list that the walk visits. Used by the walk alone.
     todo: Cell<*const Children>,
-    /// The list that it is in. Written once, by whoever links it.
+    /// The parent's list. Written once, by the thread that links the node.
     parent: AtomicPtr<Children>,
-    /// The cold data around it, as they were allocated: to be freed by. Written with `parent`.
+    /// The cold data around this list, as a pointer to the whole allocation. Written together with
+    /// `parent`.
     whole: AtomicPtr<ColdData>,
     /// The node whose cancel has reached this one.
     origin: AtomicPtr<Node>,
@@ -101,9 +122,9 @@ pub(crate) struct Children {
 pub(crate) struct HookLink {
     next: Cell<*const HookLink>,
     previous: Cell<*const HookLink>,
-    /// Of a child. Null in a hook, and in the mark that a walk leaves where it was.
+    /// The child. Null in a hook, and in the mark that a walk leaves at its place.
     node: Cell<*const Node>,
-    /// Whether it is in a list. Of hooks alone.
+    /// Whether a hook is in a list. Not used for children.
     hangs: Cell<bool>,
 }
 
@@ -121,20 +142,20 @@ impl HookLink {
 
 struct List {
     first: *const HookLink,
-    /// The node of the list, for those who have the list of children and nothing else. Null if there is none who could,
-    /// or the node has ended.
+    /// The node of the list, for threads that have only the list. Null if there are no such
+    /// threads, or the node has ended.
     node: *const Node,
-    /// Handles that keep the list of children, but not the node.
+    /// The number of handles, which keep this list alive, but not the node.
     handles: usize,
     /// The node ends, and takes no more hooks.
     over: bool,
-    /// The node has ended, and who is last of the handles and a walk frees the memory.
+    /// The node has ended; the last handle or the walk frees the memory.
     deserted: bool,
 }
 
-// SAFETY: each field has an owner, or a lock, as said above.
+// SAFETY: each field belongs to one owner, or is guarded by a lock, as the module says.
 unsafe impl Send for Children {}
-// SAFETY: as above.
+// SAFETY: see `Send`: no field is used by two threads at once, unless it is atomic.
 unsafe impl Sync for Children {}
 
 impl Children {
@@ -162,16 +183,17 @@ impl Children {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node is reached by the cancel of `origin`. Before its word is marked, and after that by who has marked it when it had no cold data. Not
-    /// atomically: who cancels it itself at this moment may be named instead, then or later. Why it is cancelled is decided elsewhere
-    /// (scheduler/cancel/reason.rs).
+    /// Notes that the cancel of `origin` has reached the node. Called before the node is marked; or
+    /// after it, by the thread that marked the node while it had no cold data. The load and the
+    /// store are separate: a canceller of the node itself may be named instead. The reason of a
+    /// cancel is decided elsewhere (scheduler/cancel/reason.rs).
     pub(crate) fn set_origin(&self, origin: *const Node) {
         if self.origin.load(Ordering::Relaxed).is_null() {
             self.origin.store(origin.cast_mut(), Ordering::Release);
         }
     }
 
-    /// Whether somebody has ever been in the list, for one who has just marked the node.
+    /// Returns whether the list has ever had a member. For a thread that has just marked the node.
     pub(crate) fn has_children(&self) -> bool {
         // MUTANT(children.has_children.look): relaxed
         load_in_total_order(&self.has_children)
@@ -182,19 +204,20 @@ impl Children {
         self.lock().first.is_null()
     }
 
-    /// Whether a walk is on its way to what is in the list.
+    /// Returns whether a walk is on its way to members of the list.
     #[cfg(all(test, loom))]
     pub(crate) fn is_awaited(&self) -> bool {
         let list = self.lock();
         self.walked.get() && !list.first.is_null()
     }
 
-    /// Frees the memory of the cold data around this list of children, or leaves that to the walk that is on its way here.
+    /// Frees the cold data around this list, or leaves that to the walk that is on its way here.
     ///
     /// # Safety
-    /// The node has ended, was unlinked, and nobody else uses the cold data, which came from a box.
+    /// The node has ended and was unlinked. The cold data came from a box, and no other thread uses
+    /// them except through a handle or a walk.
     pub(in crate::task) unsafe fn end(this: NonNull<Children>) {
-        // SAFETY: alive until it is freed below, or by the walk.
+        // SAFETY: the list is alive until it is freed below, or by the walk.
         let children = unsafe { this.as_ref() };
         if !children.parent.load(Ordering::Relaxed).is_null() {
             let mut list = children.lock();
@@ -206,24 +229,28 @@ impl Children {
                 return;
             }
         }
-        // SAFETY: passed on; a list of children is the start of its cold data.
+        // SAFETY: no handle and no walk is left, and the caller gives up the cold data. A list of
+        // children is the start of its cold data.
         unsafe { Children::free(this.as_ptr().cast()) };
     }
 
-    /// Whether the node of a list of children that a handle keeps is marked, or was when it ended. One load, if no cancel comes.
+    /// Returns whether the node is marked, or was when it ended. For a handle. One load if no
+    /// cancel has come.
     #[inline]
     pub(crate) fn is_marked(&self) -> bool {
         !self.origin.load(Ordering::Acquire).is_null() && self.is_marked_by_now()
     }
 
-    /// One has come, which says so before it marks the node; no node ends between the two.
+    /// Slow path of `is_marked`: a cancel has come. A canceller notes the origin before it marks
+    /// the node, and the node does not end in between.
     #[cold]
     fn is_marked_by_now(&self) -> bool {
         // MUTANT(children.marked.word): with true
         self.with_node(|node| node.word().is_marked()).unwrap_or(true)
     }
 
-    /// A handle that keeps the list of children of a linked node, in which the caller runs, and not the node.
+    /// Adds a handle, which keeps this list alive, but not the node. The node is linked, and the
+    /// caller runs in it.
     pub(crate) fn add_handle_of(&self, node: &Node) {
         let mut list = self.lock();
         list.node = node;
@@ -234,12 +261,12 @@ impl Children {
         self.lock().handles += 1;
     }
 
-    /// Gives such a handle up.
+    /// Gives up a handle.
     ///
     /// # Safety
-    /// It is the caller's; the list of children is not used afterwards.
+    /// The handle is the caller's, and the caller does not use the list afterwards.
     pub(crate) unsafe fn release_handle(this: NonNull<Children>) {
-        // SAFETY: alive by the handle.
+        // SAFETY: the handle keeps the list alive.
         let children = unsafe { this.as_ref() };
         let mut list = children.lock();
         list.handles -= 1;
@@ -247,12 +274,14 @@ impl Children {
         if list.deserted && list.handles == 0 && !children.walked.get() {
             let whole = children.whole.load(Ordering::Relaxed);
             drop(list);
-            // SAFETY: left to us.
+            // SAFETY: the end of the node has left the memory to the last of handles and walk,
+            // which this is.
             unsafe { Children::free(whole) };
         }
     }
 
-    /// Calls `f` with the node of a list of children that a handle keeps, unless it has ended; it does not end meanwhile.
+    /// Calls `f` with the node, unless it has ended. The node does not end during the call. For a
+    /// handle.
     pub(crate) fn with_node<R>(&self, f: impl FnOnce(&Node) -> R) -> Option<R> {
         let list = self.lock();
         // SAFETY: cleared under this lock before the node ends.
@@ -260,31 +289,32 @@ impl Children {
     }
 
     /// # Safety
-    /// As for `end`, and no walk is on its way, nor does a handle keep it. `whole` is what was allocated.
+    /// Same as for `end`; and no walk is on its way, and no handle is left. `whole` is the pointer
+    /// that was allocated.
     unsafe fn free(whole: *mut ColdData) {
-        // SAFETY: out of a box, and nobody else uses it.
+        // SAFETY: `whole` came from a box, and no other thread uses it.
         let cold = unsafe { Box::from_raw(whole) };
         debug_assert!(!cold.children().walked.get(), "a walk is on its way to what is freed");
     }
 }
 
 impl List {
-    /// Enters one before another that is in the list, or at the front of an empty one.
+    /// Inserts a link before a member of the list, or into an empty list.
     ///
     /// # Safety
-    /// It is in no list, and is taken out before its memory is used for anything else.
+    /// `place` is in no list, and is taken out before its memory is reused.
     unsafe fn insert(&mut self, place: *const HookLink, before: *const HookLink) {
-        // SAFETY: who is in the list is alive, and we have the lock.
+        // SAFETY: members of the list are alive, and this thread has the lock.
         let next = unsafe { before.as_ref() };
         let previous = next.map_or(ptr::null(), |next| next.previous.get());
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps `place` alive.
         let links = unsafe { &*place };
         links.next.set(before);
         links.previous.set(previous);
         if let Some(next) = next {
             next.previous.set(place);
         }
-        // SAFETY: as above.
+        // SAFETY: members of the list are alive.
         match unsafe { previous.as_ref() } {
             Some(previous) => previous.next.set(place),
             None => self.first = place,
@@ -292,15 +322,15 @@ impl List {
     }
 
     /// # Safety
-    /// It is in this list.
+    /// `place` is in this list.
     unsafe fn remove(&mut self, place: *const HookLink) {
-        // SAFETY: alive, and the lock is ours.
+        // SAFETY: members of the list are alive, and this thread has the lock.
         let (next, previous) = unsafe { ((*place).next.get(), (*place).previous.get()) };
-        // SAFETY: as in `insert`.
+        // SAFETY: members of the list are alive.
         if let Some(next) = unsafe { next.as_ref() } {
             next.previous.set(previous);
         }
-        // SAFETY: as in `insert`.
+        // SAFETY: members of the list are alive.
         match unsafe { previous.as_ref() } {
             Some(previous) => previous.next.set(next),
             None => self.first = next,
@@ -308,15 +338,15 @@ impl List {
     }
 }
 
-/// Links a node, and its ancestors before it. Takes time in proportion to those that are not linked yet.
-///
-/// `of_root` says which list of a root a node is entered in; always the same, as its lock is what two meet at
-/// who would link the node. Of those that are found to be cancelled by what is above them, `soon` is told under the lock, before
-/// they are marked, and whose cancel it is, and `marked` without one afterwards.
+/// Links a node, after its ancestors. Takes time in proportion to the number of unlinked ancestors.
+/// `of_root` returns the list of a root that a node is entered in. It always returns the same list
+/// for a node, because threads that link the same node meet at the lock of that list. If a node
+/// turns out to be cancelled from above, `soon` is called with it and with the origin of the
+/// cancel, under the lock and before the mark; `marked` is called afterwards, without a lock.
 ///
 /// # Safety
-/// The parent of the node does not end before this returns: the caller runs in the node, or in one below it, or
-/// keeps the parent from its end. The node is unlinked before its parent ends.
+/// The node's parent does not end before this returns: the caller runs in the node or below it, or
+/// keeps the parent from ending. The node is unlinked before its parent ends.
 #[cold]
 pub(crate) unsafe fn link<'a>(
     node: &'a Node,
@@ -324,9 +354,9 @@ pub(crate) unsafe fn link<'a>(
     soon: impl Fn(&Node, *const Node),
     mut marked: impl FnMut(&Node),
 ) {
-    // Those that are not linked, but for the lowest: mostly none.
+    // The unlinked ancestors; usually none.
     let mut path: Vec<&Node> = Vec::new();
-    // SAFETY: one that is not linked is no root, so it has a parent, which does not end before its child.
+    // SAFETY: a root counts as linked, so an unlinked node has a parent, which ends after it.
     let above = |node: &Node| unsafe { &*node.parent };
     if node.is_linked() {
         return;
@@ -348,7 +378,8 @@ pub(crate) unsafe fn link<'a>(
     }
 }
 
-/// True if the node was found to be cancelled by that.
+/// Links a node whose parent is linked. Returns `true` if this has marked the node, because its
+/// parent is cancelled.
 fn link_to(
     node: &Node,
     parent: &Node,
@@ -361,7 +392,7 @@ fn link_to(
     // MUTANT(children.link.again): with mine.gone.get()
     // MUTANT(children.link.gone): with node.is_linked()
     if mine.gone.get() || node.is_linked() {
-        return false; // another was faster, or the end
+        return false; // another thread, or the end of the node, was faster
     }
     if !theirs.has_children.load(Ordering::Relaxed) {
         // An update, in the total order.
@@ -371,14 +402,16 @@ fn link_to(
     mine.place.node.set(node);
     mine.parent.store(ptr::from_ref(theirs).cast_mut(), Ordering::Relaxed);
     mine.whole.store(whole, Ordering::Relaxed);
-    // In the total order, as the cold data are made, and who cancels it looks for them.
+    // In the total order: the cold data are made before this load, and a canceller looks for them
+    // after its mark.
     // MUTANT(children.link.marked): false
     if node.word().is_marked_in_total_order() {
-        // It was cancelled when it had no cold data, and the first reason counts.
+        // The node was cancelled before it had cold data, and the first reason counts.
         mine.set_origin(origin_of(node));
     }
     let first = list.first;
-    // SAFETY: not linked, and it is unlinked when the node ends. As a pointer to the whole.
+    // SAFETY: the node is not linked, and is unlinked when it ends. The pointer is that to the
+    // whole allocation.
     unsafe { list.insert(whole.cast_const().cast(), first) };
     let mut marked = false;
     // MUTANT(children.link.look): false
@@ -394,11 +427,11 @@ fn link_to(
     marked
 }
 
-/// Marks a node that was not linked when one above it was found to be cancelled: what a walk would have done, if it had come to it.
-/// `soon` is told before it is marked. True if the caller is to carry that to its task, and to what is below it.
+/// Marks an unlinked node below a cancelled one, as a walk would do. Calls `soon` before the mark.
+/// Returns `true` if the caller is to deliver the cancel to the node's task and to its descendants.
 ///
 /// # Safety
-/// The node has not ended, and does not before this returns; the origin is that of the one above it.
+/// The node does not end before this returns, and `origin` is that of the node above it.
 pub(crate) unsafe fn inherit(node: &Node, origin: *const Node, soon: impl FnOnce(&Node)) -> bool {
     soon(node);
     // MUTANT(children.inherit.why): skip
@@ -406,16 +439,17 @@ pub(crate) unsafe fn inherit(node: &Node, origin: *const Node, soon: impl FnOnce
     node.word().cancel() == Cancel::First
 }
 
-/// The node whose cancel has reached `node`, which is cancelled: an ancestor, if that was written down before the mark, or itself.
+/// Returns the node whose cancel has reached `node`, which is cancelled: an ancestor if that was
+/// written down before the mark, or else the node itself.
 pub(crate) fn origin_of(node: &Node) -> *const Node {
-    // Acquire: the reason is written down before.
+    // Acquire: the reason was written down before the origin.
     let origin = node.cold().map(|cold| cold.children().origin.load(Ordering::Acquire));
     origin.filter(|origin| !origin.is_null()).map_or(ptr::from_ref(node), <*mut Node>::cast_const)
 }
 
-/// Calls `f` while no walk marks a node, which is linked, and in which the caller runs.
+/// Calls `f` while no walk can mark `node`, which is linked, and in which the caller runs.
 pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
-    let cold = node.cold().expect("a linked node has cold");
+    let cold = node.cold().expect("a linked node has cold data");
     // SAFETY: the parent has not ended.
     let theirs = unsafe { &*cold.children().parent.load(Ordering::Relaxed) };
     // MUTANT(children.between_walks): first return f()
@@ -423,11 +457,11 @@ pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Takes a linked node out of its parent's list. For whoever ends it, after its last child and before its
-/// parent may end.
+/// Takes a linked node out of its parent's list. Called by the thread that ends the node, after its
+/// last child and before its parent may end.
 #[cold]
 pub(crate) fn unlink(node: &Node) {
-    let cold = node.cold().expect("a linked node has cold");
+    let cold = node.cold().expect("a linked node has cold data");
     let mine = cold.children();
     // SAFETY: the parent has not ended.
     let theirs = unsafe { &*mine.parent.load(Ordering::Relaxed) };
@@ -438,22 +472,22 @@ pub(crate) fn unlink(node: &Node) {
     mine.gone.set(true);
 }
 
-/// What a walk has come to.
+/// What a walk has reached.
 pub(crate) enum Reached<'a> {
     /// A node that is about to be marked.
     Soon(&'a Node),
     /// A node that is newly cancelled in effect.
     Node(&'a Node),
-    /// A hook, which stays in its list: whoever ends its node may be faster than the caller.
+    /// A hook, which stays in its list: the end of its node may be faster than the caller.
     Hook(NonNull<HookLink>, &'a Node),
 }
 
-/// Carries a cancel to all linked nodes below one, and to the hooks that hang on them. `reached` is called for
-/// each of them under a lock; `rest` from time to time and at the end without one.
+/// Carries a cancel to all linked nodes below a node, and to their hooks. Calls `reached` for each
+/// of them under a lock, and `rest` from time to time and at the end without a lock.
 ///
 /// # Safety
-/// The caller has marked the node to which the `tops` belong, or has ended the time in which it ignored that,
-/// and they are not freed meanwhile.
+/// The caller has marked the node that the `tops` belong to, or has made it stop ignoring a mark,
+/// and the `tops` are not freed during the call.
 pub(crate) unsafe fn walk<'a>(
     tops: impl IntoIterator<Item = &'a Children>,
     origin: *const Node,
@@ -467,18 +501,18 @@ pub(crate) unsafe fn walk<'a>(
             todo = children;
         }
     }
-    // SAFETY: what we are on our way to is kept for us.
+    // SAFETY: a list that the walk has announced, or was given, is not freed before its visit.
     while let Some(children) = unsafe { todo.as_ref() } {
         todo = children.todo.get();
-        // SAFETY: as above.
+        // SAFETY: a list that the walk has announced, or was given, is not freed before its visit.
         unsafe { visit(children, origin, &mut todo, &mut reached, &mut rest) };
     }
 }
 
-/// Marks the children in one list; those that have some themselves are put on the list of what is to be done.
+/// Marks the children in one list. Lists of children that have children are put on `todo`.
 ///
 /// # Safety
-/// The list of children is kept for the walk.
+/// The list is not freed before the walk has visited it.
 unsafe fn visit(
     children: &Children,
     origin: *const Node,
@@ -489,17 +523,17 @@ unsafe fn visit(
     let mut list = children.lock();
     let mut at = list.first;
     let mut left = BATCH;
-    // SAFETY: who is in the list has not ended as long as we have its lock.
+    // SAFETY: members of the list do not end while this thread has its lock.
     while let Some(place) = unsafe { at.as_ref() } {
         if left == 0 {
             let here = HookLink::new();
-            // SAFETY: it is taken out below.
+            // SAFETY: the mark is in no list, and is taken out below.
             unsafe { list.insert(&raw const here, at) };
             drop(list);
             rest();
             list = children.lock();
             at = here.next.get();
-            // SAFETY: entered above.
+            // SAFETY: the mark was inserted above, and only this walk takes it out.
             unsafe { list.remove(&raw const here) };
             left = BATCH;
             continue;
@@ -508,14 +542,16 @@ unsafe fn visit(
         at = place.next.get();
         left -= 1;
         if place.hangs.get() {
-            // SAFETY: written when it was hung, and the node does not end before its hooks are taken out, under this lock.
+            // SAFETY: `node` was written when the hook was hung, and the node does not end before
+            // its hooks are taken out under this lock.
             let node = unsafe { &*list.node };
             reached(Reached::Hook(NonNull::from(place), node));
             continue;
         }
-        // SAFETY: the places of nodes are their lists of children, and no other walk has left a mark in this list.
+        // SAFETY: the link of a node is the start of its list of children, and no other walk has
+        // left a mark in this list.
         let child = unsafe { &*this.cast::<Children>() };
-        // SAFETY: as above.
+        // SAFETY: members of the list do not end while this thread has its lock.
         let node = unsafe { &*place.node.get() };
         if !node.word().is_marked() {
             reached(Reached::Soon(node));
@@ -538,7 +574,8 @@ unsafe fn visit(
     drop(list);
     rest();
     if unused {
-        // SAFETY: left to us.
+        // SAFETY: the end of the node has left the memory to the last of handles and walk, which
+        // this is.
         unsafe { Children::free(whole) };
     }
 }
