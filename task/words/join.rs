@@ -1,18 +1,18 @@
-//! The join word: who waits for the end of a task, and who disposes of its result.
+//! The join word: which waiter waits for the end of a task, and which side drops its outcome.
 //!
 //! # States
 //!
 //! ```text
 //! EMPTY --register--> waiter --take back--> EMPTY
 //!   |                    |
-//!   +------ finish ------+----> DONE       the handle (or the waiter) disposes of the result
-//!   +------ detach -----------> DETACHED   the finisher disposes of the result
+//!   +------ finish ------+----> DONE       the handle, or the waiter, has the outcome
+//!   +------ detach -----------> DETACHED   the finisher drops the outcome
 //! ```
 //!
-//! There is one handle, so one waiter at most: a waker of an earlier poll is taken back first. The swap to DONE decides: whoever stood in the
-//! word then is the finisher's to wake, and may not leave its wait before the wake has arrived.
-//! DONE and DETACHED are final. Writing DONE is `Release` and reading it `Acquire`: they hand the
-//! result over.
+//! There is one handle, so at most one waiter; the waker of an earlier poll is taken back first.
+//! The swap to DONE decides: the waiter that stood in the word is the finisher's to wake, and may
+//! not leave its wait before the wake has arrived. DONE and DETACHED are final. DONE is written
+//! with `Release` and read with `Acquire`, which hands the outcome over.
 
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::task::outcome::{drop_payload, quietly};
@@ -28,13 +28,13 @@ const TASK: usize = 3;
 const THREAD: usize = 4;
 const WAKER: usize = 5;
 
-/// One that waits for the end of a task.
+/// A waiter for the end of a task.
 pub(crate) enum Waiter {
     /// A task; it stays alive while it waits.
     Task(*const Record),
     /// A thread; its record stays alive while it waits.
     Thread(*const ThreadWaiter),
-    /// Anything else, by its waker, owned.
+    /// A future, by its waker, which is owned.
     Waker(Box<Waker>),
 }
 
@@ -62,13 +62,13 @@ impl Waiter {
     }
 }
 
-/// What a finisher found.
+/// What the finisher found in the word.
 pub(crate) enum Finished {
-    /// Nobody waits yet; the handle will find DONE.
+    /// No waiter; the handle will find DONE.
     Unclaimed,
-    /// The handle is gone: the caller disposes of the result.
+    /// The handle is gone: the caller drops the outcome.
     Detached,
-    /// This one is to be woken.
+    /// The waiter, to be woken.
     Waiter(Waiter),
 }
 
@@ -92,7 +92,7 @@ impl JoinWord {
         self.0.load(Ordering::Relaxed) == DETACHED
     }
 
-    /// The task that is registered, to be compared and not followed: it may be gone already.
+    /// Returns the registered task, to be compared but not followed, as it may be gone.
     pub(crate) fn waiting_task(&self) -> Option<*const Record> {
         let word = self.0.load(Ordering::Relaxed);
         (word & TAG == TASK).then_some((word & !TAG) as *const Record)
@@ -100,15 +100,15 @@ impl JoinWord {
 
     /// Marks the end.
     pub(crate) fn finish(&self) -> Finished {
-        // The handle has left nothing that who disposes of the result would have to see.
+        // Relaxed: the handle has done nothing that the finisher would have to see.
         if self.0.load(Ordering::Relaxed) == DETACHED {
             return Finished::Detached;
         }
         // MUTANT(join.finish): acquire, release, split
         let before = self.0.swap(DONE, Ordering::AcqRel);
         if before == DETACHED {
-            // Lost the race against `detach`, which leaves the result to us; nobody reads the
-            // word any more.
+            // `detach` was faster, and leaves the outcome to the finisher. The word is not read
+            // again.
             return Finished::Detached;
         }
         match Waiter::decode(before) {
@@ -117,13 +117,15 @@ impl JoinWord {
         }
     }
 
-    /// Whether nobody waits. Final for a caller who has the handle and runs the task.
+    /// Returns whether there is no waiter. The answer is final for a caller that has the handle and
+    /// runs the task.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed) == EMPTY
     }
 
-    /// Marks the end where nobody else can look: the caller owns the handle and runs the task.
+    /// Marks the end for a caller that owns the handle and runs the task, so that no other thread
+    /// looks at the word.
     pub(crate) fn finish_unshared(&self) {
         let before = self.0.load(Ordering::Acquire);
         if before != EMPTY {
@@ -133,21 +135,22 @@ impl JoinWord {
         self.0.store(DONE, Ordering::Release);
     }
 
-    /// Registers the handle's waiter where it is known that this task is started on the waiter's own
-    /// worker, and neither leaves it: as long as the registration stands nobody else changes the word,
-    /// which takes no locked instruction. For a word that [is empty](JoinWord::is_empty).
+    /// Registers the handle's waiter for a task that starts on the waiter's own worker, which
+    /// neither of the two leaves. While the registration stands, no other thread changes the word,
+    /// so this takes no locked instruction. The word must be [empty](JoinWord::is_empty).
     #[inline]
     pub(crate) fn register_at_home(&self, waiter: *const Record) {
         debug_assert!(self.is_empty());
         self.0.store(Waiter::Task(waiter).encode(), Ordering::Release);
     }
 
-    /// Takes such a registration back before the task is started.
+    /// Takes back a registration of `register_at_home` before the task has started.
     pub(crate) fn unregister_at_home(&self) {
         self.0.store(EMPTY, Ordering::Release);
     }
 
-    /// Marks the end for one who has registered at home and is still there. On that worker.
+    /// Marks the end for a waiter of `register_at_home` that is still registered. Called on that
+    /// worker.
     #[inline]
     pub(crate) fn finish_at_home(&self) -> *const Record {
         let waiter = self.waiting_task().expect("the joiner has registered");
@@ -155,12 +158,12 @@ impl JoinWord {
         waiter
     }
 
-    /// Registers the handle's waiter; gives it back if the task has ended.
+    /// Registers the handle's waiter. Gives it back if the task has ended.
     pub(crate) fn register(&self, waiter: Waiter) -> Result<(), Waiter> {
         let mut before = self.0.load(Ordering::Acquire);
         while before != EMPTY && before != DONE {
-            // A waker of an earlier poll of the same handle. Its destructor may wait itself, which is over
-            // before the caller's wait begins: the grants of two waits must not be mixed up.
+            // The waker of an earlier poll of the same handle. Its destructor may wait; that wait
+            // is over before the caller's begins, so the grants of the two are not mixed up.
             // MUTANT(join.replace): split
             match self.0.compare_exchange(before, EMPTY, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
@@ -177,12 +180,13 @@ impl JoinWord {
         // MUTANT(join.register): release, split
         match self.0.compare_exchange(EMPTY, word, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(()),
-            // The end: there is one handle, and it is in the caller's hand.
+            // The task has ended: the caller has the only handle, so no other waiter can stand
+            // here.
             Err(_) => Err(Waiter::decode(word).expect("just encoded")),
         }
     }
 
-    /// Takes a registration back; false if the finisher has it.
+    /// Takes a registration back. Returns `false` if the finisher has it.
     pub(crate) fn take_back(&self) -> bool {
         let mut before = self.0.load(Ordering::Acquire);
         loop {
@@ -200,8 +204,8 @@ impl JoinWord {
         }
     }
 
-    /// Gives up the handle's claim to the result; false if the task has ended, and the result is
-    /// the caller's to dispose of.
+    /// Gives up the handle's claim to the outcome. Returns `false` if the task has ended; then the
+    /// caller drops the outcome.
     pub(crate) fn detach(&self) -> bool {
         let mut before = self.0.load(Ordering::Acquire);
         loop {
@@ -220,7 +224,7 @@ impl JoinWord {
     }
 }
 
-/// Drops a registration that was taken out. A waker is foreign code, whose destructor may panic.
+/// Drops a registration that was taken out. A waker is foreign code, and its destructor may panic.
 fn discard(word: usize) {
     if let Some(payload) = quietly(|| drop(Waiter::decode(word))) {
         drop_payload(payload);

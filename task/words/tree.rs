@@ -1,39 +1,45 @@
-//! The state word of a node of the tree, and the node itself.
+//! A node of the tree of tasks, and its state word.
 //!
 //! # The count of children, and why a spawn pays no locked instruction
 //!
 //! A node counts its unfinished children in two shares. `local` is a plain number that only the
-//! node's **home** worker reads and writes; the 29-bit count in the word is atomic and carries an
+//! node's **home** worker reads and writes. The 29-bit count in the word is atomic and carries an
 //! offset of [`BIAS`] while the node is open. A child that is spawned or ends on the home worker
-//! moves `local`; one that is spawned or ends anywhere else moves the atomic share. The number of
+//! moves `local`; a child that is spawned or ends elsewhere moves the atomic share. The number of
 //! unfinished children is always `local + (count - BIAS)`; either part alone may be negative.
 //!
-//! When the owner has done its own part it **closes** the node: it gives up the home (from now on
-//! everybody counts atomically) and folds `local - BIAS` and the WAITING bit into the word with one
+//! When the owner has done its own part it **closes** the node. It gives up the home, so all later
+//! counting is atomic, and folds `local - BIAS` and the WAITING bit into the word with one
 //! addition. From then on the count is the plain number of unfinished children, and the release
 //! that takes it to zero ends the node. This is biased reference counting (Choi, Shull, Torrellas,
 //! PACT 2018), applied to a count of children.
 //!
-//! If the home's share is zero and the word holds exactly the offset, the node has no child, and the
-//! owner closes it without an update. The value it sees may be old, but it is that of a moment: a
-//! prefix of the word's order, which holds every addition whose child ended at home (that came here after
-//! it). A prefix lacks children only together with those who spawned them; the oldest of those was
-//! spawned by the owner, and its release, if it is in the prefix, comes after its own additions. So a
-//! prefix that adds up to zero holds every addition there will ever be.
+//! If the home's share is zero and the word holds exactly the offset, the node has no child, and
+//! the owner closes it without an update. The value that the owner loads may be old, but it is the
+//! sum of a prefix of the word's modification order. This prefix holds every addition of a child
+//! that ended at home, because that child came here after its addition. It can lack a child only
+//! together with the child's spawner. The oldest such spawner was spawned by the owner, and its
+//! release, if it is in the prefix, comes after its own additions. So a prefix that adds up to zero
+//! holds every addition that there will ever be.
 //!
-//! Orderings: every atomic decrement is `AcqRel`, so that what a child did happens before
-//! what follows the end of its parent. An increment needs no order of its own, since the spawner is itself
-//! counted (or is the owner), but for a root, which takes tasks from strangers: there it is `AcqRel`
-//! too, and one that comes after the closing sees the flag that was set before it.
+//! Orderings: every atomic decrement is `AcqRel`, so whatever a child did happens before whatever
+//! follows the end of its parent. An increment needs no ordering, because the spawner is itself
+//! counted, or is the owner. A root is different, as foreign threads spawn into it: there an
+//! increment is `AcqRel` too, and one that comes after the closing sees the flag that was set
+//! before the closing.
 //!
 //! # Cancellation
 //!
-//! CANCELLED is set once, by whoever cancels the node or the walk that comes down from an ancestor
-//! (`children`), and stays. IGNORED is set and cleared by the task that runs in the node. A node is cancelled
-//! *in effect* if it has the one and not the other. Whether a task was cancelled that has ended, is asked by those who have a handle: the
-//! first of them sets IGNORED if it was not ([`TreeWord::settle`]), so that it stays so. A node that is **linked** to its parent is found by every
-//! walk, so its own word says all there is to say; for others, ask the parent too, unless the node ignores
-//! what comes from there ([`Node::verdict`]).
+//! CANCELLED is set once, by a canceller of the node or by a walk that comes down from an ancestor
+//! (`children`), and is never cleared. IGNORED is set and cleared by the task that runs in the
+//! node. A node is cancelled *in effect* if CANCELLED is set and IGNORED is not.
+//!
+//! A handle may ask whether a task was cancelled that has ended. The first such query sets IGNORED
+//! if CANCELLED is not set ([`TreeWord::settle`]), so the answer stays the same.
+//!
+//! Every walk finds a node that is **linked** to its parent, so the word of a linked node is
+//! complete. For another node the parent is asked too, unless the node ignores cancellation
+//! ([`Node::verdict`]).
 
 use crate::shim::Cell;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
@@ -46,17 +52,17 @@ use std::ptr::{self, NonNull};
 const BIAS: u32 = 1 << 28;
 const CANCELLED: u32 = 1 << 31;
 const WAITING: u32 = 1 << 30;
-/// The task that runs in the node ignores its cancellation, and no walk goes further down.
+/// The task that runs in the node ignores cancellation, and no walk goes further down.
 const IGNORED: u32 = 1 << 29;
 const COUNT: u32 = IGNORED - 1;
-/// Local share at which it is folded into the word before it could overflow.
+/// The local share is folded into the word when it reaches this number, before it could overflow.
 const FOLD: u32 = 1 << 27;
 
 /// A worker's number; no worker has the number [`NOBODY`].
 pub(crate) type WorkerNumber = u32;
 pub(crate) const NOBODY: WorkerNumber = 0;
 
-/// What a node belongs to.
+/// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NodeKind {
     /// The node at the start of a task record.
@@ -67,29 +73,29 @@ pub(crate) enum NodeKind {
     Root,
 }
 
-/// Whether a worker that has begun a task runs nothing else but such that descend from a certain scope until
-/// it has ended (scheduler/wait/isolate.rs).
+/// Whether a task isolates its worker: from its start to its end, the worker then runs only
+/// descendants of a certain scope (scheduler/wait/isolation.rs).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Isolation {
     None = 0,
-    /// That of an ancestor.
+    /// By a scope further up.
     Inherited = 1,
-    /// To the descendants of this very node, a scope: what comes down to them is an inherited one.
+    /// By this node, a scope. Its descendants inherit the isolation.
     Here = 3,
 }
 
-/// What a node hands down to those below it.
+/// The flags that a node hands down to its descendants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct InheritedFlags(u8);
 
-/// Somewhere above, or here, is a scope with a deadline.
+/// This node, or an ancestor, is a scope with a deadline.
 const TIMED: u8 = 4;
-/// What a child has of its parent's.
+/// The flags that a child inherits.
 const INHERITED: u8 = TIMED | Isolation::Inherited as u8;
 
 impl InheritedFlags {
-    /// None at all.
+    /// No flags.
     pub(crate) const FREE: InheritedFlags = InheritedFlags(0);
 
     #[inline]
@@ -111,39 +117,40 @@ impl InheritedFlags {
         InheritedFlags(self.0 | TIMED)
     }
 
-    /// Those of a child.
+    /// The flags of a child.
     #[inline]
     pub(crate) fn inherited(self) -> InheritedFlags {
         InheritedFlags(self.0 & INHERITED)
     }
 }
 
-/// What the release of a child did to its parent.
+/// The effect of the release of a child on its parent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Release {
-    /// Somebody else will end the node.
+    /// Another release will end the node.
     StillOpen,
     /// This was the last child of a closed node: the caller ends it.
     Last,
 }
 
-/// What the cancellation of a node came to.
+/// The result of cancelling a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cancel {
-    /// The caller has cancelled it, and sees to what is below.
+    /// The caller has cancelled the node, and delivers the cancel to its descendants.
     First,
-    /// It ignores cancellation at present; whoever ends that sees to what is below.
+    /// The node ignores cancellation at present. Its task delivers the cancel when it stops
+    /// ignoring.
     Deferred,
-    /// Another was first.
+    /// Another canceller was first.
     Already,
 }
 
-/// What a node says to the question whether it is cancelled.
+/// The answer of a node's own word to the question whether the node is cancelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Cancelled,
     NotCancelled,
-    /// It is so if its parent is.
+    /// The node is cancelled if its parent is.
     AskParent,
 }
 
@@ -156,7 +163,7 @@ impl TreeWord {
         TreeWord(AtomicU32::new(BIAS))
     }
 
-    /// Marks the node cancelled. In the total order, as what the caller looks at next is.
+    /// Sets CANCELLED. In the total order of SeqCst, like the loads that the caller makes next.
     #[inline]
     pub(crate) fn cancel(&self) -> Cancel {
         // MUTANT(tree.cancel): relaxed, split
@@ -170,29 +177,30 @@ impl TreeWord {
         }
     }
 
-    /// Whether the node has been cancelled, in effect or not. One load.
+    /// Returns whether CANCELLED is set, whether or not the node ignores it. One load.
     #[inline]
     pub(crate) fn is_marked(&self) -> bool {
         self.0.load(Ordering::Acquire) & CANCELLED != 0
     }
 
-    /// The same for one who has just announced something with an update in the total order.
+    /// Like `is_marked`, for a caller that has just announced something by an update in the total
+    /// order.
     #[inline]
     pub(crate) fn is_marked_in_total_order(&self) -> bool {
         // MUTANT(tree.marked.look): relaxed
         load_in_total_order(&self.0) & CANCELLED != 0
     }
 
-    /// Whether the node is cancelled in effect, for one who has just announced something with an update in
-    /// the total order.
+    /// Returns whether the node is cancelled in effect, for a caller that has just announced
+    /// something by an update in the total order.
     #[inline]
     pub(crate) fn is_cancelled_in_total_order(&self) -> bool {
         // MUTANT(tree.cancelled.look): relaxed
         load_in_total_order(&self.0) & (CANCELLED | IGNORED) == CANCELLED
     }
 
-    /// Begins to ignore cancellation; false if the node is cancelled already. For the task that runs in it,
-    /// and does not do so yet.
+    /// Begins to ignore cancellation. Returns `false` if the node is cancelled already. Called by
+    /// the task that runs in the node and does not ignore cancellation yet.
     pub(crate) fn ignore(&self) -> bool {
         let begin = |word: u32| (word & CANCELLED == 0).then_some(word | IGNORED);
         // MUTANT(tree.ignore): split
@@ -201,13 +209,14 @@ impl TreeWord {
         before.is_ok()
     }
 
-    /// Whether the node ignores cancellation.
+    /// Returns whether the node ignores cancellation.
     pub(crate) fn is_ignoring(&self) -> bool {
         self.0.load(Ordering::Relaxed) & IGNORED != 0
     }
 
-    /// Whether a node that has ended was cancelled by then: as the first who asks finds it, and so for good. Who cancels it still, as he
-    /// did not see the end come, does so in vain: it ignores that.
+    /// Decides whether a node that has ended was cancelled, and returns the decision. The first
+    /// call decides, and all later calls agree. A later cancel, by a caller that has not seen the
+    /// end, has no effect: the node ignores it.
     pub(crate) fn settle(&self) -> bool {
         let settle = |word: u32| (word & (CANCELLED | IGNORED) == 0).then_some(word | IGNORED);
         // MUTANT(tree.settle): split
@@ -217,7 +226,8 @@ impl TreeWord {
         }
     }
 
-    /// Ends that; true if the node was cancelled meanwhile, and the caller sees to what is below.
+    /// Stops ignoring cancellation. Returns `true` if the node was cancelled meanwhile; then the
+    /// caller delivers the cancel.
     pub(crate) fn stop_ignoring(&self) -> bool {
         // MUTANT(tree.stop_ignoring): relaxed, split
         let before = self.0.fetch_and(!IGNORED, Ordering::SeqCst);
@@ -226,10 +236,10 @@ impl TreeWord {
     }
 
     fn add_child(&self) {
-        // Acquire: an addition that comes after a root's closing sees what came before that.
+        // Acquire: an addition after a root's closing sees what was done before the closing.
         // MUTANT(tree.add_child): release, split
         let before = self.0.fetch_add(1, Ordering::AcqRel);
-        // Half of the room is left for decrements that precede their increments.
+        // Half of the range is left for decrements that come before their increments.
         if before & COUNT >= COUNT - FOLD {
             self.0.fetch_sub(1, Ordering::Relaxed);
             panic!("cygnet: a task or scope has more than {} unfinished children", FOLD);
@@ -247,8 +257,7 @@ impl TreeWord {
         }
     }
 
-    /// Moves the home's share into the word. Where others have released as many as the home has
-    /// counted, this only brings the two shares back to where they began.
+    /// Moves the home's share into the word.
     #[cold]
     fn fold(&self, local: u32) {
         let before = self.0.load(Ordering::Relaxed) & COUNT;
@@ -260,15 +269,15 @@ impl TreeWord {
         self.0.load(Ordering::Relaxed) & WAITING != 0
     }
 
-    /// Whether the atomic share says that nobody but the home has counted anything.
+    /// Returns whether the atomic share is as in a new node: all counting was done at home.
     #[inline]
     fn untouched(&self) -> bool {
-        // With a flag the slow way tells.
+        // If a flag is set, the slow path decides.
         // MUTANT(tree.untouched): relaxed
         self.0.load(Ordering::Acquire) == BIAS
     }
 
-    /// Folds the local share in and takes the bias out; true if no child is left.
+    /// Folds the local share in and takes the bias out. Returns `true` if no child is left.
     fn close(&self, local: u32) -> bool {
         let delta = WAITING.wrapping_add(local).wrapping_sub(BIAS);
         // MUTANT(tree.close): acquire, release, split
@@ -278,24 +287,24 @@ impl TreeWord {
     }
 }
 
-/// A node of the tree: at the start of every task record, on the stack of every open scope, and
-/// at the root of a runtime.
+/// A node of the tree. Every task record starts with one, every open scope has one on its task's
+/// stack, and a runtime has one as its root.
 #[repr(C)]
 pub(crate) struct Node {
     word: TreeWord,
-    /// The home's share of the number of children. Owned by the home worker.
+    /// The home's share of the number of children. Used by the home worker alone.
     local: Cell<u32>,
-    /// The worker that may use `local`. Written by the home (or before anybody else knows the
-    /// node); others read it and find a number that is not theirs.
+    /// The worker that may use `local`. Written by the home, or before another thread knows the
+    /// node. Other workers read a number that is not theirs.
     home: AtomicU32,
     pub(crate) kind: NodeKind,
     flags: InheritedFlags,
-    /// It is in its parent's list of those whom a walk reaches (`children`), and so on up to the root.
+    /// Set while the node, and each of its ancestors, is in its parent's list of children.
     linked: AtomicBool,
-    /// How often somebody has had to ask its ancestors; nobody minds if some are not counted.
+    /// How often the ancestors had to be asked. Some queries may not be counted.
     asked: AtomicU8,
     pub(crate) parent: *const Node,
-    /// What most nodes never have.
+    /// Data that most nodes never have.
     pub(in crate::task) cold: AtomicPtr<ColdData>,
 }
 
@@ -304,7 +313,7 @@ pub(crate) struct Node {
 // number is unique in the process and `home` changes only before the node is shared, at the start
 // of the task (which the queue hand-over orders), and to NOBODY.
 unsafe impl Sync for Node {}
-// SAFETY: as above.
+// SAFETY: see `Sync`; nothing in a node is tied to the thread that made it.
 unsafe impl Send for Node {}
 
 impl Node {
@@ -316,7 +325,7 @@ impl Node {
             home: AtomicU32::new(home),
             kind,
             flags: InheritedFlags::FREE,
-            // A root has nobody above it.
+            // A root has no ancestors to ask.
             linked: AtomicBool::new(kind == NodeKind::Root),
             asked: AtomicU8::new(0),
             parent,
@@ -324,7 +333,7 @@ impl Node {
         }
     }
 
-    /// The same with cold data.
+    /// Adds cold data to a new node.
     #[inline]
     pub(crate) fn with_cold(self, cold: Option<Box<ColdData>>) -> Self {
         match cold {
@@ -333,7 +342,7 @@ impl Node {
         }
     }
 
-    /// The same with inherited flags.
+    /// Sets the inherited flags of a new node.
     #[inline]
     pub(crate) fn with_flags(self, flags: InheritedFlags) -> Self {
         Node { flags, ..self }
@@ -349,7 +358,7 @@ impl Node {
         self.flags.isolation()
     }
 
-    /// Whether there is a scope with a deadline, here or above.
+    /// Returns whether this node or an ancestor is a scope with a deadline.
     #[inline]
     pub(crate) fn is_timed(&self) -> bool {
         self.flags.0 & TIMED != 0
@@ -360,10 +369,10 @@ impl Node {
         &self.word
     }
 
-    /// What the node says to the question whether it is cancelled in effect.
+    /// Returns what the node's own word says about its cancellation.
     #[inline(always)]
     pub(crate) fn verdict(&self) -> Verdict {
-        // In this order: whoever links the node marks it first, if its parent is cancelled.
+        // In this order: a thread that links the node marks it first, if the parent is cancelled.
         let linked = self.is_linked();
         match self.word.0.load(Ordering::Acquire) & (CANCELLED | IGNORED) {
             0 if linked => Verdict::NotCancelled,
@@ -373,7 +382,7 @@ impl Node {
         }
     }
 
-    /// Counts that the ancestors are asked; how often that was so before.
+    /// Counts a query of the ancestors. Returns how many there were before.
     #[inline]
     pub(crate) fn asks(&self) -> u8 {
         let before = self.asked.load(Ordering::Relaxed);
@@ -381,14 +390,14 @@ impl Node {
         before
     }
 
-    /// Whether every walk from an ancestor finds the node.
+    /// Returns whether every walk from an ancestor finds the node.
     #[inline]
     pub(crate) fn is_linked(&self) -> bool {
         // MUTANT(tree.verdict.linked): relaxed
         self.linked.load(Ordering::Acquire)
     }
 
-    /// For `children`, under the lock of the parent's list.
+    /// Called by `children`, under the lock of the parent's list.
     pub(in crate::task) fn set_linked(&self, linked: bool) {
         // MUTANT(tree.linked): relaxed
         self.linked.store(linked, Ordering::Release);
@@ -398,18 +407,19 @@ impl Node {
     pub(crate) fn cold(&self) -> Option<&ColdData> {
         // MUTANT(tree.cold): relaxed
         let cold = self.cold.load(Ordering::Acquire);
-        // SAFETY: set once, to what lives as long as the node, or as its record.
+        // SAFETY: the pointer is set once, to data that live as long as the node, or as its record.
         unsafe { cold.as_ref() }
     }
 
-    /// As `cold`, for one who has just marked the node in the total order.
+    /// Like `cold`, for a caller that has just marked the node in the total order.
     pub(crate) fn cold_in_total_order(&self) -> Option<&ColdData> {
-        // SAFETY: as in `cold`.
+        // SAFETY: the pointer is set once, to data that live as long as the node, or as its record.
         // MUTANT(tree.cold.look): relaxed
         unsafe { load_in_total_order(&self.cold).as_ref() }
     }
 
-    /// The cold data, made at first use. For whoever runs in the node, or in one below it.
+    /// Returns the cold data, which are made at first use. Called by code that runs in the node or
+    /// below it.
     pub(crate) fn cold_or_new(&self) -> &ColdData {
         match self.cold() {
             Some(cold) => cold,
@@ -421,24 +431,25 @@ impl Node {
     fn new_cold(&self) -> &ColdData {
         let fresh = Box::into_raw(Box::new(ColdData::new()));
         let null = ptr::null_mut();
-        // In the total order: what its user announces there is announced by this too.
+        // In the total order: this update also announces what its caller is about to announce.
         // MUTANT(tree.cold.made): relaxed, split
         let made = self.cold.compare_exchange(null, fresh, Ordering::SeqCst, Ordering::Acquire);
         if made.is_err() {
-            // SAFETY: made above, and known to nobody else.
+            // SAFETY: the cold data were made above, and no other thread knows them.
             drop(unsafe { Box::from_raw(fresh) });
         }
         self.cold().expect("made by one of the two")
     }
 
-    /// The cold data, as they were allocated: to be ended after the node. The node goes on pointing at them: one who has
-    /// a handle to them may cancel it at that moment, and would make new ones.
+    /// Returns the cold data as they were allocated, to be ended after the node. The node keeps its
+    /// pointer: a handle may cancel the node at this moment, and would otherwise make new cold
+    /// data.
     #[inline]
     pub(crate) fn cold_as_allocated(&self) -> Option<NonNull<ColdData>> {
         NonNull::new(self.cold.load(Ordering::Relaxed))
     }
 
-    /// Gives the node its home. For the worker that starts the task.
+    /// Gives the node its home. Called by the worker that starts the task.
     #[inline]
     pub(crate) fn set_home(&self, worker: WorkerNumber) {
         self.home.store(worker, Ordering::Relaxed);
@@ -473,12 +484,12 @@ impl Node {
     /// Counts a child that a foreign thread spawns.
     ///
     /// # Panics
-    /// As `add_child`.
+    /// Same as `add_child`.
     pub(crate) fn add_child_from_outside(&self) {
         self.word.add_child();
     }
 
-    /// Uncounts a child that ended on `worker`, if that is the node's home.
+    /// Uncounts a child that ended on `worker`, if that is the node's home. Returns whether it is.
     #[inline]
     pub(crate) fn release_at_home(&self, worker: WorkerNumber) -> bool {
         if self.home() != worker {
@@ -492,17 +503,16 @@ impl Node {
         true
     }
 
-    /// Moves a negative share of the home into the word, before it could overflow.
+    /// Moves a negative local share into the word, before it could overflow.
     #[cold]
     fn unfold(&self) {
-        // More children have been counted there than this, or fewer could not have been released.
+        // The word counts more children than this, or fewer could have been released.
         self.word.0.fetch_sub(FOLD, Ordering::AcqRel);
         self.local.set(0);
     }
 
     /// Uncounts a child that ended on `worker` (NOBODY: on a foreign thread).
-    ///
-    /// Unless the answer is `Last`, the node may be gone when this returns.
+    /// Unless this returns `Last`, the node may be gone afterwards.
     #[inline]
     pub(crate) fn release_child(&self, worker: WorkerNumber) -> Release {
         if worker != NOBODY && self.release_at_home(worker) {
@@ -512,22 +522,20 @@ impl Node {
         }
     }
 
-    /// Uncounts `count` children. All of them ended on one worker, which is not the node's home, or on
-    /// one foreign thread.
-    ///
-    /// As `release_child`.
+    /// Uncounts `count` children. All of them ended on one worker, which is not the node's home, or
+    /// on one foreign thread. Returns the same as `release_child`.
     #[inline]
     pub(crate) fn release_elsewhere(&self, count: u32) -> Release {
         self.word.release_children(count)
     }
 
-    /// Closes the node for its owner, on the home worker; true if no child is left. If false,
-    /// somebody else will see `Release::Last`.
+    /// Closes the node. Called by its owner, on the home worker. Returns `true` if no child is
+    /// left; otherwise a later release sees `Release::Last`.
     #[inline]
     pub(crate) fn close(&self) -> bool {
         let local = self.local.get();
         if local == 0 && self.word.untouched() {
-            // Nobody can add a child any more: only a child (or the owner) could.
+            // Only a child or the owner could add another child, and there is no child.
             return true;
         }
         self.close_slow(local)
@@ -541,17 +549,19 @@ impl Node {
         self.word.close(local)
     }
 
-    /// Closes a node that has no home (a root), also if it has no child now: a late one is undone.
+    /// Closes a node that has no home, which is a root. Returns `true` if it has no child. A child
+    /// that is added later is undone.
     pub(crate) fn close_for_good(&self) -> bool {
         self.word.close(0)
     }
 
-    /// Whether the owner has closed the node and children were left.
+    /// Returns whether the owner has closed the node while children were left.
     pub(crate) fn is_waiting(&self) -> bool {
         self.word.is_waiting()
     }
 
-    /// Whether a child is known to be unfinished. Exact on the home worker between suspensions.
+    /// Returns whether a child is known to be unfinished. Exact on the home worker between
+    /// suspensions.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn has_children(&self) -> bool {
         self.local.get() != 0 || !self.word.untouched()

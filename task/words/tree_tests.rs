@@ -1,4 +1,5 @@
-//! The word of a node, its two shares of the count of children, and what it says of its cancellation.
+//! The word of a node, its two shares of the count of children, and what it says of its
+//! cancellation.
 
 use super::*;
 

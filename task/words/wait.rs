@@ -1,37 +1,43 @@
-//! The wait word: how one task or thread sleeps and how exactly one other party wakes it.
+//! The wait word: how a task or thread sleeps, and how exactly one other party wakes it.
 //!
 //! # Protocol
 //!
-//! A waiter first makes itself known to what it waits for (a join word, a list), then publishes
-//! PARKED with one compare-and-swap, then leaves the processor. Whoever **clears PARKED** has woken
-//! it and must put it back into its home's queue (or unpark the thread); nobody else may. Since
-//! PARKED is one bit of one word, that is one party: a grant, an unpark, or a cancel.
+//! A waiter first registers with what it waits for (a join word, a list). It then publishes PARKED
+//! with one compare-and-swap, and leaves the processor. The party that **clears PARKED** has woken
+//! the waiter, and must put it back into its home's queue, or unpark the thread. No other party may
+//! do that. PARKED is one bit of one word, so there is exactly one such party: a grant, an unpark,
+//! a wake, or an interruption.
 //!
-//! * A **grant** comes from the primitive, at most once for each registration, and finds the
-//!   waiter parked (clears PARKED) or not (sets NOTIFIED, which the waiter must collect before it
-//!   may leave the wait: until then the granter may still touch the record).
-//! * An **unpark** ends a wait of kind `Permit` and is kept as TOKEN otherwise.
-//! * A **wake**, of a future's waker, ends a wait of kind `Wake` and is kept as WOKEN otherwise. It is a permit of its own kind: wakers
-//!   are foreign, may be called at any time and for what is long over, and must not use up an unpark.
-//! * A **cut** ends a wait that may be cut short: it clears PARKED and leaves CUT, so that the waiter knows
-//!   that no grant woke it and that it must take its registration back. If the registration is gone already, a
-//!   grant is under way, and the waiter waits for it (shielded). Who cuts has marked a node of the tree before
-//!   (scheduler/cancel/mod.rs), and the waiter looks at the node when it has published: no word of this kind
-//!   remembers a cancel.
-//!
-//! * An external task ([`crate::scheduler::life::external`]) waits **before its start**, outside of all queues. Whoever
-//!   settles it clears PARKED together with OUTSIDE, and finds nothing to clear any more if a cut was faster, or when
-//!   the task has long started, and may wait as any other (in a destructor).
-//!
+//! * A **grant** comes from the primitive, at most once for each registration. It either finds the
+//!   waiter parked, and clears PARKED, or sets NOTIFIED. The waiter must collect NOTIFIED before it
+//!   leaves the wait, as the granting thread may use the record until then.
+//! * An **unpark** ends a wait of kind `Permit`. Otherwise it is kept as TOKEN.
+//! * A **wake**, by the waker of a future, ends a wait of kind `Wake`. Otherwise it is kept as
+//!   WOKEN. It is a permit of its own kind: wakers are foreign code, may be called at any time,
+//!   also for futures that are long gone, and must not use up an unpark.
+//! * An **interruption** ends a wait that may be cut short. It clears PARKED and leaves CUT, so the
+//!   waiter knows that no grant woke it, and takes its registration back. If the registration is
+//!   gone already, a grant is under way, and the waiter waits for it, shielded. The canceller has
+//!   marked a node of the tree before (scheduler/cancel/mod.rs), and the waiter looks at that node
+//!   after it has published its wait. The wait word itself does not remember a cancel.
+//! * An external task ([`crate::scheduler::life::external`]) waits **before its start**, in no
+//!   queue. The party that settles it clears PARKED together with OUTSIDE. It finds nothing to
+//!   clear if an interruption was faster. The same is true if the task has started long ago and
+//!   waits like any other task, in a destructor.
 //! * A **shield** can be put over a parked wait by its home worker while a guest uses the waiter's
-//!   stack, and taken off again; a cut that came meanwhile (it leaves LATE) is then made.
+//!   stack, and taken off again. An interruption that comes meanwhile leaves LATE, and takes effect
+//!   when the shield is taken off.
 //!
-//! No wake is lost: a grant and an unpark change the same word as the waiter's publication, so one of
-//! the two sees the other. A cut does so if it finds the waiter parked; if not, then the waiter, which
-//! publishes and then looks at its node, sees the mark that was made before (both in the total order of
-//! SeqCst). Orderings: publishing is `Release` (the waker reads the place where
-//! the waiter's context is), waking is `AcqRel` (what the waker did before is seen by the waiter,
-//! through the queue that carries it home).
+//! # No wake-up is lost
+//!
+//! A grant and an unpark change the same word as the waiter's publication, so one of the two sees
+//! the other. So does an interruption that finds the waiter parked. If it does not, the waiter
+//! publishes later and then looks at its node. It sees the mark, which was made before: both are in
+//! the total order of SeqCst.
+//!
+//! Orderings: publishing is `Release`, because the waker reads where the waiter's context is.
+//! Waking is `AcqRel`: the waiter sees what the waker did before, through the queue that carries it
+//! home.
 
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{Bug, has, load_in_total_order};
@@ -39,37 +45,37 @@ use crate::shim::{Bug, has, load_in_total_order};
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
 const TOKEN: u32 = 4;
-/// A cut has found the wait shielded.
+/// An interruption has found the wait shielded.
 const LATE: u32 = 8;
-/// The wait under way may not be cut short.
+/// The present wait may not be interrupted.
 const SHIELD: u32 = 16;
-/// The wait under way ends with an unpark.
+/// An unpark ends the present wait.
 const PERMIT: u32 = 32;
-/// The wait was cut short.
+/// The wait was interrupted.
 const CUT: u32 = 64;
-/// The wait is that of an external task before its start. Only together with PARKED.
+/// The wait is that of an external task before its start. Set only together with PARKED.
 const OUTSIDE: u32 = 128;
-/// A waker was called outside of a wait for it.
+/// A waker was called while no wait of kind `Wake` was parked.
 const WOKEN: u32 = 256;
-/// The wait under way ends with a call of a waker.
+/// A call of a waker ends the present wait.
 const POLLS: u32 = 512;
-/// What is kept over waits that it does not end.
+/// The bits that are kept over waits that they do not end.
 const KEPT: u32 = TOKEN | WOKEN;
 
-/// What ends a wait.
+/// The kinds of waits, by what ends them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WaitKind {
-    /// A grant or a cut.
+    /// A grant or an interruption.
     Grant,
-    /// An unpark or a cut.
+    /// An unpark or an interruption.
     Permit,
-    /// A call of a waker, or a cut.
+    /// A call of a waker, or an interruption.
     Wake,
-    /// A grant, and nothing else.
+    /// A grant only.
     Structured,
 }
 
-/// What publishing a wait came to.
+/// The result of publishing a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Publish {
     /// The waiter must leave the processor now.
@@ -78,7 +84,7 @@ pub(crate) enum Publish {
     Ready,
 }
 
-/// What woke a waiter.
+/// The party that woke a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Woken {
     Granted,
@@ -94,7 +100,8 @@ impl WaitWord {
         WaitWord(AtomicU32::new(0))
     }
 
-    /// Publishes a wait. For the waiter only, who looks whether it is cancelled before and after.
+    /// Publishes a wait. Called by the waiter, which looks before and after whether it is
+    /// cancelled.
     #[inline]
     pub(crate) fn publish(&self, kind: WaitKind) -> Publish {
         let mut word = self.0.load(Ordering::Relaxed);
@@ -109,7 +116,7 @@ impl WaitWord {
                 WaitKind::Grant => (kept | PARKED, Publish::Parked),
                 WaitKind::Structured => (kept | PARKED | SHIELD, Publish::Parked),
             };
-            // In the total order, as what the waiter looks at next.
+            // In the total order, like the load that the waiter makes next.
             // MUTANT(wait.publish): relaxed, split
             match self.0.compare_exchange_weak(word, new, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return answer,
@@ -118,7 +125,8 @@ impl WaitWord {
         }
     }
 
-    /// Publishes the wait of an external task before its start. Before anybody but cancels knows it.
+    /// Publishes the wait of an external task before its start. Called before any party other than
+    /// a canceller knows the task.
     pub(crate) fn publish_outside(&self, may_be_cut: bool) {
         let shield = if may_be_cut { 0 } else { SHIELD };
         // In the total order, as in `publish`.
@@ -126,7 +134,8 @@ impl WaitWord {
         debug_assert_eq!(before, 0, "it has waited before");
     }
 
-    /// Ends such a wait; true if the caller has the task in hand. It does nothing if somebody else has ended it.
+    /// Ends the wait of an external task before its start. Returns `true` if this call has ended
+    /// it; then the caller has the task in hand.
     pub(crate) fn take_from_outside(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & OUTSIDE != 0 {
@@ -140,7 +149,7 @@ impl WaitWord {
         false
     }
 
-    /// Delivers the grant; true if the caller must put the waiter back to work.
+    /// Delivers the grant. Returns `true` if the caller must put the waiter back to work.
     #[inline]
     pub(crate) fn grant(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
@@ -155,18 +164,19 @@ impl WaitWord {
         }
     }
 
-    /// Leaves a permit; true if the caller must put the waiter back to work.
+    /// Leaves a permit. Returns `true` if the caller must put the waiter back to work.
     #[inline]
     pub(crate) fn unpark(&self) -> bool {
         self.permit(PERMIT, TOKEN)
     }
 
-    /// The same of a waker.
+    /// Leaves the call of a waker. Returns `true` if the caller must put the waiter back to work.
     pub(crate) fn wake(&self) -> bool {
         self.permit(POLLS, WOKEN)
     }
 
-    /// Takes back what a waker has left, if one has; whether that is so. What was done before its call is seen then.
+    /// Takes back the call that a waker has left. Returns whether there was one; then the caller
+    /// sees what was done before that call.
     pub(crate) fn forget_wakes(&self) -> bool {
         let woken = self.0.load(Ordering::Relaxed) & WOKEN != 0;
         if woken {
@@ -190,8 +200,8 @@ impl WaitWord {
         }
     }
 
-    /// Cuts the present wait short, if it may be; true if the caller must put the waiter back to work. In
-    /// the total order, after what the caller has announced before.
+    /// Interrupts the present wait, if it may be interrupted. Returns `true` if the caller must put
+    /// the waiter back to work. In the total order, after what the caller has announced before.
     pub(crate) fn interrupt(&self) -> bool {
         // MUTANT(wait.cut.look): relaxed
         let mut word = load_in_total_order(&self.0);
@@ -207,11 +217,10 @@ impl WaitWord {
         false
     }
 
-    /// Keeps a parked waiter from being woken by a cut; says whether that is new, or nothing if the
-    /// waiter is not parked any more.
-    ///
-    /// For its home worker, which wants to use the waiter's stack meanwhile. A grant must be out of
-    /// the question, and the wait must not be one for a permit or a waker.
+    /// Keeps a parked waiter from being woken by an interruption. Returns whether it was unshielded
+    /// before, or `None` if the waiter is not parked any more. Called by the home worker, which is
+    /// about to use the waiter's stack. A grant must be impossible meanwhile, and the wait must not
+    /// be for a permit or a waker.
     pub(crate) fn shield(&self) -> Option<bool> {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & (PARKED | PERMIT | POLLS) == PARKED {
@@ -229,8 +238,8 @@ impl WaitWord {
         None
     }
 
-    /// Takes the shield from a wait that had none of its own; true if a cut came meanwhile, has now been
-    /// made, and the caller must put the waiter back to work.
+    /// Takes off a shield that `shield` has put on. Returns `true` if an interruption came
+    /// meanwhile. It has taken effect now, and the caller must put the waiter back to work.
     pub(crate) fn unshield(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & PARKED != 0 {
@@ -243,11 +252,11 @@ impl WaitWord {
                 Err(now) => word = now,
             }
         }
-        // Granted: whatever is left of the word's bits is replaced by the next wait.
+        // Granted: the next wait replaces the other bits of the word.
         false
     }
 
-    /// What ended the wait. For the waiter, once it runs again.
+    /// Returns what ended the wait. Called by the waiter when it runs again.
     #[inline]
     pub(crate) fn woken(&self) -> Woken {
         let word = self.0.load(Ordering::Acquire);
@@ -260,7 +269,7 @@ impl WaitWord {
         self.0.load(Ordering::Acquire) & PARKED != 0
     }
 
-    /// Whether a grant has come before the wait was published.
+    /// Returns whether a grant has come before the wait was published.
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
         self.0.load(Ordering::Relaxed) & NOTIFIED != 0
@@ -415,8 +424,8 @@ mod models {
     use super::*;
     use crate::shim::{Arc, thread};
 
-    /// An external task: whoever clears PARKED has it to itself, the one that settles it or a cancel; also if the
-    /// cancel comes when it is about to be published.
+    /// The party that clears PARKED has an external task to itself: the one that settles it, or a
+    /// canceller. The cancel may come just before the wait is published.
     #[test]
     fn loom_an_external_task_is_settled_or_cut() {
         use crate::shim::atomic::{AtomicBool, Ordering};
@@ -445,7 +454,7 @@ mod models {
         });
     }
 
-    /// Exactly one party wakes a shielded waiter whose wait is cut at any moment.
+    /// Exactly one party wakes a shielded waiter whose wait is interrupted at any moment.
     #[test]
     fn loom_a_cut_and_a_shield_wake_once() {
         loom::model(|| {
@@ -462,7 +471,7 @@ mod models {
                 assert!(by_cutter != by_unshield, "woken twice");
                 assert_eq!(word.woken(), Woken::Interrupted);
             } else {
-                // Never: the cut is over, and no shield is left.
+                // Never: the interruption is over, and no shield is left.
                 panic!("the cut is lost");
             }
         });
