@@ -9,6 +9,6 @@ pub(crate) struct Interrupted;
 pub(crate) enum Interruption {
     /// The task is cancelled.
     Cancelled,
-    /// The time of the wait is over.
+    /// The time limit of the wait has passed.
     TimedOut,
 }

@@ -1,4 +1,4 @@
-//! The scopes that isolate a worker. `isolate` says what for.
+//! The scopes that isolate a worker. See the module `isolation`.
 
 use crate::scheduler::queue::run_queue::RunQueue;
 use crate::shim::time::{Duration, Instant};
@@ -7,34 +7,36 @@ use crate::task::words::tree::Node;
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 
-/// Sleep between two looks.
+/// The shortest sleep between two looks.
 pub(super) const SHORTEST: Duration = Duration::from_micros(50);
 
 /// A scope that isolates a worker.
 pub(super) struct IsolatedScope {
     pub(super) scope: *const Node,
-    /// The number of its members that run here.
+    /// Members that were started here and have not ended.
     pub(super) members: usize,
-    /// Outsiders that are ready, and were met while it was the innermost one.
+    /// Ready outsiders that were met while this scope was the innermost.
     pub(super) kept: RunQueue,
 }
 
 /// The scopes that isolate a worker.
 #[derive(Default)]
 pub(crate) struct Isolations {
-    /// Nested, the innermost last.
+    /// Nested scopes, the innermost last.
     pub(super) scopes: RefCell<Vec<IsolatedScope>>,
     pub(super) any: Cell<bool>,
-    /// Woken to search, and nothing was found since.
+    /// The worker was woken to search, and has found nothing since.
     pub(super) vain: Cell<bool>,
-    /// Since when there has been nothing to do, whether that has been reported, and how long to sleep next.
+    /// The time since when there has been nothing to do.
     pub(super) idle_since: Cell<Option<Instant>>,
+    /// The present idle period has been reported.
     pub(super) reported: Cell<bool>,
+    /// The length of the next sleep.
     pub(super) sleep: Cell<Duration>,
 }
 
 impl Isolations {
-    /// Whether there are any.
+    /// Returns whether the worker is isolated.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.any.get()
@@ -44,14 +46,14 @@ impl Isolations {
         self.scopes.borrow().last().map_or(ptr::null(), |isolated| isolated.scope)
     }
 
-    /// Keeps a outsider until the innermost scope is lifted.
+    /// Keeps an outsider until the innermost isolation ends.
     pub(super) fn keep_waiting(&self, record: NonNull<Record>) {
         if let Some(isolated) = self.scopes.borrow().last() {
             isolated.kept.push(record);
         }
     }
 
-    /// Calls `f` for each of those that are kept.
+    /// Calls `f` for each outsider that is kept.
     pub(crate) fn for_each_kept(&self, mut f: impl FnMut(NonNull<Record>)) {
         self.scopes.borrow().iter().for_each(|isolated| isolated.kept.for_each(&mut f));
     }

@@ -1,13 +1,15 @@
 //! How a task waits.
 //!
-//! | | |
+//! | module | contents |
 //! | --- | --- |
-//! | `park`, `resume` | one task leaves its stack; it is woken, and goes to the queue of its home |
+//! | `park`, `resume` | suspending a task; queueing a woken task at its home worker |
 //! | `interrupted` | why a wait was cut short |
-//! | `waiters` | the list of those who wait for a primitive: tasks, threads and futures |
-//! | `waker`, `watching` | tasks that poll futures; futures that wait for the end of a task |
-//! | `blocking_wait` | a wait where no other task may run: in an unwinding, or in a section of `no_suspend` |
-//! | `isolate`, `isolations` | a wait during which nothing but descendants may run |
+//! | `waiters` | the wait list of a primitive, for tasks, threads and futures |
+//! | `waker` | wakers for tasks that poll futures |
+//! | `watching` | hooks that are hung on a task or scope by means of a handle |
+//! | `no_suspend` | sections in which a task must not suspend |
+//! | `blocking_wait` | structured waits during unwinding or in `no_suspend` |
+//! | `isolation`, `isolations` | waits during which a worker runs only descendants |
 
 pub(crate) mod blocking_wait;
 pub(crate) mod interrupted;

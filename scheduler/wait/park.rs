@@ -1,7 +1,9 @@
-//! The waits of a task: on the end of another, on a permit, on the children of a scope; and yielding.
+//! The waits of a task (for the end of another task, a permit, a time, the children of a scope),
+//! and yielding.
 //!
-//! Every wait goes through the wait word (see `task/words/wait.rs`, which has the protocol). Here are
-//! the two ends of it that need the scheduler: leaving the worker to others, and coming back.
+//! Every wait goes through the wait word; `task/words/wait.rs` describes the protocol. This
+//! module has the two steps that need the scheduler: leaving the worker to other tasks, and
+//! continuing.
 
 use crate::scheduler::cancel;
 use crate::scheduler::life::scope_frame::ScopeFrame;
@@ -24,12 +26,12 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 
-/// Says to a simulation what the caller waits for, as long as what is returned lives.
+/// Tells a simulation what the caller waits for, until the returned guard is dropped.
 #[inline(always)]
 pub(crate) fn waits<'a>(what: impl Fn() -> String + 'a) -> shim::Waits<'a> {
     let task = if shim::is_simulated() { Worker::current().and_then(Worker::task) } else { None };
     shim::waits(move || {
-        // SAFETY: a task that waits has not ended.
+        // SAFETY: the guard lies on the stack of this task, which has not ended.
         match task.map(|task| unsafe { task.as_ref() }) {
             Some(task) => {
                 let name = task.name().map_or(String::new(), |name| format!(" `{name}`"));
@@ -41,9 +43,10 @@ pub(crate) fn waits<'a>(what: impl Fn() -> String + 'a) -> shim::Waits<'a> {
     })
 }
 
-/// What else than a cancel of its node cuts a wait short.
+/// Cuts a wait short for another reason than a cancel of the waiter's node.
 pub(in crate::scheduler) trait Limit {
-    /// Whether it has done so. For who has published the wait.
+    /// Returns whether the limit has been reached. The waiter calls this after it has published
+    /// the wait.
     fn is_over(&self) -> bool;
 }
 
@@ -54,24 +57,25 @@ impl Limit for () {
     }
 }
 
-/// A timer that says so here.
+/// A flag that a timer sets when the time of the wait is over.
 impl Limit for AtomicBool {
     fn is_over(&self) -> bool {
         load_in_total_order(self)
     }
 }
 
-/// How a wait is spent.
+/// How a task spends a wait.
 enum Spent {
-    /// It is over already.
+    /// The wait is over already.
     Over(Result<(), Interrupted>),
-    /// With this thread: nobody else may run on it.
+    /// By blocking the thread: no other task may run on it.
     Blocking,
-    /// Beside this coroutine, which goes on meanwhile.
+    /// By leaving for this coroutine, which runs meanwhile.
     Beside(*const Fiber),
 }
 
-/// Publishes a wait of a task that runs in `node`, and takes it back if that has been cancelled since it asked.
+/// Publishes a wait of `me`, a task that runs in `node`. Takes the wait back if `node` was
+/// cancelled, or `limit` was reached, since the task last looked.
 #[inline(always)]
 pub(in crate::scheduler) fn publish_wait(
     node: &Node,
@@ -87,7 +91,7 @@ pub(in crate::scheduler) fn publish_wait(
         && kind != WaitKind::Structured
         // MUTANT(parking.look): false
         && (node.word().is_cancelled_in_total_order() || limit.is_over())
-        // Else somebody else has woken it.
+        // False if another party has woken the task already.
         // MUTANT(parking.cut): true
         && me.wait.interrupt()
     {
@@ -97,8 +101,10 @@ pub(in crate::scheduler) fn publish_wait(
 }
 
 impl Worker {
-    /// Publishes a wait of `task`, which runs here, and sleeps if need be. `Err` if it is cancelled
-    /// and the kind allows that to count: then nothing was published, or the wait was cut short.
+    /// Publishes a wait of `task`, which runs here, and suspends the task if need be. Returns
+    /// `Err` if the task is cancelled and the kind of wait allows an interruption: then nothing
+    /// was published, or the wait was cut short. Also returns the worker that the task then runs
+    /// on.
     #[inline(always)]
     pub(crate) fn wait(
         &self,
@@ -112,18 +118,20 @@ impl Worker {
                 Spent::Blocking => blocking_wait::block(worker, task),
                 Spent::Beside(next) => worker.leave_for(next),
             };
-            // SAFETY: the running task.
+            // SAFETY: `task` is the running task, so its record is alive.
             if unsafe { task.as_ref() }.wait.woken() == Woken::Granted {
                 return (Ok(()), worker);
             }
-            // The cut may have been for a node that the task has left, or for one above what it ignores.
+            // Otherwise the interruption was for a node that the task has left, or for one above
+            // the node in which the task ignores cancellation: it waits again.
             if worker.is_cancelled_here() {
                 return (Err(Interrupted), worker);
             }
         }
     }
 
-    /// Waits for a grant, until `at` at most. One that has come by then is collected, whatever the time is.
+    /// Waits for a grant until `at`. A grant that has come is collected, even if the time has
+    /// passed.
     pub(in crate::scheduler) fn wait_until(
         &self,
         task: NonNull<Record>,
@@ -132,7 +140,8 @@ impl Worker {
         let over = AtomicBool::new(false);
         let timer = Timer::new(at, Action::Expire(task, NonNull::from(&over)));
         let timers = ptr::from_ref(&self.remote.timers);
-        // SAFETY: it is taken out, or has fired, before this frame goes.
+        // SAFETY: the timer stays on this frame, which does not return before the timer has fired
+        // or been taken out.
         unsafe { self.set_timer(Pin::new_unchecked(&timer)) };
         let mut worker = self;
         let result = loop {
@@ -141,7 +150,7 @@ impl Worker {
                 Spent::Blocking => unreachable!("only a structured wait blocks its worker"),
                 Spent::Beside(next) => {
                     worker = worker.leave_for(next);
-                    // SAFETY: the running task.
+                    // SAFETY: `task` is the running task, so its record is alive.
                     unsafe { task.as_ref() }.wait.woken() == Woken::Granted
                 }
             };
@@ -154,32 +163,34 @@ impl Worker {
             if over.load(Ordering::Relaxed) {
                 break Err(Interruption::TimedOut);
             }
-            // The cut was for a node that the task has left, or for one above what it ignores.
+            // The interruption was for a node that the task has left, or for one above the node
+            // in which the task ignores cancellation.
         };
-        // SAFETY: a worker of this runtime, whichever it is that the task runs on now.
+        // SAFETY: the timers belong to a worker of this runtime, which lives as long as the task.
         unsafe { &*timers }.unset(&timer);
         (result, worker)
     }
 
-    /// The node that runs.
+    /// Returns the node that the running task is in.
     fn running_node(&self) -> &Node {
-        // SAFETY: that of the running task, or of a scope on its stack.
+        // SAFETY: the node is that of the running task or of a scope on its stack, so it is
+        // alive.
         unsafe { &*self.node.get() }
     }
 
-    /// Whether the running task is cancelled, in the node that it is in.
+    /// Returns whether the running task is cancelled in the node that it is in.
     #[cold]
     #[inline(never)]
     pub(in crate::scheduler) fn is_cancelled_here(&self) -> bool {
         cancel::is_cancelled(self.running_node())
     }
 
-    /// Publishes a wait of `task`, and says how it is to be spent.
+    /// Publishes a wait of `task`, and returns how the task spends it.
     #[inline(never)]
     fn lie_down(&self, task: NonNull<Record>, kind: WaitKind, limit: &impl Limit) -> Spent {
-        // SAFETY: the running task.
+        // SAFETY: `task` is the running task, so its record is alive.
         let me = unsafe { task.as_ref() };
-        // In the middle of an unwinding others must not run on this thread.
+        // While the thread unwinds, no other task may run on it.
         let panicking = crate::shim::panicking();
         if kind != WaitKind::Structured && (panicking || !self.may_wait()) {
             return Spent::Over(Err(Interrupted));
@@ -192,14 +203,15 @@ impl Worker {
             return Spent::Over(published.map(|_| ()));
         }
         self.counters().parks.add(1);
-        // Where nobody else may run on this thread, a wait that must be waited for holds it.
+        // Where no other task may run on this thread, a structured wait blocks it.
         if panicking || self.forbidden.get() > 0 {
             return Spent::Blocking;
         }
         Spent::Beside(self.next_after(task))
     }
 
-    /// Sees to it that a cancel finds the running task when it waits; false if one has come already.
+    /// Makes sure that a cancel finds the running task when it waits. Returns `false` if a cancel
+    /// has come already.
     #[inline(always)]
     pub(in crate::scheduler) fn may_wait(&self) -> bool {
         let node = self.running_node();
@@ -209,15 +221,16 @@ impl Worker {
         node.verdict() != Verdict::Cancelled
     }
 
-    /// Whether the running task is cancelled, if there is a deadline above it: for a wait that may be over, or go on in another task, without
-    /// a look at the clock. What has been marked `may_wait` sees.
+    /// Returns whether the running task is cancelled, if there is a deadline above it. For a wait
+    /// that may be over, or switch to another task, without a look at the clock. A cancel that
+    /// has been marked already is seen by `may_wait`.
     #[inline(always)]
     pub(in crate::scheduler) fn is_late(&self) -> bool {
         let node = self.running_node();
         node.is_timed() && cancel::is_cancelled(node)
     }
 
-    /// Publishes a wait of the running task, and takes it back if it has been cancelled since it asked.
+    /// Same as the function [`publish_wait`], for the running task.
     #[inline(always)]
     pub(in crate::scheduler) fn publish_wait(
         &self,
@@ -233,7 +246,7 @@ impl Worker {
     #[track_caller]
     pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Interrupted> {
         assert_may_suspend();
-        // Also if there is a permit.
+        // After the deadline the task fails, even if there is a permit.
         if self.is_late() {
             self.give_way(task);
             return Err(Interrupted);
@@ -247,7 +260,7 @@ impl Worker {
         result
     }
 
-    /// Waits until a tick has come.
+    /// Waits until tick `at`.
     #[track_caller]
     pub(crate) fn sleep(&self, task: NonNull<Record>, at: Tick) -> Result<(), Interrupted> {
         assert_may_suspend();
@@ -259,16 +272,17 @@ impl Worker {
         let _waits = waits(|| format!("a time, asleep at {place}"));
         let timer = Timer::new(at, Action::Wake(task));
         let timers = ptr::from_ref(&self.remote.timers);
-        // SAFETY: it is taken out, or has fired, before this frame goes.
+        // SAFETY: the timer stays on this frame, which does not return before the timer has fired
+        // or been taken out.
         unsafe { self.set_timer(Pin::new_unchecked(&timer)) };
         let (result, worker) = self.wait(task, WaitKind::Grant);
         if result.is_ok() {
-            // It has fired: nobody else grants this wait.
+            // The timer has fired: nothing else grants this wait.
             return Ok(());
         }
-        // SAFETY: a worker of this runtime, whichever it is that the task runs on now.
+        // SAFETY: the timers belong to a worker of this runtime, which lives as long as the task.
         if !unsafe { &*timers }.unset(&timer) {
-            // It has fired right after the cut, and its grant is under way.
+            // The timer fired right after the interruption, and its grant is under way.
             let (result, _) = worker.wait(task, WaitKind::Structured);
             debug_assert!(result.is_ok(), "a structured wait was cut short");
             return Err(Interrupted);
@@ -277,7 +291,7 @@ impl Worker {
         Err(Interrupted)
     }
 
-    /// Waits until a join word is done.
+    /// Waits until the task of a join word has ended.
     #[track_caller]
     pub(crate) fn await_end(
         &self,
@@ -306,13 +320,14 @@ impl Worker {
             worker.give_way(task);
             return Err(Interrupted);
         }
-        // The end came right after the cut, and its grant is under way.
+        // The task ended right after the interruption, and its grant is under way.
         let (result, _) = worker.wait(task, WaitKind::Structured);
         debug_assert!(result.is_ok(), "a structured wait was cut short");
         Err(Interrupted)
     }
 
-    /// Waits for the end of a fork that others have started. Also where nothing suspends.
+    /// Waits for the end of a fork that another worker has started. Allowed also where nothing
+    /// may suspend: the wait then blocks the worker.
     pub(crate) fn await_fork(&self, task: NonNull<Record>, join: &JoinWord) {
         if join.register(Waiter::Task(task.as_ptr())).is_ok() {
             let (result, _) = self.wait(task, WaitKind::Structured);
@@ -324,16 +339,17 @@ impl Worker {
     pub(crate) fn await_children(&self, frame: &ScopeFrame) {
         let task = frame.owner();
         let mut worker = self;
-        // Its newest children may still lie on top of the private deque: call them.
+        // The newest children may still lie on top of the private deque: call them.
         while worker.fiber().has_room() {
             if worker.fairness.tick() {
                 worker.let_others();
                 worker = Worker::current().expect("tasks run on workers");
             }
-            // A thief that has asked is answered between two children, with a share of those that are left.
+            // Between two children, a thief's request is served with a share of the remaining
+            // ones.
             worker.serve_between_tasks();
             let Some(child) = worker.remote.private.pop() else { break };
-            // SAFETY: just taken out, with its run reference.
+            // SAFETY: the task was just popped with its run reference, so its record is alive.
             let task = unsafe { child.as_ref() };
             let ours = ptr::eq(task.node.parent, &raw const frame.node);
             if !ours || task.traits.needs_own_stack() || !worker.may_call(task) {
@@ -355,7 +371,8 @@ impl Worker {
         debug_assert!(result.is_ok(), "a structured wait was cut short");
     }
 
-    /// Lets the others run once.
+    /// Lets the other ready tasks run once. Does not suspend while the thread unwinds, and panics
+    /// inside `no_suspend`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn yield_now(&self, task: NonNull<Record>) -> Result<(), Interrupted> {
@@ -368,18 +385,19 @@ impl Worker {
         if cancel::is_cancelled(worker.running_node()) { Err(Interrupted) } else { Ok(()) }
     }
 
-    /// Puts the running task behind those that are ready; what goes on, or none if it is not allowed
-    /// to be set aside here.
+    /// Queues the running task behind the ready ones. Returns the coroutine to run next, or
+    /// `None` if nothing may suspend here.
     #[inline(always)]
     fn queue_behind(&self, task: NonNull<Record>) -> Option<*const Fiber> {
         let allowed = !crate::shim::panicking() && self.forbidden.get() == 0;
         allowed.then(|| self.queue_and_pick(task))
     }
 
-    // Apart, and without a call but at its very end, so that it has no registers to save.
+    // A separate function that calls nothing before its very end, so that it has no registers to
+    // save.
     #[inline(never)]
     fn queue_and_pick(&self, task: NonNull<Record>) -> *const Fiber {
-        // SAFETY: the running task.
+        // SAFETY: `task` is the running task, so its record is alive.
         let me = unsafe { task.as_ref() };
         me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Suspended);
@@ -387,24 +405,25 @@ impl Worker {
         self.next_after(task)
     }
 
-    /// Lets the others run once, if that is allowed here. Also what a cancelled wait does, so that a
-    /// task that goes on calling waits cannot hold its worker.
+    /// Lets the other ready tasks run once, if a task may suspend here. A cancelled wait does
+    /// this too, so that a task that goes on calling waits cannot monopolise its worker.
     pub(crate) fn give_way(&self, task: NonNull<Record>) {
         if let Some(next) = self.queue_behind(task) {
             self.leave_for(next);
         }
     }
 
-    /// Whether a wait of the running task that may be cut short would be.
+    /// Returns whether an interruptible wait of the running task would be cut short.
     #[inline(always)]
     pub(crate) fn is_interrupted(&self) -> bool {
-        // SAFETY: none between tasks; else that of the running task, or of a scope on its stack.
+        // SAFETY: the pointer is null between tasks. Otherwise the node is that of the running
+        // task or of a scope on its stack, so it is alive.
         let node = unsafe { self.node.get().as_ref() };
         node.is_some_and(cancel::is_cancelled) || crate::shim::panicking()
     }
 }
 
-/// Waits for the end of a task from wherever the caller is: a task, or a plain thread.
+/// Waits for the end of a task. The caller may be a task or a plain thread.
 #[track_caller]
 pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), Interrupted> {
     if let Some(worker) = Worker::current()

@@ -1,4 +1,4 @@
-//! Back to work: a task that was woken goes to the queue of its home, wherever the waker runs.
+//! Puts a woken task back to work: into the queue of its home worker, whichever thread wakes it.
 
 use crate::scheduler::worker::shared::Shared;
 use crate::scheduler::worker::{Fiber, Worker};
@@ -7,7 +7,7 @@ use crate::shim::atomic::Ordering;
 use crate::task::record::Record;
 use std::ptr::{self, NonNull};
 
-/// Puts a task whose PARKED bit the caller has cleared back to work, at its home.
+/// Queues a task at its home worker. The caller has cleared the task's PARKED bit.
 pub(crate) fn resume(record: *const Record) {
     let record = NonNull::new(record.cast_mut()).expect("a waiter is not null");
     let home = home_of(record);
@@ -17,7 +17,7 @@ pub(crate) fn resume(record: *const Record) {
     }
 }
 
-/// The same of several that have one home, linked to each other, each to the one that comes before it.
+/// Same as [`resume`], for several tasks with one home. Each task is linked to the one before it.
 pub(crate) fn resume_all(last: NonNull<Record>, first: NonNull<Record>) {
     let home = home_of(first);
     match Worker::current() {
@@ -26,17 +26,17 @@ pub(crate) fn resume_all(last: NonNull<Record>, first: NonNull<Record>) {
     }
 }
 
-/// The worker where a task that waits has its coroutine.
+/// Returns the worker that has the coroutine of a waiting task.
 #[inline(always)]
 fn home_of<'a>(record: NonNull<Record>) -> &'a Worker {
-    // SAFETY: a task that waits has not ended.
+    // SAFETY: a waiting task has not ended, so its record is alive.
     let place = unsafe { record.as_ref() }.place.load(Ordering::Relaxed);
-    // SAFETY: the coroutine of a waiting task is alive, and stays where it is until it is queued; a worker lives
-    // as long as one of its tasks has not ended.
+    // SAFETY: the coroutine of a waiting task is alive, and stays with its worker until the task
+    // is queued. A worker lives as long as one of its tasks has not ended.
     unsafe { &*(*ptr::with_exposed_provenance::<Fiber>(place)).worker.get() }
 }
 
-/// Sends tasks to a home that is not the present worker.
+/// Sends tasks to a home that is not the calling thread's worker.
 #[inline(never)]
 fn deliver(worker: Option<&Worker>, home: &Worker, last: NonNull<Record>, first: NonNull<Record>) {
     home.remote.sleeper.assert_reachable();
@@ -46,9 +46,10 @@ fn deliver(worker: Option<&Worker>, home: &Worker, last: NonNull<Record>, first:
     {
         return send(worker.shared(), home, last, first);
     }
-    // Once they are in the inbox the tasks may run, end, and their runtime with them; hold on to what the
-    // rest of the call uses.
-    // SAFETY: the pointer came from an Arc that the worker's thread holds.
+    // Once the tasks are in the inbox they may run and end, and their runtime with them. A
+    // reference keeps `shared` alive for the rest of the call.
+    // SAFETY: the pointer came from an `Arc`, which the home's thread holds as long as the tasks
+    // are not queued.
     let shared = unsafe {
         Arc::increment_strong_count(shared);
         Arc::from_raw(shared)
@@ -64,22 +65,22 @@ fn send(shared: &Shared, home: &Worker, last: NonNull<Record>, first: NonNull<Re
 }
 
 impl Worker {
-    /// As `make_ready`, of several that are linked to each other, each to the one that comes before it.
+    /// Same as `make_ready`, for several tasks. Each task is linked to the one before it.
     fn make_all_ready(&self, last: NonNull<Record>, first: NonNull<Record>) {
         let mut at = last;
         let mut later: *mut Record = ptr::null_mut();
-        // Turned round: each to the one that comes after it.
+        // Reverses the list: each task is then linked to the one after it.
         while at != first {
-            // SAFETY: in the caller's hand.
+            // SAFETY: the caller has woken the tasks, and they cannot run before they are queued.
             let link = unsafe { &at.as_ref().link };
             let before = link.load(Ordering::Relaxed);
             link.store(later, Ordering::Relaxed);
             later = at.as_ptr();
-            at = NonNull::new(before).expect("the chain leads to the first");
+            at = NonNull::new(before).expect("the linked tasks lead to `first`");
         }
         self.make_ready(first);
         while let Some(record) = NonNull::new(later) {
-            // SAFETY: as above.
+            // SAFETY: the task is not queued yet, so it cannot have run or ended.
             later = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
             self.make_ready(record);
         }
