@@ -1,39 +1,51 @@
-//! A structured wait in the middle of an unwinding, or inside `no_suspend`.
+//! Structured waits that block the worker: during unwinding, and inside `no_suspend`.
 //!
-//! A destructor that runs because its thread panics may open a scope or block on a task. That wait
-//! must not be cut short, but no other task may run on this thread meanwhile either: it would see
-//! `thread::panicking()`, poison locks, and count its own panics on top. The same holds of the end of a
-//! scope inside `no_suspend`, whose thread the task may not lose. So the worker is **blocked**: it calls
-//! those descendants of the waiting task that nobody has started, gives everything else to the other
-//! workers, and otherwise blocks its thread until the wait is over.
+//! A destructor that runs during unwinding may open a scope or block on a task. That wait must
+//! not be cut short. But no other task may run on this thread meanwhile: it would see
+//! `thread::panicking()`, poison locks, and count its own panics on top. The same holds for the
+//! end of a scope inside `no_suspend`, where the task must keep its thread. So the worker is
+//! **blocked** until the wait is over: it calls fresh descendants of the waiting task, gives
+//! everything else to the other workers, and otherwise blocks its thread.
 //!
-//! The second half of a join that the waiting task is in the middle of is no such descendant, unless it is
-//! what the task waits for. It may have been forked before the unwinding or the section began, and must not
-//! see either. It is given away; its join takes it back from wherever it lies.
+//! Two kinds of descendants are given away too:
 //!
-//! Inside `no_suspend` nor is any other task that was spawned before the section began: its own waits would panic. What is called there is what the
-//! wait is for: the task that is joined and what lies below it, or all that lies below the scope that is at its end. (In an unwinding
-//! the others are called, too: they are shielded from it, and who else might run them may be waiting for them.)
+//! * The second half of a join that the waiting task is in the middle of, unless the task waits
+//!   for this half. It may have been forked before the unwinding or the section began, and must
+//!   not see either. Its join takes it back from wherever it lies.
+//! * Inside `no_suspend`, every descendant that the wait is not for. It may have been spawned
+//!   before the section began, and its own waits would panic. The wait is for the joined task and
+//!   its descendants, or for all descendants of the scope that is at its end. (During unwinding
+//!   the other descendants are called too. They are shielded from the unwinding, and the workers
+//!   that could run them instead may be waiting for them.)
 //!
 //! # Where a descendant is called
 //!
-//! On the stack that is there, if it would do for a join in place. Else on a coroutine of its own
-//! ([`call_apart`]), which the blocked one waits for as a caller does: nothing suspends on a blocked worker, so
-//! a task that is begun is run to its end. If there is no stack either, it is given away; a task that
-//! nobody else may or can run is called here all the same: better a reported overflow than a hang.
+//! * On the present stack, if a join could call the task in place there.
+//! * Otherwise on a coroutine of its own ([`call_apart`]). The blocked coroutine waits for it as
+//!   a caller does: nothing suspends on a blocked worker, so a task that is begun runs to its
+//!   end.
+//! * If there is no stack for that, the task is given away. A task that no other worker may or
+//!   can run is called on the present stack all the same: better a reported overflow than a hang.
 //!
-//! # Why no held worker waits for another
+//! # Why no blocked worker waits for another
 //!
-//! What is given away lies in the injector. It may be a descendant of a task for which another worker is
-//! held, and if all are there is nobody else to take it. So every blocked worker takes its own descendants
-//! out of the injector too, and is told whenever a blocked one has put something there: `given_away` is
-//! raised after the push, and read before the look; one who lies down announces that, fences, and reads it
-//! again. What a blocked worker takes out and puts back again is no news. It is in nobody's queue meanwhile,
-//! so they look there one at a time.
+//! Tasks that are given away lie in the injector. Such a task may be a descendant of a task for
+//! which another worker is blocked, and if all workers are blocked, no other worker takes it. So
+//! every blocked worker also takes its own descendants out of the injector, and is told when
+//! another blocked worker has put a task there:
 //!
-//! What cannot end so (a descendant, started by another worker, that waits for a task whose home is the
-//! held worker) hangs, and is a documented limit. So does what is given away for want of a stack, if all
-//! other workers are held too.
+//! * The giver pushes the task, then raises `given_away`, then wakes the other workers.
+//! * A blocked worker reads `given_away` before it looks into the injector. When it lies down, it
+//!   announces that, fences, and reads `given_away` again.
+//!
+//! Tasks that a blocked worker takes out and puts back do not raise `given_away`. They are in no
+//! queue meanwhile, so blocked workers look into the injector one at a time.
+//!
+//! # Limits
+//!
+//! Two cases hang, and are documented: a descendant that another worker has started waits for a
+//! task that is at home on the blocked worker; or a task is given away for want of a stack while
+//! all other workers are blocked too.
 
 use crate::retire::nesting::suspend_nesting;
 use crate::retire::stack::Stack;
@@ -54,19 +66,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
-/// How long a blocked worker rests while others starve.
+/// How long a blocked worker rests while another worker starves.
 const WHILE_OTHERS_STARVE: Duration = Duration::from_millis(1);
-/// How long it rests else: it is not among those who are woken for what comes into the injector from outside, by a
-/// lease or a promise, and may be the only one that can take it. Others may be busy, too, and set timers.
+/// How long a blocked worker rests otherwise. It is not woken for a task that comes into the
+/// injector from outside (by a lease or a promise), and may be the only worker that can take the
+/// task. Besides, busy workers may set timers meanwhile, which this worker fires when they are
+/// overdue.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Blocks the worker until `task`, which runs on it, is no longer parked.
+/// Blocks the worker until the published wait of `task`, its running task, is over.
 #[cold]
 pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
-    // SAFETY: the running task.
+    // SAFETY: `task` is the running task, so its record is alive.
     let me = unsafe { task.as_ref() };
     let node = worker.node.get();
-    // What is called meanwhile is not in the bare coroutine that the waiting task may be in.
+    // The waiting task may be in a bare coroutine; the tasks that are called meanwhile are not.
     let chain = suspend_nesting();
     if !worker.remote.forks.is_clear() {
         worker.publish_forks();
@@ -78,7 +92,7 @@ pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
         worker.fire_overdue(|| ());
         worker.collect();
         if !me.wait.is_parked() {
-            // The waker has queued us, or is about to.
+            // The waker has queued the task, or is about to.
             if worker.queues.ready.remove(task) {
                 me.set_phase(Phase::Running);
                 break;
@@ -86,7 +100,7 @@ pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
         } else {
             offer_or_run(worker, task);
             if !me.wait.is_parked() {
-                continue; // what was run was what it waited for
+                continue; // a task that was run here has ended the wait
             }
         }
         let rest = Rest::BlockedFor(if starving { WHILE_OTHERS_STARVE } else { LOOK });
@@ -100,18 +114,18 @@ pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
     }
     worker.restore_nesting(chain);
     worker.node.set(node);
-    Worker::current().expect("a held worker stays")
+    Worker::current().expect("a blocked worker stays on its thread")
 }
 
-/// Runs fresh descendants of `task` that lie here or in the injector, and lets others have the rest of
-/// what lies here.
+/// Runs fresh descendants of `task` from this worker's queues and from the injector, and gives
+/// the other tasks in this worker's queues away.
 fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
     let mut given = GivenAway::default();
     loop {
         while let Some(record) = next_here(worker, &mut given) {
             match place_for(worker, task, record) {
                 Some(place) => {
-                    // It may take long, or wait for one of those.
+                    // The call may take long, or wait for a task that is given away.
                     given.queue(worker);
                     run(worker, task, record, place);
                 }
@@ -126,20 +140,23 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
     }
 }
 
-/// What a blocked worker has come upon and does not run: in no queue, until it is put into one.
+/// Tasks that a blocked or isolated worker has found and does not run. They are in no queue until
+/// they are put into one.
 #[derive(Default)]
 pub(in crate::scheduler) struct GivenAway {
-    /// Claimed.
+    /// Claimed tasks.
     pub(in crate::scheduler) fresh: Vec<NonNull<Record>>,
     pub(in crate::scheduler) started: Vec<NonNull<Record>>,
 }
 
 impl GivenAway {
+    /// Puts the tasks into the injector (local tasks into the local queue). Tells the other
+    /// workers if fresh tasks were put into the injector.
     pub(in crate::scheduler) fn queue(&mut self, worker: &Worker) {
         let shared = worker.shared();
         let mut any = false;
         for record in self.fresh.drain(..) {
-            // SAFETY: we hold its run reference.
+            // SAFETY: we hold the task's run reference, so its record is alive.
             let task = unsafe { record.as_ref() };
             task.unclaim();
             if task.traits.local {
@@ -162,7 +179,7 @@ impl GivenAway {
     }
 }
 
-/// A fresh task of this worker's own queues, claimed.
+/// Takes a fresh task out of this worker's own queues, and claims it.
 fn next_here(worker: &Worker, given: &mut GivenAway) -> Option<NonNull<Record>> {
     let public = || {
         while let Some(item) = worker.queues.deque.pop() {
@@ -177,7 +194,8 @@ fn next_here(worker: &Worker, given: &mut GivenAway) -> Option<NonNull<Record>> 
     worker.remote.private.pop().or_else(public).or_else(|| worker.next_local())
 }
 
-/// A fresh task in the injector that is `wanted`, claimed, and what that made of it.
+/// Takes the first fresh task out of the injector for which `wanted` returns a value, and claims
+/// it. Puts the tasks before it back. Returns the task and the value.
 pub(in crate::scheduler) fn next_injected<W>(
     worker: &Worker,
     mut wanted: impl FnMut(NonNull<Record>) -> Option<W>,
@@ -191,7 +209,7 @@ pub(in crate::scheduler) fn next_injected<W>(
                 Some(Runnable::Fresh(record)) => {
                     found = wanted(record).map(|place| (record, place));
                     if found.is_none() {
-                        // SAFETY: we hold its run reference.
+                        // SAFETY: we hold the task's run reference, so its record is alive.
                         unsafe { record.as_ref() }.unclaim();
                         others.push(Item::fresh(record));
                     }
@@ -207,7 +225,7 @@ pub(in crate::scheduler) fn next_injected<W>(
     others.into_iter().for_each(|item| shared.injector.push(item));
     drop(turn);
     if any {
-        // One that looked meanwhile may have lain down.
+        // A worker that looked into the injector meanwhile may have gone to sleep.
         shared.idle.notify(shared, true);
     }
     found
@@ -215,16 +233,16 @@ pub(in crate::scheduler) fn next_injected<W>(
 
 /// Where a descendant is called.
 enum Place {
-    /// On the stack that is there.
+    /// On the present stack.
     Here,
-    /// On this one.
+    /// On a coroutine with this stack.
     Apart(Stack),
 }
 
-/// Where a claimed task is to be called; nowhere if it does not descend from `task`, or others may find a
-/// stack for it.
+/// Returns where to call a claimed task. Returns `None` if the wait of `task` does not allow the
+/// call, or if other workers may find a stack for it.
 fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) -> Option<Place> {
-    // SAFETY: we hold its run reference.
+    // SAFETY: we hold the task's run reference, so its record is alive.
     let fresh = unsafe { record.as_ref() };
     if !descends_from(fresh.node.parent, task) || is_open_half(fresh, task) {
         return None;
@@ -242,15 +260,15 @@ fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) ->
     }
 }
 
-/// Whether a claimed task stands for the second half of a join that `task` is in the middle of, and has not
-/// come to wait for.
+/// Returns whether a claimed task is the second half of a join that `task` is in the middle of,
+/// and `task` does not wait for it yet.
 pub(in crate::scheduler) fn is_open_half(fresh: &Record, task: NonNull<Record>) -> bool {
     fresh.traits.origin == Origin::Called
         && task_of(fresh.node.parent) == Some(task)
         && fresh.join.waiting_task() != Some(task.as_ptr().cast_const())
 }
 
-/// Whether `task` waits for the end of a claimed descendant, or of what that lies below.
+/// Returns whether `task` waits for the end of a claimed descendant, or of a node above that.
 fn is_waited_for(fresh: &Record, task: NonNull<Record>) -> bool {
     let is_joined =
         |record: &Record| record.join.waiting_task() == Some(task.as_ptr().cast_const());
@@ -261,10 +279,12 @@ fn is_waited_for(fresh: &Record, task: NonNull<Record>) -> bool {
     // SAFETY: the ancestors of an unfinished task are alive.
     while let Some(node) = unsafe { at.as_ref() } {
         if task_of(at) == Some(task) {
-            // The innermost of its scopes that the descendant is in. Its own node is closed at its end, when it waits no more.
+            // The innermost node of `task` above the descendant: a scope, or the node of the task
+            // itself. The latter is closed at the end of the task, when it waits no more.
             return node.kind == NodeKind::Scope && node.is_waiting();
         }
-        // SAFETY: a node of kind Task is the start of its record.
+        // SAFETY: a node of kind Task is the start of its record, and this one is an ancestor, so
+        // it is alive.
         if node.kind == NodeKind::Task && is_joined(unsafe { &*at.cast::<Record>() }) {
             return true;
         }
@@ -292,46 +312,48 @@ fn run(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, place: P
     }
 }
 
-// One place for both, or the compiler would not inline `start` where it is hot.
+// The only call of `start` in this file. With two, the compiler would not inline `start` on the
+// hot path.
 #[cold]
 #[inline(never)]
 fn start_here(worker: &Worker, record: NonNull<Record>) {
     start(worker, record).uncount(worker);
 }
 
-/// Runs a claimed task on a coroutine of its own, and comes back at its end.
+/// Runs a claimed task on a coroutine of its own, and returns when the task has ended.
 fn call_apart(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, stack: Stack) {
     let (me, first) = (worker.fiber(), record.as_ptr());
-    // SAFETY: the stack is ours and unused.
+    // SAFETY: the stack was taken for this call, and is unused.
     let fiber = unsafe { FiberOf::create(stack, ptr::from_ref(worker), first, enter_apart) };
-    // SAFETY: made above; its stack is given back below.
+    // SAFETY: the coroutine was made above, and its stack is given back only below.
     let fiber = unsafe { fiber.as_ref() };
     worker.adopt(fiber);
     fiber.caller.set(me);
-    // As that of any coroutine that is left.
+    // Noted for every coroutine that is left.
     me.task.set(task.as_ptr());
     worker.fibers.running.set(fiber);
-    // SAFETY: `me` runs and waits here until the other, which is new, comes back to it.
+    // SAFETY: `me` runs, and stays here until the new coroutine switches back to it.
     unsafe { me.context.switch(&fiber.context) };
     worker.reap();
-    // It may be the main coroutine, where no task runs between two others.
+    // `me` may be the main coroutine, which has no task between two others.
     me.task.set(ptr::null());
     worker.disown(fiber);
-    let stack = fiber.take_stack().expect("it has one of its own");
+    let stack = fiber.take_stack().expect("the coroutine was made with a stack");
     worker.memory.stacks.borrow_mut().put(stack);
 }
 
-/// Where such a coroutine begins and ends.
+/// The first and last function on a coroutine that `call_apart` makes.
 unsafe extern "C" fn enter_apart(data: *mut u8, message: usize) {
-    // SAFETY: `data` is the coroutine that has just begun; it lives until its caller has it back.
+    // SAFETY: `data` is the coroutine that has just begun. It lives until it has switched back to
+    // `call_apart`.
     let fiber = unsafe { &*data.cast_const().cast::<Fiber>() };
-    // SAFETY: this is the first thing it does.
+    // SAFETY: this is the first action of the new coroutine.
     unsafe { fiber.context.arrive(message) };
-    let here = || Worker::current().expect("a held worker stays");
-    // A task's own panic does not come here, as in `enter`.
+    let here = || Worker::current().expect("a blocked worker stays on its thread");
+    // A panic of the task itself does not get here, as in `enter`.
     let called = catch_unwind(AssertUnwindSafe(|| {
         let first = NonNull::new(fiber.first.replace(ptr::null()).cast_mut());
-        start_here(here(), first.expect("it was made for a task"));
+        start_here(here(), first.expect("the coroutine was made for a task"));
     }));
     if called.is_err() {
         abort_with("the scheduler has panicked below a task, which is a bug");
@@ -341,6 +363,6 @@ unsafe extern "C" fn enter_apart(data: *mut u8, message: usize) {
     worker.fibers.running.set(caller);
     #[cfg(cygnet_tsan)]
     worker.fibers.departed.set(fiber);
-    // SAFETY: nothing on this stack is used again; the caller waits in `call_apart`.
+    // SAFETY: nothing on this stack is used again, and the caller waits in `call_apart`.
     unsafe { fiber.context.leave(&(*caller).context) }
 }

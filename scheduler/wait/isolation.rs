@@ -1,54 +1,65 @@
-//! Waits during which a worker runs nothing but descendants.
+//! Isolation: waits during which a worker runs only descendants.
 //!
-//! A task that holds a lock of std's, or anything else that belongs to its thread, over a wait can be
-//! blocked for good by a outsider: one that its worker runs meanwhile, on the same thread, and that asks
-//! for the same lock. `scope_with` and `join_with` open a scope that **isolates**: from its opening to its
-//! end the task's worker starts and continues only the scope's *members*, its owner and whatever descends from
-//! it. Whatever the members wait for in there is done by members, and none of them waits for a outsider.
+//! A task may hold a lock of std's, or another resource of its thread, across a wait. If its
+//! worker then runs another task on the same thread that asks for the same lock, both block for
+//! ever. `scope_with` and `join_with` can open a scope that **isolates** the task's worker: from
+//! the opening of the scope to its end, the worker starts and continues only *members* of the
+//! scope, which are its owner and the descendants of the scope. All other tasks are *outsiders*.
+//! Inside the scope, members wait only for what members do, and never for an outsider (but see
+//! *Limits*).
 //!
-//! # It spreads
+//! # Isolation spreads
 //!
-//! A descendant that runs on another worker isolates that one too, from its start to its end: else a
-//! outsider could block that worker, with the descendant suspended below it, and the owner would wait for
-//! it for ever. So a node knows whether it lies under such a scope ([`Isolation`], inherited), and a
-//! worker counts, for each such scope, those of the members that have been started on it and have not ended. As
-//! only members are started, the scopes of a worker are nested one in the other; the innermost counts.
+//! A descendant that runs on another worker isolates that worker too, from its start to its end.
+//! Otherwise an outsider could block that worker while the descendant is suspended there, and the
+//! owner would wait for the descendant for ever. So each node inherits whether it lies under an
+//! isolating scope ([`Isolation`]). A worker counts, for each such scope, the members that were
+//! started on it and have not ended. Since only members are started, the isolating scopes of a
+//! worker are nested. The innermost one decides.
 //!
-//! # What becomes of the outsiders
+//! # What happens to outsiders
 //!
-//! The fresh ones that lie in the worker's own queues go to the injector, for others. Those that have been
-//! started here are kept with the scope that keeps them waiting, once they are met in the run queue, and go
-//! back there when it is lifted: so each is looked at once, and not at every decision. Local tasks stay in
-//! their queue.
+//! * Fresh outsiders in the worker's own queues go to the injector, for other workers.
+//! * Started outsiders are moved to the isolating scope when the worker meets them in the run
+//!   queue, and back to the run queue when the isolation ends. So each is examined once, and not
+//!   at every decision.
+//! * Local tasks stay in their queue.
 //!
 //! # Order of service
 //!
-//! As without a isolation: ready members, then fresh ones; at each 61st decision the fresh ones come first, the
-//! oldest of one queue after the other, so that none waits for ever behind members that yield all the time.
+//! Same as without isolation: ready members come before fresh ones. At each 61st decision the
+//! fresh ones come first, the oldest of each queue in turn, so that none waits for ever behind
+//! members that yield all the time.
 //!
-//! # Why the members do not get lost
+//! # Why no member is lost
 //!
-//! A worker that is blocked by a outsider runs no members, but some that nobody has started may lie in its
-//! queues. There is no event that tells of it. So a isolated worker with nothing to do does not only rest
-//! like others, to be woken when something appears, but looks itself, every now and then: it takes one task
-//! at a time out of the public deques, and private deques and forks by force, keeps what is members, and leaves the
-//! rest to all. Between two looks it sleeps up to [`LONGEST`].
+//! A worker that is blocked by an outsider runs no members, but its queues may contain fresh
+//! members. No event tells of them. So an isolated worker with nothing to do does not only rest
+//! until a producer wakes it, but also looks for members itself now and then. It takes tasks, one
+//! at a time, out of public deques, and by force out of private deques and fork lists. It keeps a
+//! member, and gives outsiders away to all workers. Between two looks it sleeps for at most
+//! [`LONGEST`].
 //!
-//! It sleeps in the list of those whom a producer wakes, as what is produced may be members. What it leaves wakes
-//! the next one in that list, who may be isolated too. So one that was woken in vain is not in the list the
-//! next time: else two of them would keep each other awake as long as a outsider lies in the injector.
+//! It sleeps in the list from which producers wake workers, since what is produced may be a
+//! member. An outsider that it leaves in the injector wakes the next worker in that list, which
+//! may be isolated too. So a worker that was woken and has found nothing stays out of the list
+//! the next time. Otherwise two isolated workers would keep each other awake as long as an
+//! outsider lies in the injector.
 //!
-//! # When no stack can be had
+//! # When no stack is available
 //!
-//! As without a isolation (scheduler/stacks/exhaustion.rs), but that members alone are guests here. Outsiders that are
-//! kept hold their stacks meanwhile, and nobody expects anything of them.
+//! Same as without isolation (scheduler/stacks/exhaustion.rs), except that only members become
+//! guests. Outsiders that are kept hold their stacks meanwhile, and the detection of deadlocks
+//! expects no progress of them.
 //!
-//! Out of its reach are tasks that cannot change workers: a local task, or one that has been started, of a
-//! worker that is blocked, or of this one and no members. Kin that wait for such a task wait for ever, which is
-//! the documented limit; after [`PATIENCE`] the worker says so on stderr.
+//! # Limits
 //!
-//! A migratable task stays where it is as long as its worker is isolated, and so do those that are spawned
-//! as such below the scope.
+//! The worker cannot reach tasks that cannot change workers: local or started tasks of a blocked
+//! worker, and local or started outsiders of its own. A member that waits for such a task waits
+//! for ever. This is the documented limit; after [`PATIENCE`] the worker reports it on stderr.
+//!
+//! A migratable task stays on its worker as long as the worker is isolated. So does a task that
+//! is spawned as migratable below the scope.
 
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::queue::item::{Item, Runnable};
@@ -67,16 +78,18 @@ use crate::task::words::tree::{Isolation, Node, NodeKind};
 use crossbeam_deque::Steal;
 use std::ptr::{self, NonNull};
 
-/// How long a look lasts, and a request waits for its answer.
+/// How long a look lasts.
 const LOOK: Duration = Duration::from_micros(20);
+/// How long a request for work waits for its answer.
 const ANSWER: Duration = Duration::from_micros(3);
+/// The longest sleep between two looks.
 const LONGEST: Duration = Duration::from_millis(10);
-/// Of outsiders taken from one deque in one look, at most.
+/// The most tasks that are taken from one public deque before another one is tried.
 const OUTSIDERS: usize = 16;
-/// After so long without anything to do a worker says whom it keeps waiting.
+/// The idle time after which a worker reports the outsiders that it keeps waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The innermost scope that isolates, at or above a node that lies under one.
+/// Returns the innermost isolating scope at or above a node that lies under one.
 fn isolating(mut node: *const Node) -> *const Node {
     loop {
         // SAFETY: the ancestors of an unfinished task are alive, and one of them isolates.
@@ -88,7 +101,7 @@ fn isolating(mut node: *const Node) -> *const Node {
     }
 }
 
-/// Whether a node lies under a scope.
+/// Returns whether a node is an isolating scope, or lies under it.
 fn descends_from(mut node: *const Node, scope: *const Node) -> bool {
     // SAFETY: the ancestors of an unfinished task are alive.
     while let Some(node_ref) = unsafe { node.as_ref() } {
@@ -104,7 +117,7 @@ fn descends_from(mut node: *const Node, scope: *const Node) -> bool {
 }
 
 impl Worker {
-    /// One of a scope's members begins here, or its owner opens it.
+    /// Counts a member of a scope, which begins here, or the owner, which opens the scope.
     #[cold]
     #[inline(never)]
     pub(crate) fn isolate(&self, scope: *const Node) {
@@ -117,13 +130,14 @@ impl Worker {
         self.isolations.found();
     }
 
-    /// It has ended, or its owner closes it.
+    /// Uncounts a member, which has ended, or the owner, which closes the scope. The last one
+    /// ends the isolation by this scope.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_isolation(&self, scope: *const Node) {
         let mut scopes = self.isolations.scopes.borrow_mut();
         let entry = scopes.iter().position(|isolated| ptr::eq(isolated.scope, scope));
-        let index = entry.expect("what is lifted has been isolated");
+        let index = entry.expect("the scope isolates this worker");
         scopes[index].members -= 1;
         if scopes[index].members == 0 {
             let isolated = scopes.remove(index);
@@ -132,26 +146,26 @@ impl Worker {
         self.isolations.any.set(!scopes.is_empty());
     }
 
-    /// A task under a scope that isolates begins here.
+    /// Isolates the worker for a task that begins here under an isolating scope.
     #[cold]
     #[inline(never)]
     pub(crate) fn begin_isolated(&self, task: &Record) {
         self.isolate(isolating(task.node.parent));
     }
 
-    /// It has ended.
+    /// Undoes `begin_isolated` when the task has ended.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_isolated(&self, task: &Record) {
         self.end_isolation(isolating(task.node.parent));
     }
 
-    /// Whether a task that lies in a queue, or is claimed, may run here at present.
+    /// Returns whether a queued or claimed task may run here at present.
     pub(crate) fn may_run(&self, record: NonNull<Record>) -> bool {
         !self.isolations.any() || self.is_member(record)
     }
 
-    /// Whether a task may run as long as the innermost isolation stands.
+    /// Returns whether a task is a member of the innermost isolating scope.
     fn is_member(&self, record: NonNull<Record>) -> bool {
         let scope = self.isolations.innermost();
         // SAFETY: members that run here, or the owner, have not ended, so the scope is open.
@@ -160,17 +174,17 @@ impl Worker {
             NodeKind::Scope => unsafe { (*scope.cast::<ScopeFrame>()).owner() == record },
             _ => false,
         };
-        // SAFETY: in a queue of ours, or claimed: it has not ended.
+        // SAFETY: the task is claimed, or in a queue of ours, so it has not ended.
         owns || descends_from(unsafe { record.as_ref() }.node.parent, scope)
     }
 
-    /// What `pick` does under a isolation: the coroutine to run next. What others have sent has been taken
-    /// in.
+    /// Returns the coroutine to run next, as `pick` does without isolation. The caller has
+    /// emptied the inbox.
     #[cold]
     #[inline(never)]
     pub(crate) fn pick_member(&self) -> *const Fiber {
         if self.fairness.tick() {
-            // As in `pick`: the turn of fresh ones, before those that yield all the time.
+            // As in `pick`, fresh tasks now come before tasks that yield all the time.
             self.serve_owed();
             if let Some(fiber) = self.next_neglected_member().and_then(|record| self.begin(record))
             {
@@ -197,7 +211,7 @@ impl Worker {
         fiber
     }
 
-    /// The first ready task that is members. Outsiders before it are kept waiting.
+    /// Returns the first ready member. The outsiders before it are kept waiting.
     fn next_ready_member(&self) -> Option<NonNull<Record>> {
         while let Some(record) = self.queues.ready.pop() {
             if self.is_member(record) {
@@ -208,7 +222,8 @@ impl Worker {
         None
     }
 
-    /// Fresh members that lie here or in the injector, claimed. Outsiders that lie here go to the injector.
+    /// Takes a fresh member out of this worker's queues or the injector, and claims it. Outsiders
+    /// that are met in this worker's queues go to the injector.
     pub(crate) fn next_member(&self) -> Option<NonNull<Record>> {
         let mut given = GivenAway::default();
         let found = self.next_member_here(&mut given);
@@ -216,8 +231,8 @@ impl Worker {
         found.or_else(|| self.next_injected_member())
     }
 
-    /// Likewise, of those that the usual order may never reach: each queue has its turn, and its oldest one
-    /// comes first.
+    /// Same as `next_member`, for tasks that the usual order may never reach: each queue has its
+    /// turn, and its oldest task comes first.
     pub(in crate::scheduler) fn next_neglected_member(&self) -> Option<NonNull<Record>> {
         let mut given = GivenAway::default();
         let turn = self.fairness.turn.get();
@@ -252,7 +267,8 @@ impl Worker {
         next_injected(self, wanted).map(|(record, ())| record)
     }
 
-    /// What an item holds, if that is fresh and members; claimed.
+    /// Claims the task of an item, and returns it if it is a fresh member. Any other task goes to
+    /// `given`.
     fn open_member(&self, item: Item, given: &mut GivenAway) -> Option<NonNull<Record>> {
         match claimed(item)? {
             Runnable::Fresh(record) if self.is_member(record) => return Some(record),
@@ -288,9 +304,9 @@ impl Worker {
 
     fn next_local_member(&self) -> Option<NonNull<Record>> {
         let mut local = self.queues.local.borrow_mut();
-        // A stale entry is of a task that may have ended: it is claimed before it is looked at.
+        // The task of a stale entry may have ended, so a task is claimed before it is examined.
         for index in 0..local.len() {
-            // SAFETY: the queue holds a reference.
+            // SAFETY: the queue holds a reference to the task.
             let task = unsafe { local[index].as_ref() };
             if task.claim() {
                 if self.is_member(local[index]) {
@@ -302,14 +318,15 @@ impl Worker {
         None
     }
 
-    /// What a isolated worker does when it has nothing: looks for members elsewhere, or sleeps until there may
-    /// be some. On the main coroutine, and not among the searchers.
+    /// Looks for members at other workers, or sleeps until there may be some. For an isolated
+    /// worker that has nothing to do, on its main coroutine. The worker is not counted as a
+    /// searcher. Returns `None` if it has not slept.
     pub(crate) fn search_member(&self) -> Option<Roused> {
         if self.has_ready() {
-            return None; // a timer that was due a moment ago, and members or not: `pick` knows
+            return None; // a timer has woken a task; `pick` decides whether it is a member
         }
         let given_away = self.shared().given_away.load(Ordering::Acquire);
-        // One that has been found and waits for a stack is enough.
+        // A member that was found and waits for a stack is enough.
         if self.queues.dedicated.get().is_null() && self.look_for_member() {
             self.isolations.found();
             return None;
@@ -331,8 +348,8 @@ impl Worker {
         Some(roused)
     }
 
-    /// As `search_kin`, where some worker can get no stack, but that it does not sleep: see `exhaustion`. True if
-    /// there is something to run now.
+    /// Same as `search_member` when some worker cannot get a stack, but does not sleep: see
+    /// `exhaustion`. Returns `true` if there is something to run now.
     pub(crate) fn find_member_under_pressure(&self) -> bool {
         let stack = !self.memory.exhausted.get() && self.queues.dedicated.get().is_null();
         let found = stack && self.look_for_member();
@@ -344,7 +361,7 @@ impl Worker {
         found
     }
 
-    /// There is nothing to do: says so after a while.
+    /// Notes that there is nothing to do, and reports it after [`PATIENCE`].
     fn note_idleness(&self) {
         let since = self.isolations.idle_since.get().unwrap_or_else(now);
         self.isolations.idle_since.set(Some(since));
@@ -353,7 +370,8 @@ impl Worker {
         }
     }
 
-    /// Finds members of the innermost scope at other workers; true if there is something to run now.
+    /// Looks for members of the innermost scope at other workers. Returns `true` if there is
+    /// something to run now.
     fn look_for_member(&self) -> bool {
         let shared = self.shared();
         let others = || shared.remotes().filter(|remote| remote.index != self.remote.index);
@@ -401,10 +419,10 @@ impl Worker {
         self.next_injected_member().is_some_and(|record| self.keep(record))
     }
 
-    /// Takes tasks out of another's public deque, one at a time, until one is members.
+    /// Takes tasks out of another worker's public deque, one at a time, until one is a member.
     fn take_public_member(&self, from: &Remote, given: &mut GivenAway) -> bool {
         for _ in 0..OUTSIDERS {
-            // Retry means that another thief is at it.
+            // `Retry` means that another thief takes from the deque.
             let Steal::Success(item) = from.thief.steal() else { return false };
             if let Some(record) = self.open_member(item, given) {
                 return self.keep(record);
@@ -413,7 +431,7 @@ impl Worker {
         false
     }
 
-    /// Takes the oldest task of a private deque, or the oldest fork, by force.
+    /// Takes the oldest task of a private deque by force, or else the oldest fork.
     fn take_private_member(&self, from: &Remote, given: &mut GivenAway) -> bool {
         self.counters().rescues.add(1);
         let mut found = None;
@@ -422,7 +440,8 @@ impl Worker {
             let scope = self.isolations.innermost();
             return self.steal_fork(from, |node| descends_from(node, scope));
         };
-        // SAFETY: just taken out of a private deque, whose items are ours to start.
+        // SAFETY: the task was just taken out of a private deque, so it is fresh and ours to
+        // start.
         unsafe { record.as_ref() }.set_phase(Phase::Running);
         if self.is_member(record) {
             return self.keep(record);
@@ -431,7 +450,8 @@ impl Worker {
         false
     }
 
-    /// Says on stderr who is kept waiting, if it may be they who are waited for.
+    /// Reports on stderr how many outsiders are kept waiting, if a member may wait for one of
+    /// them.
     fn report_outsiders(&self) {
         let alone = self.shared().workers() == 1;
         let fresh = if alone { self.shared().injector.len() } else { 0 };
@@ -441,7 +461,8 @@ impl Worker {
             return;
         }
         let scope = self.isolations.innermost();
-        // SAFETY: the scope is open, as in `is_kin`.
+        // SAFETY: members that run here, or the owner, have not ended, so the scope is open. It
+        // is the start of its frame.
         let owner = unsafe { (*scope.cast::<ScopeFrame>()).owner() };
         // SAFETY: the owner of an open scope has not ended.
         let owner = unsafe { owner.as_ref() };

@@ -7,13 +7,14 @@ use crate::shim::thread_local;
 use std::cell::Cell;
 
 thread_local! {
-    /// How many such sections a plain thread is in. A worker counts its own: the compiler might keep
-    /// the address of a thread-local over a suspension of a task that changes threads.
+    /// The number of sections that a plain thread is in. A worker has a count of its own, because
+    /// the compiler might keep the address of a thread-local across a suspension of a task that
+    /// changes threads.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The count of the present thread. A task inside a section never leaves its thread, so the count need
-/// not travel with tasks.
+/// Calls `f` with the count of the present thread. A task inside a section never leaves its
+/// thread, so the count need not travel with the task.
 fn with_depth<R>(f: impl FnOnce(&Cell<u32>) -> R) -> R {
     match Worker::current() {
         Some(worker) => f(&worker.forbidden),
@@ -29,19 +30,24 @@ impl Drop for Section {
     }
 }
 
-/// Calls `f`, and turns every suspension of the calling task below it into a panic.
+/// Calls `f`, and turns every suspension of the calling task inside it into a panic.
 ///
-/// For code that must not lose its thread half-way: callbacks of an interface that keeps per-thread
-/// state for their extent (scoped thread-locals, interpreter locks), initialisers of thread-locals.
-/// Calls that do not have to wait (a join of a task that has ended, an unpark) are allowed. Sections
-/// nest. A bare coroutine cannot be suspended in the middle of one that its body has begun, but inside of its
-/// resumer's.
+/// For code that must keep its thread: callbacks of an interface that keeps per-thread state for
+/// the extent of the callback (scoped thread-locals, interpreter locks), and initialisers of
+/// thread-locals. Calls that need not wait (a join of a task that has ended, an unpark) are
+/// allowed. Sections nest. A bare coroutine cannot be suspended inside a section that its own
+/// body has begun. It can be suspended inside a section that its resumer has begun.
 ///
-/// The end of a [`scope`](crate::scope()) inside is no panic: it holds the worker. Tasks of the scope
-/// that nobody has started are called there, inside the section, so their own waits panic; the others
-/// run on other workers as usual, and meanwhile this thread runs nothing else, or is blocked. What the task has spawned
-/// before the section is not called in it: if the scope waits for one of those by a detour (a lease that somebody gives up who has joined it), another
-/// worker must be there to run it.
+/// The end of a [`scope`](crate::scope()) inside the section does not panic; it blocks the
+/// worker. Tasks of the scope that have not started are called on this thread, inside the
+/// section, so their own waits panic. The started ones run on other workers as usual. The thread
+/// runs nothing else until the scope has ended. Tasks that the caller has spawned before the
+/// section are not called in it. If the scope waits for one of them indirectly (say, for a lease
+/// that is dropped only after a join of that task), another worker must be free to run it.
+///
+/// In a destructor that runs during unwinding, a wait does not panic, since a second panic would
+/// abort the process. Waits return [`Cancelled`](crate::Cancelled) then, as in any unwinding, and
+/// structured waits block the worker, as the end of a scope does.
 ///
 /// Works on any thread. Does not suspend. Costs an increment and a decrement.
 ///
@@ -54,11 +60,8 @@ impl Drop for Section {
 /// });
 /// ```
 ///
-/// In a destructor that runs because the thread panics no wait panics, as that would end the process: it returns what it returns in any unwinding
-/// ([`Cancelled`](crate::Cancelled)), and what is waited for without fail holds the worker, as the end of a scope does.
-///
 /// # Panics
-/// As `f` does. A call below it that would suspend panics.
+/// If `f` panics. A call inside `f` that would suspend the task panics.
 pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
     let _pin = Pin::innermost();
     with_depth(|depth| depth.set(depth.get() + 1));
@@ -66,8 +69,9 @@ pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Panics if the caller is in a section that forbids suspension. Not in the middle of an unwinding, where a second panic would end the
-/// process: there nothing suspends in any case. A wait that may be cut short is, and any other holds the worker.
+/// Panics if the caller is in a section that forbids suspension. Does nothing during unwinding,
+/// where a second panic would abort the process. Nothing suspends there in any case: an
+/// interruptible wait is cut short, and a structured one blocks the worker.
 #[inline]
 #[track_caller]
 pub(crate) fn assert_may_suspend() {
@@ -76,7 +80,7 @@ pub(crate) fn assert_may_suspend() {
     }
 }
 
-/// For who is in such a section, or in the middle of an unwinding.
+/// Panics, except during unwinding. For a caller that is in a section or unwinds.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -86,12 +90,13 @@ pub(crate) fn refuse_to_suspend() {
     }
 }
 
-/// Panics if the caller would wait where it must not: in a section that forbids suspension, or on a worker's
-/// thread between tasks, which would block all those that are at home there.
+/// Panics if the caller must not wait: in a section that forbids suspension, or on a worker's
+/// thread between tasks, where a wait would block all tasks that are at home there.
 ///
 /// # Errors
-/// Between tasks in the middle of an unwinding, where a second panic would end the process: the caller does not wait. (In a task it
-/// goes on: as above, its wait sees to that itself.)
+/// If the worker is between tasks and its thread unwinds, where a second panic would abort the
+/// process. The caller then does not wait. In a task the call returns `Ok` during unwinding, and
+/// the wait itself is cut short or blocks the worker.
 #[inline]
 #[track_caller]
 pub(crate) fn assert_may_wait() -> Result<(), Interrupted> {
@@ -113,7 +118,7 @@ fn turn_away() -> Interrupted {
     Interrupted
 }
 
-/// For what has no other answer to a wait between tasks.
+/// Panics because of a wait between tasks. For calls that have no error to return.
 #[cold]
 #[track_caller]
 pub(crate) fn refuse_between_tasks() -> ! {
@@ -123,7 +128,7 @@ pub(crate) fn refuse_between_tasks() -> ! {
     )
 }
 
-/// Whether the caller is in a section that forbids suspension.
+/// Returns whether the caller is in a section that forbids suspension.
 #[inline]
 pub(crate) fn is_forbidden() -> bool {
     with_depth(|depth| depth.get() > 0)
