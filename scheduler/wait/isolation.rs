@@ -1,12 +1,12 @@
 //! Isolation: waits during which a worker runs only descendants.
 //!
 //! A task may hold a lock of std's, or another resource of its thread, across a wait. If its
-//! worker then runs another task on the same thread that asks for the same lock, both block for
-//! ever. `scope_with` and `join_with` can open a scope that **isolates** the task's worker: from
-//! the opening of the scope to its end, the worker starts and continues only *members* of the
-//! scope, which are its owner and the descendants of the scope. All other tasks are *outsiders*.
-//! Inside the scope, members wait only for what members do, and never for an outsider (but see
-//! *Limits*).
+//! worker then runs another task on the same thread that asks for the same lock, that task blocks
+//! the thread, and neither of them ever continues. `scope_with` and `join_with` can open a scope
+//! that **isolates** the task's worker: from the opening of the scope to its end, the worker
+//! starts and continues only *members* of the scope, which are its owner and the descendants of
+//! the scope. All other tasks are *outsiders*. Inside the scope, members wait only for what
+//! members do, and never for an outsider (but see *Limits*).
 //!
 //! # Isolation spreads
 //!
@@ -50,7 +50,7 @@
 //!
 //! Same as without isolation (scheduler/stacks/exhaustion.rs), except that only members become
 //! guests. Outsiders that are kept hold their stacks meanwhile, and the detection of deadlocks
-//! expects no progress of them.
+//! counts them as unable to continue.
 //!
 //! # Limits
 //!
@@ -101,7 +101,7 @@ fn isolating(mut node: *const Node) -> *const Node {
     }
 }
 
-/// Returns whether a node is an isolating scope, or lies under it.
+/// Returns whether `node` is `scope`, which isolates, or lies under it.
 fn descends_from(mut node: *const Node, scope: *const Node) -> bool {
     // SAFETY: the ancestors of an unfinished task are alive.
     while let Some(node_ref) = unsafe { node.as_ref() } {

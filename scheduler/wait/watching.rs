@@ -41,7 +41,8 @@ pub(crate) fn is_cancelled_or_was(task: &Record) -> bool {
 pub(crate) fn is_marked_or_was(task: &Record) -> bool {
     let marked = task.node.word().is_marked();
     // The mark is read before the phase. If another thread has settled the answer and a mark came
-    // after that, a reader of the mark also finds the task finished.
+    // after that, a reader of the mark also finds the task finished, and returns the settled
+    // answer.
     // MUTANT(cancel.was): false
     if task.phase() == Phase::Finished { task.node.word().settle() } else { marked }
 }

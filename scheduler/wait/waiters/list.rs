@@ -1,4 +1,4 @@
-//! The list, its nodes, and whom to wake.
+//! The wait list, its nodes, and the wake-ups that its grants produce.
 
 use crate::scheduler::cancel::Woken;
 use crate::scheduler::life::complete::{wake, wake_future};
@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// Where a node is in its life: see the module's documentation.
+/// The stage of a node. See the documentation of the parent module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     Out,
@@ -21,7 +21,7 @@ pub(super) enum Stage {
     Granted,
 }
 
-/// The one behind a node.
+/// The waiter behind a node.
 pub(crate) enum Who {
     Nobody,
     Task(*const Record),
@@ -29,15 +29,16 @@ pub(crate) enum Who {
     Future(Waker),
 }
 
-/// One wait. See the module's documentation.
+/// One wait. See the documentation of the parent module.
 pub(crate) struct WaitNode {
     next: Cell<*const WaitNode>,
     previous: Cell<*const WaitNode>,
     stage: Cell<Stage>,
     who: Cell<Who>,
-    /// Of the primitive: whose it is, or how much it asks for. A grant may replace it by what does not fit into the answer.
+    /// For the primitive: the identity of the waiter, or the amount that it asks for. A grant may
+    /// leave a value here that does not fit into the answer.
     pub(crate) token: Cell<u64>,
-    /// Of the primitive: what has been granted.
+    /// For the primitive: what has been granted.
     answer: Cell<u32>,
     pub(crate) place: &'static Location<'static>,
     _pinned: PhantomPinned,
@@ -57,17 +58,18 @@ impl WaitNode {
         }
     }
 
-    /// What has been granted. For whom it was granted to.
+    /// Returns what has been granted. For the waiter that has received the grant.
     pub(crate) fn answer(&self) -> u32 {
         self.answer.get()
     }
 
-    /// The worker on which a task waits that stays there; [`NOBODY`] if it is not known. Under the
-    /// lock of the list that it is in.
+    /// Returns the home worker of the waiting task, or [`NOBODY`] if the waiter is no task or its
+    /// home is not known. Called under the lock of the list that the node is in.
     pub(crate) fn home(&self) -> WorkerNumber {
         let who = self.who.replace(Who::Nobody);
         let home = match who {
-            // SAFETY: the task does not leave the wait before it is taken out of the list.
+            // SAFETY: the node is in the list, and its task does not leave the wait before the
+            // node is taken out.
             Who::Task(record) => unsafe { (*record).node.home() },
             _ => NOBODY,
         };
@@ -75,7 +77,8 @@ impl WaitNode {
         home
     }
 
-    /// What it has been granted is used, and it asks for the next thing as if it were new.
+    /// Resets a node when its grant has been used, so that it asks for the next one as if it were
+    /// new.
     pub(crate) fn forget(&self) {
         self.token.set(0);
         self.answer.set(0);
@@ -93,14 +96,15 @@ impl WaitNode {
         drop(self.replace_who(who));
     }
 
-    /// The one before, whose destructor may be foreign code: to be dropped when the lock is free.
+    /// Replaces the waiter, and returns the previous one. Its destructor may be foreign code, so
+    /// it must be dropped when the lock is free.
     pub(super) fn replace_who(&self, who: Who) -> Who {
         self.who.replace(who)
     }
 }
 
-/// Whom a grant wakes, when the lock is free.
-#[must_use = "it waits for ever"]
+/// The wake-up of a granted waiter, to be delivered when the lock is free.
+#[must_use = "a wake-up that is not delivered leaves its waiter waiting for ever"]
 pub(crate) struct Wake(Who);
 
 impl Wake {
@@ -115,51 +119,51 @@ impl Wake {
     }
 }
 
-/// Several of them, to be woken together when the lock is free.
+/// Several wake-ups, to be delivered together when the lock is free.
 #[derive(Default)]
-#[must_use = "they wait for ever"]
+#[must_use = "wake-ups that are not delivered leave their waiters waiting for ever"]
 pub(crate) struct Wakes {
-    /// Tasks, whose grants have arrived, but that are in no queue yet.
+    /// Tasks that have received their grants and are in no queue yet.
     tasks: Woken,
     others: Vec<Wake>,
 }
 
 impl Wakes {
-    /// Adds one. Under the lock, or not.
+    /// Adds a wake-up. May be called with or without the lock.
     pub(crate) fn add(&mut self, wake: Wake) {
         match wake.0 {
             Who::Task(record) => {
                 let task = NonNull::new(record.cast_mut()).expect("a waiter is not null");
-                // SAFETY: it may not leave its wait before this grant has arrived.
+                // SAFETY: the task does not leave its wait before this grant has arrived.
                 unsafe { self.tasks.grant(task) };
             }
             _ => self.others.push(wake),
         }
     }
 
-    /// Whether no foreign code is called.
+    /// Returns whether the delivery calls no foreign code.
     pub(super) fn call_nobody(&self) -> bool {
         !self.others.iter().any(|wake| matches!(wake.0, Who::Future(_)))
     }
 
-    /// Delivers the grants. Without a lock.
+    /// Delivers the grants. Called without a lock.
     pub(crate) fn deliver(self) {
         self.tasks.finish();
-        // Mostly there are none, and an iterator is dearer than that look.
+        // Mostly there are none, and this check is cheaper than an iterator.
         if !self.others.is_empty() {
             self.others.into_iter().for_each(Wake::deliver);
         }
     }
 }
 
-/// Who waits, in the order in which they came.
+/// The waiters of a primitive, in order of arrival.
 pub(crate) struct WaitList {
     first: *const WaitNode,
     last: *const WaitNode,
     len: usize,
 }
 
-// SAFETY: what it leads to is touched under the lock that it lies behind.
+// SAFETY: the nodes in the list are touched only under the lock that guards the list.
 unsafe impl Send for WaitList {}
 
 impl WaitList {
@@ -175,18 +179,19 @@ impl WaitList {
         self.len
     }
 
-    /// The one that has come first.
+    /// Returns the first node in the list.
     pub(crate) fn first(&self) -> Option<&WaitNode> {
-        // SAFETY: a node in the list is there.
+        // SAFETY: a node leaves the list before its memory goes, so this one is alive.
         unsafe { self.first.as_ref() }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &WaitNode> {
-        // SAFETY: as above.
+        // SAFETY: a node leaves the list before its memory goes, so each one in the list is
+        // alive.
         std::iter::successors(self.first(), |node| unsafe { node.next.get().as_ref() })
     }
 
-    /// Where they wait, as text.
+    /// Returns the source locations of the waits, as text.
     pub(crate) fn places(&self) -> Vec<String> {
         self.iter().map(|node| node.place.to_string()).collect()
     }
@@ -194,7 +199,7 @@ impl WaitList {
     /// Enters a node as the last one, or as the first.
     ///
     /// # Safety
-    /// It is in no list, and is taken out before it goes.
+    /// The node is in no list, and is taken out before its memory goes.
     pub(super) unsafe fn push(&mut self, node: Pin<&WaitNode>, as_first: bool) {
         node.stage.set(Stage::In);
         let (next, previous) =
@@ -202,7 +207,7 @@ impl WaitList {
         node.next.set(next);
         node.previous.set(previous);
         let node = ptr::from_ref(node.get_ref());
-        // SAFETY: those in the list are there.
+        // SAFETY: the neighbours are in the list, so they are alive.
         unsafe {
             match previous.as_ref() {
                 Some(previous) => previous.next.set(node),
@@ -216,70 +221,77 @@ impl WaitList {
         self.len += 1;
     }
 
-    /// Takes out the first one, which has been granted what it asked for: the caller has seen to that, or does before
-    /// it gives the lock back.
+    /// Takes out the first node as granted. The caller has given it what it asked for, or does so
+    /// before it releases the lock.
     pub(crate) fn grant_first(&mut self, answer: u32) -> Option<Wake> {
         self.grant_first_that(answer, |_| true)
     }
 
-    /// The same of all of them.
+    /// Same as [`grant_first`](Self::grant_first), for all nodes.
     pub(crate) fn grant_all(&mut self, answer: u32, wakes: &mut Wakes) {
         while let Some(wake) = self.grant_first(answer) {
             wakes.add(wake);
         }
     }
 
-    /// The same of the first one that is such.
+    /// Same as [`grant_first`](Self::grant_first), for the first node for which `so` returns
+    /// `true`.
     pub(super) fn grant_first_that(
         &mut self,
         answer: u32,
         so: impl Fn(&WaitNode) -> bool,
     ) -> Option<Wake> {
         let node = ptr::from_ref(self.iter().find(|node| so(node))?);
-        // SAFETY: a node in the list is there.
+        // SAFETY: the node was found in this list.
         Some(unsafe { self.grant(node, answer) })
     }
 
+    /// Takes out a node as granted.
+    ///
     /// # Safety
     /// The node is in this list.
     unsafe fn grant(&mut self, node: *const WaitNode, answer: u32) -> Wake {
-        // SAFETY: who is in the list is there.
+        // SAFETY: the node is in this list, so it is alive.
         let granted = unsafe { &*node };
-        // SAFETY: it is in this list.
+        // SAFETY: the node is in this list.
         unsafe { self.take_out(granted) };
         granted.stage.set(Stage::Granted);
         granted.answer.set(answer);
         Wake(granted.who.replace(Who::Nobody))
     }
 
-    /// The same of all for whom there is an answer.
+    /// Same as [`grant_first`](Self::grant_first), for all nodes for which `answer` returns a
+    /// value.
     pub(crate) fn grant_those(
         &mut self,
         answer: impl Fn(&WaitNode) -> Option<u32>,
         wakes: &mut Wakes,
     ) {
         let mut at = self.first;
-        // SAFETY: a node in the list is there.
+        // SAFETY: the next node is read before a grant takes this one out, so it is in the list
+        // and alive.
         while let Some(node) = unsafe { at.as_ref() } {
             at = node.next.get();
             if let Some(answer) = answer(node) {
-                // SAFETY: it is in this list.
+                // SAFETY: the loop has just met the node in this list.
                 wakes.add(unsafe { self.grant(node, answer) });
             }
         }
     }
 
+    /// Takes out a node, and leaves its stage as it is.
+    ///
     /// # Safety
     /// The node is in this list.
     pub(super) unsafe fn take_out(&mut self, node: &WaitNode) {
         self.len -= 1;
         let (next, previous) = (node.next.get(), node.previous.get());
-        // SAFETY: its neighbours are in the list.
+        // SAFETY: the neighbour is in the list, so it is alive.
         match unsafe { previous.as_ref() } {
             Some(previous) => previous.next.set(next),
             None => self.first = next,
         }
-        // SAFETY: as above.
+        // SAFETY: the neighbour is in the list, so it is alive.
         match unsafe { next.as_ref() } {
             Some(next) => next.previous.set(previous),
             None => self.last = previous,

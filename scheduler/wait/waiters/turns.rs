@@ -1,15 +1,16 @@
-//! Those who wait for something that comes to all of them at once, again and again.
+//! A wait list for repeated events, each of which reaches all present waiters.
 
 use super::list::Wake;
 use super::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::MutexGuard;
 
-/// So many are woken before others may have the lock.
+/// The number of waiters that are granted before other threads may have the lock.
 const BATCH: usize = if cfg!(any(loom, feature = "sim")) { 1 } else { 64 };
 
-/// A list in turns: each node's token is the turn at which it came. What comes to all ends a turn, and goes to those of it,
-/// also if it gives the lock back half-way and others come, or what they came for is gone again meanwhile. Those whose turn
-/// has ended and who are still in the list have been reached: what comes next is not for them.
+/// A wait list in turns. The token of each node is the turn in which it came. An event ends a
+/// turn, and reaches exactly the waiters of this turn, even if the lock is released half-way and
+/// other waiters come, or the event is undone meanwhile. Waiters of ended turns that are still in
+/// the list count as reached: the next event is not for them.
 pub(crate) struct Turns {
     pub(crate) waiters: WaitList,
     turn: u64,
@@ -20,19 +21,19 @@ impl Turns {
         Turns { waiters: WaitList::new(), turn: 0 }
     }
 
-    /// For a node that is about to be entered.
-    pub(crate) fn mark(&self, node: &WaitNode) {
+    /// Stamps a node that is about to be entered with the present turn.
+    pub(crate) fn set_cancelled(&self, node: &WaitNode) {
         node.token.set(self.turn);
     }
 
-    /// Grants the first one whose turn has not ended.
+    /// Grants the first waiter of the present turn.
     pub(crate) fn grant_one(&mut self, answer: u32) -> Option<Wake> {
         let turn = self.turn;
         self.waiters.grant_first_that(answer, |node| node.token.get() >= turn)
     }
 
-    /// Ends the turn, and wakes all who are there with this answer. Those whose turn has ended before have the answer
-    /// `reached`, from whomever.
+    /// Ends the turn, and grants all its waiters `answer`. Waiters of turns that ended before are
+    /// granted `reached`, whichever thread comes to them first.
     pub(crate) fn end<'a, W: Waitable<State: AsMut<Turns>>>(
         source: &'a W,
         mut state: MutexGuard<'a, W::State>,

@@ -1,4 +1,4 @@
-//! The same wait as a future, for any executor.
+//! A wait for a primitive as a future, for any executor.
 
 use super::list::{Stage, Who};
 use super::{WaitNode, Waitable, Wakes, leave};
@@ -7,27 +7,30 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Asks for something, and waits for it. A future that is dropped before it was ready leaves nothing behind: it leaves the
-/// list, or gives back what it was granted. One that is forgotten leaks its place there, with what may come to be granted to
-/// it; its memory stays, as it is pinned.
+/// A future that asks a primitive for something, and waits for it. A future that is dropped
+/// before it was ready leaves the list, or gives back what it was granted. A future that is
+/// forgotten (`mem::forget`) leaks its place in the list and a grant that it may receive. Its
+/// memory stays valid, as it is pinned.
 pub(crate) struct WaitFuture<W: Waitable> {
     source: W,
     node: WaitNode,
     progress: Progress,
 }
 
-/// What this side knows.
+/// What the future knows about its node.
 #[derive(PartialEq, Eq)]
 enum Progress {
     New,
-    /// The node has been entered, and may have been granted.
+    /// The node has been entered, and may have been granted meanwhile.
     Queued,
     Over,
 }
 
-// SAFETY: the node is touched under the lock of the primitive, which is shared.
+// SAFETY: other threads touch the node only under the lock of the primitive, as this one does
+// while the node is in the list.
 unsafe impl<W: Waitable + Send> Send for WaitFuture<W> {}
-// SAFETY: as above; nothing is done by a shared reference.
+// SAFETY: as for `Send`. Besides, only code with exclusive access to the future uses its node
+// through `&self`.
 unsafe impl<W: Waitable + Sync> Sync for WaitFuture<W> {}
 
 impl<W: Waitable> WaitFuture<W> {
@@ -35,41 +38,42 @@ impl<W: Waitable> WaitFuture<W> {
         WaitFuture { source, node: WaitNode::new(token, place), progress: Progress::New }
     }
 
-    /// What is waited for.
+    /// Returns the primitive.
     pub(crate) fn source(&self) -> &W {
         &self.source
     }
 
-    /// The node's token: what a grant has left there, after the answer.
+    /// Returns the node's token. After the answer, this is what the grant has left there.
     pub(crate) fn token(&self) -> u64 {
         self.node.token.get()
     }
 
-    /// Its node, which is in no list when it has given its answer.
+    /// Returns the node, which is in no list once the future has given its answer.
     pub(crate) fn node(&self) -> &WaitNode {
         &self.node
     }
 
-    /// Makes one that has given its answer new, to ask once more.
+    /// Makes a future that has given its answer new, so that it asks once more.
     pub(crate) fn renew(self: Pin<&mut Self>) {
-        // SAFETY: nothing is moved.
+        // SAFETY: nothing is moved out of the pinned future.
         let this = unsafe { self.get_unchecked_mut() };
-        debug_assert!(this.progress == Progress::Over, "it still waits");
-        // The node is in no list, and known to nobody: it was granted, or has never been entered.
+        debug_assert!(this.progress == Progress::Over, "a future was renewed before it was ready");
+        // The node is in no list, and no waker refers to it: it was granted, or was never
+        // entered.
         this.progress = Progress::New;
     }
 
-    /// Ready with the answer.
+    /// Polls for the answer.
     ///
     /// # Panics
-    /// After its end.
+    /// If polled after it was ready.
     pub(crate) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<u32> {
-        // SAFETY: the node stays where it is.
+        // SAFETY: the node is not moved out of the pinned future.
         let this = unsafe { self.get_unchecked_mut() };
         assert!(this.progress != Progress::Over, "cygnet: a future was polled after its end");
-        // SAFETY: pinned with the whole.
+        // SAFETY: the node is pinned together with the future.
         let node = unsafe { Pin::new_unchecked(&this.node) };
-        // Wakers are foreign code: cloned and dropped without the lock.
+        // Wakers are foreign code: they are cloned and dropped without the lock.
         let mut waker = Who::Future(cx.waker().clone());
         let mut wakes = Wakes::default();
         let mut state = this.source.state();
@@ -78,7 +82,8 @@ impl<W: Waitable> WaitFuture<W> {
                 let answer = this.source.try_enter(&mut state, &node, &mut wakes);
                 if answer.is_none() {
                     waker = node.replace_who(waker);
-                    // SAFETY: it leaves the list when this is dropped, at the latest.
+                    // SAFETY: the node is in no list, and leaves the list when the future is
+                    // dropped, at the latest.
                     unsafe { W::waiters(&mut state).push(node, this.source.comes_back(&node)) };
                     this.progress = Progress::Queued;
                 }
@@ -90,11 +95,11 @@ impl<W: Waitable> WaitFuture<W> {
                 waker = node.replace_who(waker);
                 None
             }
-            Progress::Over => unreachable!("asked above"),
+            Progress::Over => unreachable!("the assertion above excludes it"),
         };
         drop(state);
         wakes.deliver();
-        // A panic of its destructor goes no further: what was granted would be lost on its way.
+        // A panic of the waker's destructor is caught: it would lose what was granted.
         if let Some(payload) = quietly(|| drop(waker)) {
             drop_payload(payload);
         }
@@ -113,7 +118,7 @@ impl<W: Waitable> Drop for WaitFuture<W> {
         if self.progress != Progress::Queued {
             return;
         }
-        // SAFETY: it is not moved any more.
+        // SAFETY: the future is being dropped, so its node is not moved any more.
         let node = unsafe { Pin::new_unchecked(&self.node) };
         // MUTANT(waiters.drop.gives_back): false
         if !leave(&self.source, node) {
