@@ -104,7 +104,7 @@ impl WaitNode {
 }
 
 /// The wake-up of a granted waiter, to be delivered when the lock is free.
-#[must_use = "a wake-up that is not delivered leaves its waiter waiting for ever"]
+#[must_use = "it waits for ever"]
 pub(crate) struct Wake(Who);
 
 impl Wake {
@@ -121,7 +121,7 @@ impl Wake {
 
 /// Several wake-ups, to be delivered together when the lock is free.
 #[derive(Default)]
-#[must_use = "wake-ups that are not delivered leave their waiters waiting for ever"]
+#[must_use = "they wait for ever"]
 pub(crate) struct Wakes {
     /// Tasks that have received their grants and are in no queue yet.
     tasks: Woken,

@@ -1,43 +1,57 @@
-//! Those who wait for a primitive (a mutex, an event, ..): tasks, plain threads and futures, in one list.
+//! The waiters of a primitive (a mutex, an event, ..): tasks, plain threads and futures, in one
+//! list.
 //!
-//! # Who may touch what
+//! # Access to a node
 //!
-//! A primitive has a [`WaitList`] behind a lock of its own, which is blocked for a few instructions at a time, and never
-//! together with another one. A [`WaitNode`] lies on the frame of the call that waits, or in the future, and does not
-//! move; all of it is read and written under that lock alone, but before it has been in a list.
+//! Each primitive has a [`WaitList`] behind a lock of its own. The lock is held for a few
+//! instructions at a time, and never together with another such lock. A [`WaitNode`] lies on the
+//! frame of the waiting call, or in the future, and does not move. From its entry into a list on,
+//! all of it is read and written under that lock alone, until the waiter has received its grant
+//! or has left.
 //!
 //! ```text
-//! OUT --enter--> IN --grant (who opens the primitive)--> GRANTED --collected--> OUT
-//!                 |                                         |
-//!                 +------- leave (cut, timed out, dropped)  +-- given back (cut, dropped)
+//! OUT --enter--> IN --grant (by the granter)--> GRANTED --collected--> OUT
+//!                 |                                |
+//!                 |                                +-- given back (interrupted, dropped)
+//!                 +-- leave (interrupted, timed out, dropped)
 //! ```
 //!
-//! **One step decides**: the change of the stage, under the lock. Who grants takes the node out, and hands over what it
-//! asked for, in the same breath. So who leaves finds the node IN, and takes it out as if it had never been there, or finds
-//! it GRANTED, and then what was granted is its own: to be used, or given back to the next.
+//! **One step decides**: the change of the stage, under the lock. The granter takes the node out
+//! and hands over what it asked for in the same critical section. A waiter that leaves finds the
+//! node in one of two stages:
 //!
-//! # How they are woken
+//! * IN: it takes the node out, as if it had never been there.
+//! * GRANTED: what was granted belongs to the waiter, which uses it or gives it back to the next.
 //!
-//! Under the lock the granter copies out whom to wake ([`Wakes`]), and wakes it when the lock is free. It does not touch the
-//! node any more: a future that is polled meanwhile finds its grant and may go. A task and a thread may not: theirs is
-//! *one wait of one wait word* (task/words/wait.rs), which is over when the grant has arrived there. So a cut, and
-//! time that is up, end the wait of a task only as far as the processor is concerned. It then looks at its node, and if that is
-//! GRANTED it waits for the grant that is under way, which nothing can stop. Therefore the record and the thread's waiter
-//! are there when the granter comes to them, and no grant is ever left over for a later wait.
+//! # Wake-ups
 //!
-//! *One wait* also means that no other one of the same word may begin between the entry of a node that names a task or a
-//! thread and the collection of its grant. Where foreign code runs in between (a condition variable unlocks its mutex, which
-//! may call a waker), the node is entered in nobody's name, and looked at again afterwards (`queue_and`).
+//! Under the lock, the granter copies the waiter out of the node ([`Wakes`]). It wakes the waiter
+//! when the lock is free, and does not touch the node any more.
 //!
-//! **No wake-up is lost**: a node is entered under the lock, after a last look at what the primitive has to give. Who gives
-//! does so under the same lock, or first and then looks, in the one total order, whether there is anybody; the primitive
-//! says which.
+//! * A *future* that is polled meanwhile finds its grant, and may be dropped.
+//! * A *task* or *thread* may not leave. Its wait is one wait of one wait word
+//!   (task/words/wait.rs), which is over when the grant has arrived there. An interruption or a
+//!   timeout ends the wait of a task only in the sense that the task runs again. The task then
+//!   looks at its node. If the node is GRANTED, the task waits for the grant that is under way,
+//!   and nothing can interrupt this wait. Therefore the record, or the waiter of the thread, is
+//!   alive when the granter comes to it, and no grant is left over for a later wait.
+//!
+//! One wait of one word also means that no other wait of the same word may begin between the
+//! entry of a node that names a task or a thread and the collection of its grant. Foreign code
+//! may run in between: a condition variable unlocks its mutex, which may call a waker. Then the
+//! node is entered without a waiter, and examined again when the foreign code has returned
+//! ([`queue`]).
+//!
+//! **No wake-up is lost**: a node is entered under the lock, after a last look at what the
+//! primitive has to give. The giver acts under the same lock; or it first gives, and then looks
+//! for waiters, both in the total order of SeqCst. Each primitive says which.
 //!
 //! # Cancellation is total
 //!
-//! Before it waits a cancelled task is turned away, also from what is free. One that is found cancelled when it goes on gives
-//! back what it was granted ([`Waitable::give_back`]), unless that [cannot be](Waitable::stands). One whose
-//! time is up and that was granted just then keeps it: it was in time.
+//! A cancelled task is turned away before it waits, even from what is free. A task that finds
+//! itself cancelled when it continues gives back what it was granted ([`Waitable::give_back`]),
+//! unless the grant [stands](Waitable::stands). A task that times out and was granted just then
+//! keeps the grant: it was in time.
 
 mod list;
 mod turns;
@@ -63,20 +77,21 @@ use std::pin::{Pin, pin};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A primitive that one can wait for.
+/// A primitive with a wait list.
 pub(crate) trait Waitable {
-    /// What its lock guards.
+    /// The state that the lock guards.
     type State;
 
-    /// What it is that one waits for, in a report.
+    /// Names what is waited for, for reports.
     fn what(&self) -> &'static str;
 
-    /// Who has it meanwhile, if it is known.
+    /// Describes the present owner for reports, if the primitive knows it.
     fn owner(&self) -> Option<String> {
         None
     }
 
-    /// What was granted has been used already, and cannot be given back: who is cancelled meanwhile has it all the same.
+    /// Returns whether a grant is used up at once and cannot be given back. A task that is
+    /// cancelled meanwhile then keeps it.
     fn stands(&self) -> bool {
         false
     }
@@ -85,17 +100,18 @@ pub(crate) trait Waitable {
 
     fn waiters(state: &mut Self::State) -> &mut WaitList;
 
-    /// Takes what the node asks for, if it may have it at once: the answer. Others may be granted something by that.
+    /// Takes what the node asks for if it is available at once, and returns the answer. Returns
+    /// `None` if the node has to wait. The call may grant something to other waiters.
     fn try_enter(&self, state: &mut Self::State, node: &WaitNode, wakes: &mut Wakes)
     -> Option<u32>;
 
-    /// Whether the node has been in the list before and enters it as the first one now.
+    /// Returns whether the node has been in the list before and now enters it as the first one.
     fn comes_back(&self, _: &WaitNode) -> bool {
         false
     }
 
-    /// Somebody has left the list without a grant, or would have had to enter it and was refused: what kept others waiting
-    /// may be gone.
+    /// Called when a waiter has left the list without a grant, or was refused although it would
+    /// have to wait. What kept others waiting may be gone.
     fn left(&self, _: &mut Self::State, _: &mut Wakes) {}
 
     /// Takes back what was granted to a node.
@@ -142,13 +158,15 @@ impl<W: Waitable + ?Sized> Waitable for &W {
     }
 }
 
-/// Waits until `source` grants what is asked for, `until` at most. `token` is for the primitive.
+/// Waits until `source` grants what is asked for, or the time `until` has come. `token` is for
+/// the primitive.
 ///
 /// # Errors
-/// As [`Interruption`] says; a plain thread is never cancelled.
+/// [`Interruption`]. A plain thread is never cancelled.
 ///
 /// # Panics
-/// Inside `no_suspend`, and on a worker between tasks, unless it need not wait. (In the middle of an unwinding it is cancelled there.)
+/// If it has to wait inside `no_suspend`, or on a worker between tasks. (During unwinding it
+/// returns [`Interruption::Cancelled`] instead.)
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -160,8 +178,8 @@ pub(crate) fn enter<W: Waitable + ?Sized>(
     enter_and(source, token, WaitMode::Until(until), None)
 }
 
-/// The same, and calls `queued` when it has entered the queue, before it waits. That may run foreign code, but does not
-/// panic.
+/// Same as [`enter`], and calls `queued` after it has entered the list, before it waits. `queued`
+/// may run foreign code, but does not panic.
 #[track_caller]
 pub(crate) fn enter_and<W: Waitable + ?Sized>(
     source: &W,
@@ -173,7 +191,8 @@ pub(crate) fn enter_and<W: Waitable + ?Sized>(
     enter_node(source, node.as_ref(), mode, queued)
 }
 
-/// The same with a node of the caller's, who reads its token afterwards: a grant may leave something there. The node is in no list.
+/// Same as [`enter_and`], with a node of the caller, which is in no list. The caller can read its
+/// token afterwards: a grant may leave something there.
 #[track_caller]
 pub(crate) fn enter_node<W: Waitable + ?Sized>(
     source: &W,
@@ -194,22 +213,23 @@ pub(crate) fn enter_node<W: Waitable + ?Sized>(
 /// How to wait.
 #[derive(Clone, Copy)]
 pub(crate) enum WaitMode {
-    /// Until that time at most, if there is one, or a cancel.
+    /// Until a grant, a cancel, or the given time.
     Until(Option<Instant>),
-    /// As long as it takes: what follows relies on it.
+    /// Until a grant, without interruption: the caller relies on it.
     Structured,
 }
 
-/// What an entry came to.
+/// The result of [`queue`].
 #[derive(PartialEq, Eq)]
 pub(crate) enum Enqueue {
-    /// It had to wait for nothing.
+    /// The node need not wait. This is the answer.
     Answer(u32),
-    /// It is in the list.
+    /// The node is in the list.
     Waits,
-    /// It was in the list, and has been granted what it asked for: nobody wakes it.
+    /// The node was in the list, and has been granted what it asked for. There will be no
+    /// wake-up.
     Granted,
-    /// It would have to wait, and may not.
+    /// The node would have to wait, and may not.
     Refused,
 }
 
@@ -224,7 +244,8 @@ fn enter_as_task<W: Waitable + ?Sized>(
 ) -> Result<u32, Interruption> {
     let who = || Who::Task(task.as_ptr());
     let WaitMode::Until(until) = mode else {
-        // SAFETY: it is granted before this frame goes.
+        // SAFETY: a structured wait ends only with the grant, which takes the node out of the
+        // list before this frame goes.
         return Ok(match unsafe { queue(source, node, who, true, queued) } {
             Enqueue::Answer(answer) => answer,
             entry => {
@@ -241,7 +262,8 @@ fn enter_as_task<W: Waitable + ?Sized>(
         return Err(Interruption::Cancelled);
     }
     let may_wait = !is_forbidden() && !crate::shim::panicking();
-    // SAFETY: it is taken out before this frame goes, and is granted before the task goes on.
+    // SAFETY: a grant or `leave` takes the node out before this frame goes. If it was granted,
+    // the task continues only when the grant has arrived.
     let (result, mut worker) = match unsafe { queue(source, node, who, may_wait, queued) } {
         Enqueue::Answer(answer) => return Ok(answer),
         Enqueue::Refused => {
@@ -277,7 +299,7 @@ fn enter_as_task<W: Waitable + ?Sized>(
     Ok(node.answer())
 }
 
-/// Waits for a grant that comes in any case.
+/// Waits for a grant that is certain to come, without interruption.
 fn collect(worker: &Worker, task: NonNull<Record>) -> &Worker {
     let (result, worker) = worker.wait(task, WaitKind::Structured);
     debug_assert!(result.is_ok(), "a structured wait was cut short");
@@ -293,16 +315,17 @@ fn enter_as_thread<W: Waitable + ?Sized>(
 ) -> Result<u32, Interruption> {
     let waiter = ThreadWaiter::current();
     let who = || Who::Thread(Arc::as_ptr(&waiter));
-    // A structured wait that must not be has been refused before it came here.
+    // A structured wait that is not allowed was refused before this call.
     let may_wait = matches!(mode, WaitMode::Structured) || Worker::current().is_none();
-    // SAFETY: as in `enter_as_task`.
+    // SAFETY: a grant or `leave` takes the node out before this frame goes. If it was granted,
+    // the thread continues only when the grant has arrived.
     match unsafe { queue(source, node, who, may_wait, queued) } {
         Enqueue::Answer(answer) => return Ok(answer),
         Enqueue::Granted => return Ok(node.answer()),
         Enqueue::Waits => {}
         Enqueue::Refused => {
             let refused = assert_may_wait();
-            debug_assert!(refused.is_err(), "a plain thread may wait");
+            debug_assert!(refused.is_err(), "a plain thread was refused a wait");
             return Err(Interruption::Cancelled);
         }
     }
@@ -319,14 +342,17 @@ fn enter_as_thread<W: Waitable + ?Sized>(
     Ok(node.answer())
 }
 
-/// Enters a node into the list, unless it gets what it asks for at once, or may not wait: then it leaves nothing behind.
-/// Calls `queued` when it is in the list.
+/// Enters a node into the list, unless it gets what it asks for at once, or may not wait: then
+/// nothing is left behind. Calls `queued` when the node is in the list.
 ///
-/// Nobody is woken for the node before foreign code is over that runs here: `queued`, or the wakers of those who were granted
-/// something by the entry. A grant in the wait word would be taken for that of a wait which such code begins.
+/// Foreign code may run here: `queued`, and the wakers of other waiters that were granted
+/// something by the entry. The node names no waiter before that code has returned. Otherwise a
+/// grant could arrive in the wait word, and a wait that the foreign code begins would take it for
+/// its own.
 ///
 /// # Safety
-/// The node leaves the list before it goes, and its `who` does not leave the wait before the grant has arrived.
+/// The node is in no list, and leaves the list before its memory goes. The waiter that `who`
+/// returns does not leave the wait before the grant has arrived.
 pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
     source: &W,
     node: Pin<&WaitNode>,
@@ -342,12 +368,13 @@ pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
             // MUTANT(waiters.nobodys_name): true
             let at_once = queued.is_none() && wakes.call_nobody();
             node.set_who(if at_once { who() } else { Who::Nobody });
-            // SAFETY: passed on.
+            // SAFETY: the caller's node is in no list, and leaves this one before its memory
+            // goes.
             unsafe { W::waiters(&mut state).push(node, source.comes_back(&node)) };
             Enqueue::Waits
         }
         None => {
-            // The word of the primitive may say already that there is a queue.
+            // The word of the primitive may announce a waiter already.
             source.left(&mut state, &mut wakes);
             Enqueue::Refused
         }
@@ -370,14 +397,15 @@ pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
     Enqueue::Waits
 }
 
-/// Takes a node out of the list; false if it has been granted. It is OUT afterwards in any case.
+/// Takes a node out of the list. Returns `false` if it has been granted. In both cases the node
+/// is OUT afterwards.
 pub(crate) fn leave<W: Waitable + ?Sized>(source: &W, node: Pin<&WaitNode>) -> bool {
     let mut state = source.state();
     // MUTANT(waiters.leave.look): false
     if node.replace_stage(Stage::Out) == Stage::Granted {
         return false;
     }
-    // SAFETY: it is in the list, and so is not granted.
+    // SAFETY: the node was entered and is not granted, so it is in the list.
     unsafe { W::waiters(&mut state).take_out(&node) };
     let mut wakes = Wakes::default();
     source.left(&mut state, &mut wakes);
