@@ -63,8 +63,8 @@ impl WaitNode {
         self.answer.get()
     }
 
-    /// Returns the home worker of the waiting task, or [`NOBODY`] if the waiter is no task or its
-    /// home is not known. Called under the lock of the list that the node is in.
+    /// Returns the worker on which the waiting task stays, or [`NOBODY`] if the waiter is no task
+    /// or the worker is not known. Called under the lock of the list that the node is in.
     pub(crate) fn home(&self) -> WorkerNumber {
         let who = self.who.replace(Who::Nobody);
         let home = match who {

@@ -213,7 +213,7 @@ pub(crate) fn enter_node<W: Waitable + ?Sized>(
 /// How to wait.
 #[derive(Clone, Copy)]
 pub(crate) enum WaitMode {
-    /// Until a grant, a cancel, or the given time.
+    /// Until a grant, a cancel, or the given time, if any.
     Until(Option<Instant>),
     /// Until a grant, without interruption: the caller relies on it.
     Structured,
