@@ -22,7 +22,7 @@ impl Turns {
     }
 
     /// Stamps a node that is about to be entered with the present turn.
-    pub(crate) fn set_cancelled(&self, node: &WaitNode) {
+    pub(crate) fn mark(&self, node: &WaitNode) {
         node.token.set(self.turn);
     }
 
