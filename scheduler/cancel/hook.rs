@@ -1,26 +1,34 @@
-//! Hooks: what hangs on a node and is not a task, and is told when the node is cancelled, or that it was not.
+//! Hooks: callbacks that hang on a node. Each runs once: `on_cancel` if the node was cancelled,
+//! else `on_cleanup`.
 //!
 //! # States
 //!
 //! ```text
-//!  armed ----- taken out of the list of a node that is cancelled ------------> on_cancel runs --+
-//!    |                                                                                          +--> over
-//!    +-------- taken out of that of another, by its guard or as it ends -----> on_cleanup runs -+
+//!         the body is taken
+//!  armed ---+-- node is cancelled ------> on_cancel runs ---+--> over
+//!           +-- node is not cancelled --> on_cleanup runs --+
 //! ```
 //!
-//! A hook hangs in the list of its node, out of which its guard takes it, or whoever ends the node. A walk that comes to
-//! it there, under the lock of the list, makes a reference of its own. Who takes the *body*, under the hook's own lock,
-//! runs it: once. The guard and the end of the node may be faster than a walk that has several hooks to run one after
-//! the other; so none is left to be run when its node has ended.
+//! A hook hangs in the list of its node (`task::children`). Its guard removes it from there, or
+//! the end of the node does. A walk that reaches the hook leaves it in the list, and takes a
+//! reference of its own under the lock of the list.
 //!
-//! **Which call it is, the mark of the node decides**, and not who is the one to make it: a task that was cut out of
-//! its wait may drop its guards before the walk has come to them, or the canceller has called what it has taken.
+//! The thread that takes the *body*, under the hook's own lock, runs it; so the body runs once. A
+//! walk collects its hooks and runs them one after the other. The guard and the end of the node do
+//! not wait for that turn but run the body themselves, so no hook is left to be started when its
+//! node has ended.
 //!
-//! References are held by the list, which hands its own to whoever takes the hook out, by walks, and by the guard. The guard has a
-//! handle to the list of children besides, so it finds the lock also after the node's end. A guard that finds the hook running
-//! waits for its end, unless it is that hook that drops it. No lock is held while a hook runs.
+//! **The mark of the node decides which callback runs**, and not the party that runs it. A task
+//! whose wait was interrupted may drop its guards before the walk has reached the hooks, or before
+//! the canceller has run the hooks that it collected.
 //!
-//! Hooks that come from outside, by a handle, are the subject of `watching`.
+//! References are held by the list, by walks and by the guard. The list passes its reference to
+//! the party that removes the hook. The guard also has a handle to the list of children, so it
+//! finds the lock even after the node's end. A guard that finds the hook running waits until the
+//! hook returns, unless the hook itself drops the guard. No lock is held while a hook runs.
+//!
+//! `scheduler::wait::watching` describes hooks that are hung from outside the node, through a
+//! handle.
 
 use crate::scheduler::cancel::link;
 use crate::scheduler::cancel::reason::{cause_of, decided};
@@ -36,7 +44,7 @@ use crate::task::words::tree::{Node, NodeKind, Verdict};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
-/// What a hook does; foreign code.
+/// The two callbacks of a hook. Both are foreign code.
 pub(crate) trait Body: Send {
     fn on_cancel(self: Box<Self>, cause: std::sync::Arc<Cause>);
     fn on_cleanup(self: Box<Self>);
@@ -45,26 +53,26 @@ pub(crate) trait Body: Send {
 /// See the module's documentation.
 #[repr(C)]
 pub(crate) struct Hook {
-    /// First, so that a place is its hook.
+    /// First, so that a pointer to the link is a pointer to the hook.
     place: HookLink,
     state: Mutex<State>,
     over: Condvar,
 }
 
-// SAFETY: the place is used under the lock of its list alone.
+// SAFETY: the link is used only under the lock of its list; the other fields are Send.
 unsafe impl Send for Hook {}
-// SAFETY: as above.
+// SAFETY: the link is used only under the lock of its list; the other fields are Sync.
 unsafe impl Sync for Hook {}
 
 enum State {
-    /// With the reason why it was taken, if that was for a cancel.
+    /// With the cause of the cancel, once a cancel has been recorded for the hook.
     Armed(Box<dyn Body>, Option<std::sync::Arc<Cause>>),
-    /// On this thread.
+    /// The body runs on the thread with this mark ([`this_thread`]).
     Runs(usize),
     Over,
 }
 
-/// Something that differs between threads.
+/// A number that differs between threads.
 #[inline(never)]
 fn this_thread() -> usize {
     crate::shim::thread_local!(static PLACE: u8 = const { 0 });
@@ -76,14 +84,14 @@ impl Hook {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its node is cancelled, and it was taken out of the list: that is what it will be told.
+    /// Records that the node is cancelled, so that `on_cancel` will run.
     fn fire(&self, cause: std::sync::Arc<Cause>) {
         if let State::Armed(_, fired) = &mut *self.state() {
             *fired = Some(cause);
         }
     }
 
-    /// Runs it, unless another was faster.
+    /// Runs the body, unless another thread has taken it.
     fn run(&self) {
         let mut state = self.state();
         // MUTANT(hook.run.once): false
@@ -99,7 +107,8 @@ impl Hook {
             Some(cause) => body.on_cancel(cause),
             None => body.on_cleanup(),
         };
-        // Whatever task runs here, it need not be the one that the hook is about. The panic hook has told of a panic; it goes no further.
+        // The running task, if any, need not be the hook's own. The panic hook has reported a
+        // panic already; it is not propagated.
         in_nobodys_name(|| {
             if let Some(payload) = quietly(|| no_suspend(run)) {
                 drop_payload(payload);
@@ -109,7 +118,7 @@ impl Hook {
         self.over.notify_all();
     }
 
-    /// Waits for its end if it runs, unless it is the calling thread that runs it.
+    /// Waits until the hook has returned, unless the calling thread runs it.
     fn wait(&self) {
         let mut state = self.state();
         while matches!(*state, State::Runs(thread) if thread != this_thread()) {
@@ -118,15 +127,16 @@ impl Hook {
     }
 }
 
-/// A hook that a cancel has come to.
+/// A hook that a cancel has reached, to be run when no lock is held.
 pub(crate) struct Fired(Arc<Hook>);
 
 impl Fired {
     /// # Safety
-    /// The place is that of a hook, with a reference that is the caller's, or its list's, whose lock the caller has.
+    /// `place` is the link of a hook. The caller has a reference to it, or holds the lock of its
+    /// list, which has one.
     pub(crate) unsafe fn new(place: NonNull<HookLink>, cause: std::sync::Arc<Cause>) -> Fired {
         let hook: *const Hook = place.as_ptr().cast();
-        // SAFETY: alive by that reference.
+        // SAFETY: alive by the reference of the caller or of the list.
         let hook = unsafe {
             Arc::increment_strong_count(hook);
             Arc::from_raw(hook)
@@ -140,17 +150,17 @@ impl Fired {
     }
 }
 
-/// The guard of a hook: takes it out of the list when it is dropped.
+/// The guard of a hook: removes it from its list when dropped.
 pub(crate) struct Hung {
     hook: Arc<Hook>,
-    /// A handle; none if it never hung.
+    /// A handle to the list. None if the hook was never in a list.
     children: Option<NonNull<Children>>,
     kept: bool,
 }
 
-// SAFETY: hooks and lists of children are shared by design.
+// SAFETY: hooks are Send and Sync, and a handle to a list of children may be used by any thread.
 unsafe impl Send for Hung {}
-// SAFETY: as above.
+// SAFETY: hooks are Send and Sync, and a handle to a list of children may be used by any thread.
 unsafe impl Sync for Hung {}
 
 /// Hangs a hook on a node in which, or below which, the caller runs.
@@ -158,36 +168,39 @@ pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
     if !node.is_linked() {
         link(node);
     }
-    // SAFETY: linked, and it does not end before the caller.
+    // SAFETY: the node is linked, and does not end before the caller.
     unsafe { hang_on(node, body) }
 }
 
-/// The same on a node that the caller does not run in.
+/// Hangs a hook on a node in which the caller need not run.
 ///
 /// # Safety
-/// It is linked, and has not ended, or its list of children [expects hooks](Children::expect_hooks).
+/// The node is linked. It has not ended, or its list of children [expects
+/// hooks](Children::expect_hooks).
 pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
     let (hook, place) = new(body);
     // As a pointer to the whole of the cold data.
     let cold: *const ColdData = node.cold().expect("a linked node has cold");
-    // SAFETY: those of a node that has not ended.
+    // SAFETY: the cold data live as long as the memory of the node, which the caller's reference
+    // keeps.
     let children = unsafe { (*cold).children() };
-    // SAFETY: the list's reference is given to it; the rest is passed on.
+    // SAFETY: the link is new, and the reference that came with it is the list's from here on. The
+    // caller's contract covers the node.
     let cause = match unsafe { children.hang(node, place, cause_of) } {
         Hang::Hung => {
             let children = NonNull::new(cold.cast_mut().cast()).expect("a reference");
             return Hung { hook, children: Some(children), kept: false };
         }
         Hang::Cancelled(cause) => cause,
-        // SAFETY: as above.
+        // SAFETY: alive with the node, see above.
         Hang::Over => unsafe { (*cold).cause.get().cloned() }.unwrap_or_else(Cause::unknown),
     };
-    // SAFETY: it was not put into the list.
+    // SAFETY: the hook was not put into the list, so the list's reference is ours.
     unsafe { run_at_once(&hook, place, Some(cause)) };
     Hung { hook, children: None, kept: false }
 }
 
-/// A hook, and its place with the reference of a list.
+/// Makes a hook. Also returns its link, with the reference for a list.
 pub(in crate::scheduler) fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<HookLink>) {
     let state = Mutex::new(State::Armed(body, None));
     let hook = Arc::new(Hook { place: HookLink::new(), state, over: Condvar::new() });
@@ -195,10 +208,10 @@ pub(in crate::scheduler) fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<Hook
     (hook, place)
 }
 
-/// Runs a hook at once: its node is cancelled, or has ended.
+/// Runs a hook at once, because its node is cancelled or has ended.
 ///
 /// # Safety
-/// The place is that of the hook, with the reference of a list that it is not in.
+/// `place` is the link of `hook`, with the reference for a list that it was not put into.
 pub(in crate::scheduler) unsafe fn run_at_once(
     hook: &Hook,
     place: NonNull<HookLink>,
@@ -208,37 +221,38 @@ pub(in crate::scheduler) unsafe fn run_at_once(
         hook.fire(cause);
     }
     hook.run();
-    // SAFETY: the caller's.
+    // SAFETY: the contract gives us the reference for the list.
     drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
 }
 
-/// Why a task was cancelled, which may have ended, and whose ancestors may be gone: what has been written down for it.
+/// The recorded cause of the cancel of a task that may have ended, along with its ancestors.
 pub(in crate::scheduler) fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
-    // If there is nothing, by its handle.
+    // If no cause is recorded, the cancel came by the task's handle.
     decided(task.node.cold_or_new(), || Cause::new(Reason::HandleDropped, Some(task.spawned_at)))
 }
 
-/// Runs the hooks of those who watch a task, which has ended; its parent has not.
+/// Runs the hooks of the watchers of a task that has ended. Its parent has not ended.
 pub(crate) fn unhook_watchers(task: &Record) {
-    let cold = task.cold().expect("who watches it has made them");
+    let cold = task.cold().expect("watching a task allocates its cold data");
     take_out(cold, || {
         // MUTANT(hook.settle): with task.node.verdict() == Verdict::Cancelled
         let cancelled = task.node.word().settle();
         cancelled.then(|| cause_seen(task))
     });
-    // One of them may have linked it after its end had looked.
+    // A watcher may have linked the task after the task's end had looked.
     // MUTANT(hook.unlink): false
     if task.node.is_linked() {
         children::unlink(&task.node);
     }
 }
 
-/// Runs the hooks that still hang on a node whose last child has ended. For whoever ends it, when it is unlinked.
+/// Runs the hooks that still hang on a node after its last child has ended and it was unlinked.
 #[cold]
 #[inline(never)]
 pub(crate) fn unhook_all(node: &Node, cold: &ColdData) {
     take_out(cold, || {
-        // Who has a reference to a task may be about to cancel it, and finds it without the lock.
+        // A handle to a task finds the node without the lock, and may cancel it at any time: from
+        // here on such a cancel is ignored.
         // MUTANT(hook.settle.linked): with false
         let settles = node.kind == NodeKind::Task;
         let cancelled =
@@ -247,32 +261,32 @@ pub(crate) fn unhook_all(node: &Node, cold: &ColdData) {
     });
 }
 
-/// Takes all hooks out of a list, and runs them. `decide` is asked under the lock whether the node was cancelled; who comes later finds the
-/// reason written down.
+/// Takes all hooks out of a list and runs them. `decide` is called under the lock, and returns the
+/// cause if the node was cancelled. A party that comes later finds the cause recorded.
 fn take_out(cold: &ColdData, decide: impl FnOnce() -> Option<std::sync::Arc<Cause>>) {
     let told = |place: NonNull<HookLink>, cause: &Option<std::sync::Arc<Cause>>| {
         if let Some(cause) = cause {
-            // SAFETY: kept by the list's reference, which is ours.
+            // SAFETY: kept alive by the list's reference, which is ours.
             unsafe { place.cast::<Hook>().as_ref() }.fire(std::sync::Arc::clone(cause));
         }
     };
     for place in cold.children().unhook_all(decide, told) {
-        // SAFETY: taken out just now, with the list's reference.
+        // SAFETY: just taken out, along with the list's reference.
         let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
         hook.run();
     }
 }
 
-/// Of a node that is linked and has not ended.
+/// The cause of the cancel of a linked node that has not ended, if it is cancelled.
 fn cause_if_cancelled(node: &Node) -> Option<std::sync::Arc<Cause>> {
     (node.verdict() == Verdict::Cancelled).then(|| cause_of(node))
 }
 
 impl Hung {
-    /// Leaves the hook where it is.
+    /// Leaves the hook in the list, and gives the guard up.
     pub(crate) fn keep(mut self) {
         if let Some(children) = self.children.take() {
-            // SAFETY: ours.
+            // SAFETY: the handle is this guard's, and is not used again.
             unsafe { Children::release_handle(children) };
         }
         self.kept = true;
@@ -286,9 +300,9 @@ impl Drop for Hung {
         }
         let Some(children) = self.children else { return self.hook.wait() };
         let place = NonNull::new(Arc::as_ptr(&self.hook).cast_mut().cast()).expect("an arc");
-        // SAFETY: kept by the handle; it was hung there.
+        // SAFETY: the handle keeps the list, and the hook was hung there.
         if let Some(cause) = unsafe { children.as_ref().unhook(place, cause_if_cancelled) } {
-            // SAFETY: the list's reference.
+            // SAFETY: `unhook` has taken the hook out, so the list's reference is ours.
             let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
             if let Some(cause) = cause {
                 hook.fire(cause);
@@ -296,7 +310,7 @@ impl Drop for Hung {
         }
         self.hook.run();
         self.hook.wait();
-        // SAFETY: ours.
+        // SAFETY: the handle is this guard's, and is not used again.
         unsafe { Children::release_handle(children) };
     }
 }

@@ -1,12 +1,15 @@
-//! Why a task or a scope is cancelled: who decides it, and where it is written down.
+//! Why a task or a scope is cancelled: how the cause is decided, and where it is recorded.
 //!
-//! **Several may cancel the same node**, by handles and from above, each for a reason of its own. One place decides which of these is the
-//! reason: `ColdData::cause`, which is written once: by a canceller before his mark, or, if there is nothing when somebody asks, by who
-//! asks first (`decided`). The origin of a mark (`Children`) says no more than what to write down there.
+//! **Several parties may cancel the same node**, by handles and from above, each for its own
+//! reason. `ColdData::cause`, which is written once, decides which reason counts. A canceller with
+//! a reason writes it there before its mark. If nothing is there at the first query, the query
+//! writes what it finds out (`decided`). The origin of a mark (`Children`) says only what such a
+//! query should write.
 //!
-//! Why a task was cancelled that may have ended can only be told by what is written down in its cold data. A walk writes it there, before
-//! it marks the node, if others than the task have a reference; and a task that makes itself known to others looks for a mark when
-//! it has done so, in an order that the lock of its parent's list decides (`make_known`).
+//! The cause of a task that may have ended can be told only from its cold data. So a walk writes
+//! the cause there before it marks the node, if parties other than the task have a reference to
+//! it. A task that hands out a reference later looks for a mark after that, in an order that the
+//! lock of its parent's list decides (`make_known`).
 
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::life::scope_frame::task_of;
@@ -18,22 +21,24 @@ use crate::task::words::tree::{Node, NodeKind, Verdict};
 use std::ptr;
 use std::sync::Arc;
 
-/// Why `node`, which has not ended and is cancelled, is so.
+/// The cause of the cancel of `node`, which is cancelled and has not ended.
 #[cold]
 pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
     let mut at = node;
-    // Mostly `node` has been told. One that will not start may not have been, but the one above it.
+    // Usually `node` itself is marked. A task that will not start may not be, but then an ancestor
+    // is.
     while at.verdict() != Verdict::Cancelled && at.kind != NodeKind::Root {
-        // SAFETY: as in `is_cancelled_above`.
+        // SAFETY: not a root, so it has a parent, which does not end before it.
         at = unsafe { &*at.parent };
     }
     cause_at(at)
 }
 
-/// Why a node is cancelled that has its own mark, and has not ended; or a root.
+/// The cause of the cancel of a node that has a mark of its own and has not ended, or of a root.
 ///
-/// Several may cancel it at the same time, each with a reason: one that is given is written down before the mark, others can be told
-/// from the rest. Whoever looks first writes down what he finds, so all are told the same (`ColdData::cause`).
+/// Several parties may cancel the node at the same time, each with a reason. A given reason is
+/// recorded before the mark; other reasons are deduced. The first query records its result, so all
+/// queries give the same answer (`ColdData::cause`).
 fn cause_at(node: &Node) -> Arc<Cause> {
     if node.kind == NodeKind::Root {
         return Cause::shut_down();
@@ -41,19 +46,19 @@ fn cause_at(node: &Node) -> Arc<Cause> {
     decided(node.cold_or_new(), || {
         let origin = origin_of(node);
         if !ptr::eq(origin, node) {
-            // SAFETY: a node that has been reached by the cancel of an ancestor ends before it.
+            // SAFETY: a node that the cancel of an ancestor has reached ends before that ancestor.
             return cause_at(unsafe { &*origin });
         }
         if let Some(place) = ScopeFrame::place_of_limit(node) {
             return Cause::new(Reason::Deadline, Some(place));
         }
-        // SAFETY: it has not ended.
+        // SAFETY: the node has not ended, and a task does not end before its nodes.
         let place = task_of(node).map(|task| unsafe { task.as_ref() }.spawned_at);
         Cause::new(Reason::HandleDropped, place)
     })
 }
 
-/// The reason that is written down, or, if there is none, what `found` finds.
+/// The recorded cause. If there is none, records what `found` returns.
 pub(in crate::scheduler) fn decided(
     cold: &ColdData,
     found: impl FnOnce() -> Arc<Cause>,
@@ -61,7 +66,7 @@ pub(in crate::scheduler) fn decided(
     let cause = match cold.cause.get() {
         Some(cause) => cause,
         None => {
-            // Another may be faster.
+            // Another thread may be faster.
             // MUTANT(cancel.cause.first): first return found()
             let _ = cold.cause.set(found());
             cold.cause.get().expect("set by one of the two")
@@ -70,8 +75,10 @@ pub(in crate::scheduler) fn decided(
     Arc::clone(cause)
 }
 
-/// So that those can be told who see the node after its end, and that of its ancestors: others than the task itself, if there are any
-/// now; those to whom it makes itself known later find the mark, and write it down then ([`make_known`](crate::scheduler::cancel::make_known)).
+/// Records the cause of a cancel that reaches `node`, if parties other than the task have a
+/// reference to it now: they may ask after the end of the node and of its ancestors. A party that
+/// gets its reference later is served by [`make_known`](crate::scheduler::cancel::make_known),
+/// which finds the mark and records the cause then.
 ///
 /// # Safety
 /// The origin has not ended.
@@ -79,19 +86,19 @@ pub(in crate::scheduler) unsafe fn write_cause_down(node: &Node, origin: *const 
     // SAFETY: a node of kind Task is the start of its record.
     let is_known = |node: &Node| unsafe { (*ptr::from_ref(node).cast::<Record>()).is_known() };
     if node.kind == NodeKind::Task && is_known(node) {
-        // SAFETY: passed on.
+        // SAFETY: the caller assures that the origin has not ended.
         unsafe { write_cause(node, origin) };
     }
 }
 
-/// The same whoever there is.
+/// Records the cause of a cancel that reaches `node`, if it is a task.
 ///
 /// # Safety
 /// The origin has not ended.
 pub(in crate::scheduler) unsafe fn write_cause(node: &Node, origin: *const Node) {
-    // Who ends a scope does so.
+    // The end of a scope records the cause itself (`hook::unhook_all`).
     if node.kind == NodeKind::Task {
-        // SAFETY: passed on.
+        // SAFETY: the caller assures that the origin has not ended.
         let _ = node.cold_or_new().cause.set(cause_at(unsafe { &*origin }));
     }
 }

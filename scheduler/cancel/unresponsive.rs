@@ -1,8 +1,9 @@
-//! Tasks that go on although they are told again and again that they are cancelled.
+//! Tasks that keep running although many of their calls have returned `Cancelled`.
 //!
-//! Each call that is refused because its task is cancelled is counted there, off the path of all others. A task that has
-//! come to [`MANY`] is entered in the books of its runtime, with a reference, until it ends and somebody looks, or the
-//! runtime ends. So whoever waits for the end of the runtime can be told whom it waits for.
+//! Each call that is refused because its task is cancelled is counted; no other call pays for
+//! that. A task with [`MANY`] refusals is entered in a list of its runtime, with a reference. The
+//! entry is removed at the first look after the task's end, or at the end of the runtime. So a
+//! wait for the end of the runtime can name the tasks that delay it.
 
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::release;
@@ -12,12 +13,12 @@ use crate::task::record::{Phase, Record};
 use std::ptr::NonNull;
 use std::sync::PoisonError;
 
-/// A task that has been told so often pays no attention.
+/// Refused calls after which a task counts as unresponsive.
 pub(crate) const MANY: u32 = 100;
-/// More than these are not named.
+/// Entries in the list at most.
 const NAMED: usize = 64;
 
-/// See the module's documentation.
+/// The unresponsive tasks of a runtime.
 pub(crate) struct Unresponsive(Mutex<Vec<Entry>>);
 
 /// A counted reference.
@@ -28,14 +29,15 @@ unsafe impl Send for Entry {}
 
 impl Entry {
     fn task(&self) -> &Record {
-        // SAFETY: our reference.
+        // SAFETY: alive by our reference.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // SAFETY: ours; it is the last only if the handle has disposed of the outcome.
+        // SAFETY: the reference is ours; it is the last one only if the handle has disposed of the
+        // outcome.
         unsafe { release(self.0, 1) };
     }
 }
@@ -49,27 +51,27 @@ impl Unresponsive {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `f` with each that has not ended.
+    /// Calls `f` with each unresponsive task that has not ended.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&Record)) {
         let mut entries = self.entries();
         entries.retain(|entry| entry.task().phase() != Phase::Finished);
         entries.iter().for_each(|entry| f(entry.task()));
     }
 
-    /// At the end of the runtime.
+    /// Drops all entries, at the end of the runtime.
     pub(crate) fn clear(&self) {
         self.entries().clear();
     }
 }
 
-/// Counts that a call of the task that runs on `worker` was refused, as it is cancelled.
+/// Counts a call that was refused because the task that runs on `worker` is cancelled.
 pub(crate) fn count_refusal(worker: &Worker) {
     let Some(record) = worker.task() else { return };
-    // SAFETY: the running task.
+    // SAFETY: the running task has not ended.
     let task = unsafe { record.as_ref() };
     let refusals = &task.node.cold_or_new().refusals;
     let before = refusals.load(Ordering::Relaxed);
-    // Nobody else counts in this task.
+    // Only the running task counts here, so no update is needed.
     refusals.store(before.saturating_add(1), Ordering::Relaxed);
     if before + 1 != MANY {
         return;
