@@ -1,18 +1,21 @@
 //! The timer of a future.
 //!
-//! It lies in the future, which is pinned, and is set in the wheel of one of the workers of its runtime when the future is
-//! polled first: of the one that polls it, or, on a foreign thread, of one by turns. There it stays, wherever the
-//! future goes meanwhile, until it fires, is reset, or is dropped; a poll gives it another waker. All of that is under the wheel's
-//! lock; so after it was taken out nobody touches it, and one whose future was forgotten is entered for ever, in memory that is
-//! never used for anything else. The wheel is there as long as anything may be entered: the future keeps what the workers
-//! share.
+//! The timer lies in the future, which is pinned. The first poll sets it in the wheel of a worker
+//! of the future's runtime: of the worker that polls, or, on a foreign thread, of one by turns. It
+//! stays in that wheel, wherever the future is polled later, until it fires, is reset or is
+//! dropped. A later poll exchanges the waker. All of this happens under the wheel's lock, so
+//! nothing touches a timer after it was taken out. The timer of a forgotten future stays in the
+//! wheel, in memory that is never used for anything else. The future keeps the shared state of the
+//! workers, so the wheel is there as long as anything may be entered in it.
 //!
-//! **No call is lost.** A future is ready when the clock says so, whoever has looked at it last. Before that it leaves its
-//! waker in a timer that is set. Who fires or closes the wheel takes the waker out together with the timer, and calls it when the
-//! lock is free; so a poll finds the timer set, and its waker counts, or finds it out, and sets it anew.
+//! **No wake-up is lost.** A future is ready when the clock says so, whichever thread looks.
+//! Before that, a poll leaves its waker in a timer that is set. Firing or closing the wheel takes
+//! the waker out together with the timer, and calls it when the lock is free. So a poll finds the
+//! timer set, and its waker counts, or finds the timer out, and sets it anew.
 //!
-//! **The end of the runtime** closes the wheels, when no task is left: whoever has a timer there is called, and a poll finds the
-//! wheel closed, under its lock, and gives up.
+//! **The end of the runtime** closes the wheels when no task is left. It calls the wakers of the
+//! timers that are still set; their next poll finds the wheel closed, under its lock, and gives
+//! up.
 
 use super::tick::Tick;
 use super::timer::{Action, Timer};
@@ -28,26 +31,26 @@ use std::pin::Pin;
 use std::ptr;
 use std::task::{Context, Poll, Waker};
 
-/// Nobody looks at the clock any more.
+/// The runtime has ended, so no worker looks at the clock any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ended;
 
-/// See the module's documentation.
+/// A point in time that a future waits for.
 pub(crate) struct Alarm {
     timer: Timer,
     shared: Arc<Shared>,
-    /// None: it never comes.
+    /// None if it never comes.
     at: std::cell::Cell<Option<Instant>>,
-    /// In whose wheel the timer was set, if it was; it may have fired since.
+    /// The worker where the timer was set, if it was. The timer may have fired since.
     wheel: std::cell::Cell<Option<usize>>,
-    /// It was ready, or is not asked for any more.
+    /// The alarm was ready, or its result is not wanted any more.
     over: std::cell::Cell<bool>,
     _pinned: PhantomPinned,
 }
 
-// SAFETY: the timer is touched under the lock of the wheel that it is in, and a waker may be sent.
+// SAFETY: a timer in a wheel is touched only under the wheel's lock, and wakers are Send.
 unsafe impl Send for Alarm {}
-// SAFETY: what a shared reference reads is changed through a pinned mutable one alone.
+// SAFETY: fields that a shared reference reads change only through a pinned mutable reference.
 unsafe impl Sync for Alarm {}
 
 impl Alarm {
@@ -62,45 +65,47 @@ impl Alarm {
         }
     }
 
-    /// When it comes, if ever.
+    /// When the alarm is due, if ever.
     pub(crate) fn at(&self) -> Option<Instant> {
         self.at.get()
     }
 
-    /// Whether the time has come.
+    /// Whether the alarm is due.
     pub(crate) fn is_due(&self) -> bool {
         self.at.get().is_some_and(|at| at <= now())
     }
 
-    /// Gives it another time, as if it were new.
+    /// Sets another time, as if the alarm were new.
     pub(crate) fn reset(self: Pin<&mut Self>, at: Option<Instant>) {
         self.take_out();
         self.at.set(at);
         self.over.set(false);
     }
 
-    /// It is not asked for any more.
+    /// Ends the alarm, because its result is not wanted any more.
     pub(crate) fn end(self: Pin<&mut Self>) {
         self.take_out();
         self.over.set(true);
     }
 
+    /// Checks that the alarm may be polled.
+    ///
     /// # Panics
-    /// After its end.
+    /// If the alarm has been ready, or was ended.
     pub(crate) fn assert_asked_for(&self) {
         assert!(!self.over.get(), "cygnet: a future was polled after its end");
     }
 
-    /// Ready when the time has come.
+    /// Returns `Ready` when the time has come, or if the runtime has ended.
     ///
     /// # Panics
-    /// After its end.
+    /// If the alarm has been ready, or was ended.
     pub(crate) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         self.assert_asked_for();
         let result = if self.is_due() {
             Ok(())
         } else {
-            // A foreign function, as that which drops one: without the lock.
+            // Cloning and dropping a waker is foreign code, so both happen without the lock.
             let waker = cx.waker().clone();
             match self.as_ref().set(waker) {
                 Ok(()) => return Poll::Pending,
@@ -111,7 +116,7 @@ impl Alarm {
         Poll::Ready(result)
     }
 
-    /// Sees to it that the waker is called when the time has come.
+    /// Makes sure that the waker is called when the time has come.
     fn set(self: Pin<&Self>, mut waker: Waker) -> Result<(), Ended> {
         let this = self.get_ref();
         if let Some(index) = this.wheel.get() {
@@ -124,9 +129,9 @@ impl Alarm {
             }
         }
         this.timer.entry.set_at(this.at.get().map_or(Tick::NEVER, Tick::not_before).0);
-        // SAFETY: pinned with the whole.
+        // SAFETY: the timer is pinned with the alarm.
         let timer = unsafe { self.map_unchecked(|this| &this.timer) };
-        // SAFETY: it is in no wheel, and its drop takes it out.
+        // SAFETY: the timer is in no wheel, and the drop of the alarm takes it out.
         match unsafe { this.shared.set_alarm(timer, waker) } {
             Ok(index) => {
                 this.wheel.set(Some(index));
@@ -153,7 +158,8 @@ impl Drop for Alarm {
     }
 }
 
-/// A panic of its destructor goes no further: what is ready would be lost on its way.
+/// Drops a waker. A panic of its destructor is not propagated, since it would take a ready result
+/// with it.
 fn drop_quietly(waker: Option<Waker>) {
     if let Some(payload) = quietly(|| drop(waker)) {
         drop_payload(payload);
@@ -161,8 +167,8 @@ fn drop_quietly(waker: Option<Waker>) {
 }
 
 impl Shared {
-    /// Sets the timer of a future on the worker that calls, or from outside on one by turns: which it is. Gives the waker back
-    /// if the runtime has ended.
+    /// Sets the timer of a future: on the calling worker, or from outside on one by turns. Returns
+    /// the index of that worker, or the waker if the runtime has ended.
     ///
     /// # Safety
     /// As for [`Timers::admit`](super::timer::Timers::admit).
@@ -172,7 +178,7 @@ impl Shared {
             Some(worker) => worker.remote.index,
             None => self.next_wheel.fetch_add(1, Ordering::Relaxed) % self.workers(),
         };
-        // SAFETY: passed on.
+        // SAFETY: the contract is that of `admit`.
         if unsafe { self.remote(index).timers.admit(timer, waker) }? {
             let due = Tick(timer.entry.at());
             match here {
@@ -186,7 +192,8 @@ impl Shared {
         Ok(index)
     }
 
-    /// No task is left, and nobody looks at the clock any more.
+    /// Closes the wheels and wakes the futures that still have timers there. For when no task is
+    /// left.
     pub(crate) fn close_timers(&self) {
         for remote in self.remotes() {
             remote.timers.close().into_iter().for_each(wake_future);

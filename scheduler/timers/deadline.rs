@@ -1,4 +1,4 @@
-//! Deadlines of scopes: what a `timeout` opens.
+//! Deadlines of scopes, as `timeout` opens them.
 
 use super::limit::Limit;
 use super::tick::Tick;
@@ -13,12 +13,12 @@ impl Limit {
     /// Sets the timer, unless an outer limit of the same task comes first in any case.
     ///
     /// # Safety
-    /// The frame of the scope, and this, stay where they are until `end` has been called.
+    /// The frame of the scope and this limit stay where they are until `end` has been called.
     pub(crate) unsafe fn begin(&self, worker: &Worker, scope: &ScopeFrame) {
         // SAFETY: the parent of a scope does not end before it.
         match limit_above(unsafe { &*scope.node.parent }) {
             Above::Limit { limit, of_the_task } => {
-                // SAFETY: that of a scope that has not ended.
+                // SAFETY: the limit of a scope that has not ended.
                 let outer = unsafe { limit.as_ref() };
                 self.ignorant.set(outer.ignorant.get());
                 if outer.first.get() <= self.at {
@@ -29,7 +29,7 @@ impl Limit {
                     return self.sure.set(outer.sure.get());
                 }
             }
-            // Another task does not ignore for ever.
+            // Another task may stop ignoring while this scope is open; the task itself cannot.
             Above::Ignored { of_the_task } => self.ignorant.set(!of_the_task),
             Above::TooFar => self.ignorant.set(true),
             Above::Nothing => {}
@@ -37,20 +37,22 @@ impl Limit {
         let action = Action::Cancel(NonNull::from(&scope.node));
         let timers: *const Timers = &worker.remote.timers;
         let (timer, _) = self.timer.get_or_init(|| (Timer::new(self.at, action), timers));
-        // SAFETY: it stays in its place by contract.
+        // SAFETY: the limit stays in place, and its scope is there, until `end` has taken the
+        // timer out.
         unsafe { worker.set_timer(Pin::new_unchecked(timer)) };
     }
 
-    /// Fires what is overdue of this and the outer ones; whether there was any.
+    /// Fires the overdue timers of this limit and of the outer ones. Returns whether any limit was
+    /// overdue.
     fn fire(&self, now: Tick) -> bool {
         let mut any = false;
         let mut next = (self.first.get() <= now).then_some(NonNull::from(self));
-        // SAFETY: those of outer scopes end later.
+        // SAFETY: outer scopes end later, and their limits with them.
         while let Some(limit) = next.map(|limit| unsafe { limit.as_ref() }) {
             if limit.at <= now {
                 any = true;
                 if let Some((_, timers)) = limit.timer.get() {
-                    // SAFETY: as in `end`.
+                    // SAFETY: the wheel is there, for the reason given in `end`.
                     unsafe { &**timers }.fire(now);
                 }
             }
@@ -59,36 +61,36 @@ impl Limit {
         any
     }
 
-    /// Takes the timer out. Whether it had fired.
+    /// Takes the timer out. Returns whether it had fired.
     pub(crate) fn end(&self) -> bool {
         self.timer.get().is_some_and(|(timer, timers)| {
-            // SAFETY: a worker does not end before the tasks at home there; a migratable one leaves its timer
-            // where it was, on a worker of the same runtime.
+            // SAFETY: a worker does not end before the tasks that are at home there. A migratable
+            // task leaves its timer where it was set, on a worker of the same runtime.
             !unsafe { &**timers }.unset(timer)
         })
     }
 }
 
-/// What a look for a limit has found.
+/// The result of a search for a limit.
 enum Above {
-    /// The nearest, and whether its scope is one of the task where the look has begun.
+    /// The nearest limit, and whether its scope belongs to the task where the search began.
     Limit {
         limit: NonNull<Limit>,
         of_the_task: bool,
     },
     Nothing,
-    /// What is further up is ignored at present.
+    /// A node on the way ignores cancellation at present, and so every limit above it.
     Ignored {
         of_the_task: bool,
     },
-    /// Nothing so near.
+    /// No limit within `LOOK` nodes.
     TooFar,
 }
 
-/// So many nodes up a look for a limit goes.
+/// Nodes that a search for a limit visits at most.
 const LOOK: usize = 16;
 
-/// The limit of `node`, or of the nearest node above it that has one.
+/// Searches for the limit of `node`, or of the nearest node above it that has one.
 fn limit_above(node: &Node) -> Above {
     let mut at = node;
     let mut of_the_task = true;
@@ -96,7 +98,7 @@ fn limit_above(node: &Node) -> Above {
         if !at.is_timed() {
             return Above::Nothing;
         }
-        // What is ignored, with all above, interrupts nobody.
+        // A node that ignores cancellation is not interrupted from above either.
         if at.word().is_ignoring() {
             return Above::Ignored { of_the_task };
         }
@@ -110,14 +112,14 @@ fn limit_above(node: &Node) -> Above {
             }
             _ => of_the_task = false,
         }
-        // SAFETY: a root has no limit; others have a parent, which does not end before them.
+        // SAFETY: a root is not timed; other nodes have a parent, which does not end before them.
         at = unsafe { &*at.parent };
     }
     Above::TooFar
 }
 
-/// For a node below a limit that is not known to be cancelled: fires what is overdue; true if that may have
-/// concerned the node.
+/// Fires the overdue deadlines that may concern a timed node which is not known to be cancelled.
+/// Returns whether there were any.
 #[cold]
 #[inline(never)]
 pub(crate) fn fire_if_overdue(node: &Node) -> bool {
@@ -125,16 +127,16 @@ pub(crate) fn fire_if_overdue(node: &Node) -> bool {
     match limit_above(node) {
         Above::Nothing | Above::Ignored { .. } => false,
         Above::Limit { limit, .. } => {
-            // SAFETY: that of a scope that has not ended.
+            // SAFETY: the limit of a scope that has not ended.
             let limit = unsafe { limit.as_ref() };
-            // Both: those that are overdue may be ignored.
+            // Both are fired: the overdue limits that are known may be ignored.
             limit.fire(now) | (limit.ignorant.get() && fire_all(now))
         }
         Above::TooFar => fire_all(now),
     }
 }
 
-/// Fires what is overdue on any worker; whether there was anything.
+/// Fires the overdue timers of all workers. Returns whether there were any.
 fn fire_all(now: Tick) -> bool {
     let Some(worker) = Worker::current() else { return false };
     let overdue = |timers: &&Timers| timers.next() <= now;

@@ -1,4 +1,4 @@
-//! Timers are set and fired.
+//! Setting and firing timers.
 
 use super::tick::{NEVER, Tick};
 use super::timer::{Action, Timer, Timers};
@@ -11,11 +11,11 @@ use crate::task::words::tree::Node;
 use std::pin::Pin;
 use std::ptr::NonNull;
 
-/// So many are fired before others may have the lock.
+/// Timers fired before the lock is released for other threads.
 const BATCH: usize = 64;
 
 impl Timers {
-    /// Fires what is due. From anywhere.
+    /// Fires the timers that are due. May be called on any thread.
     pub(crate) fn fire(&self, now: Tick) {
         if self.next() > now {
             return;
@@ -23,21 +23,25 @@ impl Timers {
         let woken = Woken::default();
         let mut wakers = Vec::new();
         loop {
-            // Those below them are cancelled without the lock.
+            // The nodes below overdue scopes are cancelled after the lock is released.
             let mut overdue: Vec<(NonNull<Children>, *const Node)> = Vec::new();
             let mut wheel = self.wheel();
             let done = wheel.advance(now.0, BATCH, |entry| {
-                // SAFETY: entries are their timers, which are there as long as we have the lock.
+                // SAFETY: an entry is the start of its timer, which is not freed while we have the
+                // lock.
                 let timer = unsafe { entry.cast::<Timer>().as_ref() };
                 match &timer.action {
-                    // SAFETY: so is what they act on.
+                    // SAFETY: the task takes its timer out under this lock before it leaves the
+                    // wait.
                     Action::Wake(task) => unsafe { woken.grant(*task) },
                     Action::Cancel(node) => {
-                        // SAFETY: as above.
+                        // SAFETY: the owner takes the timer out under this lock before the scope
+                        // ends.
                         let node = unsafe { node.as_ref() };
                         overdue.extend(mark_overdue(node, &woken));
                     }
-                    // SAFETY: as above.
+                    // SAFETY: the task takes its timer out under this lock before it leaves the
+                    // frame of the wait.
                     Action::Expire(task, over) => unsafe { woken.expire(*task, over.as_ref()) },
                     Action::Call(waker) => wakers.extend(waker.replace(None)),
                 }
@@ -46,7 +50,7 @@ impl Timers {
             drop(wheel);
             woken.queue();
             for (children, origin) in overdue {
-                // SAFETY: marked above, and the handle is ours.
+                // SAFETY: the node was marked above, and the handle is ours.
                 unsafe { woken.walk(children, origin) };
             }
             if done {
@@ -69,19 +73,19 @@ impl Worker {
     /// # Safety
     /// As for [`Timers::set`].
     pub(crate) unsafe fn set_timer(&self, timer: Pin<&Timer>) {
-        // SAFETY: passed on.
+        // SAFETY: the contract is that of `set`.
         if unsafe { self.remote.timers.set(timer) } {
             let shared = self.shared();
             shared.watch.ensure(&shared.idle, shared, Tick(timer.entry.at()));
         }
     }
 
-    /// Looks at the clock now and then, and fires what is due on this worker. For one whose wheel may not be
-    /// empty.
+    /// Looks at the clock at every eighth call, or at every call if calls are slow, and fires what
+    /// is due on this worker. For a worker with a wheel that may not be empty.
     #[cold]
     #[inline(never)]
     pub(crate) fn look_at_clock(&self) {
-        /// Between two looks, if decisions come fast.
+        /// Calls between two looks, while calls come fast.
         const SELDOM: u32 = 8;
         let timers = &self.remote.timers;
         let left = timers.clock.load(Ordering::Relaxed);
@@ -94,7 +98,7 @@ impl Worker {
         if timers.next() <= now {
             timers.fire(now);
         }
-        // One that is set from now on says so again.
+        // A timer that is set from now on raises `clock` again.
         if timers.next() == Tick::NEVER && timers.stop_clock() {
             return;
         }

@@ -6,22 +6,24 @@ use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// When the time of a scope is up. On the frame of the call that has opened it.
+/// When the time of a scope is up. Lives in the frame of the call that opened the scope.
 ///
-/// One below another that comes first needs no timer, if both are of the same task: that cannot begin to ignore the
-/// cancel of the outer scope before it has left the inner one. Another task may, at any time; so a limit relies on none
-/// but those of its own task ([`Limit::sure`]), and looks at all ([`Limit::outer`]).
+/// A limit needs no timer if an outer limit of the same task comes first: the task cannot begin to
+/// ignore the cancel of the outer scope before it has left the inner one. Another task may begin
+/// to ignore it at any time. So a limit relies only on limits of its own task ([`Limit::sure`]),
+/// but looks at all of them ([`Limit::outer`]).
 pub(crate) struct Limit {
     pub(super) at: Tick,
     pub(crate) place: &'static Location<'static>,
     /// The timer, and the wheel where it was set.
     pub(super) timer: OnceCell<(Timer, *const Timers)>,
-    /// An outer limit, if this one knows of any that comes first; and when the first of all those is.
+    /// The nearest known outer limit, if it or one further out comes first.
     pub(super) outer: Cell<Option<NonNull<Limit>>>,
+    /// When the first of this limit and the known outer ones comes.
     pub(super) first: Cell<Tick>,
-    /// When its scope is cancelled at the latest, whatever other tasks do.
+    /// When the scope is cancelled at the latest, whatever other tasks do.
     pub(super) sure: Cell<Tick>,
-    /// There may be outer ones that it does not know of.
+    /// There may be outer limits that this one does not know.
     pub(super) ignorant: Cell<bool>,
 }
 

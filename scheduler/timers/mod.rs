@@ -1,59 +1,92 @@
-//! Timers: who sleeps, what is to be cancelled when its time is up, and which futures wait for it.
+//! Timers: they end sleeps, cancel scopes at their deadlines, and wake futures.
 //!
-//! # Where a timer is, and who may touch it
+//! | file | contents |
+//! | --- | --- |
+//! | `timer`, `wheel`, `tick` | a timer; the timers of one worker; their clock |
+//! | `fire` | setting and firing timers |
+//! | `limit`, `deadline` | the time limits of scopes |
+//! | `alarm` | the timer of a future |
+//! | `rest`, `watch` | how a worker rests; which worker watches for busy ones |
 //!
-//! A [`Timer`] lies on the stack of the task that has set it, in the [`wheel`] of that task's worker, under the
-//! wheel's lock. Whoever *fires* the wheel takes out what is due and acts on it under the lock: it grants the
-//! wait of one who sleeps, or marks the node whose time is up and cuts the wait of its task. What must not be
-//! done under a lock (to queue who was woken, to walk through the tree, to call a waker) follows after it, and touches no timer.
-//! Who has set a timer takes it out before its frame goes, under the same lock ([`Timers::unset`]): after that
-//! nobody touches it. That of a future lies in the future, and may be set, from anywhere, on any worker: see [`alarm`].
+//! # Where a timer is, and what may touch it
 //!
-//! The wheel is the worker's, and not the runtime's, so that no two workers share it where tasks sleep and
-//! wake at home. But anybody may fire it: its worker may be in a long computation, while the tasks that a
-//! timeout is to cancel run elsewhere.
+//! A [`Timer`](timer::Timer) lies on the stack of the task that has set it. It is entered in the
+//! [`wheel`] of that task's worker, under the wheel's lock. *Firing* a wheel takes out the timers
+//! that are due and acts on them under the lock: it grants the wait of a sleeping task, or marks
+//! the node whose time is up and interrupts the wait of its task. Work that must not be done under
+//! a lock (queueing woken tasks, walking through the tree, calling wakers) follows after it, and
+//! touches no timer. The task that has set a timer takes it out under the same lock before its
+//! frame goes ([`Timers::unset`](timer::Timers::unset)); after that nothing touches the timer. The
+//! timer of a future lies in the future, and may be set by any thread on any worker: see
+//! [`alarm`].
 //!
-//! # Who fires it when
+//! The wheel belongs to the worker and not to the runtime, so tasks that sleep and wake at home
+//! share no wheel with other workers. But any thread may fire it: its worker may be in a long
+//! computation, while the tasks that a timeout is to cancel run elsewhere.
 //!
-//! `next` is a tick before which nothing in the wheel is due. It is lowered by who sets an earlier timer, and
-//! brought up to date by who fires; a timer that was taken out leaves it as it is, so it may be too low.
+//! # What fires a wheel, and when
 //!
-//! * Its worker, when it decides what runs next, and when the running task checks in, as long as the wheel is not
-//!   empty: it looks at the clock at each eighth of these, or at each one if they come slowly
-//!   ([`Worker::look_at_clock`]); and before it rests, which
-//!   it does no longer than to `next`. That it has to look is a number beside the wheel (`clock`), which who sets a timer
-//!   raises, and the worker alone puts back to zero, both under the lock: so the worker does not take for empty what is
-//!   not.
-//! * A task below a deadline that asks whether it is cancelled: it looks at the deadlines above itself
-//!   ([`fire_if_overdue`]), so that one worker alone will do, busy with that very task.
-//! * A worker that has nothing to do: on its way to rest it fires whatever is overdue in the wheels of those
-//!   who are awake. One of those who rest **watches**: it rests no longer than to the lowest `next` of those who
-//!   are awake.
+//! `next` is a tick before which nothing in the wheel is due. Setting an earlier timer lowers it,
+//! and firing brings it up to date. Taking a timer out leaves it as it is, so `next` may be too
+//! low. The wheel is fired by:
 //!
-//! **No timer is left to a worker that is busy for ever**, if another one rests. A worker that sets a timer, or gets
-//! up and goes on to something else with one in its wheel, lowers `next`, or says that it is awake; *fences*;
-//! reads until when somebody watches ([`Watch`]), and who sleeps, and wakes one if that is too late. One who lies down
-//! is entered among those who sleep; *fences* (`Idle::rest`); reads the `next` of those who are awake, and plans
-//! anew if one of them is earlier than what is watched. One who has watched and goes on to something else says so;
-//! *fences*; reads them too, and wakes another one. Of each pair one sees the other. As long as somebody searches nobody
-//! is woken: a searcher is relied on like one who watches. Foreign code (a hook, a waker) may take its time: who calls it goes
-//! on to something else, and is no searcher any more.
+//! * **Its worker**, as long as the wheel is not empty: when the worker decides what runs next,
+//!   and when the running task checks in. It looks at the clock at every eighth of these
+//!   occasions, or at each one if they come slowly (`Worker::look_at_clock`). It also looks before
+//!   it rests, and rests no longer than to `next`. A number beside the wheel (`clock`) tells the
+//!   worker that it has to look. Setting a timer raises it, and only the worker puts it back to
+//!   zero, both under the lock: so the worker does not take a wheel for empty that is not.
+//! * **A task below a deadline** that asks whether it is cancelled. It looks at the deadlines
+//!   above itself ([`fire_if_overdue`]), so a single worker suffices, even if it is busy with that
+//!   very task.
+//! * **A worker that has nothing to do.** On its way to rest it fires what is overdue in the
+//!   wheels of the workers that are awake. One of the resting workers **watches**: it rests no
+//!   longer than to the lowest `next` of the workers that are awake.
 //!
-//! **Nor is one that a foreign thread sets**, on a worker that knows nothing of it. The thread lowers `next` and raises
-//! `clock`; *fences*; and reads whether that worker sleeps.
+//! # Why no timer is left to a worker that stays busy
 //!
-//! * It does: it is woken, and plans anew. One who lies down says so; *fences*; reads its own `next` too
-//!   ([`Worker::must_plan_anew`]). Of this pair one sees the other.
-//! * It does not, and is on its way to rest: it sees the timer, as above, or plans later still.
-//! * It does not, and is busy, or gets up to be so. The thread goes on as a worker does who sets a timer: it reads until
-//!   when somebody watches, and wakes one who sleeps if that is too late. Who watches must see then that the worker does
-//!   not rest. One who gets up says so (`rests`); *fences*; and reads `next` and `clock` before it goes on to anything. If
-//!   its fence comes first in the one total order, whoever is woken by the thread, or lies down after the thread has
-//!   looked, sees that it does not rest; else it sees the timer, and that somebody watches it is its own affair, as above.
+//! The promise holds if another worker rests. Three parties take part, each with a fence between a
+//! store and a load:
 //!
-//! A worker that looks for the work of descendants only, is blocked, or finds no stack rests for some milliseconds at a time
-//! ([`Worker::time_to_next`]), counts among those who are awake, and is woken likewise; in the moment in which it lies down
-//! it may miss a timer for as long.
+//! 1. A worker that sets a timer, or that gets up and goes on to something else with a timer in
+//!    its wheel: it lowers `next`, or says that it is awake; *fences*; reads until when a worker
+//!    watches ([`Watch`](watch::Watch)) and which workers sleep, and wakes one if the watch ends
+//!    too late.
+//! 2. A worker that lies down: it enters the list of sleepers; *fences* (`Idle::rest`); reads the
+//!    `next` of the workers that are awake, and plans anew if one of them is earlier than what is
+//!    watched.
+//! 3. A worker that has watched and goes on to something else: it says so; *fences*; reads the
+//!    `next` of the workers that are awake, and wakes another worker.
+//!
+//! Of 1 and 2, one sees the other, and so it is with 1 and 3. As long as a worker searches, no
+//! worker is woken: a searcher is relied on like a worker that watches. Foreign code (a hook, a
+//! waker) may take its time, so a worker that calls it goes on to something else, and is no
+//! searcher any more.
+//!
+//! # Why no timer that a foreign thread sets is missed
+//!
+//! A foreign thread may set a timer on a worker that does not notice. The thread lowers `next` and
+//! raises `clock`; *fences*; and reads whether that worker sleeps.
+//!
+//! * **The worker sleeps.** It is woken, and plans anew. A worker that lies down says so;
+//!   *fences*; and reads its own `next` too (`Worker::must_plan_anew`). Of this pair one sees the
+//!   other.
+//! * **The worker is on its way to rest.** By the same pair it sees the timer, or it plans later
+//!   still.
+//! * **The worker is busy, or gets up to be busy.** The thread then does what a worker does that
+//!   sets a timer: it reads until when a worker watches, and wakes a sleeper if that is too late.
+//!   The worker that watches must then see that the timer's worker does not rest. A worker that
+//!   gets up says so (`rests`); *fences*; and reads `next` and `clock` before it goes on to
+//!   anything. If its fence comes first in the total order, then a worker that the thread wakes,
+//!   or that lies down after the thread has looked, sees that the timer's worker does not rest.
+//!   Otherwise the timer's worker sees the timer, and makes sure that it is watched, as in the
+//!   section before.
+//!
+//! # Workers that rest briefly
+//!
+//! A worker that looks only for the work of descendants, is blocked, or finds no stack rests for
+//! some milliseconds at a time (`Worker::time_to_next`). It counts as awake, and is woken in the
+//! same way. A timer that is set in the moment in which it lies down may be late by as much.
 
 mod alarm;
 mod deadline;

@@ -1,5 +1,6 @@
-//! Models of the timers of futures: set, exchanged and taken back while others fire and close; and set from outside on workers
-//! that lie down and get up. Run by ci/loom.sh. There is no clock: where a model fires, the time has come.
+//! Models of the timers of futures: a timer is set, renewed and taken back while other threads
+//! fire and close the wheel, or is set from outside on workers that lie down and get up. Run by
+//! ci/loom.sh. There is no clock: where a model fires the wheel, the time has come.
 
 use super::tick::Tick;
 use super::timer::{Action, Timer, Timers};
@@ -19,7 +20,7 @@ use std::task::{Wake, Waker};
 /// When the timer of a model is due, and the time that has come.
 const DUE: Tick = Tick(5);
 
-/// A future whose timer is in a wheel, and what calls it.
+/// A future with a timer in a wheel, and the thread that its waker resumes.
 struct Waiting {
     timer: Timer,
     timers: Timers,
@@ -29,9 +30,11 @@ struct Waiting {
 
 struct Calls(Stage<Waiting>);
 
-// SAFETY: what it leads to is shared by design, or of the test's own thread, which all threads of a model run on.
+// SAFETY: what the stage holds is shared by design, or stays on the test's own thread, on which all
+// threads of a model run.
 unsafe impl Send for Calls {}
-// SAFETY: as above.
+// SAFETY: what the stage holds is shared by design, or stays on the test's own thread, on which all
+// threads of a model run.
 unsafe impl Sync for Calls {}
 
 impl Wake for Calls {
@@ -57,15 +60,15 @@ impl Waiting {
         Waker::from(Arc::new(Calls(this)))
     }
 
-    /// The first poll; false if the wheel is closed.
+    /// The first poll. Returns `false` if the wheel is closed.
     fn set(this: Stage<Waiting>) -> bool {
-        // SAFETY: a stage does not move.
+        // SAFETY: a stage stays in place.
         let timer = unsafe { Pin::new_unchecked(&this.timer) };
-        // SAFETY: it is out, and is taken back before the stage ends.
+        // SAFETY: the timer is in no wheel, and is taken back before the stage ends.
         unsafe { this.timers.admit(timer, Waiting::waker(this)) }.is_ok()
     }
 
-    /// What the end of the future's memory does: nobody else touches the timer from here on.
+    /// Frees the memory of the future: no other thread touches the timer from here on.
     fn forget_timer(&self) {
         assert!(!self.timer.entry.is_in(), "the wheel points to a future that has gone");
         drop(self.timer.exchange(None));
@@ -73,7 +76,7 @@ impl Waiting {
 
     fn end(this: Stage<Waiting>) {
         assert_eq!(this.timers.len(), 0, "a timer is left");
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended.
         unsafe { this.end() };
     }
 }
@@ -112,14 +115,14 @@ fn loom_negative_a_future_that_goes_without_taking_its_timer_back() {
     explore(3, || a_drop_races_the_firing(false));
 }
 
-/// A future is polled until it is told of the end, while that comes.
+/// A future is polled until it learns that the runtime has ended, while the runtime ends.
 fn a_poll_races_the_end(closes: bool) {
     let waiting = Waiting::new();
     let ends = spawn(move || {
         if closes {
             waiting.timers.close().into_iter().for_each(wake_future);
         } else {
-            // Calls those who are there, and does not say that it was for the last time.
+            // Calls the waker that is there, but does not say that it is for the last time.
             waiting.timers.fire(DUE);
         }
     });
@@ -142,7 +145,7 @@ fn loom_negative_an_end_that_does_not_close() {
     explore(3, || a_poll_races_the_end(false));
 }
 
-/// A future that is set by a foreign thread on worker 0, and workers that rest.
+/// A future with a timer that a foreign thread sets on worker 0, and workers that rest.
 struct House<const N: usize> {
     waiting: Stage<Waiting>,
     dormitory: Dormitory<N>,
@@ -162,7 +165,7 @@ impl<const N: usize> House<N> {
         self.waiting.calls.load(Ordering::Relaxed) > 0
     }
 
-    /// As `Shared::set_alarm` from outside.
+    /// As `Shared::set_alarm` does from outside.
     fn set(&self) {
         assert!(Waiting::set(self.waiting));
         let (watch, dormitory) = (&self.watch, &self.dormitory);
@@ -172,12 +175,12 @@ impl<const N: usize> House<N> {
     fn end(this: Stage<House<N>>) {
         this.waiting.forget_timer();
         Waiting::end(this.waiting);
-        // SAFETY: the threads have ended.
+        // SAFETY: the threads of the model have ended.
         unsafe { this.end() };
     }
 }
 
-/// Worker 0 lies down, as `Searcher::rest` does, and looks at its own wheel once more, or not.
+/// Worker 0 lies down, as in `Searcher::rest`. `looks`: it checks its own wheel once more.
 fn set_while_its_worker_lies_down(looks: bool) {
     let house = House::<1>::new();
     let sets = spawn(move || house.set());
@@ -219,7 +222,8 @@ fn loom_negative_lying_down_without_a_fence() {
     explore(3, || set_while_its_worker_lies_down(true));
 }
 
-/// Worker 0 gets up, and goes on to something that never ends; worker 1 lies down meanwhile, and sees to its timers.
+/// Worker 0 gets up and goes on to something that never ends. Worker 1 lies down meanwhile, and
+/// sees to the timers of worker 0.
 fn set_while_its_worker_gets_up(end_rest: fn(&Timers)) {
     let house = House::<2>::new();
     let timers = &house.waiting.timers;
@@ -228,7 +232,7 @@ fn set_while_its_worker_gets_up(end_rest: fn(&Timers)) {
     let gets_up = spawn(move || {
         let timers = &house.waiting.timers;
         end_rest(timers);
-        // As `Worker::leave_main`.
+        // As `Worker::leave_main` does.
         if timers.want_looks() {
             house.watch.ensure(&house.dormitory.idle, &house.dormitory, timers.next());
         }
@@ -239,28 +243,28 @@ fn set_while_its_worker_gets_up(end_rest: fn(&Timers)) {
     House::end(house);
 }
 
-/// Worker 1 has nothing to do, and sees to the timers of worker 0 if that is awake.
+/// Worker 1 has nothing to do, and sees to the timers of worker 0 while that is awake.
 fn see_to_others(house: Stage<House<2>>) {
     let timers = &house.waiting.timers;
     let unattended =
         || if timers.rests.load(Ordering::Relaxed) { Tick::NEVER } else { timers.next() };
     house.dormitory.sleeper(1).introduce();
     loop {
-        // As `Worker::fire_overdue`.
+        // As `Worker::fire_overdue` does.
         if unattended() < Tick::NEVER {
             timers.fire(DUE);
         }
         if house.fired() {
             break;
         }
-        // As `Worker::plan_rest`.
+        // As `Worker::plan_rest` does.
         let elsewhere = unattended();
         if elsewhere < Tick::NEVER && house.watch.begin(1, elsewhere) {
             continue; // it rests until then
         }
         let look = || house.watch.misses(unattended(), Tick::NEVER);
         house.dormitory.idle.rest(&house.dormitory, 1, Rest::Sleep, look);
-        // As `Searcher::settle_count`, of one who was woken to search.
+        // As `Searcher::settle_count` does for a worker that was woken to search.
         if house.dormitory.idle.anyone_searching() {
             house.dormitory.idle.stop_searching();
         }
@@ -268,14 +272,14 @@ fn see_to_others(house: Stage<House<2>>) {
 }
 
 #[test]
-fn loom_a_timer_that_is_set_from_outside_is_seen_to_by_one_that_rests() {
+fn loom_a_timer_set_from_outside_is_seen_by_a_resting_worker() {
     explore(2, || set_while_its_worker_gets_up(Timers::end_rest));
 }
 
-/// Worker 0 sets a timer while another one, which watches and gets up before that is due, goes on to something that never ends. Worker 1
-/// rests, and sees to it then.
+/// Worker 0 sets a timer. Worker 2, which watches and would be up before that is due, goes on to
+/// something that never ends. Worker 1 rests, and then sees to the timer.
 #[test]
-fn loom_a_timer_that_was_left_to_one_who_watches_is_seen_to_by_the_next() {
+fn loom_a_timer_left_to_a_watcher_is_seen_by_the_next_one() {
     explore(2, || {
         let house = House::<2>::new();
         assert!(house.watch.begin(2, Tick(1)), "another one watches");
@@ -284,7 +288,7 @@ fn loom_a_timer_that_was_left_to_one_who_watches_is_seen_to_by_the_next() {
             house.watch.ensure(&house.dormitory.idle, &house.dormitory, DUE);
         });
         let hands_over = spawn(move || {
-            // As `Worker::hand_watch_over`.
+            // As `Worker::hand_watch_over` does.
             house.watch.hand_over(2);
             let due = house.waiting.timers.next();
             if due < Tick::NEVER {

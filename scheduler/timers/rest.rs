@@ -1,4 +1,4 @@
-//! A worker with timers rests, and becomes busy again.
+//! How a worker with timers rests, and becomes busy again.
 
 use super::tick::{NEVER, Tick};
 use super::timer::Timers;
@@ -9,18 +9,19 @@ use crate::shim::time::Duration;
 use std::ptr;
 
 impl Worker {
-    /// The timers of the other workers that do not see to them themselves.
+    /// The timers of the other workers that are awake, and may be busy.
     fn unattended(&self) -> impl Iterator<Item = &Timers> {
         let others = self.shared().remotes().filter(|remote| remote.number != self.number());
         others.map(|remote| &remote.timers).filter(|timers| !timers.rests.load(Ordering::Relaxed))
     }
 
-    /// When the first of them is due.
+    /// A tick before which none of the unattended timers is due.
     fn first_unattended(&self) -> Tick {
         self.unattended().map(Timers::next).min().unwrap_or(Tick(NEVER))
     }
 
-    /// Fires what is overdue here, and on workers that may be busy. After `prepare`, if there is anything.
+    /// Fires what is overdue here and on other workers that may be busy. Calls `prepare` before
+    /// that, if anything is overdue.
     pub(crate) fn fire_overdue(&self, prepare: impl FnOnce()) {
         let next = self.remote.timers.next().min(self.first_unattended());
         if next == Tick::NEVER {
@@ -34,8 +35,9 @@ impl Worker {
         }
     }
 
-    /// Foreign code is to be called here, which may take its time: nothing is left to this worker. One that is in a coroutine
-    /// has been busy before.
+    /// Passes the duty for timers to other workers, because foreign code is about to be called
+    /// here and may take its time. Inside a coroutine the worker has done so already, when it
+    /// became busy.
     pub(super) fn leave_clock_to_others(&self) {
         if ptr::eq(self.fibers.running.get(), self.fibers.main.get()) {
             self.tell_of_next();
@@ -43,14 +45,15 @@ impl Worker {
         }
     }
 
-    /// How long it is until the next timer here, or on a worker that may be busy, is due. For one that rests without
-    /// being watched or watching, and looks every now and then: no longer than this.
+    /// The time until the next timer is due, here or on a worker that may be busy. A worker that
+    /// rests without being watched, and without watching, rests no longer than this.
     pub(crate) fn time_to_next(&self) -> Option<Duration> {
         let next = self.remote.timers.next().min(self.first_unattended());
         (next < Tick(NEVER)).then(|| next.time_left())
     }
 
-    /// How this worker rests, so that it is up when something is due: on itself, or, if it watches, elsewhere.
+    /// Shortens a rest so that the worker is up when a timer is due: its own or, if it watches,
+    /// that of another worker.
     pub(crate) fn plan_rest(&self, rest: Rest) -> Rest {
         let timers = &self.remote.timers;
         let own = if timers.next() < Tick(NEVER) { timers.settle() } else { Tick(NEVER) };
@@ -66,20 +69,22 @@ impl Worker {
         if until == Tick(NEVER) { rest } else { rest.at_most(until.time_left()) }
     }
 
-    /// Whether something is due earlier than planned. After the worker has announced that it rests, and a fence.
+    /// Whether a timer is due earlier than planned. Called after the worker has announced its
+    /// rest, and after a fence.
     pub(crate) fn must_plan_anew(&self) -> bool {
         let up_at = Tick(self.clockwork.up_at.get());
         self.remote.timers.is_due_before(up_at)
             || self.shared().watch.misses(self.first_unattended(), up_at)
     }
 
-    /// After a rest: whoever rests from now on has to watch this one too, if it becomes busy.
+    /// Ends a rest. Workers that rest from now on have to watch the timers of this one too, if it
+    /// becomes busy.
     pub(crate) fn end_rest(&self) {
         self.remote.timers.end_rest();
     }
 
-    /// The worker becomes busy, and has timers, or has watched those of others, or has searched: somebody else has to
-    /// see to them, if anybody rests.
+    /// Makes sure that a resting worker, if there is one, sees to the timers. Called when this
+    /// worker becomes busy and has timers, has watched the timers of others, or has searched.
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_watch_over(&self) {
@@ -87,7 +92,7 @@ impl Worker {
         let mut due = self.remote.timers.next();
         if self.clockwork.watches.replace(false) {
             shared.watch.hand_over(self.remote.index);
-            // What was set meanwhile by one who relied on us, here or elsewhere.
+            // Timers that were set meanwhile, here or elsewhere, in reliance on this worker.
             due = due.min(self.remote.timers.next());
             if shared.idle.anyone_asleep() {
                 due = due.min(self.first_unattended());

@@ -1,4 +1,5 @@
-//! A timer, and the timers that were set on one worker. The module above has the protocol.
+//! A timer, and the timers that were set on one worker. The page of the parent module has the
+//! protocol.
 
 use super::tick::{NEVER, Tick};
 use super::wheel::{Entry, Wheel};
@@ -17,16 +18,16 @@ pub(crate) enum Action {
     Wake(NonNull<Record>),
     /// Cancels a scope that has a deadline.
     Cancel(NonNull<Node>),
-    /// Says that the time of one wait of a task is over, and cuts it short.
+    /// Records that the time of one wait of a task is over, and interrupts that wait.
     Expire(NonNull<Record>, NonNull<AtomicBool>),
     /// Wakes a future.
     Call(Cell<Option<Waker>>),
 }
 
-/// See the module's documentation.
+/// A point in time, and an action that is due then.
 #[repr(C)]
 pub(crate) struct Timer {
-    /// First, so that an entry is its timer.
+    /// First, so that a pointer to the entry is a pointer to the timer.
     pub(super) entry: Entry,
     pub(super) action: Action,
 }
@@ -36,7 +37,8 @@ impl Timer {
         Timer { entry: Entry::new(at.0), action }
     }
 
-    /// Exchanges the waker of a future. Under the lock, or for one that is in no wheel.
+    /// Exchanges the waker of a future's timer. Called under the lock, or while the timer is in no
+    /// wheel.
     pub(super) fn exchange(&self, waker: Option<Waker>) -> Option<Waker> {
         match &self.action {
             Action::Call(before) => before.replace(waker),
@@ -50,18 +52,18 @@ pub(crate) struct Timers {
     pub(super) wheel: Mutex<Wheel>,
     /// Nothing is due before this tick.
     pub(super) next: AtomicU64,
-    /// How many decisions until their worker looks at the clock; 0 if it need not. Set to 0 by the worker alone, under the
-    /// lock.
+    /// Decisions until the worker looks at the clock; 0 if it need not look. Only the worker sets
+    /// it to 0, under the lock.
     pub(super) clock: AtomicU32,
-    /// Their worker rests, and gets up when something is due.
+    /// The worker rests, and gets up when something is due.
     pub(super) rests: AtomicBool,
-    /// No future's timer is set any more. Under the lock.
+    /// No more timers of futures are admitted. Guarded by the lock.
     pub(super) closed: AtomicBool,
 }
 
-// SAFETY: what the wheel points to is used under its lock alone.
+// SAFETY: the timers that the wheel points to are used only under its lock.
 unsafe impl Send for Timers {}
-// SAFETY: as above.
+// SAFETY: the timers that the wheel points to are used only under its lock.
 unsafe impl Sync for Timers {}
 
 impl Timers {
@@ -79,29 +81,29 @@ impl Timers {
         self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing is due before this.
+    /// A tick before which nothing is due.
     #[inline]
     pub(crate) fn next(&self) -> Tick {
         Tick(self.next.load(Ordering::Relaxed))
     }
 
-    /// Whether their worker has to look at the clock.
+    /// Whether the worker has to look at the clock.
     #[inline(always)]
     pub(crate) fn want_looks(&self) -> bool {
         self.clock.load(Ordering::Relaxed) != 0
     }
 
-    /// How many are set.
+    /// The number of timers that are set.
     pub(crate) fn len(&self) -> usize {
         self.wheel().len()
     }
 
-    /// Sets a timer; true if it is due before all others.
+    /// Sets a timer. Returns `true` if it is due before all others.
     ///
     /// # Safety
-    /// It is not set, and what it acts on is there, until `unset` has been called for it.
+    /// The timer is not set. It and what it acts on stay until `unset` has been called for it.
     pub(super) unsafe fn set(&self, timer: Pin<&Timer>) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: the caller's contract is that of `enter`.
         unsafe { self.enter(&mut self.wheel(), timer) }
     }
 
@@ -110,7 +112,7 @@ impl Timers {
     unsafe fn enter(&self, wheel: &mut Wheel, timer: Pin<&Timer>) -> bool {
         let entry = NonNull::from(timer.get_ref()).cast::<Entry>();
         let at = timer.entry.at();
-        // SAFETY: passed on.
+        // SAFETY: the timer is in no wheel, and stays in place until it is taken out.
         unsafe { wheel.insert(entry) };
         let first = at < self.next.load(Ordering::Relaxed);
         if first {
@@ -122,13 +124,14 @@ impl Timers {
         first
     }
 
-    /// Takes a timer out; false if it has fired. Nobody touches it any more, or what it acts on on its behalf.
+    /// Takes a timer out. Returns `false` if it has fired. Either way, neither the timer nor what
+    /// it acts on is touched on its behalf after this.
     pub(crate) fn unset(&self, timer: &Timer) -> bool {
-        // SAFETY: it was set here, or has fired.
+        // SAFETY: the timer was set here, and is still in this wheel or in none.
         unsafe { self.wheel().remove(&timer.entry) }
     }
 
-    /// The worker need not look at the clock any more, if nothing is set; whether it is so.
+    /// Puts `clock` to zero if no timer is set. Returns whether that is so.
     pub(super) fn stop_clock(&self) -> bool {
         let _wheel = self.wheel();
         let empty = self.next() == Tick::NEVER;
@@ -138,7 +141,7 @@ impl Timers {
         empty
     }
 
-    /// Brings `next` up to date; what it is then.
+    /// Brings `next` up to date, and returns it.
     pub(super) fn settle(&self) -> Tick {
         let wheel = self.wheel();
         let next = wheel.next().unwrap_or(NEVER);
@@ -146,7 +149,8 @@ impl Timers {
         Tick(next)
     }
 
-    /// Whether a foreign thread has set a timer that is due before its worker, which has lain down, gets up. After a fence.
+    /// Whether a foreign thread has set a timer that is due before the worker, which has lain
+    /// down, gets up. Called after a fence.
     pub(super) fn is_due_before(&self, up_at: Tick) -> bool {
         // MUTANT(timers.rest.own): false
         self.next() < up_at
@@ -154,16 +158,17 @@ impl Timers {
 
     pub(super) fn end_rest(&self) {
         self.rests.store(false, Ordering::Relaxed);
-        // Before the worker looks whether it has timers: what a foreign thread sets from now on is left to others.
+        // The fence comes before the worker checks whether it has timers. A timer that a foreign
+        // thread sets from now on is left to other workers.
         // MUTANT(timers.up.fence): skip
         fence(Ordering::SeqCst);
     }
 
-    /// Sets the timer of a future, which is in no wheel: whether it is due before all others. Gives the waker back if the
-    /// wheel is closed.
+    /// Sets the timer of a future, which is in no wheel. Returns whether it is due before all
+    /// others, or gives the waker back if the wheel is closed.
     ///
     /// # Safety
-    /// As for `set`; it is taken back before it goes.
+    /// As for `set`. The timer is taken back before its memory goes.
     pub(super) unsafe fn admit(&self, timer: Pin<&Timer>, waker: Waker) -> Result<bool, Waker> {
         let mut wheel = self.wheel();
         // MUTANT(alarm.admit.closed): false
@@ -172,31 +177,34 @@ impl Timers {
         }
         let before = timer.exchange(Some(waker));
         debug_assert!(before.is_none(), "one that is out has no waker");
-        // SAFETY: passed on.
+        // SAFETY: the caller's contract is that of `enter`.
         Ok(unsafe { self.enter(&mut wheel, timer) })
     }
 
-    /// Gives the timer of a future another waker: that from before. Gives it back if the timer is out.
+    /// Gives a future's timer another waker, and returns the previous one. Gives `waker` back if
+    /// the timer is in no wheel.
     pub(super) fn renew(&self, timer: &Timer, waker: Waker) -> Result<Option<Waker>, Waker> {
         let _wheel = self.wheel();
         // MUTANT(alarm.renew.look): true
         if timer.entry.is_in() { Ok(timer.exchange(Some(waker))) } else { Err(waker) }
     }
 
-    /// Takes the timer of a future out, if it is in: its waker.
+    /// Takes a future's timer out if it is set, and returns its waker.
     pub(super) fn take_back(&self, timer: &Timer) -> Option<Waker> {
         let mut wheel = self.wheel();
-        // SAFETY: it was set here, or is out.
+        // SAFETY: the timer was set here, and is still in this wheel or in none.
         if unsafe { wheel.remove(&timer.entry) } { timer.exchange(None) } else { None }
     }
 
-    /// Takes out the timers that are left, and lets none in any more. Those of tasks are gone. Whom to call.
+    /// Closes the wheel to timers of futures, and returns the wakers of the remaining timers. No
+    /// timer of a task is left.
     pub(super) fn close(&self) -> Vec<Waker> {
         let mut wheel = self.wheel();
         self.closed.store(true, Ordering::Relaxed);
         let mut wakers = Vec::new();
         wheel.clear(|entry| {
-            // SAFETY: entries are their timers, which are there as long as we have the lock.
+            // SAFETY: an entry is the start of its timer, which is not freed while we have the
+            // lock.
             let timer = unsafe { entry.cast::<Timer>().as_ref() };
             wakers.extend(timer.exchange(None));
         });

@@ -1,12 +1,13 @@
-//! Who sees to the timers of workers that are busy. The module above says why nobody is forgotten.
+//! The worker that watches the timers of busy workers. The page of the parent module says why no
+//! timer is forgotten.
 
 use super::tick::Tick;
 use super::timer::Timers;
 use crate::scheduler::steal::idle::{Idle, Sleepers};
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 
-/// Which worker watches the timers of those that are awake, and until when it rests at the most: a tick, with the
-/// worker's index in the lower bits; [`NOBODY`] if there is none.
+/// Which worker watches the timers of the workers that are awake, and until when it rests at most: a
+/// tick, with the worker's index in the lower bits. All ones if no worker watches.
 pub(crate) struct Watch(AtomicU64);
 
 const NOBODY: u64 = u64::MAX;
@@ -14,7 +15,7 @@ const INDEX_BITS: u32 = 12;
 const _: () = assert!(crate::scheduler::MAX_WORKERS <= 1 << INDEX_BITS);
 
 fn word(until: Tick, index: usize) -> u64 {
-    // Some 29,000 years fit.
+    // Leaves room for some 29,000 years.
     until.0.min(NOBODY >> (INDEX_BITS + 1)) << INDEX_BITS | index as u64
 }
 
@@ -23,8 +24,8 @@ impl Watch {
         Watch(AtomicU64::new(NOBODY))
     }
 
-    /// Sees to it that somebody looks at the timers of a worker that is awake when one is `due`, if anybody
-    /// sleeps. After that was made known.
+    /// Makes sure that a worker looks at the timers of a worker that is awake when one is `due`,
+    /// if any worker sleeps. Called after the timer or the worker's being awake was made known.
     pub(super) fn ensure(&self, idle: &Idle, sleepers: &impl Sleepers, due: Tick) {
         // MUTANT(watch.ensure.fence): skip
         fence(Ordering::SeqCst);
@@ -33,7 +34,7 @@ impl Watch {
         }
     }
 
-    /// The same where the timer was set from outside on worker `index`, which may rest.
+    /// As `ensure`, for a timer set from outside on worker `index`, which may rest.
     pub(super) fn ensure_from_outside(
         &self,
         idle: &Idle,
@@ -42,35 +43,37 @@ impl Watch {
         timers: &Timers,
         due: Tick,
     ) {
-        // A fence comes first.
+        // Starts with a fence.
         let roused = idle.notify_worker(sleepers, index);
-        // Who rests plans anew; else it may be busy.
+        // A worker that rests plans anew after it was roused; any other may be busy.
         // MUTANT(timers.outside.busy): false
         if !(roused && timers.rests.load(Ordering::Relaxed)) {
             self.ensure(idle, sleepers, due);
         }
     }
 
-    /// Until when somebody watches.
+    /// Until when a worker watches.
     pub(super) fn until(&self) -> Tick {
         Tick(self.0.load(Ordering::Relaxed) >> INDEX_BITS)
     }
 
-    /// Makes worker `index` the one that watches, until `due`, unless another one rests no longer than that;
-    /// whether it does.
+    /// Makes worker `index` watch until `due`, unless another worker watches and rests no longer
+    /// than that. Returns whether worker `index` watches.
     pub(super) fn begin(&self, index: usize, due: Tick) -> bool {
         let mine = word(due, index);
         let claim = |word: u64| (word > mine || is_of(word, index)).then_some(mine);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok()
     }
 
-    /// Whether something is due on a worker that is awake before who has lain down gets up, and nobody else sees to it. After a fence.
+    /// Whether something is due on a worker that is awake before the caller, which has lain down,
+    /// gets up, and no worker watches for it. Called after a fence.
     pub(super) fn misses(&self, elsewhere: Tick, up_at: Tick) -> bool {
         // MUTANT(timers.rest.elsewhere): false
         elsewhere < up_at && elsewhere < self.until()
     }
 
-    /// Worker `index` watches no longer. It looks then for what was set meanwhile by one who relied on it.
+    /// Ends the watch of worker `index`, which then looks for timers that were set meanwhile in
+    /// reliance on it.
     pub(super) fn hand_over(&self, index: usize) {
         self.end(index);
         // MUTANT(watch.hand_over.fence): skip

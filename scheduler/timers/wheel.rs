@@ -1,38 +1,41 @@
-//! A hierarchical timing wheel (Varghese and Lauck, 1987): to set a timer and to remove it takes a constant
-//! number of steps, however many there are (to set one: on average, as a fork list that is full moves).
+//! A hierarchical timing wheel (Varghese and Lauck, 1987). Setting and removing a timer takes a
+//! constant number of steps, however many timers there are (setting one: amortised, as a full slot
+//! is reallocated).
 //!
-//! Time is counted in ticks. Level 0 has a slot for each of the next 64 ticks, level 1 one for each 64 ticks, and
-//! so on. A timer lies in the level of the highest digit (to the base 64) in which its time differs from the
-//! present, in the slot of that digit. When the present comes to the slot of a higher level, what lies there is
-//! distributed over the lower ones; so a timer moves down at most once for each level. Those further away than
-//! the wheel reaches wait in the last slot that it has.
+//! Time is counted in ticks. Level 0 has a slot for each of the next 64 ticks, level 1 a slot for
+//! each 64 ticks, and so on. A timer lies in the level of the highest digit (to the base 64) in
+//! which its time differs from the present, in the slot of that digit. When the present reaches a
+//! slot of a higher level, the timers of that slot are distributed over the lower levels; so a
+//! timer moves down at most once for each level. Timers beyond the reach of the wheel wait in its
+//! last slot.
 //!
-//! A slot is a fork list of times and pointers, and each timer knows its place in it. Timers lie on the stacks of those who
-//! sleep, far from each other and from everything that was used of late; to distribute them by a fork list takes their times
-//! from one piece of memory, and waits for none of theirs (a list through a million of them took three times as long).
+//! A slot is a vector of times and pointers, and each timer knows its place in it. Timers lie on
+//! the stacks of sleeping tasks, far from each other and cold in the cache. Distributing a slot
+//! reads the times from one piece of memory, and waits for no access to a timer (a linked list
+//! through a million of them took three times as long).
 //!
-//! Which slots have anything in them is a word for each level. So the next slot is found at once, and to go on
-//! over an empty stretch of time costs nothing.
+//! One word for each level says which slots are not empty. So the next slot is found at once, and
+//! advancing over an empty stretch of time costs nothing.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
 
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
-/// With ticks of 65.5 us the wheel reaches 575 years far.
+/// With ticks of 65.5 us the wheel reaches 575 years.
 const LEVELS: usize = 8;
-/// The furthest that a slot of the last level can be told from that of the present.
+/// The greatest distance from the present at which a slot of the last level is still unambiguous.
 const REACH: u64 = (SLOTS as u64 - 1) << (BITS * (LEVELS as u32 - 1));
-/// An empty slot keeps room for so many.
+/// Items for which an empty slot keeps its memory.
 const ROOM: usize = 64;
 
-/// A timer in a wheel, or out of it: its memory is its user's.
+/// A timer, in a wheel or not. Its user owns the memory.
 pub(super) struct Entry {
     /// The tick at which it is due.
     at: Cell<u64>,
     /// Level and slot; [`OUT`] if it is in no wheel.
     place: Cell<u32>,
-    /// Where in the slot.
+    /// Index in the slot.
     index: Cell<u32>,
 }
 
@@ -47,7 +50,7 @@ impl Entry {
         self.at.get()
     }
 
-    /// For one that is in no wheel.
+    /// Sets the tick of a timer that is in no wheel.
     pub(super) fn set_at(&self, at: u64) {
         self.at.set(at);
     }
@@ -57,7 +60,7 @@ impl Entry {
     }
 }
 
-/// What lies in a slot: when it is due, and where it is.
+/// An item of a slot: when the timer is due, and where it is.
 struct Item {
     at: u64,
     entry: NonNull<Entry>,
@@ -69,15 +72,16 @@ struct Level {
     slots: [Vec<Item>; SLOTS],
 }
 
-/// See the module's documentation.
+/// A timing wheel.
 pub(super) struct Wheel {
-    /// All that was due at this tick or before has been taken out.
+    /// All timers that were due at this tick or before have been taken out.
     now: u64,
     len: usize,
-    /// The level in which `advance` has stopped half-way, if it has. What is left there is due, though what came out
-    /// of that very slot may lie in a lower level by now.
+    /// The level in which `advance` has stopped half-way, if it has. The items that it left in
+    /// that slot are due, though other items of the same slot may lie in a lower level by now.
     stopped: usize,
-    /// Of `LEVELS`. Twelve kilobytes, made one by one: as an array they would pass over the stack of who builds a runtime.
+    /// `LEVELS` of them, twelve kilobytes. They are made one by one, as an array would pass over
+    /// the stack of the thread that builds a runtime.
     levels: Box<[Level]>,
 }
 
@@ -91,15 +95,16 @@ impl Wheel {
         self.len
     }
 
-    /// Enters a timer. One that is due already is so at the next tick.
+    /// Enters a timer. A timer that is due already fires at the next tick.
     ///
     /// # Safety
-    /// It is in no wheel, stays where it is, and is removed before its memory is used for anything else.
+    /// The timer is in no wheel, stays in place, and is removed before its memory is used for
+    /// anything else.
     ///
     /// # Panics
     /// With 4 billion timers in one slot.
     pub(super) unsafe fn insert(&mut self, entry: NonNull<Entry>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the timer in place.
         let at = unsafe { entry.as_ref() }.at.get();
         self.place(Item { at, entry });
         self.len += 1;
@@ -111,7 +116,7 @@ impl Wheel {
         let slot = (at >> (level * BITS)) as usize % SLOTS;
         let row = &mut self.levels[level as usize];
         let index = u32::try_from(row.slots[slot].len()).expect("a slot is not so large");
-        // SAFETY: it is in the wheel from here on, so it stays where it is.
+        // SAFETY: the caller of `insert` keeps the timer in place as long as it is in the wheel.
         let links = unsafe { item.entry.as_ref() };
         links.index.set(index);
         links.place.set(level << BITS | slot as u32);
@@ -119,10 +124,10 @@ impl Wheel {
         row.occupied |= 1 << slot;
     }
 
-    /// Takes a timer out; false if it is in no wheel.
+    /// Takes a timer out. Returns `false` if it is in no wheel.
     ///
     /// # Safety
-    /// It is in this one or in none.
+    /// The timer is in this wheel or in none.
     pub(super) unsafe fn remove(&mut self, entry: &Entry) -> bool {
         let place = entry.place.replace(OUT);
         if place == OUT {
@@ -134,45 +139,45 @@ impl Wheel {
         let index = entry.index.get() as usize;
         items.swap_remove(index);
         if let Some(moved) = items.get(index) {
-            // SAFETY: what is in the wheel is alive.
+            // SAFETY: a timer in the wheel is alive.
             unsafe { moved.entry.as_ref() }.index.set(index as u32);
         }
         if items.is_empty() {
             row.occupied &= !(1 << slot);
         }
         if items.len() < items.capacity() / 4 {
-            // By half, and no sooner again than after as many steps.
+            // Shrinks by half, so the next reallocation is at least as many steps away.
             items.shrink_to(ROOM.max(items.capacity() / 2));
         }
         self.len -= 1;
         true
     }
 
-    /// The first slot with anything in it: its level, its number, and the tick at which it begins.
+    /// The first slot that is not empty: its level, its number, and the tick at which it begins.
     fn first(&self) -> Option<(usize, usize, u64)> {
         let digit_at = |level: usize| (self.now >> (level as u32 * BITS)) as usize % SLOTS;
-        // The slot of the present is empty, but where `advance` has stopped.
+        // The slot of the present is empty, unless `advance` has stopped in it.
         let is_left = self.levels[self.stopped].occupied >> digit_at(self.stopped) & 1 == 1;
         // A lower level ends before the next slot of a higher one begins.
         let lowest = || self.levels.iter().position(|row| row.occupied != 0);
         let level = if is_left { self.stopped } else { lowest()? };
         let (shift, digit, row) = (level as u32 * BITS, digit_at(level), &self.levels[level]);
-        // Those after the slot of the present, which is empty unless `advance` has stopped there; then, in the last
-        // level alone, those before it.
+        // Looks at the slots from that of the present on, and then, in the last level alone, at
+        // the slots before it.
         let ahead = row.occupied.rotate_right(digit as u32).trailing_zeros() as usize;
         let slot = (digit + ahead) % SLOTS;
         let begin = ((self.now >> shift) + ahead as u64) << shift;
         Some((level, slot, begin))
     }
 
-    /// The tick before which nothing is due, and at which something may be.
+    /// A tick before which nothing is due, and at which something may be.
     pub(super) fn next(&self) -> Option<u64> {
         self.first().map(|(_, _, begin)| begin.max(self.now + 1))
     }
 
-    /// Goes on to tick `to`, and takes out what is due by then, in the order of time but for that within a tick.
-    /// The caller may use the memory of those that it is given for other things. After `most` of them it stops
-    /// half-way, and says so by false.
+    /// Advances to tick `to`, and takes out the timers that are due by then, in the order of their
+    /// ticks. Timers of the same tick come in any order. The caller may reuse the memory of a
+    /// timer that it is given. After `most` timers it stops half-way and returns `false`.
     pub(super) fn advance(
         &mut self,
         to: u64,
@@ -183,7 +188,8 @@ impl Wheel {
             && begin <= to
         {
             self.now = begin.max(self.now);
-            // What does not stay goes to a lower level, or to the slot before if it is too far away, so there is an end.
+            // A timer that is not due goes to a lower level or, if it is too far away, to the slot
+            // before this one. So the loop ends.
             while let Some(item) = self.levels[level].slots[slot].pop() {
                 let items = &mut self.levels[level].slots[slot];
                 if item.at > self.now {
@@ -197,7 +203,7 @@ impl Wheel {
                 }
                 most -= 1;
                 self.len -= 1;
-                // SAFETY: what was in the wheel is alive.
+                // SAFETY: a timer in the wheel is alive.
                 unsafe { item.entry.as_ref() }.place.set(OUT);
                 due(item.entry);
             }
@@ -209,11 +215,12 @@ impl Wheel {
         true
     }
 
-    /// Takes out all that is in, due or not. As with `advance`, the caller may use the memory of those that it is given.
+    /// Takes out all timers, due or not. The caller may reuse the memory of a timer that it is
+    /// given.
     pub(super) fn clear(&mut self, mut out: impl FnMut(NonNull<Entry>)) {
         for row in &mut self.levels {
             for item in row.slots.iter_mut().flat_map(std::mem::take) {
-                // SAFETY: what was in the wheel is alive.
+                // SAFETY: a timer in the wheel is alive.
                 unsafe { item.entry.as_ref() }.place.set(OUT);
                 out(item.entry);
             }
@@ -255,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_due_already_fires_at_the_next_tick() {
+    fn an_overdue_timer_fires_at_the_next_tick() {
         let mut wheel = Wheel::new();
         assert!(advance(&mut wheel, 1000).is_empty());
         let (past, present) = (Entry::new(3), Entry::new(1000));
@@ -266,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_gives_its_room_back_when_most_of_it_is_taken_out() {
+    fn a_slot_shrinks_when_most_of_its_timers_are_removed() {
         let entries: Vec<_> = (0..10_000).map(|_| Entry::new(1 << 30)).collect();
         let mut wheel = Wheel::new();
         entries.iter().for_each(|entry| insert(&mut wheel, entry));
-        // All but one.
+        // All but the first.
         for entry in &entries[1..] {
-            // SAFETY: it is in this one.
+            // SAFETY: the timer is in this wheel.
             assert!(unsafe { wheel.remove(entry) });
         }
         let rooms = wheel.levels.iter().flat_map(|row| &row.slots).map(Vec::capacity);
@@ -281,19 +288,19 @@ mod tests {
     }
 
     #[test]
-    fn one_further_away_than_the_wheel_reaches_waits() {
+    fn a_timer_beyond_the_reach_of_the_wheel_waits() {
         let mut wheel = Wheel::new();
         let never = Entry::new(u64::MAX);
         insert(&mut wheel, &never);
         assert!(advance(&mut wheel, 1 << 50).is_empty());
         assert!(never.is_in());
-        // SAFETY: it is in this one.
+        // SAFETY: the timer is in this wheel.
         assert!(unsafe { wheel.remove(&never) });
         assert_eq!((wheel.len(), wheel.next()), (0, None));
     }
 
     #[test]
-    fn clearing_takes_out_what_is_due_and_what_is_not() {
+    fn clearing_takes_out_all_timers_due_or_not() {
         let entries: Vec<_> =
             [0, 3, 64, 5000, 1 << 30, u64::MAX].iter().map(|at| Entry::new(*at)).collect();
         let mut wheel = Wheel::new();
@@ -307,10 +314,10 @@ mod tests {
         assert_eq!(advance(&mut wheel, 4), [3]);
     }
 
-    /// Those that were due in a slot of a higher level, and for which there was no time, come before those of the same
-    /// slot that have gone down to a lower level meanwhile.
+    /// `advance` may stop with due timers left in a slot of a higher level. They come before
+    /// timers of the same slot that have moved to a lower level meanwhile.
     #[test]
-    fn what_was_left_of_a_higher_level_is_not_forgotten_for_what_has_gone_down() {
+    fn timers_left_in_a_higher_level_come_before_those_moved_down() {
         for level in 1..LEVELS as u32 {
             let at = 1u64 << (level * BITS);
             let due: Vec<_> = (0..10).map(|_| Entry::new(at)).collect();
@@ -354,7 +361,7 @@ mod tests {
         fn a_wheel_is_a_sorted_list_of_times(steps in steps()) {
             let entries: Vec<_> = steps.iter().map(|_| Entry::new(0)).collect();
             let (mut wheel, mut now) = (Wheel::new(), 0u64);
-            // What is in, by number: its time.
+            // The times of the timers that are in, by their numbers.
             let mut model: BTreeMap<usize, u64> = BTreeMap::new();
             for (number, step) in steps.iter().enumerate() {
                 match *step {
@@ -365,7 +372,7 @@ mod tests {
                         model.insert(number, at);
                     }
                     Step::Remove(which) => {
-                        // SAFETY: in this one or in none.
+                        // SAFETY: the timer is in this wheel or in none.
                         let was_in = unsafe { wheel.remove(&entries[which % steps.len()]) };
                         prop_assert_eq!(was_in, model.remove(&(which % steps.len())).is_some());
                     }
@@ -376,7 +383,7 @@ mod tests {
                         now += by;
                         let mut fired = advance(&mut wheel, now);
                         fired.sort_unstable();
-                        // One that was due when it was entered fires as time goes on.
+                        // A timer that was overdue when it was entered fires at the next tick.
                         let is_due = |at: u64| by > 0 && at <= now;
                         let mut due: Vec<_> =
                             model.values().copied().filter(|at| is_due(*at)).collect();
