@@ -1,11 +1,19 @@
-//! How a task ends: its node is closed, its result is shown or dropped, its parent is released.
+//! How a task ends: its node is closed, its result is published or dropped, its parent is
+//! released.
 //!
-//! All of it is one loop: when the end of a task ends its parent too, the parent is the next round.
+//! All of it is one loop: if the end of a task ends its parent too, the parent is the next round.
 //! A chain of a million tasks that wait for each other's end takes no stack.
 //!
-//! Order: the task's own children have ended; its result is visible (DONE) or dropped; its waiter is
-//! woken; its run reference is released; then the parent's count. So everything that a task owned is
-//! gone, or in the hands of its handle, before its parent can be seen to have ended.
+//! The order of an end:
+//!
+//! 1. The task's own children have ended.
+//! 2. The result is visible (DONE), or dropped.
+//! 3. The joiner is woken.
+//! 4. The run reference is released.
+//! 5. The parent no longer counts the task.
+//!
+//! So everything that a task owned is gone, or in the hands of its handle, before its parent can
+//! be seen to have ended.
 
 use crate::scheduler::cancel::hook;
 use crate::scheduler::life::root::Root;
@@ -26,8 +34,8 @@ use crate::task::words::tree::{Node, NodeKind, Release};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// A task that has ended, and that its parent still counts; or nothing, if the task has children and
-/// so has not ended.
+/// A task that has ended and that its parent still counts. Empty if the task has children left,
+/// and so has not ended.
 #[must_use]
 pub(crate) struct StillCounted(Option<NonNull<Node>>);
 
@@ -36,28 +44,29 @@ impl StillCounted {
         StillCounted(NonNull::new(parent.cast_mut()))
     }
 
-    /// Uncounts the task, on the worker where it ended, and all that wait for nothing but its end.
+    /// Uncounts the task, on the worker where it ended, and then every ancestor that ends by that.
     pub(crate) fn uncount(self, worker: &Worker) {
         let mut rest = self;
         while let StillCounted(Some(parent)) = rest
             && let Some(next) = release_parent(worker.number(), parent.as_ptr())
         {
-            // SAFETY: given back by the call.
+            // SAFETY: the run reference of `next` was returned by the call.
             rest = unsafe { ended(worker, next) };
         }
     }
 }
 
-/// So many ends are uncounted together at most: as long as they are counted, a parent that goes on
-/// spawning comes nearer to the limit of what it can count.
+/// Ends that are uncounted together at most. As long as they are counted, a parent that goes on
+/// spawning comes nearer to the limit of its count.
 const TOGETHER: u32 = 64;
 
-/// Children of one node that have ended one after the other on a worker that is not the node's
-/// home, and that it still counts. Uncounted one by one, each would take the node's cache line from
-/// all others.
+/// Children of one node that have ended one after the other on a worker other than the node's
+/// home, and that the node still counts. Uncounted one by one, each would take the node's cache
+/// line from all other workers.
 ///
-/// The node hardly waits for that: the worker keeps them only while it takes its next task, without
-/// a search, and goes on if that is a child of the same node, which then cannot end before.
+/// This hardly delays the node. The worker keeps the children only while it takes its next task
+/// without a search, and goes on only if that is a child of the same node, which then cannot end
+/// before.
 pub(crate) struct Uncounting {
     parent: *const Node,
     count: u32,
@@ -68,17 +77,17 @@ impl Uncounting {
         Uncounting { parent: ptr::null(), count: 0 }
     }
 
-    /// Before a task is called.
+    /// Called before a task is called.
     #[inline]
     pub(crate) fn before(&mut self, worker: &Worker, task: NonNull<Record>) {
-        // SAFETY: its run reference is in the caller's hand.
+        // SAFETY: the caller has the run reference of the task.
         let parent = unsafe { task.as_ref() }.node.parent;
         if self.count > 0 && (!ptr::eq(parent, self.parent) || self.count >= TOGETHER) {
             self.finish(worker);
         }
     }
 
-    /// After the call of that task.
+    /// Called after the call of that task.
     #[inline]
     pub(crate) fn after(&mut self, worker: &Worker, StillCounted(parent): StillCounted) {
         let Some(parent) = parent else { return };
@@ -94,23 +103,24 @@ impl Uncounting {
         }
     }
 
-    /// Uncounts what has ended.
+    /// Uncounts the collected children.
     #[inline]
     pub(crate) fn finish(&mut self, worker: &Worker) {
         let count = std::mem::take(&mut self.count);
         if count > 0
             && let Some(next) = release_parent_elsewhere(self.parent, count)
         {
-            // SAFETY: given back by the call.
+            // SAFETY: the run reference of `next` was returned by the call.
             unsafe { ended(worker, next).uncount(worker) };
         }
     }
 }
 
-/// Completes a task whose closure has ended; if it has children left the last of them does.
+/// Completes a task when its closure has ended. If the task has children left, the last of them
+/// completes it.
 ///
 /// # Safety
-/// The run reference is the caller's, and is given up.
+/// The caller has the run reference, and gives it up.
 pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) -> StillCounted {
     // SAFETY: alive by the run reference.
     let task = unsafe { record.as_ref() };
@@ -123,22 +133,22 @@ pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) -> Still
         return StillCounted(None);
     }
     if task.at_home.get() != JoinedAtHome::Waiting {
-        // SAFETY: passed on; no child is left.
+        // SAFETY: the caller gives up the run reference, and no child is left.
         return unsafe { ended(worker, record) };
     }
     finish(task);
     task.at_home.set(JoinedAtHome::Ended);
     let parent = task.node.parent;
-    // The joiner has both references from here on, and runs when we have left.
+    // The joiner has both references from here on, and runs after this worker has left the record.
     let joiner = task.join.finish_at_home();
-    // SAFETY: a registered task may not leave its wait before this grant has arrived.
+    // SAFETY: a registered joiner cannot leave its wait before this grant.
     if unsafe { (*joiner).wait.grant() } {
         worker.make_ready(NonNull::new(joiner.cast_mut()).expect("a joiner is not null"));
     }
     StillCounted::by(parent)
 }
 
-/// The end of a task without children.
+/// Ends a task that has no children left.
 unsafe fn ended(worker: &Worker, record: NonNull<Record>) -> StillCounted {
     // SAFETY: alive by the run reference.
     let task = unsafe { record.as_ref() };
@@ -148,7 +158,7 @@ unsafe fn ended(worker: &Worker, record: NonNull<Record>) -> StillCounted {
     match task.join.finish() {
         Finished::Unclaimed => {}
         Finished::Detached => {
-            // The parent may be running on another worker.
+            // The parent may run on another worker, so the drop is not done in its name.
             in_nobodys_name_on(worker, || {
                 // SAFETY: the handle is gone, so the outcome is ours.
                 no_suspend(|| unsafe { drop_outcome(record) });
@@ -156,15 +166,15 @@ unsafe fn ended(worker: &Worker, record: NonNull<Record>) -> StillCounted {
         }
         Finished::Waiter(waiter) => wake(waiter),
     }
-    // SAFETY: our run reference, given up; the record is not used below.
+    // SAFETY: our run reference, which is given up; the record is not used below.
     unsafe { release_run(worker, record, 1) };
     StillCounted::by(parent)
 }
 
-/// Ends a task, after its children, as far as the tree is concerned.
+/// Ends a task after its children, as far as the tree is concerned.
 #[inline]
 pub(crate) fn finish(task: &Record) {
-    // First: what hangs on it may call anything, and a cancel by a handle does nothing any more.
+    // First: hooks on the node may call anything, and a cancel by a handle has no effect any more.
     // MUTANT(complete.finish): late
     task.set_phase(Phase::Finished);
     if task.node.is_linked() {
@@ -172,14 +182,16 @@ pub(crate) fn finish(task: &Record) {
     }
 }
 
-/// Takes a node that ends, after its last child, out of the lists of the tree, and runs what hangs on it.
+/// Unlinks a node that ends, after its last child, and runs the hooks that hang on it.
 #[cold]
 #[inline(never)]
 pub(crate) fn unlink_node(node: &Node) {
-    // First: no walk comes to it any more, and whether it is cancelled is decided, but by itself.
+    // First: no walk reaches the node from here on, so only a cancel of the node itself can still
+    // change whether it is cancelled.
     children::unlink(node);
-    // Somebody may have begun to watch it from outside, and a walk may have seen that and be on its way to the hook: then that
-    // has happened before, and is seen here. The walk may find the hook as long as what it has come from is there, and no longer.
+    // A party outside may have begun to watch the node, and a walk may have seen that and be on
+    // its way to the hook. Then the watch happened before, and is seen here. The walk must not
+    // find the hook after the node that it comes from has gone.
     if let Some(cold) = node.cold()
         && cold.children().has_had_children()
     {
@@ -187,7 +199,7 @@ pub(crate) fn unlink_node(node: &Node) {
     }
 }
 
-/// Uncounts a child of `parent` that ended at home.
+/// Uncounts a child of `parent` that ended on worker `number`. Returns a task that ends by that.
 #[inline]
 pub(crate) fn release_parent(number: u32, parent: *const Node) -> Option<NonNull<Record>> {
     // SAFETY: a node with an unfinished child is alive, and the caller's child is.
@@ -197,13 +209,13 @@ pub(crate) fn release_parent(number: u32, parent: *const Node) -> Option<NonNull
     release_parent_elsewhere(parent, 1)
 }
 
-/// Uncounts so many children of `parent`; a task that thereby ends is given back.
+/// Uncounts `count` children of `parent`. Returns a task that ends by that.
 fn release_parent_elsewhere(parent: *const Node, count: u32) -> Option<NonNull<Record>> {
     // SAFETY: a node with an unfinished child is alive, and the caller's child is.
     let node = unsafe { &*parent };
     let kind = node.kind;
-    // The frame of a scope may be gone once its last child is uncounted; its owner is not: it waits
-    // for the grant below.
+    // The frame of a scope may be gone once its last child is uncounted. Its owner is still there:
+    // it waits for the grant below.
     let owner = match kind {
         // SAFETY: a node of kind Scope is the start of its frame.
         NodeKind::Scope => Some(unsafe { (*parent.cast::<ScopeFrame>()).owner() }),
@@ -226,11 +238,11 @@ fn release_parent_elsewhere(parent: *const Node, count: u32) -> Option<NonNull<R
     }
 }
 
-/// Delivers the grant to one whose registration has been taken out.
+/// Grants the wait of a waiter after its registration was taken out.
 pub(crate) fn wake(waiter: Waiter) {
     match waiter {
         Waiter::Task(record) => {
-            // SAFETY: a registered task may not leave its wait before this grant has arrived.
+            // SAFETY: a registered task cannot leave its wait before this grant.
             if unsafe { (*record).wait.grant() } {
                 resume(record);
             }
@@ -240,7 +252,7 @@ pub(crate) fn wake(waiter: Waiter) {
     }
 }
 
-/// Calls a waker: foreign code on our stack.
+/// Calls a waker, which is foreign code on our stack.
 pub(crate) fn wake_future(waker: Waker) {
     in_nobodys_name(|| {
         if let Some(payload) = quietly(|| no_suspend(|| waker.wake())) {
@@ -249,7 +261,8 @@ pub(crate) fn wake_future(waker: Waker) {
     });
 }
 
-/// Calls foreign code, which does not unwind: the task that runs here, if there is one, has nothing to do with it.
+/// Calls foreign code that does not unwind. The task that runs on this worker, if there is one,
+/// has nothing to do with that code.
 pub(crate) fn in_nobodys_name(f: impl FnOnce()) {
     match Worker::current() {
         Some(worker) => in_nobodys_name_on(worker, f),
@@ -263,48 +276,52 @@ fn in_nobodys_name_on(worker: &Worker, f: impl FnOnce()) {
     worker.node.set(outer);
 }
 
-/// Drops the outcome of a task; a panic that nobody will see goes to its scope or to the hook.
+/// Drops the outcome of a task. If the outcome is a panic, or its destructor panics, the panic
+/// goes to the task's scope or to the hook of the runtime.
 ///
 /// # Safety
-/// The outcome is the caller's, and is gone afterwards.
+/// The caller owns the outcome, which is gone afterwards. The task's parent is alive.
 pub(crate) unsafe fn drop_outcome(record: NonNull<Record>) {
     // SAFETY: the caller holds a reference.
     let task = unsafe { record.as_ref() };
     if task.outcome_dropped.swap(true, Ordering::Relaxed) {
         return;
     }
-    // SAFETY: passed on; `outcome_dropped` makes it once.
+    // SAFETY: the caller owns the outcome, and `outcome_dropped` ensures a single drop.
     if let Some(payload) = unsafe { Record::drop_outcome(record) } {
         report_unobserved(task, payload);
     }
 }
 
-/// Drops the outcome of a local task whose last child has not ended, for its handle. The child may end meanwhile, elsewhere or because the destructor
-/// gives way, and with it the task and its parent.
+/// Drops the outcome of a local task whose last child has not ended, for the task's handle. The
+/// child may end meanwhile, on another worker or because the destructor gives way; then the task
+/// and its parent may end too.
 ///
 /// # Safety
-/// As for `drop_outcome`, and the caller has seen that the task had not ended.
+/// The caller owns the outcome, which is gone afterwards, and has seen that the task had not
+/// ended.
 pub(crate) unsafe fn drop_outcome_early(record: NonNull<Record>) {
     // SAFETY: the caller holds a reference.
     let task = unsafe { record.as_ref() };
     if is_above_caller(task.node.parent) {
-        // It does not end before the caller.
-        // SAFETY: passed on.
+        // SAFETY: the caller owns the outcome. The parent is above the running task, so it does
+        // not end before the caller.
         unsafe { drop_outcome(record) };
         return;
     }
     if task.outcome_dropped.swap(true, Ordering::Relaxed) {
         return;
     }
-    // SAFETY: passed on; `outcome_dropped` makes it once.
+    // SAFETY: the caller owns the outcome, and `outcome_dropped` ensures a single drop.
     unsafe { drop_outcome_unseen(record) };
 }
 
-/// Whether the running task is in a node, or below it. The node may have ended: it is not followed. One that has ended is not mistaken for another that
-/// lies in its place now, if the caller has seen a child of it that has not: the other one was opened before that, and after the end of the first.
+/// Whether the running task is in `node` or below it. The node may have ended: it is not followed.
+/// It is not mistaken for a new node at the same address, if the caller has seen an unfinished
+/// child of it: the new node would have been opened before that, and after the end of the first.
 fn is_above_caller(node: *const Node) -> bool {
     let mut at = Worker::current().map_or(ptr::null(), |worker| worker.node.get());
-    // SAFETY: the node that runs, and those above it.
+    // SAFETY: the node that runs and its ancestors are alive.
     while let Some(above) = unsafe { at.as_ref() } {
         if ptr::eq(at, node) {
             return true;
@@ -316,11 +333,11 @@ fn is_above_caller(node: *const Node) -> bool {
 
 fn report_unobserved(task: &Record, payload: Payload) {
     let parent = task.node.parent;
-    // SAFETY: the parent of a task that has not been released, or of one in a scope whose handle is
-    // still there, is alive. For others see `drop_outcome_unseen`.
+    // SAFETY: the parent is alive, if it still counts the task or is a scope that the task's
+    // handle cannot outlive. Other callers use `drop_outcome_unseen`.
     let in_scope = unsafe { (*parent).kind } == NodeKind::Scope;
     let rest = if in_scope {
-        // SAFETY: as above; a node of kind Scope is the start of its frame.
+        // SAFETY: the scope is alive, and a node of kind Scope is the start of its frame.
         unsafe { (*parent.cast::<ScopeFrame>()).keep(payload) }
     } else {
         Some(payload)
@@ -330,14 +347,14 @@ fn report_unobserved(task: &Record, payload: Payload) {
     }
 }
 
-/// Drops the outcome of a task that ended earlier, for the handle that is dropped. Its parent may be
-/// gone, unless it is a scope, which its handles cannot outlive.
+/// Drops the outcome of a task that has ended, for the handle that is dropped. The task's parent
+/// may be gone, unless it is a scope, which its handles cannot outlive.
 ///
 /// # Safety
-/// As for `drop_outcome`.
+/// The caller owns the outcome, which is gone afterwards.
 pub(crate) unsafe fn drop_outcome_by_handle(record: NonNull<Record>, in_scope: bool) {
     if in_scope {
-        // SAFETY: passed on.
+        // SAFETY: the caller owns the outcome, and the scope outlives the handle.
         unsafe { drop_outcome(record) };
         return;
     }
@@ -345,26 +362,27 @@ pub(crate) unsafe fn drop_outcome_by_handle(record: NonNull<Record>, in_scope: b
     if unsafe { record.as_ref() }.outcome_dropped.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller owns the outcome, and it has not been dropped.
     unsafe { drop_outcome_unseen(record) };
 }
 
-/// Drops the outcome of a task whose parent may be gone: a panic goes to the hook.
+/// Drops the outcome of a task with a parent that may be gone: a panic goes to the hook of the
+/// runtime.
 ///
 /// # Safety
-/// As for `drop_outcome`, once.
+/// The caller owns the outcome, which is gone afterwards. It has not been dropped.
 unsafe fn drop_outcome_unseen(record: NonNull<Record>) {
-    // SAFETY: passed on.
+    // SAFETY: the caller owns the outcome.
     if let Some(payload) = unsafe { Record::drop_outcome(record) } {
         // SAFETY: the caller holds a reference.
         tell_hook(unsafe { record.as_ref() }, payload);
     }
 }
 
-/// Tells the runtime's hook of a panic whose handle is gone.
+/// Reports a panic to the runtime's hook, because no handle can observe it.
 fn unobserved(shared: &Shared, payload: Payload, task: &Record) {
     if let Some(hook) = &shared.config.on_panic {
-        // A user's function: it may panic, and must not suspend where it is called.
+        // The hook is user code: it may panic, and must not suspend here.
         let failed = quietly(|| no_suspend(|| hook(&payload, task)));
         if let Some(second) = failed {
             drop_payload(second);
@@ -380,11 +398,11 @@ fn tell_hook(task: &Record, payload: Payload) {
     }
 }
 
-/// Releases `n` references of which one is the run reference, on the worker where the task ended and
-/// with its place set to that worker's queue.
+/// Releases `n` references, one of which is the run reference, on the worker where the task ended.
+/// The task's `place` is set to that worker's retire queue.
 ///
 /// # Safety
-/// The references are the caller's.
+/// The caller owns the references.
 #[inline]
 pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u32) {
     // SAFETY: alive by the reference.
@@ -392,7 +410,7 @@ pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u3
     if let RunEnd::Last = left {
         // SAFETY: no reference is left; the outcome was taken or dropped by the last handle.
         let operations = unsafe { Record::end(record) };
-        // SAFETY: the memory of an ended record.
+        // SAFETY: the memory held a record, which has ended.
         unsafe {
             worker
                 .memory
@@ -404,20 +422,21 @@ pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u3
     // SAFETY: the queue is this worker's own.
     unsafe { worker.retired().as_ref().take_custody() };
     if let RunEnd::Watched = left {
-        // SAFETY: that reference is ours.
+        // SAFETY: the watchers' reference is ours to release.
         unsafe { tell_watchers(record) };
     }
 }
 
-/// Tells those who watch a task, which has ended, and releases their reference.
+/// Tells the watchers of a task that it has ended, and releases their reference.
 ///
 /// # Safety
-/// It is the caller's.
+/// That reference is the caller's.
 #[cold]
 #[inline(never)]
 unsafe fn tell_watchers(record: NonNull<Record>) {
     // SAFETY: alive by that reference.
     hook::unhook_watchers(unsafe { record.as_ref() });
-    // SAFETY: passed on; the outcome was taken or dropped, or is the handle's, which has a reference.
+    // SAFETY: the reference is ours. The outcome was taken or dropped, or belongs to the handle,
+    // which has a reference.
     unsafe { release(record, WATCHED) };
 }

@@ -5,13 +5,13 @@ use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 
 impl Shared {
-    /// Begins the end: no new tasks from outside, and all are cancelled.
+    /// Begins the end: admits no new tasks from outside, and cancels all tasks.
     pub(crate) fn close(&self) {
         self.root.close();
         cancel_all(&self.root);
     }
 
-    /// Sends the workers home. No task is left.
+    /// Tells the workers to stop. For when no task is left.
     pub(crate) fn stop(&self) {
         self.unresponsive.clear();
         self.stopping.store(true, Ordering::SeqCst);
